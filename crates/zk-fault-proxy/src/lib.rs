@@ -8,14 +8,14 @@
 //! ```no_run
 //! # async fn demo(servers: [std::net::SocketAddr; 3]) -> Result<(), zk_fault_proxy::Error> {
 //! use std::time::Duration;
-//! use zk_fault_proxy::{Clients, FaultProxy, Match, Steer};
+//! use zk_fault_proxy::{Clients, FaultProxy, Match, Route};
 //!
 //! let proxy = FaultProxy::start(servers)?;
 //!
 //! // The server creates the node, and the client never receives the reply.
 //! let lost = proxy.on(Match::create("/locks/**")).once().cut_on_reply();
 //! // All new connections go to server 3.
-//! proxy.steer(Clients::All, Steer::To(3))?;
+//! proxy.route(Clients::All, Route::To(3))?;
 //!
 //! // … a client that connects to proxy.connect_string() takes the lock …
 //!
@@ -89,8 +89,8 @@ pub use proxy::Request;
 pub use proxy::Rule;
 pub use proxy::RuleBuilder;
 pub use proxy::SessionSeen;
-pub use proxy::Steer;
-pub use proxy::What;
+pub use proxy::Route;
+pub use proxy::EventKind;
 pub use wire::WireError;
 pub use wire::end_session;
 pub use wire::probe_writes;

@@ -1,10 +1,10 @@
-//! Measures how much longer a round trip takes through the fault proxy.
+//! Measures the additional latency of the fault proxy.
 //!
-//! One server with its data in memory; two sessions, one direct and one through a proxy, each on a blocking socket. They
-//! ask `exists` in turn, in blocks of 500, 20,000 times each.
+//! Two sessions with one server with its data in memory, one direct and one through a proxy, each on a blocking socket,
+//! send `exists` 20,000 times each, alternating in blocks of 500.
 //!
 //! `cargo run --release --example proxy_overhead -p zk-harness`
-#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
+#![expect(clippy::print_stdout, reason = "the figures are its output")]
 
 use std::io::Read as _;
 use std::io::Write as _;
@@ -48,17 +48,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The times of the round trips to the one address and to the other, sorted.
+/// Returns the sorted times of the round trips to each address.
 fn measure(one: SocketAddr, other: SocketAddr) -> std::io::Result<(Vec<Duration>, Vec<Duration>)> {
     let mut sides = [(connect(one)?, Vec::new()), (connect(other)?, Vec::new())];
     for block in 0..=BLOCKS {
         for (stream, times) in &mut sides {
             for _ in 0..BLOCK {
-                let asked = Instant::now();
-                ask(stream)?;
+                let sent = Instant::now();
+                send_exists(stream)?;
                 // The first block warms up.
                 if block > 0 {
-                    times.push(asked.elapsed());
+                    times.push(sent.elapsed());
                 }
             }
         }
@@ -85,7 +85,7 @@ fn median(times: &[Duration]) -> Duration {
     times[(times.len() - 1) / 2]
 }
 
-/// Opens a session of 30 s.
+/// Opens a session with a timeout of 30 s.
 fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
@@ -98,8 +98,8 @@ fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Asks whether `/` exists.
-fn ask(stream: &mut TcpStream) -> std::io::Result<()> {
+/// Sends `exists` for `/`.
+fn send_exists(stream: &mut TcpStream) -> std::io::Result<()> {
     exchange(stream, b"\0\0\0\x01\0\0\0\x03\0\0\0\x01/\0")
 }
 

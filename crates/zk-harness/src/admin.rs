@@ -1,4 +1,4 @@
-//! Four-letter commands, parsed into types.
+//! Sends four-letter words to a server and parses the answers.
 //!
 //! A ZooKeeper server answers a few four-letter words on its client port.
 //! [`four_letter`] returns the raw text; [`srvr()`], [`mntr()`], [`cons()`] and [`wchs()`] return what tests read of it.
@@ -44,22 +44,21 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Sends a four-letter word to the server at `addr` and returns its answer as it came.
+/// Sends a four-letter word to the server at `addr` and returns its answer.
 ///
-/// `within` bounds the whole call: connecting, sending and reading up to the end of the answer.
+/// `within` limits the whole call: connecting, sending and reading up to the end of the answer.
 ///
 /// # Errors
 ///
-/// [`AdminError::InvalidWord`] without touching the network if `word` is not four ASCII letters, because a server
-/// would take anything else for the length of a request.
-/// [`AdminError::Refused`], [`AdminError::TimedOut`] and [`AdminError::Io`] for a server that cannot be talked to,
-/// [`AdminError::NoAnswer`] for one that hung up without a word.
-/// A refusal in words, such as the one about the whitelist, is an answer here and an error only in the parsed
-/// functions.
+/// [`AdminError::InvalidWord`] without a connection if `word` is not four ASCII letters, because a server would
+/// interpret it as the length of a request.
+/// [`AdminError::Refused`], [`AdminError::TimedOut`] and [`AdminError::Io`] for a server that cannot be reached,
+/// [`AdminError::NoAnswer`] for one that closes the connection without an answer.
+/// A textual refusal, such as the one about the whitelist, is an answer here and an error only in the parsing functions.
 ///
 /// # Cancel safety
 ///
-/// Safe: the connection is closed and the server keeps no trace of it.
+/// Safe: the connection is closed, and the server keeps no state.
 pub async fn four_letter(
     addr: SocketAddr,
     word: &str,
@@ -70,8 +69,8 @@ pub async fn four_letter(
             word: word.to_owned(),
         });
     }
-    let mut stage = "a connection";
-    match timeout(within, exchange(addr, word, &mut stage)).await {
+    let mut waiting_for = "a connection";
+    match timeout(within, exchange(addr, word, &mut waiting_for)).await {
         Ok(Ok(answer)) if answer.is_empty() => Err(AdminError::NoAnswer {
             addr,
             word: word.to_owned(),
@@ -83,27 +82,31 @@ pub async fn four_letter(
         Ok(Err(source)) => Err(AdminError::Io {
             addr,
             word: word.to_owned(),
-            waiting_for: stage,
+            waiting_for,
             source,
         }),
         Err(_) => Err(AdminError::TimedOut {
             addr,
             word: word.to_owned(),
-            waiting_for: stage,
+            waiting_for,
             within,
         }),
     }
 }
 
-/// The thin I/O part: `stage` always says what is being waited for.
-async fn exchange(addr: SocketAddr, word: &str, stage: &mut &'static str) -> io::Result<Vec<u8>> {
+/// Does the I/O; `waiting_for` always names the current step.
+async fn exchange(
+    addr: SocketAddr,
+    word: &str,
+    waiting_for: &mut &'static str,
+) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(addr).await?;
     stream.set_nodelay(true)?;
-    *stage = "the word to be sent";
+    *waiting_for = "the word to be sent";
     stream.write_all(word.as_bytes()).await?;
-    *stage = "the end of the answer";
+    *waiting_for = "the end of the answer";
     let mut answer = Vec::new();
-    // No half-close after the word: a server that sees one may drop the connection before it answers.
+    // No half-close after the word: a server may then close the connection before it answers.
     stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
     if answer.len() as u64 == MAX_ANSWER {
         return Err(io::Error::new(
@@ -114,11 +117,11 @@ async fn exchange(addr: SocketAddr, word: &str, stage: &mut &'static str) -> io:
     Ok(answer)
 }
 
-/// Asks `srvr`: version, zxid and role of one server.
+/// Sends `srvr`: version, zxid and role of one server.
 ///
 /// # Errors
 ///
-/// Those of [`four_letter`], [`AdminError::NotServing`] while the server has no quorum, and
+/// The errors of [`four_letter`], [`AdminError::NotServing`] while the server has no quorum, and
 /// [`AdminError::Unexpected`] for a text that is not an answer to `srvr`.
 ///
 /// # Cancel safety
@@ -128,11 +131,11 @@ pub async fn srvr(addr: SocketAddr, within: Duration) -> Result<Srvr, AdminError
     four_letter(addr, "srvr", within).await?.parse()
 }
 
-/// Asks `mntr`: the server's metrics.
+/// Sends `mntr`: the server's metrics.
 ///
 /// # Errors
 ///
-/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
+/// The errors of [`srvr()`], and [`AdminError::NotWhitelisted`].
 ///
 /// # Cancel safety
 ///
@@ -141,11 +144,11 @@ pub async fn mntr(addr: SocketAddr, within: Duration) -> Result<Mntr, AdminError
     four_letter(addr, "mntr", within).await?.parse()
 }
 
-/// Asks `cons`: the sessions that are connected to the server.
+/// Sends `cons`: the sessions that are connected to the server.
 ///
 /// # Errors
 ///
-/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
+/// The errors of [`srvr()`], and [`AdminError::NotWhitelisted`].
 ///
 /// # Cancel safety
 ///
@@ -154,11 +157,11 @@ pub async fn cons(addr: SocketAddr, within: Duration) -> Result<Cons, AdminError
     four_letter(addr, "cons", within).await?.parse()
 }
 
-/// Asks `wchs`: how many watches this server holds.
+/// Sends `wchs`, for the number of watches of this server.
 ///
 /// # Errors
 ///
-/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
+/// The errors of [`srvr()`], and [`AdminError::NotWhitelisted`].
 ///
 /// # Cancel safety
 ///

@@ -1,4 +1,4 @@
-//! Class-data archives, with which servers start in two thirds of the processor time.
+//! Creates class-data archives, with which servers start in two thirds of the processor time.
 //!
 //! Java otherwise reads and verifies the same classes from the same jars at each start.
 //! The file is a dynamic archive ([JEP 350]). Java ignores one that does not fit its version or its jars.

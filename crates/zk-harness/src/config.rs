@@ -1,4 +1,4 @@
-//! The text of every file that a server needs.
+//! Renders the configuration, start script and other files of a server.
 //!
 //! Pure: no I/O and no clock.
 
@@ -14,24 +14,24 @@ use zk_provision::{Distribution, Logging};
 use crate::fault::{CLOCK_FILE, ClockLibrary};
 use crate::spec::Spec;
 
-/// An ensemble with every choice made: what `ensemble.json` holds.
+/// A complete description of an ensemble, as stored in `ensemble.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) spec: Spec,
     pub(crate) distribution: Distribution,
-    /// Everything but the data lies below it.
+    /// The directory with all files, except data in memory.
     pub(crate) directory: PathBuf,
-    /// Where data lies when it is not below `directory`.
+    /// The directory of the data if it is in memory.
     pub(crate) memory_directory: Option<PathBuf>,
     /// The file that reserves the ports.
     pub(crate) port_file: Option<PathBuf>,
     /// The [class data](crate::class_data) that the servers start from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) class_data: Option<PathBuf>,
-    /// What moves the servers' clocks, if that was asked for.
+    /// The library that moves the servers' clocks, if they are movable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clock_library: Option<ClockLibrary>,
-    /// What the names of the containers begin with, where servers run in containers.
+    /// The prefix of the containers' names, if the servers run in containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) containers: Option<String>,
     pub(crate) members: Vec<Member>,
@@ -44,15 +44,15 @@ pub(crate) struct Member {
     pub(crate) client_port: u16,
     pub(crate) quorum_port: u16,
     pub(crate) election_port: u16,
-    /// The port of the fault proxy in front of it, if there is to be one.
+    /// The port of its fault proxy, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy_port: Option<u16>,
-    /// The ports by which the others reach it, if the links between the servers are to be relayed.
+    /// The ports through which the other servers connect to it, if the links are relayed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) relays: Vec<RelayPorts>,
 }
 
-/// The ports by which one server reaches another one.
+/// The ports through which one server connects to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RelayPorts {
     /// The server that connects to them.
@@ -62,7 +62,7 @@ pub(crate) struct RelayPorts {
 }
 
 impl Member {
-    /// The ports by which server `from` reaches this one for the quorum and for elections.
+    /// Returns the quorum port and the election port through which server `from` connects to this one.
     fn peer_ports(&self, from: u32) -> (u16, u16) {
         self.relays
             .iter()
@@ -74,7 +74,7 @@ impl Member {
 }
 
 impl Plan {
-    /// Every port of every server.
+    /// Returns all ports of all servers.
     pub(crate) fn ports(&self) -> BTreeSet<u16> {
         self.members
             .iter()
@@ -92,7 +92,7 @@ impl Plan {
             .collect()
     }
 
-    /// The links between the servers, if they are to be relayed.
+    /// Returns the ports of the links between the servers; none if they are not relayed.
     pub(crate) fn links(&self) -> Vec<LinkPorts> {
         let members = self.members.iter();
         members
@@ -109,7 +109,7 @@ impl Plan {
             .collect()
     }
 
-    /// Where a detached ensemble keeps how it was started.
+    /// Returns the file with the plan of a detached ensemble.
     pub(crate) fn state_file(&self) -> PathBuf {
         self.directory.join(STATE_FILE)
     }
@@ -142,17 +142,17 @@ impl Plan {
         self.server_directory(id).join("server.pid")
     }
 
-    /// Where it is said how far the server's clock is moved.
+    /// Returns the file with the offset of the server's clock.
     pub(crate) fn clock_file(&self, id: u32) -> PathBuf {
         self.server_directory(id).join(CLOCK_FILE)
     }
 
-    /// The argument by which the processes of this ensemble are known, and no others.
+    /// Returns the prefix of the argument that identifies this ensemble's processes.
     pub(crate) fn marker(&self) -> String {
         marker(&self.directory)
     }
 
-    /// The argument by which one server's process is known.
+    /// Returns the argument that identifies one server's process.
     pub(crate) fn server_marker(&self, id: u32) -> String {
         format!("{}server-{id}/", self.marker())
     }
@@ -164,7 +164,7 @@ impl Plan {
             .join(format!("server-{id}"))
     }
 
-    /// The text of `zoo-N.cfg`.
+    /// Renders `zoo-N.cfg`.
     pub(crate) fn render_config(&self, member: &Member) -> String {
         let spec = &self.spec;
         let mut text = String::new();
@@ -193,12 +193,12 @@ impl Plan {
         line("minSessionTimeout", &spec.min_session_timeout().as_millis());
         line("maxSessionTimeout", &spec.max_session_timeout.as_millis());
         line("4lw.commands.whitelist", &spec.four_letter_words.join(","));
-        // Each server would otherwise try to open port 8080, and the second one would exit.
+        // Otherwise each server would open port 8080, and the second one would exit.
         line("admin.enableServer", &false);
         for (key, value) in &spec.properties {
             line(key, &property(value));
         }
-        // A single server stands alone: with a line for itself it would still do so, but log an error.
+        // A single server with a line for itself would log an error.
         if self.members.len() > 1 {
             for peer in &self.members {
                 let address = if self.containers.is_some() {
@@ -213,7 +213,7 @@ impl Plan {
         text
     }
 
-    /// The text of `start.sh`, which starts one server in the foreground.
+    /// Renders `start.sh`, which starts one server in the foreground.
     pub(crate) fn render_start_script(&self, member: &Member) -> String {
         let id = member.id;
         let directory = self.server_directory(id);
@@ -242,7 +242,7 @@ impl Plan {
             }
             Logging::Log4j1 => {
                 flags.push(format!(
-                    // A path would be taken apart at a `#` or a `%`; the script is in the right directory.
+                    // A relative path, because a `#` or `%` in an absolute one would be interpreted.
                     "-Dlog4j.configuration=file:{LOG4J_FILE}"
                 ));
             }
@@ -272,7 +272,7 @@ impl Plan {
         )
     }
 
-    /// The JVM's flags: those asked for, or those for a quick start, and what only they can set.
+    /// Returns the JVM flags: those of the spec or those for a quick start, and the settings that are only flags.
     fn jvm_flags(&self) -> Vec<String> {
         let quick = || {
             let class_data = self.class_data.iter();
@@ -285,7 +285,7 @@ impl Plan {
                 .collect()
         };
         let mut flags = self.spec.jvm_flags.clone().unwrap_or_else(quick);
-        // These two are system properties only; zoo.cfg does not reach them in every version.
+        // Not every version reads these two from zoo.cfg.
         flags.push(format!(
             "-Dznode.container.checkIntervalMs={}",
             self.spec.container_check_interval.as_millis()
@@ -297,23 +297,23 @@ impl Plan {
         flags
     }
 
-    /// The name of a server's container, by which the others find it.
+    /// Returns the name of a server's container, which is its host name for the other servers.
     pub(crate) fn host(&self, id: u32) -> String {
         format!("{}-{id}", self.host_prefix())
     }
 
-    /// The name of the containers' network.
+    /// Returns the name of the containers' network.
     pub(crate) fn host_prefix(&self) -> String {
         self.containers.clone().unwrap_or_default()
     }
 
-    /// The environment of a server's container; every image passes it on to Java.
+    /// Returns the environment of a server's container; every image passes it to Java.
     #[cfg(feature = "containers")]
     pub(crate) fn container_environment(&self) -> [(&'static str, String); 1] {
         [("JAVA_TOOL_OPTIONS", self.jvm_flags().join(" "))]
     }
 
-    /// The lines of the start script that make the clock of a server one that can be moved.
+    /// Returns the lines of the start script that make a server's clock movable.
     fn clock_exports(&self, id: u32) -> String {
         self.clock_library
             .as_ref()
@@ -322,7 +322,7 @@ impl Plan {
             })
     }
 
-    /// The logging configuration that this distribution needs, as a file name and its text.
+    /// Returns the name and text of the logging configuration that this distribution needs.
     pub(crate) fn render_logging(&self) -> Option<(&'static str, &'static str)> {
         match self.distribution.logging {
             Logging::SlfSimple => None,
@@ -332,9 +332,9 @@ impl Plan {
     }
 }
 
-/// The beginning of an argument by which the processes of the ensemble in `directory` are known.
+/// Returns the prefix of the argument that identifies the processes of the ensemble in `directory`.
 ///
-/// It ends in a slash, so that `/x/one` is not taken for `/x/one-more`.
+/// It ends with a slash, so that `/x/one` does not match `/x/one-more`.
 pub(crate) fn marker(directory: &Path) -> String {
     format!("-Dzk.harness.ensemble={}/", directory.display())
 }
@@ -349,8 +349,7 @@ fn shell_quote(text: &str) -> String {
     }
 }
 
-/// A text as a value of a Java properties file: read as Latin-1, with a backslash to escape, and spaces in front
-/// skipped.
+/// Escapes a value for a Java properties file: Latin-1, with backslash escapes, leading spaces skipped.
 fn property(text: &str) -> String {
     let mut value = String::new();
     for (index, unit) in text.encode_utf16().enumerate() {
@@ -364,12 +363,12 @@ fn property(text: &str) -> String {
     value
 }
 
-/// The file in an ensemble's directory that says how it was started.
+/// The name of the state file in an ensemble's directory.
 pub(crate) const STATE_FILE: &str = "ensemble.json";
 
 pub(crate) const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Flags that make a small server start quickly: no second compiler tier, a simple collector, shared class data.
+/// Flags for a quick start of a small server: no second compiler tier, a simple collector, shared class data.
 pub(crate) const QUICK_JVM_FLAGS: [&str; 6] = [
     "-Xshare:auto",
     "-XX:TieredStopAtLevel=1",
@@ -379,9 +378,9 @@ pub(crate) const QUICK_JVM_FLAGS: [&str; 6] = [
     "-Xmx128m",
 ];
 
-/// The port for clients inside a container.
+/// The client port inside a container.
 pub(crate) const CLIENT_PORT: u16 = 2181;
-/// Where the official image keeps snapshots and the server's id.
+/// The directory of snapshots and the server's id in the official image.
 const CONTAINER_DATA: &str = "/data";
 const CONTAINER_LOG: &str = "/datalog";
 

@@ -1,14 +1,13 @@
-//! Servers in containers, as an alternative to processes on this machine.
+//! Runs servers in containers instead of processes on this machine.
 //!
 //! With the feature `containers`, [`EnsembleBuilder::containers`](crate::EnsembleBuilder::containers) starts each server
 //! in a container of its own, through testcontainers, on a private network of the ensemble.
-//! Everything else stays as it is: the same [`Ensemble`](crate::Ensemble) and the same [`Server`](crate::Server), whose
-//! process is then a container that is started, stopped, killed, paused and [taken off its
-//! network](crate::Server::disconnect).
+//! [`Ensemble`](crate::Ensemble) and [`Server`](crate::Server) are the same; a server is then a container that can be
+//! started, stopped, killed, paused and [disconnected from its network](crate::Server::disconnect).
 //!
-//! # What differs
+//! # Differences
 //!
-//! What containers cannot do is refused with an error that says what would be right.
+//! An operation that containers do not support returns an error with the remedy.
 //!
 //! | | servers that are processes | servers in containers |
 //! |---|---|---|
@@ -17,21 +16,21 @@
 //! | ZooKeeper | [`Spec::zookeeper`](crate::Spec::zookeeper) | the same with [`ContainerImage::Debian`]; another image has its own |
 //! | start, stop, kill, restart, pause, resume, rolling restart | yes | yes |
 //! | detach, attach, logs, sessions that expire | yes | yes |
-//! | port for clients | stays; can be chosen | changes whenever the container starts or comes back to its network, none while it is stopped; cannot be chosen |
+//! | client port | constant; can be chosen | changes whenever the container starts or is reconnected to its network; none while it is stopped; cannot be chosen |
 //! | process id | yes | none; the container's name instead |
 //! | data | on disk or in memory, in the ensemble's directory | on disk, in the containers |
 //! | files that are [kept](crate::Keep) after a failure | all | logs and configuration |
 //! | fault proxies: `--proxied`, `partition`, `slow`, `cut` | yes | refused |
-//! | links between servers | yes | refused; [`Server::disconnect`](crate::Server::disconnect) takes one off the network |
+//! | links between servers | yes | refused; [`Server::disconnect`](crate::Server::disconnect) disconnects a server from the network |
 //! | full disk: `fill-disk` | yes | refused |
 //! | movable clock: `clock` | yes | refused |
-//! | after `kill -9` of the process that started it | a guard process cleans up at once | the files go at once, containers and network when the next ensemble in containers is started, unless the machine was restarted meanwhile |
+//! | after `kill -9` of the process that started it | a guard process cleans up at once | the files are removed at once; containers and network when the next ensemble in containers starts, unless the machine was restarted meanwhile |
 //!
-//! As the port for clients changes, ask for [`Ensemble::connect_string`](crate::Ensemble::connect_string) again after a
-//! server was started.
+//! The client port changes, so call [`Ensemble::connect_string`](crate::Ensemble::connect_string) again after a server
+//! was started.
 //!
-//! The program `zk-ensemble` uses [`ContainerImage::Debian`], which needs no registry, unless `ZK_HARNESS_IMAGE` names an
-//! image.
+//! The program `zk-ensemble` uses the image in `ZK_HARNESS_IMAGE`, or else [`ContainerImage::Debian`], which needs no
+//! registry.
 
 #[cfg(feature = "containers")]
 mod containers;
@@ -45,20 +44,20 @@ mod none;
 mod stale;
 
 #[cfg(feature = "containers")]
-pub(crate) use containers::Fleet;
+pub(crate) use containers::Containers;
 #[cfg(feature = "containers")]
 pub use image::ContainerImage;
 #[cfg(feature = "containers")]
 pub(crate) use member::Member as Container;
 #[cfg(not(feature = "containers"))]
-pub(crate) use none::{Container, ContainerImage, Fleet};
+pub(crate) use none::{Container, ContainerImage, Containers};
 
-/// What the names of an ensemble's containers and network begin with.
+/// The prefix of the names of an ensemble's containers and network.
 pub(crate) const PREFIX: &str = "zk-harness-";
 
-/// What is done to a container.
+/// An action on a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum ContainerAction {
     Start,
     Stop,
     Kill,
@@ -66,12 +65,12 @@ pub(crate) enum Act {
     Resume,
     Disconnect,
     Connect,
-    /// Copy what it has printed to the server's log file, and go on doing so.
+    /// Copies its output to the server's log file, now and from then on.
     FollowLog,
 }
 
-impl Act {
-    /// What it is called in an error.
+impl ContainerAction {
+    /// Returns the verb for error messages.
     #[cfg_attr(
         not(feature = "containers"),
         expect(dead_code, reason = "there are no containers to speak of")

@@ -1,4 +1,4 @@
-//! Starting an ensemble, looking at it, taking it down.
+//! Starts, attaches to, detaches and removes ensembles.
 
 mod builder;
 mod files;
@@ -16,7 +16,7 @@ use zk_history::check::{Judgement, ServerLogs, Verdict};
 use zk_provision::Distribution;
 
 use crate::config::{Plan, STATE_FILE};
-use crate::container::Fleet;
+use crate::container::Containers;
 use crate::error::Error;
 use crate::ports;
 use crate::process::ProcessState;
@@ -33,18 +33,18 @@ pub use status::{ServerStatus, Status};
 ///
 /// # Dropping
 ///
-/// When the value is dropped the servers are killed and, unless [`Keep`] says otherwise, their files removed; the drop
-/// waits for that, some tens of milliseconds.
+/// Dropping it kills the servers, removes their files unless [`Keep`] prevents that, and blocks until this is done,
+/// some tens of milliseconds.
 /// If the process ends without dropping it, a guard process does the same; see the [crate's guarantees](crate).
-/// [`down`](Self::down) does it without blocking the thread and reports a failure.
-/// An ensemble that was [detached](Self::detach) or [attached to](Self::attach) stays.
+/// [`down`](Self::down) does it without blocking the thread and returns errors.
+/// An ensemble that was [detached](Self::detach) or [attached to](Self::attach) is not removed.
 #[derive(Debug)]
 pub struct Ensemble {
     plan: Arc<Plan>,
     servers: Vec<Server>,
     guard: Option<Reaper>,
-    /// The containers, if the servers run in such.
-    fleet: Option<Fleet>,
+    /// The containers, if the servers run in containers.
+    containers: Option<Containers>,
     keep: Keep,
     report: StartReport,
     warnings: Vec<Warning>,
@@ -53,20 +53,20 @@ pub struct Ensemble {
     links: Option<Links>,
 }
 
-/// When the files of an ensemble outlive its servers.
+/// When the files of an ensemble are kept after its servers were killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Keep {
     /// Never.
     Never,
-    /// When the ensemble is dropped by a panic, that is, when a test fails. The path is printed to standard error.
+    /// When a panic drops the ensemble, that is, when a test fails. The path is printed to standard error.
     #[default]
     OnPanic,
-    /// Always, as far as the process gets to drop the ensemble. The path is printed to standard error.
+    /// Whenever the ensemble is dropped. The path is printed to standard error.
     Always,
 }
 
-/// How long each part of a start took.
+/// The durations of the steps of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StartReport {
@@ -74,20 +74,20 @@ pub struct StartReport {
     pub find: Duration,
     /// Reserving ports and writing files.
     pub prepare: Duration,
-    /// From the first process or container until the last server answered on its client port.
+    /// From the first process or container until every server answered on its client port.
     pub processes: Duration,
     /// From then until one server led and the others followed.
     pub election: Duration,
-    /// From then until a node had been written and read through every server.
-    pub canary: Duration,
-    /// All of it.
+    /// From then until a node was written and read through every server.
+    pub probe: Duration,
+    /// All steps.
     pub total: Duration,
-    /// How this release of ZooKeeper is known to lose acknowledged writes, if it is.
+    /// How this release of ZooKeeper loses acknowledged writes, if that is known.
     pub warning: Option<&'static str>,
 }
 
 impl Ensemble {
-    /// Starts to describe an ensemble. Nothing happens before [`EnsembleBuilder::start`].
+    /// Returns a builder with the default settings.
     pub fn builder() -> EnsembleBuilder {
         EnsembleBuilder::default()
     }
@@ -96,19 +96,19 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// [`Error::BadState`] if the directory holds none, [`Error::Unavailable`] if its servers run in containers and there
-    /// is no container engine, or this program was built without the feature `containers`.
+    /// [`Error::BadState`] if the directory contains none, [`Error::Unavailable`] if its servers run in containers and
+    /// there is no container engine, or this program was built without the feature `containers`.
     pub fn attach(directory: &Path) -> Result<Self, Error> {
         let plan = Arc::new(files::load(directory)?);
         let report = StartReport::default();
         let mut ensemble = Self::new(Arc::clone(&plan), None, Keep::Always, report, Vec::new());
         if plan.containers.is_some() {
-            ensemble.set_fleet(Fleet::attach(plan)?);
+            ensemble.set_containers(Containers::attach(plan)?);
         }
         Ok(ensemble)
     }
 
-    /// Whether `directory` holds a detached ensemble.
+    /// Returns whether `directory` contains a detached ensemble.
     pub fn exists(directory: &Path) -> bool {
         directory.join(STATE_FILE).exists()
     }
@@ -127,7 +127,7 @@ impl Ensemble {
             plan,
             servers,
             guard,
-            fleet: None,
+            containers: None,
             keep,
             report,
             warnings,
@@ -139,38 +139,41 @@ impl Ensemble {
 
     /// Starts the servers in containers.
     #[cfg(feature = "containers")]
-    async fn contain(&mut self, image: crate::container::ContainerImage) -> Result<(), Error> {
-        let fleet = Fleet::launch(Arc::clone(&self.plan), image).await?;
-        self.set_fleet(fleet);
+    async fn start_containers(
+        &mut self,
+        image: crate::container::ContainerImage,
+    ) -> Result<(), Error> {
+        let containers = Containers::launch(Arc::clone(&self.plan), image).await?;
+        self.set_containers(containers);
         Ok(())
     }
 
-    /// Makes the servers those of containers.
-    fn set_fleet(&mut self, fleet: Fleet) {
-        fleet.assign_to(&mut self.servers);
-        self.fleet = Some(fleet);
+    /// Assigns the containers to the servers.
+    fn set_containers(&mut self, containers: Containers) {
+        containers.assign_to(&mut self.servers);
+        self.containers = Some(containers);
     }
 
-    /// Whether the servers run in [containers](crate::container), not as processes.
+    /// Returns whether the servers run in [containers](crate::container).
     pub fn is_in_containers(&self) -> bool {
         self.plan.containers.is_some()
     }
 
-    /// Has the guard process that [`down`](Self::down) runs keep `file` open until it is done, so that a lock on it is
-    /// not free before, also if this process is killed meanwhile.
+    /// Lets the guard process of [`down`](Self::down) keep `file` open until it is done, so that a lock on the file is
+    /// not released earlier, even if this process is killed.
     ///
-    /// This is for an ensemble that was [attached to](Self::attach); for one that is started there is
-    /// [`EnsembleBuilder::hold`].
+    /// This is for an ensemble that was [attached to](Self::attach); see [`EnsembleBuilder::hold`] for a new one.
     #[must_use]
     pub fn hold(mut self, file: File) -> Self {
         self.hold = Some(file);
         self
     }
 
-    /// Leaves the servers running for good and returns their directory, for [`attach`](Self::attach).
+    /// Leaves the servers running and returns their directory, for [`attach`](Self::attach).
     ///
-    /// The fault proxies and the links between the servers live in this process and end; whoever attaches can have them
-    /// again with [`start_proxies`](Self::start_proxies). Without their links the servers do not reach each other.
+    /// The fault proxies and the links between the servers run in this process and end. After attaching,
+    /// [`start_proxies`](Self::start_proxies) starts them again. Without the links the servers cannot connect to each
+    /// other.
     ///
     /// # Errors
     ///
@@ -180,61 +183,60 @@ impl Ensemble {
         if let Some(guard) = self.guard.take() {
             guard.dismiss()?;
         }
-        if let Some(fleet) = &mut self.fleet {
-            fleet.leave();
+        if let Some(containers) = &mut self.containers {
+            containers.leave();
         }
         Ok(self.plan.directory.clone())
     }
 
-    /// A command-line argument by which a process belongs to this ensemble: [`down`](Self::down) and
-    /// [`kill_all`](Self::kill_all) kill every process that has it, as they kill servers.
+    /// Returns a command-line argument that assigns a process to this ensemble: [`down`](Self::down) and
+    /// [`kill_all`](Self::kill_all) kill every process with this argument.
     pub fn marker(&self, role: &str) -> String {
         format!("{}{role}/", self.plan.marker())
     }
 
-    /// The directory with everything but, if in memory, the data.
+    /// Returns the directory with all files, except the data if that is in memory.
     pub fn directory(&self) -> &Path {
         &self.plan.directory
     }
 
-    /// The directories with all of its files: [`directory`](Self::directory), and the one in the machine's memory if the
-    /// data is there.
+    /// Returns the directory, and the one in the memory file system if the data is there.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         let memory = self.plan.memory_directory.as_deref();
         [self.directory()].into_iter().chain(memory)
     }
 
-    /// The ZooKeeper version that runs.
+    /// Returns the ZooKeeper version.
     pub fn version(&self) -> &str {
         &self.plan.distribution.version
     }
 
-    /// The jars and the Java it runs with, for starting ZooKeeper's own programs.
+    /// Returns the jars and the Java of the servers, for starting ZooKeeper's other programs.
     pub fn distribution(&self) -> &Distribution {
         &self.plan.distribution
     }
 
-    /// The settings it was started with.
+    /// Returns the settings it was started with.
     pub fn spec(&self) -> &crate::Spec {
         &self.plan.spec
     }
 
-    /// All servers, running or not.
+    /// Returns all servers, running or not.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// What the settings allow but is seldom meant, such as an even number of servers.
+    /// Returns warnings about the settings, for example for an even number of servers.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// How long the start took, and what the time was spent on.
+    /// Returns the durations of the steps of the start.
     pub fn start_report(&self) -> &StartReport {
         &self.report
     }
 
-    /// The server with this id.
+    /// Returns the server with this id.
     ///
     /// # Errors
     ///
@@ -249,20 +251,20 @@ impl Ensemble {
             })
     }
 
-    /// Kills the servers, removes the files and the containers, and waits until all are gone.
+    /// Kills the servers, removes the files and the containers, and waits until this is done.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the guard process could not be run, or could not kill or remove something, [`Error::Container`] and
-    /// [`Error::Network`] if the container engine could not.
+    /// [`Error::Io`] if the guard process cannot be run, or cannot kill or remove something, [`Error::Container`] and
+    /// [`Error::Network`] if the container engine cannot.
     ///
     /// # Cancel safety
     ///
-    /// Not safe to rely on: a dropped future leaves the work to the guard process, and nobody hears of a failure.
+    /// After a cancelled call the guard process does the work, and a failure is not reported.
     pub async fn down(mut self) -> Result<(), Error> {
-        // Before the files, by which another process finds those that are left.
-        if let Some(fleet) = self.fleet.take() {
-            self.in_background(move || fleet.remove()).await?;
+        // Before the files, by which another process finds containers that are left.
+        if let Some(containers) = self.containers.take() {
+            self.in_background(move || containers.remove()).await?;
         }
         let guard = self.guard.take();
         let hold = self.hold.take();
@@ -270,25 +272,25 @@ impl Ensemble {
         let cleaned = self
             .in_background(move || match guard {
                 Some(mut guard) => guard.finish(),
-                None => reaper::clean(&plan.directory, &files::everything(&plan), hold),
+                None => reaper::clean(&plan.directory, &files::removable_paths(&plan), hold),
             })
             .await;
-        self.bury();
+        self.reap();
         cleaned
     }
 
-    /// Kills every server's process, also one whose pid file is lost, and leaves the files and the containers.
+    /// Kills every server's process, even without its pid file, and keeps the files and the containers.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the guard process could not be run, or a process could not be killed, [`Error::Container`] if the
-    /// container engine could not do so.
+    /// [`Error::Io`] if the guard process cannot be run or a process cannot be killed, [`Error::Container`] if the
+    /// container engine cannot do so.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future leaves the work to the guard process, and nobody hears of a failure.
+    /// After a cancelled call the guard process does the work, and a failure is not reported.
     pub async fn kill_all(&self) -> Result<(), Error> {
-        if self.fleet.is_some() {
+        if self.containers.is_some() {
             for server in &self.servers {
                 if server.process_state() != ProcessState::Stopped {
                     server.kill().await?;
@@ -299,14 +301,14 @@ impl Ensemble {
         let halted = self
             .in_background(move || reaper::halt(&plan.directory))
             .await;
-        self.bury();
+        self.reap();
         halted
     }
 
-    /// Leaves no zombie of a server that the guard process has killed.
-    fn bury(&self) {
+    /// Reaps the zombies of servers that the guard process has killed.
+    fn reap(&self) {
         for server in &self.servers {
-            server.bury();
+            server.reap();
         }
     }
 
@@ -325,18 +327,18 @@ impl Ensemble {
             })
     }
 
-    /// Starts every server whose process does not run.
+    /// Starts every stopped server.
     ///
     /// # Errors
     ///
-    /// Those of [`Server::start`], [`Error::PortTaken`] if another ensemble has reserved a port meanwhile, and
+    /// The errors of [`Server::start`], [`Error::PortTaken`] if another ensemble has reserved a port meanwhile, and
     /// [`Error::Io`] if a file cannot be written.
     pub fn start_stopped(&self) -> Result<(), Error> {
         if let Some(file) = &self.plan.port_file {
             let ports = self.plan.ports();
-            ports::renew(file, &self.plan.directory, ports).map_err(|refusal| match refusal {
-                ports::Refusal::Failed(error) => error,
-                ports::Refusal::Taken { port, by } => Error::PortTaken { port, by },
+            ports::renew(file, &self.plan.directory, ports).map_err(|error| match error {
+                ports::ReserveError::Failed(error) => error,
+                ports::ReserveError::Taken { port, by } => Error::PortTaken { port, by },
             })?;
         }
         // After a reboot the memory file system is empty.
@@ -349,7 +351,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Whether the servers' data is there. In memory it does not survive a reboot.
+    /// Returns whether the servers' data exists. Data in memory does not survive a reboot.
     pub fn has_data(&self) -> bool {
         self.plan
             .members
@@ -357,30 +359,30 @@ impl Ensemble {
             .all(|member| self.plan.data_directory(member.id).exists())
     }
 
-    /// Starts all servers and waits until all is well; says what [`wait_whole`](Self::wait_whole) says.
-    async fn begin(&self) -> Result<[Instant; 3], Error> {
+    /// Starts all servers, and waits for and returns what [`wait_all_serving`](Self::wait_all_serving) does.
+    async fn start_all(&self) -> Result<[Instant; 3], Error> {
         let spawned = Instant::now();
         for server in &self.servers {
-            // A container runs as soon as it is there.
-            if self.fleet.is_none() {
+            // A container runs as soon as it is created.
+            if self.containers.is_none() {
                 server.start()?;
             }
         }
-        self.wait_whole(spawned).await
+        self.wait_all_serving(spawned).await
     }
 
-    /// Cleans up for another attempt, whatever [`Keep`] says.
+    /// Cleans up for another attempt, regardless of [`Keep`].
     ///
-    /// A directory that was asked for stays, empty: the caller may have a lock on it.
-    fn make_room(mut self, spare: bool) -> Result<(), Error> {
+    /// With `keep_directory` the directory itself stays, empty: the caller may have a lock on it.
+    fn remove_for_retry(mut self, keep_directory: bool) -> Result<(), Error> {
         let Some(mut guard) = self.guard.take() else {
             return Ok(());
         };
-        if spare {
-            guard.spare(&self.plan.directory)?;
+        if keep_directory {
+            guard.empty_at_end(&self.plan.directory)?;
         }
         let cleaned = guard.finish();
-        self.bury();
+        self.reap();
         cleaned
     }
 }
@@ -395,13 +397,13 @@ impl Drop for Ensemble {
             Keep::OnPanic => std::thread::panicking(),
             Keep::Always => true,
         };
-        let in_containers = self.fleet.take().is_some();
+        let in_containers = self.containers.take().is_some();
         let kept = keep && guard.keep_files().is_ok();
         if kept {
             let directory = self.plan.directory.display();
             #[expect(
                 clippy::print_stderr,
-                reason = "the evidence of a failed test is of no use if nobody finds it"
+                reason = "the reader of a failed test has to find its files"
             )]
             {
                 eprintln!("the files of the ensemble are kept: {directory}");
@@ -409,24 +411,23 @@ impl Drop for Ensemble {
                     eprintln!("{lost}");
                 }
             }
-            // Containers that are gone cannot be attached to.
+            // The containers are removed, so there is nothing to attach to.
             if !in_containers && let Err(error) = files::save(&self.plan) {
-                tracing::warn!(%error, "the state of the kept ensemble could not be written");
+                tracing::warn!(%error, "cannot write the state of the kept ensemble");
             }
         }
         if let Err(error) = guard.finish() {
-            tracing::warn!(%error, directory = %self.plan.directory.display(), "the ensemble was not cleaned up");
+            tracing::warn!(%error, directory = %self.plan.directory.display(), "cannot remove the ensemble");
         }
-        self.bury();
+        self.reap();
         if let (true, Some(file)) = (kept, &self.plan.port_file) {
-            // The files are for a person to look at, and the next run of the test may ask for the same ports. Starting
-            // the servers again reserves them again.
+            // The next run of the test may need the same ports. Starting the kept servers reserves the ports again.
             drop(std::fs::remove_file(file));
         }
     }
 }
 
-/// What the servers' logs say of committed writes that are lost, so that nobody looks for the fault in a client.
+/// Returns the verdict if the servers' logs show that committed writes were lost, which is not a client's fault.
 fn lost_writes(directory: &Path) -> Option<Verdict> {
     let logs = ServerLogs::read([directory]).ok()?;
     let verdict = logs.verdict(&History::default())?;

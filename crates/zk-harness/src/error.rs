@@ -1,4 +1,4 @@
-//! What can go wrong with an ensemble.
+//! Defines the error of operations on an ensemble and its servers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use crate::admin::AdminError;
 use crate::fault::Unavailable;
 use crate::spec::SpecError;
 
-/// What went wrong with an ensemble or one of its servers.
+/// An error of an operation on an ensemble or one of its servers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting breaks a rule.
+    /// A setting is invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// No ZooKeeper, or no Java to run it with, could be found or downloaded.
+    /// ZooKeeper or Java could be neither found nor downloaded.
     #[error(transparent)]
     Find(#[from] Box<FindError>),
     /// The operating system refused something.
     #[error("cannot {action} {path}")]
     Io {
-        /// What was tried.
+        /// The failed action, as a verb.
         action: &'static str,
-        /// On which file, directory or program.
+        /// The file, directory or program.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// A server's process ended while the ensemble was starting.
@@ -35,61 +35,61 @@ pub enum Error {
     ServerExited {
         /// The server.
         id: u32,
-        /// Its whole log.
+        /// Its log file.
         log: PathBuf,
         /// The last lines of the log.
         tail: String,
     },
-    /// The ensemble does not serve, or not yet.
+    /// The ensemble did not serve in time.
     #[error(
         "the ensemble did not serve within {within:?}: {seen}; the end of the log of server {id} ({log}):\n{tail}"
     )]
     NotServing {
-        /// How long it was waited for.
+        /// The timeout.
         within: Duration,
-        /// What each server answered last.
+        /// Each server's last answer.
         seen: String,
-        /// The server that is most to blame.
+        /// The first server with a problem.
         id: u32,
-        /// Its whole log.
+        /// Its log file.
         log: PathBuf,
         /// The last lines of the log.
         tail: String,
     },
-    /// No server leads.
+    /// There is no leader.
     #[error("no quorum serves: {seen}")]
     NoQuorum {
-        /// What each server answered last.
+        /// Each server's last answer.
         seen: String,
     },
-    /// No server follows.
-    #[error("no server follows: {seen}")]
+    /// There is no follower.
+    #[error("there is no follower: {seen}")]
     NoFollower {
-        /// What each server answered last.
+        /// Each server's last answer.
         seen: String,
     },
     /// There is no session with this id.
-    #[error("there is no session {session:#x}; it has ended, or is one of another ensemble")]
+    #[error("there is no session {session:#x}; it has ended, or belongs to another ensemble")]
     NoSuchSession {
-        /// The id asked for.
+        /// The session id.
         session: i64,
     },
-    /// Whether a session ended is not known.
-    #[error("the end of session {session:#x} got no answer")]
+    /// It is unknown whether a session ended.
+    #[error("no reply to the request to end session {session:#x}; it may have ended")]
     Expire {
-        /// The session.
+        /// The session id.
         session: i64,
-        /// What happened.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The container engine did not do what was asked.
+    /// An operation of the container engine failed.
     #[error("cannot {action} the container of server {id}")]
     Container {
-        /// What was asked.
+        /// The failed action, as a verb.
         action: &'static str,
         /// The server.
         id: u32,
-        /// What the engine said.
+        /// The engine's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The network of the containers could not be removed.
@@ -97,83 +97,81 @@ pub enum Error {
     Network {
         /// Its name.
         name: String,
-        /// What the engine said.
+        /// The engine's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is no image to run servers from.
-    #[error("there is no container image to run servers from")]
+    /// The container image could not be pulled or built.
+    #[error("cannot pull or build the container image")]
     Image {
-        /// What the engine said.
+        /// The engine's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A fault cannot be made on this machine.
+    /// A fault cannot be injected on this machine.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// There is no server with this id.
     #[error("there is no server {id}; this ensemble has {}", list(.known))]
     NoSuchServer {
-        /// The id asked for.
+        /// The id.
         id: u32,
-        /// The ids there are.
+        /// The ids of the ensemble.
         known: Vec<u32>,
     },
-    /// The server's process is in a state in which this cannot be done.
+    /// The state of the server's process does not allow the operation.
     #[error("cannot {action} server {id}: {reason}")]
     WrongState {
-        /// What was asked.
+        /// The operation, as a verb.
         action: &'static str,
         /// The server.
         id: u32,
-        /// Why it cannot be done, and what can.
+        /// The reason and the remedy.
         reason: String,
     },
-    /// A port of an ensemble that was down is reserved for another one by now.
-    #[error(
-        "port {port} is by now that of the ensemble in {by}; take one of the two down, files included"
-    )]
+    /// Another ensemble has reserved a port of an ensemble that was down.
+    #[error("port {port} is already reserved by the ensemble in {by}; take one of the two down")]
     PortTaken {
         /// The port.
         port: u16,
-        /// The directory of the ensemble that has it.
+        /// The directory of the other ensemble.
         by: PathBuf,
     },
     /// A process did not end in time after a signal.
-    #[error("server {id} (process {pid}) was still there {within:?} after {signal}")]
+    #[error("server {id} (process {pid}) still runs {within:?} after {signal}")]
     StillRunning {
         /// The server.
         id: u32,
         /// Its process id.
         pid: i32,
-        /// The signal it was sent.
+        /// The signal.
         signal: &'static str,
-        /// How long it was waited for.
+        /// The timeout.
         within: Duration,
     },
-    /// A four-letter command failed.
-    #[error("server {id} gave no proper answer")]
+    /// A four-letter word failed.
+    #[error("server {id} gave no valid answer")]
     Admin {
         /// The server.
         id: u32,
-        /// What happened.
+        /// The cause.
         source: AdminError,
     },
-    /// The ensemble was started without something that is asked for now.
+    /// The ensemble was started without a feature that is used now.
     #[error("the ensemble has no {what}: start it with `Ensemble::builder().{setting}(true)`")]
     NotPresent {
-        /// What it has not.
+        /// The missing feature.
         what: &'static str,
-        /// The method of [`EnsembleBuilder`](crate::EnsembleBuilder) that provides it.
+        /// The method of [`EnsembleBuilder`](crate::EnsembleBuilder) that enables it.
         setting: &'static str,
     },
     /// A fault proxy or the links between the servers reported an error.
     #[error(transparent)]
     Proxy(#[from] zk_fault_proxy::Error),
-    /// The directory holds no ensemble, or one that this version cannot read.
+    /// The directory contains no ensemble, or one that this version cannot read.
     #[error("{path} is not the state of an ensemble: {reason}")]
     BadState {
-        /// The file.
+        /// The state file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its defect.
         reason: String,
     },
 }

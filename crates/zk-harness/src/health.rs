@@ -1,4 +1,4 @@
-//! Whether an ensemble serves, judged from what each server answers.
+//! Decides from the servers' answers whether an ensemble serves, and which server leads.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::admin::Mode;
 
-/// What a server says it is.
+/// The role that a server reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -15,15 +15,15 @@ pub enum Role {
     Leader,
     /// It follows the leader.
     Follower,
-    /// It receives what the quorum decides and has no vote.
+    /// It receives committed transactions and has no vote.
     Observer,
     /// It is the only server.
     Standalone,
-    /// It answers reads only, as it has lost the quorum.
+    /// It has lost the quorum and serves only reads.
     ReadOnly,
 }
 
-/// One server's answer to `srvr`: its role and the epoch of its last transaction, or nothing while it does not serve.
+/// One server's answer to `srvr`: its role and the epoch of its last transaction; `None` while it does not serve.
 pub(crate) type Answer = Option<(Role, u64)>;
 
 /// Whether an ensemble serves.
@@ -31,13 +31,13 @@ pub(crate) type Answer = Option<(Role, u64)>;
 #[non_exhaustive]
 pub enum Health {
     /// Every server serves and one leads.
-    Whole {
-        /// Where the leader stands in the list of servers.
+    AllServing {
+        /// The leader's index in the list of servers.
         leader: usize,
     },
-    /// A quorum serves, some servers do not.
+    /// A quorum serves, but not every server.
     Degraded {
-        /// Where the leader stands in the list of servers.
+        /// The leader's index in the list of servers.
         leader: usize,
     },
     /// No quorum serves.
@@ -45,14 +45,14 @@ pub enum Health {
 }
 
 impl Health {
-    /// Judges the answers of all servers of an ensemble.
+    /// Decides from the answers of all servers.
     ///
-    /// A leader that was paused says for a moment after it is resumed that it leads, so of several the one of the
-    /// highest epoch counts, and two of the same epoch count as none.
+    /// A leader that was paused still reports for a moment after its resumption that it leads. Of several leaders the
+    /// one with the highest epoch counts, and two with the same epoch count as none.
     pub(crate) fn judge(answers: &[Answer]) -> Self {
         if let [only] = answers {
             return match only {
-                Some((Role::Standalone, _)) => Self::Whole { leader: 0 },
+                Some((Role::Standalone, _)) => Self::AllServing { leader: 0 },
                 _ => Self::Down,
             };
         }
@@ -74,21 +74,21 @@ impl Health {
         if 2 * (followers + 1) <= answers.len() {
             Self::Down
         } else if followers + 1 == answers.len() {
-            Self::Whole { leader }
+            Self::AllServing { leader }
         } else {
             Self::Degraded { leader }
         }
     }
 
-    /// Whether clients are served.
+    /// Returns whether clients are served.
     pub const fn serves(self) -> bool {
         !matches!(self, Self::Down)
     }
 
-    /// Where the leader stands in the list of servers.
+    /// Returns the leader's index in the list of servers.
     pub const fn leader(self) -> Option<usize> {
         match self {
-            Self::Whole { leader } | Self::Degraded { leader } => Some(leader),
+            Self::AllServing { leader } | Self::Degraded { leader } => Some(leader),
             Self::Down => None,
         }
     }

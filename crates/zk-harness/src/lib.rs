@@ -1,7 +1,6 @@
-//! Real ZooKeeper ensembles for tests and development: configured, started, broken and cleaned up.
+//! Runs real ZooKeeper ensembles for tests and development, and injects faults into them.
 //!
-//! A test that needs ZooKeeper says so in one line and gets real servers of its own, on ports of their own,
-//! ready to serve when the call returns:
+//! One call starts the servers of a test, on ports of their own; they serve when it returns:
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), zk_harness::Error> {
@@ -20,56 +19,54 @@
 //! ```
 //!
 //! Use it for tests, benchmarks and development machines.
-//! It is not a way to run ZooKeeper in production: its settings favour a quick start and quick failover.
+//! It is not for production: its settings favour a quick start and quick failover.
 //!
-//! What a network can do to a client is done by [fault proxies](FaultProxy) in front of the servers, and what it can do
-//! to the servers among themselves by the [links](QuorumLinks) between them; both are those of [`zk_fault_proxy`].
-//! [`zk_provision`] finds or downloads ZooKeeper and Java.
-//! [`zk_history`] records what a test does to an ensemble, and judges it.
+//! [Fault proxies](FaultProxy) in front of the servers inject network faults between clients and servers, and the
+//! [links](QuorumLinks) do so between the servers; both are from [`zk_fault_proxy`].
+//! [`zk_provision`] finds or downloads ZooKeeper and Java, and [`zk_history`] records and checks what a test does.
 //!
 //! # Guarantees
 //!
-//! 1. [`EnsembleBuilder::start`] returns only when every server answers, exactly one of them leads (a single server
-//!    stands alone), and a node was written and read through each of them; otherwise it returns an error that carries
-//!    the end of the right server's log.
+//! 1. [`EnsembleBuilder::start`] returns when every server answers, exactly one of them leads (a single server is
+//!    standalone), and a node was written and read through each of them. Otherwise it returns an error with the end of
+//!    the log of the failed server.
 //! 2. When an [`Ensemble`] is dropped, no server process is left.
 //!    This holds after a panic, after Ctrl-C and after `kill -9` of the process that started it: a small guard process
-//!    in a process group of its own reads a pipe whose other end only that process holds, and the kernel closes the
-//!    pipe however the process ends.
-//! 3. The files go with the processes, unless the thread that drops the ensemble is panicking: then the directory is
-//!    kept and its path printed, so that a failed test leaves its evidence. [`Keep`] changes this.
-//! 4. Two ensembles never share a port, also when started by different processes of one user at the same moment.
+//!    in a process group of its own reads a pipe from that process, which the kernel closes however the process ends.
+//! 3. The files are removed with the processes, unless the thread that drops the ensemble is panicking: then the
+//!    directory is kept and its path printed, for the analysis of a failed test. [`Keep`] changes this.
+//! 4. Two ensembles never share a port, even if different processes of one user start them at the same time.
 //!
-//! # What happens when
+//! # Failures
 //!
 //! | event | what the caller sees |
 //! |---|---|
-//! | a setting is wrong | [`SpecError`] with the field, its value and the rule, before anything is touched |
-//! | no ZooKeeper or Java on the machine | it is downloaded into the user's cache; without a network, an error that lists each place looked at |
-//! | a server exits while starting | [`Error::ServerExited`] with its exit status and the end of its log |
-//! | no quorum before the deadline | [`Error::NotServing`] with what each server answered last |
+//! | a setting is invalid | [`SpecError`] with the field, its value and the rule, before anything is started |
+//! | no ZooKeeper or Java on the machine | it is downloaded into the user's cache; without a network, an error that lists the searched places |
+//! | a server exits while starting | [`Error::ServerExited`] with the end of its log |
+//! | no quorum before the deadline | [`Error::NotServing`] with each server's last answer |
 //!
 //! # Files of an ensemble
 //!
 //! ```text
 //! <directory>/
-//!   ensemble.json            how it was started
+//!   ensemble.json            the settings, if it was detached or kept
 //!   server-1/zoo-1.cfg       the server's configuration
-//!   server-1/start.sh        starts this server by hand
-//!   server-1/server.log      what it printed
+//!   server-1/start.sh        starts this server in the foreground
+//!   server-1/server.log      its output
 //!   server-1/server.pid      its process id
-//!   server-1/clock           how far its clock is moved, if it can be
-//!   server-1/data/myid       its id, beside its snapshots
+//!   server-1/clock           the offset of its clock, if that is movable
+//!   server-1/data/myid       its id, next to its snapshots
 //!   server-1/txlog/          its transaction log
 //! ```
 //!
-//! With [`DataStore::Memory`] `data` and `txlog` lie in the machine's memory file system instead.
+//! With [`DataStore::Memory`], `data` and `txlog` are in the memory file system instead.
 //!
 //! # Features
 //!
-//! - `download` (default): download ZooKeeper, and Java if there is none, when the machine has none.
-//! - `containers`: servers in [containers](container), through testcontainers.
-//! - `cli`: what the `zk-ensemble` program needs.
+//! - `download` (default): downloads ZooKeeper and Java if the machine has none.
+//! - `containers`: runs servers in [containers](container), through testcontainers.
+//! - `cli`: the dependencies of the program `zk-ensemble`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

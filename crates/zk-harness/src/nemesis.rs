@@ -1,4 +1,4 @@
-//! A nemesis: faults drawn at random from a seed, one after the other, each undone again.
+//! Injects random faults from a seed, one after the other, and undoes each.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -11,14 +11,14 @@
 //! let ensemble = Ensemble::builder().servers(3).proxied(true).quorum_links(true).start().await?;
 //! let nemesis = Nemesis::new(run.seed()).faults(Fault::ALL).recorder(run.recorder("nemesis")?);
 //! // … workers use the ensemble meanwhile …
-//! let struck = nemesis.run(&ensemble, Duration::from_secs(60)).await?;
-//! println!("{struck:?}");
+//! let injected = nemesis.run(&ensemble, Duration::from_secs(60)).await?;
+//! println!("{injected:?}");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What is drawn depends on the seed alone; what becomes of it does not: who leads and whose request is next is the
-//! servers' affair. For runs that repeat exactly there is the simulated ensemble.
+//! The faults depend on the seed alone. Their effects do not, because the leader and the order of requests vary.
+//! Use the simulated ensemble for runs that repeat exactly.
 
 mod draw;
 
@@ -38,7 +38,7 @@ use crate::server::Server;
 
 pub use self::draw::Fault;
 
-/// Draws faults and makes them; see the [module](self).
+/// Draws and injects faults; see the [module](self).
 #[derive(Debug)]
 #[must_use = "it does nothing before `run`"]
 pub struct Nemesis {
@@ -49,7 +49,7 @@ pub struct Nemesis {
     recorder: Option<Recorder>,
 }
 
-/// How long a test injects faults: `FAULT_SECONDS` of the environment, or `default`.
+/// Returns how long a test injects faults: the environment variable `FAULT_SECONDS`, or `default`.
 ///
 /// # Panics
 ///
@@ -68,18 +68,17 @@ pub fn fault_time(default: Duration) -> Duration {
     Duration::from_secs(parsed)
 }
 
-/// A fault that was made.
+/// A fault that was injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InjectedFault {
-    /// Which.
+    /// The kind of fault.
     pub fault: Fault,
-    /// The server it was meant for; nothing for one that is meant for a session.
+    /// The affected server; `None` for a fault of a session.
     pub server: Option<u32>,
-    /// The session that was ended; nothing if it was no such fault, or there was no session to end.
+    /// The session that was ended; `None` for other faults, or if there was no session to end.
     ///
-    /// Whoever acts for that session cannot know for a while: a lock that it holds may be somebody else's since
-    /// [`began`](Self::began).
+    /// The session's client notices only later: since [`began`](Self::began) another client may hold its locks.
     pub session: Option<i64>,
     /// When it began, on the clock of [`zk_history::now`].
     pub began: u64,
@@ -88,7 +87,8 @@ pub struct InjectedFault {
 }
 
 impl Nemesis {
-    /// A nemesis that makes the faults that need no preparation: [`Fault::Kill`], [`Fault::Pause`] and [`Fault::Disk`].
+    /// Creates a nemesis with the faults that need no preparation: [`Fault::Kill`], [`Fault::Pause`] and
+    /// [`Fault::Disk`].
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -99,41 +99,42 @@ impl Nemesis {
         }
     }
 
-    /// Sets which faults there are to draw from; naming one twice makes it twice as likely.
+    /// Sets the faults to draw from; a fault that is listed twice is twice as likely.
     pub fn faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
         self.faults = faults.into_iter().collect();
         self
     }
 
-    /// Sets how long a fault lasts at least and at most. Default 0.2 s to 1.5 s.
+    /// Sets the minimum and maximum duration of a fault. Default 0.2 s to 1.5 s.
     pub fn lasting(mut self, shortest: Duration, longest: Duration) -> Self {
         self.lasting = (shortest, longest);
         self
     }
 
-    /// Sets how long there is no fault after one, at least and at most. Default 0.3 s to 1 s.
+    /// Sets the minimum and maximum pause after a fault. Default 0.3 s to 1 s.
     pub fn pausing(mut self, shortest: Duration, longest: Duration) -> Self {
         self.pausing = (shortest, longest);
         self
     }
 
-    /// Records when each fault begins and ends.
+    /// Records the begin and the end of each fault.
     pub fn recorder(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
-    /// Makes faults for so long, undoes the last one, and waits until all servers serve; returns what was done.
+    /// Injects faults for this long, waits until all servers serve, and returns the faults.
     ///
     /// # Errors
     ///
-    /// [`Error::NotPresent`] if a fault needs proxies or links that the ensemble was started without,
-    /// [`Error::Unavailable`] for one that cannot be made, and whatever the undoing or the end runs into. Also then all
-    /// is undone that can be: links and proxies are healed, servers run, and disks and clocks are right again.
+    /// [`Error::NotPresent`] if the ensemble was started without the proxies or links of a fault,
+    /// [`Error::Unavailable`] for a fault that is not possible, and the errors of undoing a fault or of the final wait.
+    /// After an error, too, everything possible is undone: links and proxies are healed, servers run, and disks and
+    /// clocks are restored.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future leaves the fault of that moment as it is.
+    /// After a cancelled call the current fault is not undone.
     pub async fn run(
         self,
         ensemble: &Ensemble,
@@ -141,14 +142,14 @@ impl Nemesis {
     ) -> Result<Vec<InjectedFault>, Error> {
         let done = self.inject(ensemble, within).await;
         let healed = heal(ensemble).await;
-        // What went wrong first says more than what followed from it.
+        // The first error is the cause of the second one.
         let done = done?;
         healed?;
         wait_serving(ensemble).await?;
         Ok(done)
     }
 
-    /// Makes one fault after the other.
+    /// Injects one fault after the other.
     async fn inject(
         &self,
         ensemble: &Ensemble,
@@ -165,28 +166,30 @@ impl Nemesis {
             let Some(server) = draw.one_of(&ids) else {
                 break;
             };
-            let lasts = draw.between(self.lasting);
+            let duration = draw.between(self.lasting);
             let pause = draw.between(self.pausing);
             let choice = draw.number();
-            // One that ended by itself, as after a full disk, is no longer there to be struck.
+            // It may have exited by itself, for example after a full disk.
             if ensemble.server(server)?.process_state() == ProcessState::Stopped {
-                revive(ensemble.server(server)?)?;
+                repair_and_start(ensemble.server(server)?)?;
             }
-            let struck = self.strike(ensemble, fault, server, choice, lasts).await?;
-            done.push(struck);
-            pass(pause.min(end.saturating_duration_since(Instant::now()))).await;
+            let injected = self
+                .inject_one(ensemble, fault, server, choice, duration)
+                .await?;
+            done.push(injected);
+            wait(pause.min(end.saturating_duration_since(Instant::now()))).await;
         }
         Ok(done)
     }
 
-    /// Makes one fault, lets it last, and undoes it.
-    async fn strike(
+    /// Injects one fault, waits, and undoes it.
+    async fn inject_one(
         &self,
         ensemble: &Ensemble,
         fault: Fault,
         id: u32,
         choice: u64,
-        lasts: Duration,
+        duration: Duration,
     ) -> Result<InjectedFault, Error> {
         let server = ensemble.server(id)?;
         let target = if fault.is_for_a_session() {
@@ -194,7 +197,7 @@ impl Nemesis {
         } else {
             format!("server {id}")
         };
-        let noted = self
+        let recorded = self
             .recorder
             .as_ref()
             .map(|recorder| recorder.fault(fault.name(), target));
@@ -203,29 +206,29 @@ impl Nemesis {
         match fault {
             Fault::Kill => {
                 server.kill().await?;
-                pass(lasts).await;
-                revive(server)?;
+                wait(duration).await;
+                repair_and_start(server)?;
             }
             Fault::Pause => {
                 server.pause().await?;
-                pass(lasts).await;
+                wait(duration).await;
                 server.resume().await?;
             }
             Fault::Isolate => {
                 ensemble.links()?.isolate(id)?;
-                pass(lasts).await;
+                wait(duration).await;
                 ensemble.links()?.heal();
             }
             Fault::BlockInbound => {
                 ensemble.links()?.to(id)?.block();
-                pass(lasts).await;
+                wait(duration).await;
                 ensemble.links()?.heal();
             }
             Fault::Slow => {
                 let delay = Duration::from_millis(choice % 100);
                 let links = ensemble.links()?;
                 links.around(id)?.delay(delay).jitter(delay / 2);
-                pass(lasts).await;
+                wait(duration).await;
                 links.heal();
             }
             Fault::Cut => {
@@ -246,26 +249,26 @@ impl Nemesis {
                 } else {
                     rule.drop_then_cut()
                 };
-                pass(lasts).await;
+                wait(duration).await;
                 rule.remove();
             }
             Fault::Silence => {
                 let rule = ensemble.proxy()?.on(Match::requests().server(id)).nth(1);
                 let rule = rule.black_hole();
-                pass(lasts).await;
+                wait(duration).await;
                 rule.remove();
             }
             Fault::Expire => session = expire_one(ensemble, choice).await?,
             Fault::Disk => {
                 server.fill_disk()?;
-                pass(lasts).await;
-                // Not freed while it runs: it would acknowledge writes that it cannot read back, see `fill_disk`. For
-                // want of room it may have ended already, as servers of 3.9 do.
+                wait(duration).await;
+                // Not freed while it runs, because it would acknowledge writes that it then loses; see `fill_disk`.
+                // A server of 3.9 may have exited already.
                 match server.kill().await {
                     Err(Error::WrongState { .. }) | Ok(()) => {}
                     Err(error) => return Err(error),
                 }
-                revive(server)?;
+                repair_and_start(server)?;
             }
             Fault::Clock => {
                 let seconds = u32::try_from(choice % 7200).unwrap_or(0);
@@ -274,11 +277,11 @@ impl Nemesis {
                 } else {
                     ClockShift::Behind(seconds)
                 })?;
-                pass(lasts).await;
+                wait(duration).await;
                 server.shift_clock(ClockShift::None)?;
             }
         }
-        drop(noted);
+        drop(recorded);
         Ok(InjectedFault {
             fault,
             server: (!fault.is_for_a_session()).then_some(id),
@@ -289,16 +292,16 @@ impl Nemesis {
     }
 }
 
-/// How often each fault was made.
-pub fn tally(struck: &[InjectedFault]) -> BTreeMap<Fault, usize> {
+/// Counts how often each fault was injected.
+pub fn tally(injected: &[InjectedFault]) -> BTreeMap<Fault, usize> {
     let mut counts = BTreeMap::new();
-    for one in struck {
+    for one in injected {
         *counts.entry(one.fault).or_default() += 1;
     }
     counts
 }
 
-/// Has one of the sessions expire that have a connection now, and says which. Between two elections nobody can.
+/// Expires one of the connected sessions and returns its id; `None` without a leader or a session.
 async fn expire_one(ensemble: &Ensemble, choice: u64) -> Result<Option<i64>, Error> {
     let mut sessions = ensemble.proxy()?.sessions();
     sessions.retain(|session| session.server.is_some());
@@ -307,14 +310,14 @@ async fn expire_one(ensemble: &Ensemble, choice: u64) -> Result<Option<i64>, Err
     };
     let session = sessions[usize::try_from(at).unwrap_or(0)].id;
     match ensemble.expire(session).await {
-        // Without an answer it may have ended.
+        // It may have ended.
         Ok(()) | Err(Error::Expire { .. }) => Ok(Some(session)),
         Err(Error::NoQuorum { .. } | Error::NoSuchSession { .. }) => Ok(None),
         Err(other) => Err(other),
     }
 }
 
-/// Undoes all that a fault may have left, also one that failed half-way; returns the first thing that cannot be undone.
+/// Undoes everything that a complete or partial fault may have left; returns the first error.
 async fn heal(ensemble: &Ensemble) -> Result<(), Error> {
     if let Ok(links) = ensemble.links() {
         links.heal();
@@ -331,11 +334,10 @@ async fn heal(ensemble: &Ensemble) -> Result<(), Error> {
 
 async fn heal_server(server: &Server) -> Result<(), Error> {
     match server.process_state() {
-        ProcessState::Stopped => revive(server)?,
+        ProcessState::Stopped => repair_and_start(server)?,
         ProcessState::Paused => server.resume().await?,
         ProcessState::Running => {}
     }
-    // Of a server that was just started it is what it is anyway.
     match server.free_disk() {
         Err(Error::WrongState { .. } | Error::Unavailable(_)) | Ok(()) => {}
         Err(error) => return Err(error),
@@ -346,7 +348,7 @@ async fn heal_server(server: &Server) -> Result<(), Error> {
     }
 }
 
-/// Waits until all servers serve, and starts one again that was killed at a moment after which it refuses to.
+/// Waits until all servers serve, and restarts a server that exited because of a missing epoch.
 async fn wait_serving(ensemble: &Ensemble) -> Result<(), Error> {
     let serving = ensemble.wait_serving().await;
     if let Err(Error::ServerExited { id, .. }) = serving {
@@ -359,23 +361,23 @@ async fn wait_serving(ensemble: &Ensemble) -> Result<(), Error> {
     serving
 }
 
-/// Starts a server that was killed, or has ended for want of room.
-fn revive(server: &Server) -> Result<(), Error> {
-    let mended = server
+/// Repairs and starts a server that was killed or has exited after a full disk.
+fn repair_and_start(server: &Server) -> Result<(), Error> {
+    let repaired = server
         .discard_torn_logs()
         .and_then(|_| server.write_missing_epoch());
-    match mended {
-        // What a container writes to is not ours.
+    match repaired {
+        // The files of a container are not accessible.
         Ok(_) | Err(Error::Unavailable(_)) => server.start(),
         Err(error) => Err(error),
     }
 }
 
-/// Lets time pass: a fault lasts.
-async fn pass(time: Duration) {
+/// Waits for the duration of a fault or a pause.
+async fn wait(time: Duration) {
     #[expect(
         clippy::disallowed_methods,
-        reason = "how long a fault lasts is not a wait for anything"
+        reason = "the duration of a fault is not a wait for a condition"
     )]
     tokio::time::sleep(time).await;
 }

@@ -1,4 +1,4 @@
-//! Older builds of a test's programs beside the present ones, as while services are upgraded one process at a time.
+//! Runs every second process of a test from an older build, as during a rolling upgrade of a service.
 
 use std::env;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
-/// The program that the next process of a test runs.
+/// Returns the program for the next process of a test.
 ///
-/// It is `present`, unless the environment has `OLDER_PROGRAMS`: then every second process runs the program of the same
-/// name in the directory which that variable names.
+/// It is `present`; if the environment variable `OLDER_PROGRAMS` is set, it is for every second process the program of
+/// the same name in that directory.
 ///
 /// # Panics
 ///
-/// If there is no such program in that directory.
+/// If the directory has no such program.
 pub fn program_of_next_process(present: &Path) -> PathBuf {
     static PROCESSES: AtomicUsize = AtomicUsize::new(0);
     let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
@@ -22,7 +22,7 @@ pub fn program_of_next_process(present: &Path) -> PathBuf {
             let older = Path::new(&older).join(name);
             assert!(
                 older.is_file(),
-                "OLDER_PROGRAMS names a directory without {}",
+                "OLDER_PROGRAMS: there is no {}",
                 older.display()
             );
             older

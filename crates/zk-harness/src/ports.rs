@@ -1,10 +1,10 @@
-//! Ports that no other ensemble of this user will take.
+//! Reserves the ports of an ensemble against the user's other ensembles.
 //!
-//! Binding port 0, closing the socket and passing the number on lets two ensembles that start together get the same
-//! port, and lets a third one take the port of a server that is down for a moment.
-//! So the ports of an ensemble, chosen or asked for, are reserved as long as its directory exists: by a file that
-//! names ports and directory, in a folder of the user's own. A reservation whose directory is gone is void.
-//! No two reservations ever have the same file name: whoever removes one late cannot remove another's.
+//! A port from binding port 0 is free again when the socket is closed: two ensembles that start together could get the
+//! same port, and a third one the port of a server that is down for a moment.
+//! So an ensemble's ports, chosen or configured, are reserved as long as its directory exists, by a file with the ports
+//! and the directory in a registry of the user. A reservation is void when its directory is removed.
+//! Every reservation has a unique file name, so that a late removal cannot affect another one.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -23,49 +23,49 @@ use crate::wait::until_blocking;
 /// Ports that are reserved by a file.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    /// The first of the ports that were chosen; the others follow it.
+    /// The first of the adjacent chosen ports.
     pub(crate) first: u16,
-    /// It stays until somebody removes it or finds that its ensemble is gone.
+    /// The reservation's file, which is removed with the ensemble or when a later reservation finds it void.
     pub(crate) file: PathBuf,
 }
 
-/// Why ports could not be reserved.
+/// The reason why ports could not be reserved.
 #[derive(Debug)]
-pub(crate) enum Refusal {
-    /// A port that was asked for is reserved for the ensemble in `by`.
+pub(crate) enum ReserveError {
+    /// A requested port is reserved by the ensemble in `by`.
     Taken { port: u16, by: PathBuf },
-    /// Something else.
+    /// The registry cannot be used, or too few ports are free.
     Failed(Error),
 }
 
-/// What the file holds.
+/// The contents of a reservation's file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Reserved {
     directory: PathBuf,
     ports: BTreeSet<u16>,
 }
 
-/// Reserves the ports `asked` for and `count` adjacent free ones for the ensemble in `directory`.
+/// Reserves the `requested` ports and `count` adjacent free ones for the ensemble in `directory`.
 pub(crate) fn reserve(
     directory: &Path,
     count: u16,
-    asked: &BTreeSet<u16>,
-) -> Result<Reservation, Refusal> {
-    reserve_in(&registry()?, directory, count, asked)
+    requested: &BTreeSet<u16>,
+) -> Result<Reservation, ReserveError> {
+    reserve_in(&registry()?, directory, count, requested)
 }
 
 fn reserve_in(
     registry: &Path,
     directory: &Path,
     count: u16,
-    asked: &BTreeSet<u16>,
-) -> Result<Reservation, Refusal> {
-    let failed = |source| Refusal::Failed(Error::io("reserve ports in", registry, source));
+    requested: &BTreeSet<u16>,
+) -> Result<Reservation, ReserveError> {
+    let failed = |source| ReserveError::Failed(Error::io("reserve ports in", registry, source));
     let _lock = lock(registry).map_err(failed)?;
     let file = registry.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
-    let mut taken = asked.clone();
+    let mut taken = requested.clone();
     for other in others(registry, &file).map_err(failed)? {
-        refuse_taken(asked, &other)?;
+        check_not_reserved(requested, &other)?;
         taken.extend(other.ports);
     }
     let first = choose(count, &taken, fastrand::u16(..), is_free).ok_or_else(|| {
@@ -73,36 +73,44 @@ fn reserve_in(
             "no {count} adjacent ports from {FIRST} to {LAST} are free"
         )))
     })?;
-    let ports = asked.iter().copied().chain(first..first + count).collect();
+    let ports = requested
+        .iter()
+        .copied()
+        .chain(first..first + count)
+        .collect();
     write(&file, directory, ports).map_err(failed)?;
     Ok(Reservation { first, file })
 }
 
-/// Reserves the `ports` of an ensemble again if its `file` is gone, as temporary files are after a reboot.
-pub(crate) fn renew(file: &Path, directory: &Path, ports: BTreeSet<u16>) -> Result<(), Refusal> {
+/// Reserves the `ports` of an ensemble again, in case its `file` was removed, for example by a reboot.
+pub(crate) fn renew(
+    file: &Path,
+    directory: &Path,
+    ports: BTreeSet<u16>,
+) -> Result<(), ReserveError> {
     let registry = file.parent().unwrap_or(file);
-    let failed = |source| Refusal::Failed(Error::io("reserve ports in", registry, source));
-    make(registry).map_err(failed)?;
+    let failed = |source| ReserveError::Failed(Error::io("reserve ports in", registry, source));
+    create_registry(registry).map_err(failed)?;
     let _lock = lock(registry).map_err(failed)?;
     for other in others(registry, file).map_err(failed)? {
-        refuse_taken(&ports, &other)?;
+        check_not_reserved(&ports, &other)?;
     }
     write(file, directory, ports).map_err(failed)
 }
 
-fn refuse_taken(ports: &BTreeSet<u16>, other: &Reserved) -> Result<(), Refusal> {
+fn check_not_reserved(ports: &BTreeSet<u16>, other: &Reserved) -> Result<(), ReserveError> {
     ports
         .intersection(&other.ports)
         .next()
         .map_or(Ok(()), |port| {
-            Err(Refusal::Taken {
+            Err(ReserveError::Taken {
                 port: *port,
                 by: other.directory.clone(),
             })
         })
 }
 
-/// Takes the lock under which reservations are read and written. It is on the folder itself.
+/// Locks the registry for reading and writing reservations. The lock is on the directory itself.
 fn lock(registry: &Path) -> io::Result<File> {
     let lock = File::open(registry)?;
     until_blocking(LOCK_WITHIN, Duration::from_millis(5), || {
@@ -111,7 +119,7 @@ fn lock(registry: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// All reservations but that in `own`. Those that are void are removed.
+/// Returns all reservations except the one in `own`, and removes void ones.
 fn others(registry: &Path, own: &Path) -> io::Result<Vec<Reserved>> {
     let mut reservations = Vec::new();
     for entry in fs::read_dir(registry)? {
@@ -124,12 +132,12 @@ fn others(registry: &Path, own: &Path) -> io::Result<Vec<Reserved>> {
         if !is_reservation || file == own {
             continue;
         }
-        // Half a file is that of a process that was killed under the lock.
+        // A process that was killed under the lock may leave an incomplete file.
         let reserved = fs::read(&file)
             .ok()
             .and_then(|text| serde_json::from_slice::<Reserved>(&text).ok());
         match reserved {
-            // A directory that cannot be looked at is no directory that is gone.
+            // A directory that cannot be accessed may still exist.
             Some(reserved) if !matches!(reserved.directory.try_exists(), Ok(false)) => {
                 reservations.push(reserved);
             }
@@ -146,21 +154,21 @@ fn write(file: &Path, directory: &Path, ports: BTreeSet<u16>) -> io::Result<()> 
     fs::write(file, text).inspect_err(|_| drop(fs::remove_file(file)))
 }
 
-/// Finds `count` adjacent ports that are neither reserved nor in use, starting the search at a place given by `start`.
+/// Finds `count` adjacent ports that are neither reserved nor in use; `start` determines where the search starts.
 fn choose(
     count: u16,
     reserved: &BTreeSet<u16>,
     start: u16,
     is_free: impl Fn(u16) -> bool,
 ) -> Option<u16> {
-    let places = LAST - FIRST + 2 - count;
-    let start = start % places;
+    let starts = LAST - FIRST + 2 - count;
+    let start = start % starts;
     // From there to the end, then from the beginning.
-    for range in [start..places, 0..start] {
+    for range in [start..starts, 0..start] {
         let mut at = range.start;
         while at < range.end {
             let first = FIRST + at;
-            // Skip past the last port of the run that is in the way.
+            // Continues after the last unusable port of this range.
             match (first..first + count)
                 .rev()
                 .find(|port| reserved.contains(port) || !is_free(*port))
@@ -173,27 +181,27 @@ fn choose(
     None
 }
 
-/// Whether a server could listen on the port.
+/// Returns whether a server can listen on the port.
 pub(crate) fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// The user's folder, which it makes.
+/// Creates and returns the user's registry.
 ///
-/// It is in the same place for all processes of the user, whatever their `TMPDIR` is, unless nothing can be written
-/// there.
-fn registry() -> Result<PathBuf, Refusal> {
+/// All processes of the user use the same directory, regardless of `TMPDIR`, unless it cannot be written.
+fn registry() -> Result<PathBuf, ReserveError> {
     let name = format!("zk-harness-{}", rustix::process::getuid().as_raw());
     let shared = Path::new("/tmp").join(&name).join("ports");
-    if make(&shared).is_ok() {
+    if create_registry(&shared).is_ok() {
         return Ok(shared);
     }
     let own = temp_dir().join(name).join("ports");
-    make(&own).map_err(|source| Refusal::Failed(Error::io("reserve ports in", &own, source)))?;
+    create_registry(&own)
+        .map_err(|source| ReserveError::Failed(Error::io("reserve ports in", &own, source)))?;
     Ok(own)
 }
 
-fn make(registry: &Path) -> io::Result<()> {
+fn create_registry(registry: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -208,14 +216,14 @@ fn make(registry: &Path) -> io::Result<()> {
     }
 }
 
-/// The directory for temporary files, as an absolute path.
+/// Returns the absolute path of the directory for temporary files.
 pub(crate) fn temp_dir() -> PathBuf {
     absolute_temp_dir(&std::env::temp_dir())
 }
 
-/// A relative one means something else to the guard process, which works elsewhere.
+/// Makes the path absolute, because the guard process has another working directory.
 fn absolute_temp_dir(directory: &Path) -> PathBuf {
-    // Only an empty path has no absolute one: a variable that is set to nothing.
+    // It fails only for an empty path.
     std::path::absolute(directory).unwrap_or_else(|_| PathBuf::from("/tmp"))
 }
 
@@ -227,7 +235,7 @@ fn ignore_missing(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Below the ports that Linux and macOS give to outgoing connections, which could otherwise take one in between.
+/// Below the ephemeral ports of Linux and macOS, which outgoing connections could take at any time.
 const FIRST: u16 = 20_000;
 const LAST: u16 = 32_000;
 

@@ -1,4 +1,4 @@
-//! Sets of settings that go together.
+//! Defines named sets of settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::spec::{DataStore, Spec};
 
-/// A set of settings for one purpose; each of them can be changed afterwards.
+/// A named set of settings; each of them can be changed afterwards.
 ///
-/// | profile | tick | `syncLimit` | shortest session | data | a leader that stalls is replaced after |
+/// | profile | tick | `syncLimit` | minimum session timeout | data | a stalled leader is replaced after |
 /// |---|---|---|---|---|---|
 /// | `default` | 200 ms | 10 ticks | 400 ms | disk | 2 s |
 /// | `chaos` | 100 ms | 8 ticks | 200 ms | memory | 0.8 s |
@@ -19,20 +19,20 @@ pub enum Profile {
     /// For development and most tests.
     #[default]
     Default,
-    /// For fault injection: failovers are so quick that many fit into a test. Nothing else may keep the machine busy,
-    /// or servers that are only slow are taken for dead.
+    /// For fault injection: quick failovers, so that a test has many. On a busy machine slow servers are mistaken for
+    /// dead ones.
     Chaos,
-    /// The times that ZooKeeper's own example configuration has.
+    /// The times of ZooKeeper's example configuration.
     Production,
 }
 
-/// A text that names no [`Profile`].
+/// The error for an unknown [`Profile`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no profile; there are `default`, `chaos` and `production`")]
+#[error("unknown profile {0:?}; use `default`, `chaos` or `production`")]
 pub struct ParseProfileError(String);
 
 impl Profile {
-    /// The settings of this profile, for three servers.
+    /// Returns the settings of this profile, for three servers.
     pub fn spec(self) -> Spec {
         let mut spec = Spec::default();
         match self {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_profile_is_a_valid_ensemble_with_the_times_of_the_table() {
+    fn every_profile_is_valid_and_has_the_documented_times() {
         for (profile, replaced, shortest) in [
             (Profile::Default, 2000, 400),
             (Profile::Chaos, 800, 200),
@@ -98,7 +98,7 @@ mod tests {
         let error = "fast".parse::<Profile>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"fast\" is no profile; there are `default`, `chaos` and `production`"
+            "unknown profile \"fast\"; use `default`, `chaos` or `production`"
         );
     }
 }

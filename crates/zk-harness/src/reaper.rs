@@ -1,13 +1,13 @@
-//! The guard process that leaves nothing behind, however the process that started an ensemble ends.
+//! Runs the guard process, which cleans up an ensemble however the process that started it ends.
 //!
-//! It is a small shell script in a process group of its own. Its standard input is a pipe whose only writing end is
-//! held by the starting process and closed on `exec`, so the kernel reports its end when that process is gone: after
-//! a return, a panic, Ctrl-C, a kill of its process group, or `kill -9`.
-//! The script then kills every process that has the ensemble's marker and a role as an argument, and empties the directories it
-//! was told of. It looks for processes again after that: one that was just being spawned is either visible by then or
-//! no longer finds its start script. The empty directories themselves go last.
+//! The guard is a small shell script in a process group of its own. Its standard input is a pipe. Only the starting
+//! process has the writing end, closed on `exec`, so the kernel closes the pipe when that process ends: after a return,
+//! a panic, Ctrl-C, a kill of its process group, or `kill -9`.
+//! The script then kills every process with the ensemble's marker and a role as an argument, and empties the ensemble's
+//! directories. Then it searches for processes again: one that was just being spawned is visible by now, or no longer
+//! finds its start script. Last, it removes the empty directories.
 //!
-//! The guard can be killed, too. As long as the starting process lives it then has a second guard do the work.
+//! If the guard itself is killed while the starting process runs, that process starts a second guard.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,14 +21,14 @@ use crate::config::marker;
 use crate::error::Error;
 use crate::wait::until_blocking;
 
-/// A running guard. Dropping it has it do its work.
+/// A running guard process. Dropping it makes the guard clean up.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     directory: PathBuf,
     hold: Option<File>,
     child: Child,
-    orders: Option<ChildStdin>,
-    /// All orders so far, for a second guard.
+    commands: Option<ChildStdin>,
+    /// All commands so far, for a second guard.
     sent: String,
     finished: bool,
 }
@@ -36,55 +36,57 @@ pub(crate) struct Reaper {
 impl Reaper {
     /// Starts a guard for the ensemble in `directory`, which need not exist yet.
     ///
-    /// The guard keeps `hold` open as long as it works: a lock on it is not free before the cleaning is done.
+    /// The guard keeps `hold` open until it is done, so that a lock on the file is not released earlier.
     pub(crate) fn spawn(directory: &Path, hold: Option<File>) -> Result<Self, Error> {
-        let (child, orders) = start(directory, hold.as_ref())?;
+        let (child, commands) = start(directory, hold.as_ref())?;
         Ok(Self {
             directory: directory.to_owned(),
             hold,
             child,
-            orders,
+            commands,
             sent: String::new(),
             finished: false,
         })
     }
 
-    /// Has the guard remove this file or directory in the end.
+    /// Lets the guard remove this file or directory at the end.
     ///
-    /// Call it before the thing is created.
+    /// Call it before the file or directory is created.
     pub(crate) fn remove_at_end(&mut self, path: &Path) -> Result<(), Error> {
-        self.order(&line("remove", path)?)
+        self.send(&command("remove", path)?)
     }
 
-    /// Has the guard empty this directory instead of removing it.
-    pub(crate) fn spare(&mut self, directory: &Path) -> Result<(), Error> {
-        self.order(&line("spare", directory)?)
+    /// Lets the guard empty this directory instead of removing it.
+    pub(crate) fn empty_at_end(&mut self, directory: &Path) -> Result<(), Error> {
+        self.send(&command("empty", directory)?)
     }
 
-    /// Has the guard kill the servers only, and leave the files.
+    /// Lets the guard kill the servers only, and keep the files.
     pub(crate) fn keep_files(&mut self) -> Result<(), Error> {
-        self.order("keep\n")
+        self.send("keep\n")
     }
 
-    /// Sends the guard away: servers and files stay.
+    /// Ends the guard without cleaning up.
     pub(crate) fn dismiss(mut self) -> Result<(), Error> {
-        self.order("leave\n")?;
+        self.send("leave\n")?;
         self.finish()
     }
 
-    /// Has the guard do its work now, and waits until it is done.
+    /// Lets the guard clean up now, and waits until it is done.
     ///
     /// # Errors
     ///
-    /// If servers or files are left, or it is not known whether they are.
+    /// If servers or files are left, or may be left.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         self.finished = true;
-        self.orders = None;
-        let status = self.wait_or_succeed();
+        self.commands = None;
+        let status = self.wait_or_replace();
         self.hold = None;
         let left = match status?.code() {
             Some(0) => return Ok(()),
-            Some(SERVERS_LEFT) => "a server's process could not be killed; is it another user's?",
+            Some(SERVERS_LEFT) => {
+                "a server's process could not be killed; it may belong to another user"
+            }
             Some(FILES_LEFT) => "not every file could be removed",
             other => {
                 let source = io::Error::other(format!("it ended with {other:?}"));
@@ -98,17 +100,17 @@ impl Reaper {
         ))
     }
 
-    /// How the guard ended, or, if it was killed, how a second one did.
-    fn wait_or_succeed(&mut self) -> Result<ExitStatus, Error> {
+    /// Returns the exit status of the guard, or of a second one if the guard was killed.
+    fn wait_or_replace(&mut self) -> Result<ExitStatus, Error> {
         let status = self.wait()?;
         if status.code().is_none() {
-            // Somebody killed it before its work was done.
-            let (child, orders) = start(&self.directory, self.hold.as_ref())?;
+            // It was killed before it was done.
+            let (child, commands) = start(&self.directory, self.hold.as_ref())?;
             self.child = child;
-            self.orders = orders;
+            self.commands = commands;
             let sent = std::mem::take(&mut self.sent);
-            self.order(&sent)?;
-            self.orders = None;
+            self.send(&sent)?;
+            self.commands = None;
             return self.wait();
         }
         Ok(status)
@@ -133,14 +135,14 @@ impl Reaper {
             .map_err(|source| failed("wait for the guard process", source))
     }
 
-    /// Passes on whole lines.
-    fn order(&mut self, lines: &str) -> Result<(), Error> {
+    /// Sends complete lines to the guard.
+    fn send(&mut self, lines: &str) -> Result<(), Error> {
         self.sent.push_str(lines);
-        let Some(orders) = &mut self.orders else {
+        let Some(commands) = &mut self.commands else {
             return Ok(());
         };
-        // At once: a guard whose orders end in the middle would do half of them.
-        orders
+        // In one write, so that the guard never acts on a part of them.
+        commands
             .write_all(lines.as_bytes())
             .map_err(|source| failed("instruct the guard process", source))
     }
@@ -152,30 +154,30 @@ impl Drop for Reaper {
             return;
         }
         if let Err(error) = self.finish() {
-            tracing::warn!(%error, directory = %self.directory.display(), "the ensemble was not cleaned up");
+            tracing::warn!(%error, directory = %self.directory.display(), "cannot clean up the ensemble");
         }
     }
 }
 
-/// Kills what is left of the ensemble in `directory` and removes `paths`, as a guard would.
+/// Kills the processes of the ensemble in `directory` and removes `paths`.
 pub(crate) fn clean(directory: &Path, paths: &[&Path], hold: Option<File>) -> Result<(), Error> {
-    let orders: String = paths
+    let commands: String = paths
         .iter()
-        .map(|path| line("remove", path))
+        .map(|path| command("remove", path))
         .collect::<Result<_, _>>()?;
     let mut reaper = Reaper::spawn(directory, hold)?;
-    reaper.order(&orders)?;
+    reaper.send(&commands)?;
     reaper.finish()
 }
 
-/// Kills what is left of the ensemble in `directory`, and leaves the files.
+/// Kills the processes of the ensemble in `directory`, and keeps the files.
 pub(crate) fn halt(directory: &Path) -> Result<(), Error> {
     let mut reaper = Reaper::spawn(directory, None)?;
     reaper.keep_files()?;
     reaper.finish()
 }
 
-fn line(verb: &str, path: &Path) -> Result<String, Error> {
+fn command(verb: &str, path: &Path) -> Result<String, Error> {
     let text = path.to_string_lossy();
     if text.contains('\n') {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "a path with a line break");
@@ -189,25 +191,25 @@ fn start(directory: &Path, hold: Option<&File>) -> Result<(Child, Option<ChildSt
     let hold = hold.map(File::try_clone).transpose().map_err(failed)?;
     let mut child = Command::new("/bin/sh")
         .args(["-c", SCRIPT, "zk-harness-guard"])
-        // Nothing from outside changes what the script does.
+        // The environment must not affect the script.
         .env_clear()
         .env("PATH", search_path(std::env::var_os("PATH").as_deref()))
         .env("LC_ALL", "C")
-        // Not an argument: the guard must not carry the marker it looks for.
+        // Not an argument, or the guard would find and kill itself.
         .env("ZK_GUARD_MARKER", marker(directory))
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(hold.map_or_else(Stdio::null, Stdio::from))
         .stderr(Stdio::null())
-        // Out of reach of Ctrl-C in the terminal and of a test runner that kills the test's group.
+        // Neither Ctrl-C in the terminal nor a test runner that kills the test's group must end it.
         .process_group(0)
         .spawn()
         .map_err(failed)?;
-    let orders = child.stdin.take();
-    Ok((child, orders))
+    let commands = child.stdin.take();
+    Ok((child, commands))
 }
 
-/// Where the guard finds `grep` and `rm`: where they usually are, whatever `PATH` is here.
+/// Returns the `PATH` of the guard: the usual directories of `grep` and `rm`, then this process's `PATH`.
 fn search_path(path: Option<&OsStr>) -> OsString {
     let mut all = OsString::from("/usr/bin:/bin");
     if let Some(path) = path.filter(|path| !path.is_empty()) {
@@ -221,28 +223,28 @@ fn failed(action: &'static str, source: io::Error) -> Error {
     Error::io(action, Path::new("/bin/sh"), source)
 }
 
-/// How long the guard may take: it gives a killed process up after 10 s of pauses.
+/// How long to wait for the guard, which waits up to 10 s for killed processes.
 const FINISH_WITHIN: Duration = Duration::from_secs(60);
 
-/// The guard's exit codes. A shell that fails by itself has 1, 2, 126 or 127.
+/// The guard's exit codes. A shell that fails by itself returns 1, 2, 126 or 127.
 const SERVERS_LEFT: i32 = 3;
 const FILES_LEFT: i32 = 4;
 
-/// The guard. It reads orders until the pipe ends.
+/// The guard's script. It reads commands until the pipe ends.
 const SCRIPT: &str = r#"
 killed=
 trap '' HUP INT TERM QUIT
-# The paths to remove are kept as positional parameters, so that no character in them means anything.
+# The paths to remove are positional parameters, so that no character in them is special.
 set --
 while IFS= read -r line; do
     case $line in
         "remove "*) set -- "$@" "${line#remove }" ;;
-        "spare "*) spare=${line#spare } ;;
+        "empty "*) emptied=${line#empty } ;;
         keep*) keep=yes ;;
         leave*) exit 0 ;;
     esac
 done
-# A whole argument: a shell, an editor or a search whose command line mentions the marker is none of ours.
+# A complete argument: the command line of a shell, an editor or a search may contain the marker, too.
 is_ours() {
     tr '\0' '\n' <"/proc/$1/cmdline" 2>/dev/null | {
         while IFS= read -r argument; do
@@ -275,7 +277,7 @@ kill_all() {
         tries=$((tries + 1))
         sleep 0.01
     done
-    # The first thread of a process may be gone, and its arguments with it, while others still hold its ports.
+    # The first thread of a process may have ended, and its arguments with it, while others still keep its ports open.
     tries=0
     while has_threads && [ $tries -lt 1000 ]; do
         tries=$((tries + 1))
@@ -290,8 +292,8 @@ has_threads() {
     done
     return 1
 }
-# What libfaketime leaves in shared memory when its process is killed.
-forget_clocks() {
+# Removes the shared memory that libfaketime leaves when its process is killed.
+remove_clock_memory() {
     for file in "${ZK_GUARD_MARKER#*=}"server-*/clock.pids; do
         if [ ! -f "$file" ]; then continue; fi
         while read -r pid; do
@@ -309,16 +311,16 @@ clear_all() {
     done
 }
 kill_all
-forget_clocks
+remove_clock_memory
 if [ -z "${keep-}" ]; then
     clear_all "$@"
     kill_all
     clear_all "$@"
     left=0
-    # Last of all, and nothing after it: the lock on a directory protects its name as long as it is there.
+    # Last of all: a lock on a directory protects its name only while the directory exists.
     for path in "$@"; do
-        if [ "$path" = "${spare-}" ] || { [ -L "$path" ] && [ -d "$path" ]; }; then
-            # To be used again; or a link that somebody else made to a directory of theirs. It is empty now.
+        if [ "$path" = "${emptied-}" ] || { [ -L "$path" ] && [ -d "$path" ]; }; then
+            # It is used again, or it is a link to a directory that is not ours. It is empty now.
             continue
         elif [ -d "$path" ]; then
             rmdir -- "$path" || left=4

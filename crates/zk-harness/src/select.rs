@@ -1,4 +1,4 @@
-//! Which servers a command or a fault is meant for.
+//! Selects the servers of a command or a fault.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -11,7 +11,7 @@ use crate::health::Role;
 use crate::process::ProcessState;
 use crate::server::Server;
 
-/// Servers, by id or by what they are at the moment: `2`, `leader`, `follower`, `all`.
+/// A selection of servers by id or current role: `2`, `leader`, `follower`, `all`.
 ///
 /// ```
 /// use zk_harness::Selector;
@@ -24,17 +24,17 @@ use crate::server::Server;
 pub enum Selector {
     /// The server with this id.
     Id(u32),
-    /// The server that leads, or the only one.
+    /// The leader, or the only server.
     Leader,
-    /// The first server that follows.
+    /// The first follower.
     Follower,
     /// Every server.
     All,
 }
 
-/// A text that is no [`Selector`].
+/// The error for an invalid [`Selector`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} selects no server; give a server's id, `leader`, `follower` or `all`")]
+#[error("{0:?} does not select a server; use an id, `leader`, `follower` or `all`")]
 pub struct ParseSelectorError(String);
 
 impl FromStr for Selector {
@@ -65,13 +65,13 @@ impl fmt::Display for Selector {
 }
 
 impl Ensemble {
-    /// Returns the servers that `which` means now; for `leader` it waits up to 20 s while a majority of the servers runs,
-    /// which may have to elect one.
+    /// Returns the currently selected servers. For [`Selector::Leader`] it waits up to 20 s for an election if a majority
+    /// of the servers runs.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchServer`] for an id that there is none of, [`Error::NoQuorum`] if nobody leads,
-    /// [`Error::NoFollower`] if nobody follows.
+    /// [`Error::NoSuchServer`] for an unknown id, [`Error::NoQuorum`] without a leader, [`Error::NoFollower`] without a
+    /// follower.
     ///
     /// # Cancel safety
     ///
@@ -99,7 +99,7 @@ impl Ensemble {
         })
     }
 
-    /// How long it may take until there is a leader: without a majority there will be none.
+    /// Returns how long to wait for a leader; zero if there is no majority to elect one.
     fn election_within(&self) -> Duration {
         let servers = self.servers();
         let running = servers
@@ -114,8 +114,8 @@ impl Ensemble {
     }
 }
 
-/// How long an election may take. A server tries for up to 5 s to connect to one whose host is gone, as after a
-/// container was killed, before it goes on with its votes (`zookeeper.cnxTimeout`).
+/// The longest wait for an election. A server tries for up to 5 s to connect to an unreachable host, for example of a
+/// killed container, before it sends its votes to the others (`zookeeper.cnxTimeout`).
 const ELECTION_WITHIN: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_what_is_read() {
+    fn every_selector_parses_its_own_text() {
         for selector in [
             Selector::Id(7),
             Selector::Leader,
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused_with_those_that_would_do() {
+    fn the_error_for_other_texts_lists_the_valid_ones() {
         for text in ["-1", "", "Leader", "1 ", "4294967296"] {
             let error = text.parse::<Selector>().unwrap_err().to_string();
             assert_eq!(
                 error,
                 format!(
-                    "{text:?} selects no server; give a server's id, `leader`, `follower` or `all`"
+                    "{text:?} does not select a server; use an id, `leader`, `follower` or `all`"
                 )
             );
         }

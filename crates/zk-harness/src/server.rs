@@ -1,4 +1,4 @@
-//! One server: its process, its files, its answers.
+//! Starts, stops, pauses and queries one server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::admin::{self, AdminError};
 use crate::config::{Member, Plan};
-use crate::container::{Act, Container};
+use crate::container::{Container, ContainerAction};
 use crate::error::Error;
 use crate::fault::Unavailable;
 use crate::process::{self, ProcessState};
@@ -23,9 +23,9 @@ use crate::wait::Polls;
 pub struct Server {
     plan: Arc<Plan>,
     index: usize,
-    /// The process, if this `Server` started it; to be waited for, or it stays as a zombie.
+    /// The process, if this `Server` started it. It has to be reaped.
     child: Mutex<Option<Child>>,
-    /// The container it runs in, unless it is a process of this machine.
+    /// Its container, if it runs in one.
     container: Option<Container>,
 }
 
@@ -39,69 +39,69 @@ impl Server {
         }
     }
 
-    /// Makes it a server in a container.
+    /// Assigns a container to it.
     #[cfg(feature = "containers")]
     pub(crate) fn put_into(&mut self, container: Container) {
         self.container = Some(container);
     }
 
-    /// The `myid`.
+    /// Returns the `myid`.
     pub fn id(&self) -> u32 {
         self.member().id
     }
 
-    /// The port for clients, on the loopback address.
+    /// Returns the client port on the loopback address.
     ///
-    /// That of a container changes whenever it starts or comes back to its network; it is 0 while the container is stopped
-    /// or off its network.
+    /// The port of a container changes whenever it starts or is reconnected to its network; it is 0 while the container
+    /// is stopped or disconnected.
     pub fn client_port(&self) -> u16 {
         self.container
             .as_ref()
             .map_or_else(|| self.member().client_port, Container::port)
     }
 
-    /// The address for clients, with the [port](Self::client_port) of the moment.
+    /// Returns the address for clients, with the current [port](Self::client_port).
     pub fn client_address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.client_port()).into()
     }
 
-    /// The directory with the server's configuration, start script and log.
+    /// Returns the directory with the server's configuration, start script and log.
     pub fn directory(&self) -> PathBuf {
         self.plan.server_directory(self.id())
     }
 
-    /// The file with all that the server has printed, over all its starts.
+    /// Returns the file with the server's output, over all its starts.
     ///
-    /// What a server in a container prints is copied there by the process that started it; by another one after
+    /// The process that started a container copies the container's output there; another process does so after
     /// [`follow_log`](Self::follow_log).
     pub fn log_file(&self) -> PathBuf {
         self.plan.server_log(self.id())
     }
 
-    /// Brings the [log file](Self::log_file) of a server in a container up to date, and keeps it so while the ensemble is
-    /// attached. A process writes to its file itself, so nothing is to be done for it.
+    /// Copies the output of a container to the [log file](Self::log_file), and continues while the ensemble is attached.
+    /// A server that is a process writes to its file itself, so nothing is done.
     ///
     /// # Errors
     ///
-    /// [`Error::Container`] if the engine does not tell what was printed, or the file cannot be written.
+    /// [`Error::Container`] if the engine does not return the output, or the file cannot be written.
     ///
     /// # Cancel safety
     ///
-    /// The order is given on the first poll; dropping the future only stops the waiting.
+    /// The copying starts with the first poll; dropping the future only stops the waiting.
     pub async fn follow_log(&self) -> Result<(), Error> {
         match &self.container {
-            Some(container) => container.perform(Act::FollowLog).await,
+            Some(container) => container.perform(ContainerAction::FollowLog).await,
             None => Ok(()),
         }
     }
 
-    /// The last `lines` lines of the log; empty if there is none yet.
+    /// Returns the last `lines` lines of the log; empty if there is none yet.
     pub fn log_tail(&self, lines: usize) -> String {
-        // What it printed last, such as why it exited, may not have been copied yet.
+        // The last output, such as the reason of an exit, may not have been copied yet.
         if let Some(container) = &self.container
-            && let Err(error) = container.perform_blocking(Act::FollowLog)
+            && let Err(error) = container.perform_blocking(ContainerAction::FollowLog)
         {
-            tracing::warn!(%error, "the log of a container may lack its end");
+            tracing::warn!(%error, "the log of a container may be incomplete");
         }
         let text = fs::read(self.log_file()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -109,17 +109,17 @@ impl Server {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// The name of its container, if it runs in one.
+    /// Returns the name of its container, if it runs in one.
     pub fn container(&self) -> Option<&str> {
         self.container.as_ref().map(Container::name)
     }
 
-    /// The process id, if the server runs or is paused. Containers tell none.
+    /// Returns the process id if the server runs or is paused; `None` for a server in a container.
     pub fn pid(&self) -> Option<i32> {
         self.find().map(|(pid, _)| pid.as_raw_pid())
     }
 
-    /// What the server's process is doing.
+    /// Returns the state of the server's process.
     pub fn process_state(&self) -> ProcessState {
         if let Some(container) = &self.container {
             return container.state();
@@ -128,27 +128,27 @@ impl Server {
             .map_or(ProcessState::Stopped, |(_, state)| state)
     }
 
-    /// Starts the server's process and returns without waiting until it serves; see
+    /// Starts the server's process without waiting until it serves; see
     /// [`Ensemble::wait_serving`](crate::Ensemble::wait_serving).
     ///
     /// # Errors
     ///
-    /// [`Error::WrongState`] if it runs already, [`Error::Io`] if it cannot be started.
+    /// [`Error::WrongState`] if it already runs, [`Error::Io`] if it cannot be started.
     pub fn start(&self) -> Result<(), Error> {
         if let Some(container) = &self.container {
             self.expect_state("start", ProcessState::Stopped)?;
-            return container.perform_blocking(Act::Start);
+            return container.perform_blocking(ContainerAction::Start);
         }
         if let Some((pid, state)) = self.find() {
             let hint = if state == ProcessState::Paused {
                 "it is paused; resume it"
             } else {
-                "it runs already"
+                "it already runs"
             };
             return Err(self.wrong_state("start", format!("{hint} (process {})", pid.as_raw_pid())));
         }
         let script = self.plan.start_script(self.id());
-        // An old number must not be taken for the new process before the script has written its own.
+        // An old process id must not be mistaken for the new one before the script has written it.
         match fs::remove_file(self.plan.pid_file(self.id())) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", &self.plan.pid_file(self.id()), error));
@@ -157,12 +157,12 @@ impl Server {
         }
         let child = Command::new("/bin/sh")
             .arg(&script)
-            // The script ignores it; the guard process knows by it that this shell is about to become a server.
+            // The script ignores it; the guard process recognizes this shell by it before it becomes a server.
             .arg(self.plan.server_marker(self.id()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C in the terminal is for the program that uses the ensemble.
+            // Ctrl-C in the terminal must end only the program that uses the ensemble.
             .process_group(0)
             .spawn()
             .map_err(|source| Error::io("start", &script, source))?;
@@ -170,34 +170,33 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the server as an operator would, with SIGTERM, and waits until its process is gone.
+    /// Stops the server with SIGTERM and waits until its process has ended.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongState`] if it does not run or is paused, [`Error::StillRunning`] if it is not gone after 10 s.
+    /// [`Error::WrongState`] if it does not run or is paused, [`Error::StillRunning`] if it has not ended after 10 s.
     ///
     /// # Cancel safety
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn stop(&self) -> Result<(), Error> {
         if self.process_state() == ProcessState::Paused {
-            return Err(self.wrong_state(
-                "stop",
-                "it is paused and cannot react; resume it first, or kill it".into(),
-            ));
+            return Err(
+                self.wrong_state("stop", "it is paused; resume it first, or kill it".into())
+            );
         }
         if let Some(container) = &self.container {
             self.expect_state("stop", ProcessState::Running)?;
-            return container.perform(Act::Stop).await;
+            return container.perform(ContainerAction::Stop).await;
         }
         self.end("stop", Signal::TERM, "SIGTERM").await
     }
 
-    /// Ends the server at once, with SIGKILL, and waits until its process is gone.
+    /// Kills the server with SIGKILL and waits until its process has ended.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongState`] if it does not run, [`Error::StillRunning`] if it is not gone after 10 s.
+    /// [`Error::WrongState`] if it does not run, [`Error::StillRunning`] if it has not ended after 10 s.
     ///
     /// # Cancel safety
     ///
@@ -205,20 +204,20 @@ impl Server {
     pub async fn kill(&self) -> Result<(), Error> {
         if let Some(container) = &self.container {
             if container.state() == ProcessState::Paused {
-                // An engine of today refuses to end what it has frozen.
-                container.perform(Act::Resume).await?;
+                // Current engines refuse to kill a paused container.
+                container.perform(ContainerAction::Resume).await?;
             }
             self.expect_state("kill", ProcessState::Running)?;
-            return container.perform(Act::Kill).await;
+            return container.perform(ContainerAction::Kill).await;
         }
         self.end("kill", Signal::KILL, "SIGKILL").await
     }
 
-    /// [`stop`](Self::stop) if it runs, then [`start`](Self::start).
+    /// [Stops](Self::stop) the server if it runs, then [starts](Self::start) it.
     ///
     /// # Errors
     ///
-    /// Those of the two, but a server that does not run is no error.
+    /// The errors of both. A server that does not run is not an error.
     ///
     /// # Cancel safety
     ///
@@ -230,7 +229,7 @@ impl Server {
         self.start()
     }
 
-    /// Freezes the server's process, as a long garbage collection would, with SIGSTOP.
+    /// Pauses the server's process with SIGSTOP, like a long garbage collection.
     ///
     /// # Errors
     ///
@@ -242,7 +241,7 @@ impl Server {
     pub async fn pause(&self) -> Result<(), Error> {
         if let Some(container) = &self.container {
             self.expect_state("pause", ProcessState::Running)?;
-            return container.perform(Act::Pause).await;
+            return container.perform(ContainerAction::Pause).await;
         }
         self.freeze(
             "pause",
@@ -253,11 +252,11 @@ impl Server {
         .await
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server with SIGCONT.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongState`] if it is not paused, or still is after 10 s.
+    /// [`Error::WrongState`] if it is not paused, or still paused after 10 s.
     ///
     /// # Cancel safety
     ///
@@ -265,7 +264,7 @@ impl Server {
     pub async fn resume(&self) -> Result<(), Error> {
         if let Some(container) = &self.container {
             self.expect_state("resume", ProcessState::Paused)?;
-            return container.perform(Act::Resume).await;
+            return container.perform(ContainerAction::Resume).await;
         }
         self.freeze(
             "resume",
@@ -276,7 +275,7 @@ impl Server {
         .await
     }
 
-    /// Takes the server's container off its network: neither clients nor the other servers reach it.
+    /// Disconnects the server's container from its network: neither clients nor the other servers can connect to it.
     ///
     /// # Errors
     ///
@@ -284,12 +283,14 @@ impl Server {
     ///
     /// # Cancel safety
     ///
-    /// The order is given on the first poll; dropping the future only stops the waiting.
+    /// The request is sent on the first poll; dropping the future only stops the waiting.
     pub async fn disconnect(&self) -> Result<(), Error> {
-        self.in_container()?.perform(Act::Disconnect).await
+        self.in_container()?
+            .perform(ContainerAction::Disconnect)
+            .await
     }
 
-    /// Puts the server's container back on its network; its [port](Self::client_port) is then another one.
+    /// Reconnects the server's container to its network; its [port](Self::client_port) changes.
     ///
     /// # Errors
     ///
@@ -297,16 +298,16 @@ impl Server {
     ///
     /// # Cancel safety
     ///
-    /// The order is given on the first poll; dropping the future only stops the waiting.
+    /// The request is sent on the first poll; dropping the future only stops the waiting.
     pub async fn reconnect(&self) -> Result<(), Error> {
-        self.in_container()?.perform(Act::Connect).await
+        self.in_container()?.perform(ContainerAction::Connect).await
     }
 
-    /// Asks `srvr`: role, last transaction, packets received.
+    /// Sends `srvr`: role, last transaction, packets received.
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 2 s.
     ///
     /// # Cancel safety
     ///
@@ -317,11 +318,11 @@ impl Server {
             .map_err(|source| self.admin_error(source))
     }
 
-    /// Asks `mntr`: the server's counters.
+    /// Sends `mntr`, for the server's counters.
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 2 s.
     ///
     /// # Cancel safety
     ///
@@ -332,11 +333,11 @@ impl Server {
             .map_err(|source| self.admin_error(source))
     }
 
-    /// Asks `cons`: the sessions that are connected to the server.
+    /// Sends `cons`: the sessions that are connected to the server.
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 2 s.
     ///
     /// # Cancel safety
     ///
@@ -347,11 +348,11 @@ impl Server {
             .map_err(|source| self.admin_error(source))
     }
 
-    /// Asks `wchs`: how many watches there are.
+    /// Sends `wchs`, for the number of watches.
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 2 s.
     ///
     /// # Cancel safety
     ///
@@ -362,7 +363,7 @@ impl Server {
             .map_err(|source| self.admin_error(source))
     }
 
-    /// Sends any four-letter word and returns the text of the answer.
+    /// Sends any four-letter word and returns the answer.
     ///
     /// # Errors
     ///
@@ -377,7 +378,7 @@ impl Server {
             .map_err(|source| self.admin_error(source))
     }
 
-    /// Whether the process that this value started last has ended by itself.
+    /// Returns whether the process that this value started last has ended by itself.
     pub fn has_exited(&self) -> bool {
         if let Some(container) = &self.container {
             return container.has_exited();
@@ -389,7 +390,7 @@ impl Server {
     }
 
     pub(crate) fn find(&self) -> Option<(Pid, ProcessState)> {
-        // Until the start script has written the number to its file, only its parent knows it.
+        // Before the start script has written the pid file, only this process knows the child.
         self.child().and_then(process::child).or_else(|| {
             process::find(
                 &self.plan.pid_file(self.id()),
@@ -398,15 +399,15 @@ impl Server {
         })
     }
 
-    /// The process that this value started last, if it still runs. An exit status is collected, so that no zombie stays.
+    /// Returns the process that this value started last, if it still runs; reaps it otherwise.
     fn child(&self) -> Option<Pid> {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let child = child.as_mut()?;
         matches!(child.try_wait(), Ok(None)).then(|| Pid::from_child(child))
     }
 
-    /// Collects the exit status of a process whose end was asked for: it does not count as one that exited by itself.
-    pub(crate) fn bury(&self) {
+    /// Reaps a process that was stopped on request, so that it does not count as one that exited by itself.
+    pub(crate) fn reap(&self) {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         if child
             .as_mut()
@@ -416,33 +417,32 @@ impl Server {
         }
     }
 
-    /// Whether it is a process of this machine, or else why what was asked cannot be done.
+    /// Returns an error for a server in a container, which does not support this fault.
     pub(crate) fn expect_process(&self, fault: &'static str) -> Result<(), Unavailable> {
         match self.container {
             None => Ok(()),
             Some(_) => Err(Unavailable {
                 fault,
-                reason: "the server runs in a container; it needs a process".into(),
+                reason: "the server runs in a container; start the ensemble with processes".into(),
             }),
         }
     }
 
-    /// The file that says of which epoch its data is.
+    /// Returns the file with the epoch of its data.
     pub(crate) fn epoch_file(&self) -> PathBuf {
         let directory = self.plan.data_directory(self.id());
         directory.join("version-2").join("currentEpoch")
     }
 
-    /// Where its transaction logs are.
+    /// Returns the directory of its transaction logs.
     pub(crate) fn log_directory(&self) -> PathBuf {
         self.plan.log_directory(self.id()).join("version-2")
     }
 
     fn in_container(&self) -> Result<&Container, Unavailable> {
         self.container.as_ref().ok_or_else(|| Unavailable {
-            fault: "a server off its network",
-            reason: "the server is a process of this machine; a partition of links does the same"
-                .into(),
+            fault: "a disconnected network",
+            reason: "the server is a process of this machine; block its links instead".into(),
         })
     }
 
@@ -481,7 +481,7 @@ impl Server {
                 });
             }
         }
-        self.bury();
+        self.reap();
         Ok(())
     }
 
@@ -531,11 +531,11 @@ impl Server {
     }
 }
 
-/// Why a server in this state does not do for what was asked.
+/// Returns why an operation is not possible in this state.
 const fn refused(state: ProcessState) -> &'static str {
     match state {
         ProcessState::Running => "it runs",
-        ProcessState::Paused => "it is paused already",
+        ProcessState::Paused => "it is already paused",
         ProcessState::Stopped => "it does not run; start it first",
     }
 }

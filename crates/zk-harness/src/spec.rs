@@ -1,4 +1,4 @@
-//! What an ensemble is made of, checked before anything is touched.
+//! Defines the settings of an ensemble, and checks them before anything is started.
 //!
 //! Pure: no I/O and no clock.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The settings of an ensemble, as the builder collects them or an `ensemble.toml` spells them.
+/// The settings of an ensemble, from the builder or an `ensemble.toml`.
 ///
 /// Durations in the file are text with a unit (`"200ms"`, `"2s"`).
 /// An unknown key is an error.
@@ -32,12 +32,11 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Spec {
-    /// How many servers, 1 to 255. Default 3. Ignored when [`server`](Self::server) lists them.
+    /// The number of servers, 1 to 255. Default 3. Ignored if [`server`](Self::server) is not empty.
     pub servers: usize,
-    /// The servers one by one, where ids or ports matter. Default empty: ids 1 to [`servers`](Self::servers), free
-    /// ports.
+    /// The servers with their ids and ports. Default empty: ids 1 to [`servers`](Self::servers), free ports.
     pub server: Vec<ServerSpec>,
-    /// `tickTime`, whole milliseconds, at least 1 ms. Default 200 ms: a dead leader is noticed quickly.
+    /// `tickTime`, in whole milliseconds, at least 1 ms. Default 200 ms, for a quick failover.
     #[serde(with = "humantime_serde")]
     pub tick_time: Duration,
     /// `initLimit`: ticks a follower may take to connect and synchronise, at least 1. Default 50.
@@ -52,38 +51,38 @@ pub struct Spec {
     pub max_session_timeout: Duration,
     /// `maxClientCnxns`: connections from one address, 0 for no limit. Default 0.
     ///
-    /// ZooKeeper's own default of 60 closes the 61st connection without a word.
+    /// With ZooKeeper's default of 60 a server closes the 61st connection without an error.
     pub max_client_connections: u32,
-    /// `znode.container.checkIntervalMs`: how often empty container nodes are reaped, at least 1 ms. Default 1 s
-    /// (ZooKeeper's own is 60 s).
+    /// `znode.container.checkIntervalMs`: how often empty container nodes are deleted, at least 1 ms. Default 1 s
+    /// (ZooKeeper's is 60 s).
     #[serde(with = "humantime_serde")]
     pub container_check_interval: Duration,
     /// `zookeeper.extendedTypesEnabled`: nodes with a time to live. Default true.
     pub extended_types: bool,
-    /// `4lw.commands.whitelist`. Default `["*"]`. The harness itself needs `srvr`.
+    /// `4lw.commands.whitelist`. Default `["*"]`. The harness needs `srvr`.
     pub four_letter_words: Vec<String>,
-    /// Where data and transaction log lie. Default [`DataStore::Disk`].
+    /// Where data and transaction log are stored. Default [`DataStore::Disk`].
     pub data: DataStore,
-    /// The ensemble's directory; it must not exist or be empty. Default: a fresh one in the temporary directory.
+    /// The ensemble's directory; it must be new or empty. Default: a new one in the temporary directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Which ZooKeeper: a version such as `"3.9"` or `"3.9.6"`, or the directory of an unpacked one. Default: the
+    /// The ZooKeeper to use: a version such as `"3.9"` or `"3.9.6"`, or the directory of an unpacked one. Default: the
     /// first one found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<String>,
     /// The `java` program to run it with. Default: `JAVA_HOME`, then `PATH`, then the harness's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub java: Option<PathBuf>,
-    /// JVM flags in place of the harness's own, which favour a quick start over peak speed.
+    /// JVM flags that replace the harness's own, which favour a quick start over peak speed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm_flags: Option<Vec<String>>,
-    /// How long the start may take before it is given up, provisioning not counted. Default 60 s.
+    /// The timeout of the start, without provisioning. Default 60 s.
     #[serde(with = "humantime_serde")]
     pub start_timeout: Duration,
-    /// Whether [`Server::shift_clock`](crate::Server::shift_clock) can move the servers' clocks, for which libfaketime is
-    /// loaded into them. Default false: servers start more slowly with it.
+    /// Whether [`Server::shift_clock`](crate::Server::shift_clock) can move the servers' clocks, by loading libfaketime
+    /// into them. Default false, because servers start more slowly with it.
     pub movable_clock: bool,
-    /// More lines for every `zoo-N.cfg`. A key that the harness writes itself is refused.
+    /// Additional lines for every `zoo-N.cfg`. Keys that the harness sets itself are refused.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -92,21 +91,21 @@ pub struct Spec {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerSpec {
-    /// The `myid`, 1 to 255, distinct.
+    /// The `myid`, 1 to 255, unique.
     pub id: u32,
-    /// The port for clients. Default: a free one.
+    /// The client port. Default: a free one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_port: Option<u16>,
-    /// The port followers connect to. Default: a free one.
+    /// The port that followers connect to. Default: a free one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quorum_port: Option<u16>,
-    /// The port for leader election. Default: a free one.
+    /// The port for leader elections. Default: a free one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub election_port: Option<u16>,
 }
 
 impl ServerSpec {
-    /// A server with this id and free ports.
+    /// Creates a server with this id and free ports.
     pub const fn new(id: u32) -> Self {
         Self {
             id,
@@ -116,21 +115,21 @@ impl ServerSpec {
         }
     }
 
-    /// Sets the port for clients.
+    /// Sets the client port.
     #[must_use]
     pub const fn with_client_port(mut self, port: u16) -> Self {
         self.client_port = Some(port);
         self
     }
 
-    /// Sets the port followers connect to.
+    /// Sets the port that followers connect to.
     #[must_use]
     pub const fn with_quorum_port(mut self, port: u16) -> Self {
         self.quorum_port = Some(port);
         self
     }
 
-    /// Sets the port for leader election.
+    /// Sets the port for leader elections.
     #[must_use]
     pub const fn with_election_port(mut self, port: u16) -> Self {
         self.election_port = Some(port);
@@ -151,36 +150,36 @@ impl ServerSpec {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum DataStore {
-    /// In the memory file system: a write costs no disk flush, and a reboot loses everything.
+    /// In the memory file system: a write needs no disk flush, and a reboot loses everything.
     Memory,
     /// In the ensemble's directory: every write is flushed to disk, as in production.
     #[default]
     Disk,
 }
 
-/// A setting that is allowed but seldom meant.
+/// A warning about a setting that is allowed but rarely intended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// One server: its failure is an outage.
+    /// A single server, whose failure is an outage.
     Single,
-    /// An even number of servers tolerates no more failures than one server fewer.
+    /// An even number of servers, which tolerates no more failures than one server fewer.
     Even {
-        /// How many servers there are.
+        /// The number of servers.
         servers: usize,
     },
 }
 
-/// A setting that breaks a rule.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} = {value}: {rule}")]
 #[non_exhaustive]
 pub struct SpecError {
-    /// The setting, as `ensemble.toml` spells it.
+    /// The name of the setting in `ensemble.toml`.
     pub field: String,
-    /// The value it had.
+    /// The value.
     pub value: String,
-    /// The rule that the value breaks.
+    /// The rule that the value violates, or the remedy.
     pub rule: String,
 }
 
@@ -229,8 +228,8 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// A [`SpecError`] when the text is not TOML, has an unknown key, or a value of the wrong type.
-    /// The rules between values are checked by [`validate`](Self::validate).
+    /// A [`SpecError`] if the text is not TOML, or has an unknown key or a value of the wrong type.
+    /// [`validate`](Self::validate) checks the values.
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
         toml::from_str(text).map_err(|error| {
             let line = error
@@ -245,7 +244,7 @@ impl Spec {
         })
     }
 
-    /// The servers, whether counted or listed.
+    /// Returns [`server`](Self::server), or [`servers`](Self::servers) default servers if that is empty.
     pub fn server_specs(&self) -> Vec<ServerSpec> {
         if self.server.is_empty() {
             (1..=u32::try_from(self.servers).unwrap_or(u32::MAX))
@@ -256,18 +255,14 @@ impl Spec {
         }
     }
 
-    /// Checks every rule, and says what is allowed but seldom meant.
+    /// Checks all settings, and returns warnings about those that are rarely intended.
     ///
     /// # Errors
     ///
-    /// The first setting that breaks a rule.
+    /// The first invalid setting.
     pub fn validate(&self) -> Result<Vec<Warning>, SpecError> {
         if self.server.is_empty() && !(1..=255).contains(&self.servers) {
-            return Err(SpecError::new(
-                "servers",
-                self.servers,
-                "an ensemble has 1 to 255 servers",
-            ));
+            return Err(SpecError::new("servers", self.servers, "must be 1 to 255"));
         }
         self.validate_servers()?;
         whole_millis("tick_time", self.tick_time)?;
@@ -279,11 +274,7 @@ impl Spec {
             ("sync_limit", self.sync_limit),
         ] {
             if limit == 0 {
-                return Err(SpecError::new(
-                    field,
-                    limit,
-                    "the limit is a number of ticks, at least 1",
-                ));
+                return Err(SpecError::new(field, limit, "must be at least 1 tick"));
             }
         }
         if let Some(min) = self.min_session_timeout {
@@ -294,7 +285,7 @@ impl Spec {
                 "max_session_timeout",
                 humantime_serde::re::humantime::format_duration(self.max_session_timeout),
                 format!(
-                    "it is at least min_session_timeout, which is {}",
+                    "must be at least min_session_timeout, which is {}",
                     humantime_serde::re::humantime::format_duration(self.min_session_timeout())
                 ),
             ));
@@ -307,7 +298,7 @@ impl Spec {
             return Err(SpecError::new(
                 "four_letter_words",
                 format!("{:?}", self.four_letter_words),
-                "the harness asks servers with `srvr`, so the list has \"srvr\" or \"*\"",
+                "must contain \"srvr\" or \"*\", because the harness sends `srvr`",
             ));
         }
         for word in &self.four_letter_words {
@@ -317,7 +308,7 @@ impl Spec {
                 return Err(SpecError::new(
                     "four_letter_words",
                     format!("{word:?}"),
-                    "a word is four small letters, or \"*\" for all",
+                    "must be four lowercase letters, or \"*\" for all",
                 ));
             }
         }
@@ -326,7 +317,7 @@ impl Spec {
                 return Err(SpecError::new(
                     format!("properties.{key}"),
                     format!("{value:?}"),
-                    "the harness writes this key itself; use its own setting",
+                    "the harness sets this key itself; use the setting of the harness",
                 ));
             }
             let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -334,7 +325,7 @@ impl Spec {
                 return Err(SpecError::new(
                     format!("properties.{key}"),
                     format!("{value:?}"),
-                    "a property is one line: a key of letters, digits, `.`, `_` and `-`, and a value without control characters",
+                    "must be one line: a key of letters, digits, `.`, `_` and `-`, and a value without control characters",
                 ));
             }
         }
@@ -345,7 +336,7 @@ impl Spec {
         })
     }
 
-    /// `minSessionTimeout`, two ticks unless set.
+    /// Returns `minSessionTimeout`; two ticks if it is not set.
     pub fn min_session_timeout(&self) -> Duration {
         self.min_session_timeout.unwrap_or(self.tick_time * 2)
     }
@@ -357,20 +348,20 @@ impl Spec {
             return Err(SpecError::new(
                 "server",
                 self.server.len(),
-                "an ensemble has 1 to 255 servers",
+                "must be 1 to 255 servers",
             ));
         }
         for (index, server) in self.server.iter().enumerate() {
             let field = format!("server[{index}].id");
             if !(1..=255).contains(&server.id) {
+                return Err(SpecError::new(field, server.id, "must be 1 to 255"));
+            }
+            if !ids.insert(server.id) {
                 return Err(SpecError::new(
                     field,
                     server.id,
-                    "a server id is between 1 and 255",
+                    "another server has the same id",
                 ));
-            }
-            if !ids.insert(server.id) {
-                return Err(SpecError::new(field, server.id, "a server id is used once"));
             }
             for (name, port) in server.ports() {
                 let Some(port) = port else { continue };
@@ -379,14 +370,14 @@ impl Spec {
                     return Err(SpecError::new(
                         field,
                         port,
-                        "a port is between 1 and 65535; leave it out for a free one",
+                        "must be 1 to 65535; omit it for a free port",
                     ));
                 }
                 if let Some(other) = ports.insert(port, field.clone()) {
                     return Err(SpecError::new(
                         field,
                         port,
-                        format!("a port is used once; {other} has it"),
+                        format!("{other} has the same port"),
                     ));
                 }
             }
@@ -399,16 +390,13 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Single => {
-                write!(
-                    f,
-                    "1 server tolerates no failure: when it stops, the service stops; 3 tolerate the loss of 1"
-                )
+                write!(f, "1 server tolerates no failure; 3 tolerate the loss of 1")
             }
             Self::Even { servers } => {
                 let tolerated = (servers - 1) / 2;
                 write!(
                     f,
-                    "{servers} servers tolerate the loss of {tolerated}, no more than {} would; use an odd number",
+                    "{servers} servers tolerate the loss of {tolerated}, as {} do; use an odd number",
                     servers - 1
                 )
             }
@@ -425,7 +413,7 @@ fn whole_millis(field: &str, value: Duration) -> Result<(), SpecError> {
         return Err(SpecError::new(
             field,
             humantime_serde::re::humantime::format_duration(value),
-            "a whole number of milliseconds, at least 1 ms and below 25 days",
+            "must be a whole number of milliseconds, at least 1 ms and below 25 days",
         ));
     }
     Ok(())
@@ -435,7 +423,7 @@ fn is_own_key(key: &str) -> bool {
     key.starts_with("server.") || OWN_KEYS.contains(&key)
 }
 
-/// The keys of `zoo.cfg` that have a setting of their own here.
+/// The keys of `zoo.cfg` with a field in [`Spec`].
 const OWN_KEYS: [&str; 16] = [
     "tickTime",
     "initLimit",

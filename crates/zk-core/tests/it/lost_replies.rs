@@ -9,7 +9,7 @@ use zk_core::Permissions;
 use zk_core::Session;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::Match;
-use zk_fault_proxy::Steer;
+use zk_fault_proxy::Route;
 use zk_harness::Ensemble;
 
 use crate::MAX_WAIT;

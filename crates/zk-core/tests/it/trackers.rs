@@ -16,7 +16,7 @@ use zk_core::WatchEvent::DataChanged;
 use zk_core::WatchEvent::Deleted;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
-use zk_fault_proxy::Steer;
+use zk_fault_proxy::Route;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
 

@@ -1,11 +1,11 @@
-//! `cons`: the connected clients.
+//! Parses the answer to `cons`, the connected clients.
 //!
 //! Pure: no I/O and no clock.
 
 use std::str::FromStr;
 
 use super::AdminError;
-use super::text::Answer;
+use super::text::AnswerText;
 
 /// The answer to `cons`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl FromStr for Cons {
     /// Reads lines like ` /127.0.0.1:53214[1](queued=0,recved=6,sent=6,sid=0x1…,…)`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const SHAPE: &str = "a client as in ` /127.0.0.1:53214[1](queued=0,recved=1,sent=0)`";
-        let answer = Answer::new("cons", text)?;
+        let answer = AnswerText::new("cons", text)?;
         let mut sessions = Vec::new();
         let mut is_empty = true;
         for line in answer.lines() {

@@ -1,69 +1,69 @@
-//! What can go wrong when a server is asked a four-letter word.
+//! Defines the error of four-letter words.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Why a four-letter word got no usable answer.
+/// The error of a four-letter word without a valid answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// Nothing listens on the address: the server is not up, or not yet.
+    /// No server listens at the address.
     #[error("connection to {addr} refused: no server listens there")]
     #[non_exhaustive]
     Refused {
-        /// The address that was tried.
+        /// The address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The deadline passed.
     #[error("no answer to {word} from {addr} within {within:?}: still waiting for {waiting_for}")]
     #[non_exhaustive]
     TimedOut {
-        /// The address that was asked.
+        /// The address.
         addr: SocketAddr,
-        /// The word that was asked.
+        /// The word.
         word: String,
-        /// What the call was waiting for when the deadline passed.
+        /// The unfinished step.
         waiting_for: &'static str,
-        /// The deadline.
+        /// The timeout.
         within: Duration,
     },
-    /// The connection broke, or could not be made for another reason than a refusal.
-    #[error("asking {addr} for {word} failed while waiting for {waiting_for}")]
+    /// The connection broke, or could not be established for another reason than a refusal.
+    #[error("sending {word} to {addr} failed while waiting for {waiting_for}")]
     #[non_exhaustive]
     Io {
-        /// The address that was asked.
+        /// The address.
         addr: SocketAddr,
-        /// The word that was asked.
+        /// The word.
         word: String,
-        /// What the call was waiting for when it failed.
+        /// The failed step.
         waiting_for: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server closed the connection without a byte: it does not know the word, or has too many clients.
+    /// The server closed the connection without an answer.
     #[error(
         "{addr} closed the connection without an answer to {word}: the server does not know the word, \
          is shutting down, or has reached maxClientCnxns"
     )]
     #[non_exhaustive]
     NoAnswer {
-        /// The address that was asked.
+        /// The address.
         addr: SocketAddr,
-        /// The word that was asked.
+        /// The word.
         word: String,
     },
-    /// The word to be sent is not one a server could know.
-    #[error("{word:?} is not a four-letter word: four ASCII letters are needed, as in srvr")]
+    /// The word is not four ASCII letters.
+    #[error("{word:?} is not a four-letter word: use four ASCII letters, such as srvr")]
     #[non_exhaustive]
     InvalidWord {
-        /// What was given.
+        /// The invalid word.
         word: String,
     },
-    /// The server is up but part of no quorum: it has not found enough others yet, or has lost them.
-    #[error("the server is up but not currently serving requests: it is not part of a quorum")]
+    /// The server runs but is not part of a quorum.
+    #[error("the server runs but does not serve requests: it is not part of a quorum")]
     NotServing,
     /// The server's configuration does not allow the word.
     #[error(
@@ -71,18 +71,18 @@ pub enum AdminError {
     )]
     #[non_exhaustive]
     NotWhitelisted {
-        /// The word that was refused.
+        /// The refused word.
         word: String,
     },
-    /// The answer is not what a server says to this word.
-    #[error("unexpected line in the answer to {word}: {line:?}, where {wanted} should be")]
+    /// The text is not an answer to this word.
+    #[error("unexpected line in the answer to {word}: {line:?} instead of {expected}")]
     #[non_exhaustive]
     Unexpected {
-        /// The word that was asked.
+        /// The word.
         word: &'static str,
-        /// The first line that could not be read (shortened if very long), or empty if the text ended too early.
+        /// The first line that could not be parsed, shortened if it is long; empty if a line is missing.
         line: String,
-        /// What should have been there.
-        wanted: &'static str,
+        /// The expected content.
+        expected: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! `mntr`: the server's metrics.
+//! Parses the answer to `mntr`, the server's metrics.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::AdminError;
-use super::text::Answer;
+use super::text::AnswerText;
 
 /// The answer to `mntr`: some five hundred metrics.
 ///
@@ -38,7 +38,7 @@ impl FromStr for Mntr {
     type Err = AdminError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let answer = Answer::new("mntr", text)?;
+        let answer = AnswerText::new("mntr", text)?;
         let mut metrics = BTreeMap::new();
         for line in answer.lines() {
             let Some((key, value)) = line.split_once('\t').filter(|(key, _)| !key.is_empty())

@@ -6,21 +6,21 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::AdminError;
-use super::text::Answer;
+use super::text::AnswerText;
 
-/// The role a server plays, as it says itself.
+/// The role that a server reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
     /// Orders the writes of the ensemble.
     Leader,
-    /// Votes and serves.
+    /// Serves, with a vote.
     Follower,
-    /// Serves without a vote.
+    /// Serves, without a vote.
     Observer,
     /// The only server of its ensemble.
     Standalone,
-    /// Cut off from the quorum, serving reads to clients that accept that.
+    /// Without a quorum; serves reads to clients that accept that.
     ReadOnly,
 }
 
@@ -34,14 +34,14 @@ pub struct Srvr {
     pub received: u64,
     /// The newest transaction this server has applied.
     ///
-    /// A follower that has applied nothing since it joined says 0 where the leader names its new epoch already.
+    /// A follower that has applied nothing since it joined reports 0, while the leader already reports its new epoch.
     pub zxid: u64,
     /// The server's role.
     pub mode: Mode,
 }
 
 impl Srvr {
-    /// Returns the epoch of the newest transaction: the upper half of the zxid.
+    /// Returns the epoch of the last transaction: the upper half of the zxid.
     pub const fn epoch(&self) -> u64 {
         self.zxid >> 32
     }
@@ -52,7 +52,7 @@ impl FromStr for Srvr {
 
     /// Skips lines that are not known, so that a newer server may say more.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let answer = Answer::new("srvr", text)?;
+        let answer = AnswerText::new("srvr", text)?;
         let mut version = None;
         let mut received = None;
         let mut zxid = None;
@@ -103,7 +103,7 @@ impl FromStr for Mode {
             "observer" => Ok(Self::Observer),
             "standalone" => Ok(Self::Standalone),
             "read-only" => Ok(Self::ReadOnly),
-            other => Err(Answer::new("srvr", other)?.unexpected(other, MODES)),
+            other => Err(AnswerText::new("srvr", other)?.unexpected(other, MODES)),
         }
     }
 }

@@ -12,7 +12,7 @@ macro_rules! fixture {
     };
 }
 
-/// Texts captured from real servers, one session with an ephemeral node and two watches on each.
+/// Texts captured from real servers, each with a session that has an ephemeral node and two watches.
 const SRVR: [(&str, Mode, &str, u64); 6] = [
     ("3.8.0", Mode::Leader, fixture!("srvr-3.8.0-leader"), 1),
     ("3.8.0", Mode::Follower, fixture!("srvr-3.8.0-follower"), 1),
@@ -90,7 +90,7 @@ mod srvr_text {
     }
 
     #[test]
-    fn a_malformed_line_is_quoted_with_what_it_should_be() {
+    fn a_malformed_line_is_quoted_with_the_expected_form() {
         let (_, _, text, _) = SRVR[0];
         for (line, wanted) in [
             ("Received: many", "a number"),
@@ -202,7 +202,7 @@ fn a_malformed_connection_is_quoted() {
 }
 
 #[test]
-fn wchs_is_three_numbers() {
+fn wchs_has_three_numbers() {
     for text in [
         fixture!("wchs-3.8.0-leader"),
         fixture!("wchs-3.9.3-leader"),
@@ -244,7 +244,7 @@ fn wchs_is_three_numbers() {
 
 // covers: H2
 #[test]
-fn a_server_without_a_quorum_is_not_serving_in_every_word() {
+fn every_word_reports_a_server_without_a_quorum() {
     fn check<T: std::str::FromStr<Err = AdminError>>() -> bool {
         matches!(
             fixture!("not-serving").parse::<T>(),
@@ -255,7 +255,7 @@ fn a_server_without_a_quorum_is_not_serving_in_every_word() {
 }
 
 #[test]
-fn a_word_outside_the_whitelist_is_named_with_the_remedy() {
+fn a_word_outside_the_whitelist_gets_the_remedy() {
     fn check<T: std::str::FromStr<Err = AdminError>>() -> Option<String> {
         fixture!("mntr-not-whitelisted")
             .parse::<T>()
@@ -282,7 +282,7 @@ proptest! {
         parse_with_all(&text);
     }
 
-    /// Real texts with one piece replaced reach further into the parsers than noise does.
+    /// Real texts with one piece replaced reach further into the parsers than random text.
     #[test]
     fn no_damaged_answer_makes_a_parser_panic(which in 0..5_usize, from in 0..600_usize, len in 0..40_usize, piece in ".{0,12}") {
         let text = [
@@ -318,8 +318,8 @@ fn parse_with_all(text: &str) {
     ));
 }
 
-/// The I/O part, against a listener that plays one server.
-mod asking {
+/// The I/O, against a listener.
+mod io {
     use super::*;
 
     const LONG: Duration = Duration::from_secs(20);
@@ -343,7 +343,7 @@ mod asking {
     }
 
     #[tokio::test]
-    async fn the_word_is_sent_and_the_answer_parsed() {
+    async fn the_word_is_sent_and_the_answer_is_parsed() {
         let (listener, addr) = listen().await;
         let (sent, answer) = tokio::join!(
             serve(listener, fixture!("srvr-3.9.3-leader").as_bytes()),
@@ -354,8 +354,8 @@ mod asking {
     }
 
     #[tokio::test]
-    async fn each_word_asks_for_its_own_text() {
-        macro_rules! asks {
+    async fn every_function_sends_its_word() {
+        macro_rules! sends {
             ($($word:ident = $text:literal),+) => {$({
                 let (listener, addr) = listen().await;
                 let (sent, answer) = tokio::join!(serve(listener, fixture!($text).as_bytes()), $word(addr, LONG));
@@ -363,7 +363,7 @@ mod asking {
                 assert!(answer.is_ok(), "{answer:?}");
             })+};
         }
-        asks!(
+        sends!(
             mntr = "mntr-3.8.0-leader",
             cons = "cons-3.9.3-leader",
             wchs = "wchs-3.9.3-leader"
@@ -371,16 +371,16 @@ mod asking {
     }
 
     #[tokio::test]
-    async fn a_closed_port_is_refused_with_the_address() {
+    async fn the_error_for_a_closed_port_contains_the_address() {
         let (listener, addr) = listen().await;
         drop(listener);
-        let error = srvr(addr, LONG).await.expect_err("nobody listens");
+        let error = srvr(addr, LONG).await.expect_err("the port is closed");
         assert!(matches!(error, AdminError::Refused { .. }), "{error:?}");
         assert!(error.to_string().contains(&addr.to_string()), "{error}");
     }
 
     #[tokio::test]
-    async fn a_silent_server_is_given_up_at_the_deadline() {
+    async fn a_silent_server_times_out_at_the_deadline() {
         let (listener, addr) = listen().await;
         let started = Instant::now();
         let error = srvr(addr, Duration::from_millis(50))
@@ -397,7 +397,7 @@ mod asking {
     }
 
     #[tokio::test]
-    async fn an_empty_answer_is_an_error_of_its_own() {
+    async fn an_empty_answer_is_reported_as_no_answer() {
         let (listener, addr) = listen().await;
         let (_, answer) = tokio::join!(serve(listener, b""), four_letter(addr, "srvx", LONG));
         assert!(
@@ -407,7 +407,7 @@ mod asking {
     }
 
     #[tokio::test]
-    async fn bytes_that_are_no_text_are_unexpected_not_fatal() {
+    async fn invalid_utf8_is_an_unexpected_answer() {
         let (listener, addr) = listen().await;
         let (_, answer) = tokio::join!(serve(listener, &[0xff, 0xfe, 0, 1]), srvr(addr, LONG));
         assert!(
@@ -417,7 +417,7 @@ mod asking {
     }
 
     #[tokio::test]
-    async fn a_word_that_is_none_never_reaches_the_network() {
+    async fn an_invalid_word_is_not_sent() {
         let (listener, addr) = listen().await;
         for word in ["", "srv", "srvrs", "sr r", "äää", "\0\0\0\x08"] {
             let error = four_letter(addr, word, LONG).await.expect_err(word);

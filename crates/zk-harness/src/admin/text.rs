@@ -1,4 +1,4 @@
-//! Reading an answer line by line.
+//! Checks an answer for refusals, and parses its lines and values.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 use super::AdminError;
 
-/// An answer that passed the check for a refusal, and the word it answers.
+/// An answer that is not a refusal, with its word.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct AnswerText<'a> {
     word: &'static str,
     text: &'a str,
 }
 
-impl<'a> Answer<'a> {
-    /// Takes the answer to `word`, unless the server says that it serves no requests or not this word.
+impl<'a> AnswerText<'a> {
+    /// Returns an error if the answer to `word` is that the server does not serve, or does not allow the word.
     pub(super) fn new(word: &'static str, text: &'a str) -> Result<Self, AdminError> {
         let first = text
             .trim_start()
@@ -33,7 +33,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The lines that say something.
+    /// Returns the lines that are not empty.
     pub(super) fn lines(self) -> impl Iterator<Item = &'a str> {
         self.text
             .lines()
@@ -41,11 +41,11 @@ impl<'a> Answer<'a> {
             .filter(|line| !line.is_empty())
     }
 
-    pub(super) fn unexpected(self, line: &str, wanted: &'static str) -> AdminError {
+    pub(super) fn unexpected(self, line: &str, expected: &'static str) -> AdminError {
         AdminError::Unexpected {
             word: self.word,
             line: shorten(line),
-            wanted,
+            expected,
         }
     }
 
@@ -54,32 +54,32 @@ impl<'a> Answer<'a> {
         self,
         value: &str,
         line: &str,
-        wanted: &'static str,
+        expected: &'static str,
     ) -> Result<T, AdminError> {
         value
             .trim()
             .parse()
-            .map_err(|_| self.unexpected(line, wanted))
+            .map_err(|_| self.unexpected(line, expected))
     }
 
-    /// Parses a hexadecimal number as Java prints a `long`, with or without `0x`.
+    /// Parses a hexadecimal number, with or without `0x`.
     pub(super) fn hex(
         self,
         value: &str,
         line: &str,
-        wanted: &'static str,
+        expected: &'static str,
     ) -> Result<u64, AdminError> {
         let value = value.trim();
         let digits = value.strip_prefix("0x").unwrap_or(value);
-        // `from_str_radix` takes a sign, which no server writes.
+        // `from_str_radix` accepts a sign, which no server prints.
         if digits.starts_with('+') {
-            return Err(self.unexpected(line, wanted));
+            return Err(self.unexpected(line, expected));
         }
-        u64::from_str_radix(digits, 16).map_err(|_| self.unexpected(line, wanted))
+        u64::from_str_radix(digits, 16).map_err(|_| self.unexpected(line, expected))
     }
 }
 
-/// Keeps an error readable when a megabyte of something else came back.
+/// Shortens a long line for an error message.
 fn shorten(line: &str) -> String {
     match line.char_indices().nth(MAX_SHOWN) {
         None => line.to_owned(),

@@ -5,17 +5,17 @@
 use std::str::FromStr;
 
 use super::AdminError;
-use super::text::Answer;
+use super::text::AnswerText;
 
-/// The answer to `wchs`: the watches of one server, in numbers.
+/// The answer to `wchs`: the number of watches on one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wchs {
-    /// Connections that hold a watch.
+    /// Connections with a watch.
     pub connections: u64,
-    /// Paths that are watched.
+    /// Watched paths.
     pub paths: u64,
-    /// Watches in all.
+    /// All watches.
     pub watches: u64,
 }
 
@@ -25,7 +25,7 @@ impl FromStr for Wchs {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const FIRST: &str = "`N connections watching N paths`";
         const SECOND: &str = "`Total watches:N`";
-        let answer = Answer::new("wchs", text)?;
+        let answer = AnswerText::new("wchs", text)?;
         let mut lines = answer.lines();
         let first = lines.next().unwrap_or_default();
         let (connections, paths) = first

@@ -2,7 +2,6 @@ use super::*;
 use crate::spec::ServerSpec;
 
 fn plan(servers: u32, logging: Logging) -> Plan {
-    // A Distribution is what a search yields; here only its text matters.
     let distribution = serde_json::from_value(serde_json::json!({
         "version": "3.9.3",
         "classpath": ["/zk/lib/zookeeper.jar", "/zk/lib/it's.jar"],
@@ -63,7 +62,7 @@ fn configuration_has_every_server_and_every_setting() {
 
 // covers: H1
 #[test]
-fn settings_reach_the_configuration() {
+fn settings_are_written_to_the_configuration() {
     let mut plan = plan(1, Logging::SlfSimple);
     plan.spec.four_letter_words = vec!["srvr".into(), "ruok".into()];
     plan.spec.max_client_connections = 7;
@@ -86,13 +85,13 @@ fn settings_reach_the_configuration() {
     }
     assert!(
         !text.contains("server."),
-        "a single server stands alone:\n{text}"
+        "a single server has no peers:\n{text}"
     );
 }
 
 // covers: H1
 #[test]
-fn start_script_quotes_what_the_shell_would_take_apart() {
+fn the_start_script_quotes_special_characters() {
     let plan = plan(3, Logging::SlfSimple);
     insta::assert_snapshot!(plan.render_start_script(&plan.members[0]), @r#"
     #!/bin/sh
@@ -126,7 +125,7 @@ fn start_script_quotes_what_the_shell_would_take_apart() {
 
 // covers: H1
 #[test]
-fn release_gets_a_logging_configuration() {
+fn a_release_gets_its_logging_configuration() {
     for (logging, file, flag) in [
         (
             Logging::Logback,
@@ -147,7 +146,7 @@ fn release_gets_a_logging_configuration() {
 }
 
 #[test]
-fn property_is_what_java_reads_back() {
+fn properties_are_escaped_for_java() {
     for (text, written) in [
         ("/plain/an ensemble:=#!", "/plain/an ensemble:=#!"),
         (r"a\b\", r"a\\b\\"),
@@ -160,7 +159,7 @@ fn property_is_what_java_reads_back() {
 }
 
 #[test]
-fn quoted_text_is_what_the_shell_reads_back() {
+fn the_shell_reads_quoted_text_unchanged() {
     for text in [
         "plain",
         "",
@@ -180,7 +179,7 @@ fn quoted_text_is_what_the_shell_reads_back() {
 }
 
 #[test]
-fn plan_survives_being_written_and_read() {
+fn a_plan_round_trips_through_json() {
     let plan = plan(3, Logging::SlfSimple);
     let text = serde_json::to_string(&plan).expect("a plan can be written");
     assert_eq!(

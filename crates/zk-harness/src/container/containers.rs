@@ -1,10 +1,10 @@
-//! The containers of an ensemble, and the thread that owns them.
+//! Starts, controls and removes the containers of an ensemble on a thread of its own.
 //!
-//! They are driven from a thread of their own with a runtime of its own: they have to be removed when the ensemble is
-//! dropped, which may happen where nothing can be awaited, and a test that keeps its runtime busy must not hold them up.
+//! The thread has its own runtime: dropping an ensemble removes the containers, in code that cannot await, and a test
+//! that blocks its runtime must not block them.
 //!
-//! A detached ensemble's containers stay when its thread ends. Another process finds them by their names again, so from
-//! their start on all is done by name, whether this process created them or attached to them.
+//! A detached ensemble's containers stay when its thread ends. Another process finds them by name, so everything after
+//! their start uses names, whether this process created them or attached to them.
 
 use std::fs::OpenOptions;
 use std::mem::ManuallyDrop;
@@ -33,8 +33,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::image::IMAGE_WITHIN;
-use super::member::{Member, Order, wait_blocking};
-use super::{Act, ContainerImage, stale};
+use super::member::{Command, Member, wait_blocking};
+use super::{ContainerAction, ContainerImage, stale};
 use crate::config::{CLIENT_PORT, Plan};
 use crate::error::Error;
 use crate::fault::Unavailable;
@@ -43,60 +43,60 @@ use crate::server::Server;
 
 /// The containers of an ensemble.
 ///
-/// Dropping it waits for its thread. Containers that were launched are removed first, unless they are to
-/// [stay](Self::leave); those that were attached to stay.
+/// Dropping it waits for its thread. Containers that this process created are removed first, unless
+/// [`leave`](Self::leave) was called; containers that it attached to stay.
 #[derive(Debug)]
-pub(crate) struct Fleet {
+pub(crate) struct Containers {
     members: Vec<Member>,
     at_drop: End,
     end: Option<oneshot::Sender<End>>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
-/// What becomes of the containers in the end.
+/// Whether the containers are removed at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Remove,
     Leave,
 }
 
-impl Fleet {
+impl Containers {
     /// Creates and starts a container for each member of the plan.
     ///
     /// # Cancel safety
     ///
     /// A dropped future removes what was started.
     pub(crate) async fn launch(plan: Arc<Plan>, image: ContainerImage) -> Result<Self, Error> {
-        // Whatever happens from here on, the drop ends the thread, and the thread removes the containers.
-        let (fleet, is_ready) = Self::open(plan, Some(image))?;
+        // From here on the drop ends the thread, and the thread removes the containers.
+        let (containers, is_ready) = Self::open(plan, Some(image))?;
         is_ready.await.unwrap_or_else(|_| Err(thread_ended()))?;
-        Ok(fleet)
+        Ok(containers)
     }
 
-    /// Finds the containers that were launched for the plan, whether they run or not. Blocks until that is done.
+    /// Finds the containers that were created for the plan, running or not. Blocks.
     pub(crate) fn attach(plan: Arc<Plan>) -> Result<Self, Error> {
-        let (fleet, is_ready) = Self::open(plan, None)?;
+        let (containers, is_ready) = Self::open(plan, None)?;
         wait_blocking(is_ready).unwrap_or_else(|| Err(thread_ended()))?;
-        Ok(fleet)
+        Ok(containers)
     }
 
-    /// Starts the thread, which creates the containers if it is given an image.
+    /// Starts the thread, which creates the containers if there is an image.
     fn open(
         plan: Arc<Plan>,
         image: Option<ContainerImage>,
     ) -> Result<(Self, oneshot::Receiver<Result<(), Error>>), Error> {
-        let (orders, received) = mpsc::unbounded_channel();
+        let (commands, received) = mpsc::unbounded_channel();
         let members: Vec<Member> = plan
             .members
             .iter()
             .enumerate()
             .map(|(index, member)| {
-                Member::new(member.id, plan.host(member.id), index, orders.clone())
+                Member::new(member.id, plan.host(member.id), index, commands.clone())
             })
             .collect();
         let (end, ended) = oneshot::channel();
         let (ready, is_ready) = oneshot::channel();
-        let views = members.clone();
+        let thread_members = members.clone();
         let at_drop = match image {
             Some(_) => End::Remove,
             None => End::Leave,
@@ -107,18 +107,20 @@ impl Fleet {
             .map_err(|source| Error::io("start a runtime for", &plan.directory, source))?;
         let thread = std::thread::Builder::new()
             .name("zk-harness-containers".into())
-            .spawn(move || runtime.block_on(drive(&plan, image, views, received, ready, ended)))
+            .spawn(move || {
+                runtime.block_on(run(&plan, image, thread_members, received, ready, ended))
+            })
             .map_err(|source| Error::io("start a thread for", &PathBuf::new(), source))?;
-        let fleet = Self {
+        let containers = Self {
             members,
             at_drop,
             end: Some(end),
             thread: Some(thread),
         };
-        Ok((fleet, is_ready))
+        Ok((containers, is_ready))
     }
 
-    /// Has the containers stay when this is dropped.
+    /// Keeps the containers when this is dropped.
     pub(crate) fn leave(&mut self) {
         self.at_drop = End::Leave;
     }
@@ -130,7 +132,7 @@ impl Fleet {
 
     fn finish(&mut self, how: End) -> Result<(), Error> {
         if let Some(end) = self.end.take() {
-            // A thread that has ended by itself says why below.
+            // The error of a thread that has already ended is returned below.
             let _ = end.send(how);
         }
         let Some(thread) = self.thread.take() else {
@@ -139,7 +141,7 @@ impl Fleet {
         thread.join().unwrap_or_else(|_| Err(thread_ended()))
     }
 
-    /// Makes the servers those of the containers, in the order of the plan.
+    /// Assigns the containers to the servers, in the order of the plan.
     pub(crate) fn assign_to(&self, servers: &mut [Server]) {
         for (server, container) in servers.iter_mut().zip(&self.members) {
             server.put_into(container.clone());
@@ -147,16 +149,16 @@ impl Fleet {
     }
 }
 
-impl Drop for Fleet {
+impl Drop for Containers {
     fn drop(&mut self) {
         if let Err(error) = self.finish(self.at_drop) {
-            tracing::warn!(%error, "the containers were not removed");
+            tracing::warn!(%error, "cannot remove the containers");
         }
     }
 }
 
 fn thread_ended() -> Error {
-    let panicked = std::io::Error::other("their thread has panicked");
+    let panicked = std::io::Error::other("their thread panicked");
     Error::io("drive", Path::new("the containers"), panicked)
 }
 
@@ -164,21 +166,21 @@ fn no_image(source: Cause) -> Error {
     Error::Image { source }
 }
 
-/// Reaches the container engine.
+/// Connects to the container engine.
 async fn connect() -> Result<Docker, Unavailable> {
     let unavailable = |reason: String| Unavailable {
         fault: "a server in a container",
         reason: format!(
-            "{reason}; a container engine has to run, and DOCKER_HOST to name it if it is not at the usual place"
+            "{reason}; start a container engine, and set DOCKER_HOST if it does not listen at the default address"
         ),
     };
     let docker = docker_client_instance()
         .await
         .map_err(|error| unavailable(error.to_string()))?;
-    match timeout(ANSWER_WITHIN, docker.ping()).await {
+    match timeout(PING_WITHIN, docker.ping()).await {
         Ok(Ok(_)) => Ok(docker),
         Ok(Err(error)) => Err(unavailable(error.to_string())),
-        Err(_) => Err(unavailable(format!("no answer within {ANSWER_WITHIN:?}"))),
+        Err(_) => Err(unavailable(format!("no reply within {PING_WITHIN:?}"))),
     }
 }
 
@@ -187,15 +189,15 @@ struct Driver {
     network: String,
     members: Vec<Member>,
     logs: Vec<PathBuf>,
-    /// Those that this process created. Dropping one removes it, so that nothing is left if the thread panics.
+    /// The containers that this process created. Dropping one removes it, so nothing is left if the thread panics.
     created: Vec<ContainerAsync<GenericImage>>,
 }
 
-async fn drive(
+async fn run(
     plan: &Plan,
     image: Option<ContainerImage>,
     members: Vec<Member>,
-    mut orders: mpsc::UnboundedReceiver<Order>,
+    mut commands: mpsc::UnboundedReceiver<Command>,
     ready: oneshot::Sender<Result<(), Error>>,
     mut ended: oneshot::Receiver<End>,
 ) -> Result<(), Error> {
@@ -210,16 +212,16 @@ async fn drive(
             return Ok(());
         }
     };
-    // If nobody waits any more, the end follows.
+    // If the receiver is gone, the ensemble is being dropped.
     drop(ready.send(Ok(())));
     let mut polls = tokio::time::interval(POLL_EVERY);
     let end = loop {
         tokio::select! {
             end = &mut ended => break end.unwrap_or(End::Leave),
-            Some(Order { index, act, done }) = orders.recv() => {
-                drop(done.send(driver.perform(index, act).await));
+            Some(Command { index, action, done }) = commands.recv() => {
+                drop(done.send(driver.perform(index, action).await));
             }
-            _ = polls.tick() => driver.look_at_all().await,
+            _ = polls.tick() => driver.inspect_all().await,
         }
     };
     match end {
@@ -231,7 +233,7 @@ async fn drive(
     }
 }
 
-/// Creates the containers if there is an image to do so; otherwise they are expected to be there.
+/// Creates the containers if there is an image; otherwise they must exist.
 async fn open(
     plan: &Plan,
     image: Option<ContainerImage>,
@@ -251,8 +253,8 @@ async fn open(
         created,
     };
     for index in 0..driver.members.len() {
-        // One that was launched runs, or has exited; one that is attached to may have been stopped before.
-        driver.look(index, image.is_none()).await?;
+        // A created container runs or has exited; one that was attached to may have been stopped before.
+        driver.inspect(index, image.is_none()).await?;
         if image.is_some() {
             driver.follow_log(index);
         }
@@ -265,7 +267,7 @@ async fn launch(
     plan: &Plan,
     image: &ContainerImage,
 ) -> Result<Vec<ContainerAsync<GenericImage>>, Error> {
-    stale::sweep(docker).await;
+    stale::remove(docker).await;
     let image = timeout(IMAGE_WITHIN, image.prepare(&plan.distribution))
         .await
         .map_err(|_| no_image(format!("no image after {IMAGE_WITHIN:?}").into()))??;
@@ -292,7 +294,7 @@ async fn launch(
             })
         }
     });
-    // One after the other for the first, which makes the network; then all at once.
+    // The first one alone, because it creates the network; then the others concurrently.
     let mut containers = Vec::new();
     let mut starts = starts.collect::<Vec<_>>().into_iter();
     if let Some(first) = starts.next() {
@@ -304,63 +306,67 @@ async fn launch(
 }
 
 impl Driver {
-    async fn perform(&self, index: usize, act: Act) -> Result<(), Error> {
+    async fn perform(&self, index: usize, action: ContainerAction) -> Result<(), Error> {
         let member = &self.members[index];
         let failed = |source: Cause| Error::Container {
-            action: act.name(),
+            action: action.name(),
             id: member.id(),
             source,
         };
-        timeout(ACT_WITHIN, self.order(index, act))
+        timeout(ACTION_WITHIN, self.execute(index, action))
             .await
-            .unwrap_or_else(|_| Err(format!("no answer within {ACT_WITHIN:?}").into()))
+            .unwrap_or_else(|_| Err(format!("no reply within {ACTION_WITHIN:?}").into()))
             .map_err(failed)?;
-        let expects_end = match act {
-            Act::FollowLog => return Ok(()),
-            Act::Stop | Act::Kill => true,
-            Act::Start | Act::Pause | Act::Resume | Act::Disconnect | Act::Connect => false,
+        let expects_end = match action {
+            ContainerAction::FollowLog => return Ok(()),
+            ContainerAction::Stop | ContainerAction::Kill => true,
+            ContainerAction::Start
+            | ContainerAction::Pause
+            | ContainerAction::Resume
+            | ContainerAction::Disconnect
+            | ContainerAction::Connect => false,
         };
-        self.look(index, expects_end).await
+        self.inspect(index, expects_end).await
     }
 
-    async fn order(&self, index: usize, act: Act) -> Result<(), Cause> {
+    async fn execute(&self, index: usize, action: ContainerAction) -> Result<(), Cause> {
         let docker = &self.docker;
         let name = self.members[index].name();
-        match act {
-            Act::Start => match docker.start_container(name, None).await {
+        match action {
+            ContainerAction::Start => match docker.start_container(name, None).await {
                 Err(error) if is_missing(&error) => {
                     return Err(
-                        "it was removed, and its data with it; take the ensemble down".into(),
+                        "the container and its data were removed; take the ensemble down".into(),
                     );
                 }
                 started => started?,
             },
-            Act::Stop => {
+            ContainerAction::Stop => {
                 let options = StopContainerOptionsBuilder::new().t(STOP_SECONDS).build();
                 docker.stop_container(name, Some(options)).await?;
             }
-            Act::Kill => {
+            ContainerAction::Kill => {
                 let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
                 docker.kill_container(name, Some(options)).await?;
             }
-            Act::Pause => docker.pause_container(name).await?,
-            Act::Resume => docker.unpause_container(name).await?,
-            Act::Disconnect => {
+            ContainerAction::Pause => docker.pause_container(name).await?,
+            ContainerAction::Resume => docker.unpause_container(name).await?,
+            ContainerAction::Disconnect => {
                 let request = NetworkDisconnectRequest {
                     container: name.to_owned(),
                     force: Some(true),
                 };
                 docker.disconnect_network(&self.network, request).await?;
             }
-            Act::Connect => {
+            ContainerAction::Connect => {
                 let request = NetworkConnectRequest {
                     container: name.to_owned(),
                     ..NetworkConnectRequest::default()
                 };
                 docker.connect_network(&self.network, request).await?;
             }
-            Act::FollowLog => {
-                // All that there is by now before this returns, and what is added later as it comes.
+            ContainerAction::FollowLog => {
+                // What was printed so far before this returns, later output as it comes.
                 copy_log(docker, name, &self.logs[index], false).await?;
                 self.follow_log(index);
             }
@@ -371,7 +377,7 @@ impl Driver {
     /// Removes the containers and the network.
     async fn remove(self) -> Result<(), Error> {
         let created = self.created.into_iter().map(ContainerAsync::rm);
-        // Whether they are gone is seen below.
+        // Errors are reported below.
         drop(join_all(created).await);
         let docker = &self.docker;
         let removals = self.members.iter().map(async |member| {
@@ -402,30 +408,30 @@ impl Driver {
     /// Leaves the containers for a process that attaches to them.
     fn leave(self) {
         for container in self.created {
-            // Its drop would remove it, and the last one's the network.
+            // Dropping it would remove it, and the last one the network.
             let _left = ManuallyDrop::new(container);
         }
     }
 
-    async fn look_at_all(&self) {
+    async fn inspect_all(&self) {
         for (index, member) in self.members.iter().enumerate() {
             let was_stopped = member.state() == ProcessState::Stopped && !member.has_exited();
-            if let Err(error) = self.look(index, was_stopped).await {
-                tracing::warn!(%error, "a container could not be looked at");
+            if let Err(error) = self.inspect(index, was_stopped).await {
+                tracing::warn!(%error, "cannot inspect a container");
             }
         }
     }
 
-    /// Learns a container's state and port.
-    async fn look(&self, index: usize, expects_end: bool) -> Result<(), Error> {
+    /// Reads a container's state and port.
+    async fn inspect(&self, index: usize, expects_end: bool) -> Result<(), Error> {
         let member = &self.members[index];
         let seen = match self.docker.inspect_container(member.name(), None).await {
             Ok(seen) => seen,
-            // Somebody removed it: a server that does not run.
+            // It was removed: the server does not run.
             Err(error) if is_missing(&error) => ContainerInspectResponse::default(),
             Err(error) => {
                 return Err(Error::Container {
-                    action: "look at",
+                    action: "inspect",
                     id: member.id(),
                     source: error.into(),
                 });
@@ -442,22 +448,22 @@ impl Driver {
             .and_then(|network| network.ports)
             .and_then(|mut ports| ports.remove(&format!("{CLIENT_PORT}/tcp"))?)
             .and_then(|bindings| bindings.first()?.host_port.clone()?.parse().ok());
-        member.change(|view| {
-            view.state = state;
-            // Stopped, or off its network, it has none; it will get another one.
-            view.port = port.unwrap_or(0);
-            view.has_exited = state == ProcessState::Stopped && !expects_end;
+        member.change(|observed| {
+            observed.state = state;
+            // A stopped or disconnected container has no port, and gets a new one later.
+            observed.port = port.unwrap_or(0);
+            observed.has_exited = state == ProcessState::Stopped && !expects_end;
         });
         Ok(())
     }
 
-    /// Copies what the server prints to its log file, over all its starts, unless that is done already.
+    /// Starts copying the server's output to its log file, over all its starts, unless that is done already.
     fn follow_log(&self, index: usize) {
         let member = self.members[index].clone();
-        if member.view().follows_log {
+        if member.observed().follows_log {
             return;
         }
-        member.change(|view| view.follows_log = true);
+        member.change(|observed| observed.follows_log = true);
         let docker = self.docker.clone();
         let path = self.logs[index].clone();
         // It ends with this thread's runtime, or when the container is removed.
@@ -465,8 +471,8 @@ impl Driver {
             let mut polls = tokio::time::interval(POLL_EVERY);
             loop {
                 if let Err(error) = copy_log(&docker, member.name(), &path, true).await {
-                    tracing::warn!(%error, path = %path.display(), "the log of a container is not kept");
-                    member.change(|view| view.follows_log = false);
+                    tracing::warn!(%error, path = %path.display(), "cannot copy the log of a container");
+                    member.change(|observed| observed.follows_log = false);
                     return;
                 }
                 // Its output ends when the server does.
@@ -481,10 +487,9 @@ impl Driver {
     }
 }
 
-/// Copies all that a container has printed to a file, and with `follow` what it prints until it ends.
+/// Copies a container's output to a file, with `follow` until the container ends.
 ///
-/// Each byte goes to the place that it has in the container's output. Several processes may do so at the same time:
-/// they write the same bytes to the same places.
+/// Each byte is written at its offset in the output, so several processes may do this at the same time.
 async fn copy_log(docker: &Docker, name: &str, path: &Path, follow: bool) -> Result<(), Cause> {
     let file = OpenOptions::new()
         .create(true)
@@ -506,7 +511,7 @@ async fn copy_log(docker: &Docker, name: &str, path: &Path, follow: bool) -> Res
     Ok(())
 }
 
-/// Whether the engine says that there is no such thing.
+/// Returns whether the container or network does not exist.
 fn is_missing(error: &EngineError) -> bool {
     matches!(
         error,
@@ -520,6 +525,6 @@ fn is_missing(error: &EngineError) -> bool {
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 const POLL_EVERY: Duration = Duration::from_millis(250);
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-const ACT_WITHIN: Duration = Duration::from_secs(60);
+const PING_WITHIN: Duration = Duration::from_secs(10);
+const ACTION_WITHIN: Duration = Duration::from_secs(60);
 const STOP_SECONDS: i32 = 10;

@@ -1,4 +1,4 @@
-//! The image that servers run from.
+//! Pulls or builds the image of a server's container.
 
 use std::fs;
 use std::io;
@@ -14,25 +14,25 @@ use zk_provision::{Distribution, Installed, Search};
 use crate::config::MAIN_CLASS;
 use crate::error::Error;
 
-/// The image that the servers of an ensemble run from.
+/// The image of an ensemble's containers.
 ///
-/// Any image will do that starts a server from `/conf/zoo.cfg`, with its id in `/data/myid`, as the official one does.
+/// An image must start a server from `/conf/zoo.cfg`, with its id in `/data/myid`, as the official one does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ContainerImage {
-    /// The one that `ZK_HARNESS_IMAGE` names, or [`Debian`](Self::Debian) if that is `debian`; otherwise the official
-    /// image, `zookeeper:3.9`.
+    /// The image in `ZK_HARNESS_IMAGE`, where `debian` means [`Debian`](Self::Debian); by default the official image,
+    /// `zookeeper:3.9`.
     #[default]
     Default,
-    /// An image by name and tag, such as `zookeeper:3.8`. It is pulled if the engine does not have it.
+    /// An image with name and tag, such as `zookeeper:3.8`. It is pulled if the engine does not have it.
     Named(String),
-    /// An image without a registry: made from the ZooKeeper and Java that the harness finds or downloads, and Debian's
-    /// packages of the C library. It is built once and stays with the engine, as `zk-harness:<version>`.
+    /// An image that needs no registry: built once from the ZooKeeper and Java that the harness finds or downloads and
+    /// Debian's packages of the C library, and kept by the engine as `zk-harness:<version>`.
     Debian,
 }
 
 impl ContainerImage {
-    /// The image's name, if it is not made here.
+    /// Returns the image's name; `None` if the harness builds it.
     pub(crate) fn chosen(&self) -> Option<String> {
         match self {
             Self::Default => match std::env::var(IMAGE) {
@@ -45,7 +45,7 @@ impl ContainerImage {
         }
     }
 
-    /// The image, ready to be started.
+    /// Returns the image, and builds it if necessary.
     pub(super) async fn prepare(&self, distribution: &Distribution) -> Result<GenericImage, Error> {
         match self.chosen() {
             Some(name) => Ok(named(&name)),
@@ -54,7 +54,7 @@ impl ContainerImage {
     }
 }
 
-/// An image by name; what stands behind the last colon is the tag, unless it is a registry's port.
+/// Parses the name of an image; the text after the last colon is the tag, unless it is a registry's port.
 fn named(name: &str) -> GenericImage {
     match name.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => GenericImage::new(name, tag),
@@ -92,7 +92,7 @@ fn dockerfile() -> String {
     )
 }
 
-/// Puts together the image's file system in a temporary directory.
+/// Creates the image's file system in a temporary directory.
 fn stage(distribution: &Distribution) -> Result<Staged, Error> {
     let staged = Staged::new()?;
     let root = staged.path().join("root");
@@ -103,7 +103,7 @@ fn stage(distribution: &Distribution) -> Result<Staged, Error> {
         }
         let java = fs::canonicalize(&distribution.java)?;
         let home = java.parent().and_then(Path::parent).unwrap_or(&java);
-        // What only compilers and debuggers need is left out: it is most of the size.
+        // Files that only compilers and debuggers need are most of the size.
         let is_needed = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             !["src.zip", "ct.sym", "jmods", "man", "legal", "classlist"].contains(&&*name)
@@ -116,14 +116,14 @@ fn stage(distribution: &Distribution) -> Result<Staged, Error> {
             )?;
         }
         for directory in ["tmp", "conf", "data", "datalog"] {
-            // An empty directory would not be sent to the engine.
+            // The engine would not receive an empty directory.
             let keep = root.join(directory).join(".keep");
             fs::create_dir_all(root.join(directory))?;
             fs::write(keep, "")?;
         }
         Ok(())
     };
-    written().map_err(|source| Error::io("put together the image in", &root, source))?;
+    written().map_err(|source| Error::io("create the image in", &root, source))?;
     let libraries = Search::from_env()
         .map_err(|error| Error::Find(Box::new(error.into())))?
         .use_installed(Installed::Ignore)
@@ -142,21 +142,21 @@ fn stage(distribution: &Distribution) -> Result<Staged, Error> {
     Ok(staged)
 }
 
-/// Shared libraries only: the packages also have tables for character sets and locales.
+/// Returns whether it is a shared library; the packages also contain tables for character sets and locales.
 fn is_library(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.contains(".so") && !path.components().any(|part| part.as_os_str() == "gconv")
 }
 
-/// Copies a file or a tree, following links: what they lead to need not be in the image.
-fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<()> {
+/// Copies a file or a tree and follows links, because their targets may not be in the image.
+fn copy(from: &Path, to: &Path, is_included: &dyn Fn(&Path) -> bool) -> io::Result<()> {
     let metadata = match fs::metadata(from) {
         Ok(metadata) => metadata,
-        // A link to what this machine does not have, such as sources that were not installed.
+        // A dangling link, for example to sources that are not installed.
         Err(error) if error.kind() == io::ErrorKind::NotFound && from.is_symlink() => return Ok(()),
         Err(error) => return Err(error),
     };
-    if !wanted(from) {
+    if !is_included(from) {
         return Ok(());
     }
     if !metadata.is_dir() {
@@ -167,12 +167,12 @@ fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<()
     }
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()), wanted)?;
+        copy(&entry.path(), &to.join(entry.file_name()), is_included)?;
     }
     Ok(())
 }
 
-/// A temporary directory that goes when this is dropped.
+/// A temporary directory that is removed on drop.
 struct Staged(PathBuf);
 
 impl Staged {
@@ -191,7 +191,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, directory = %self.0.display(), "a temporary directory was not removed");
+            tracing::warn!(%error, directory = %self.0.display(), "cannot remove a temporary directory");
         }
     }
 }
@@ -199,7 +199,7 @@ impl Drop for Staged {
 const NAME: &str = "zk-harness";
 const IMAGE: &str = "ZK_HARNESS_IMAGE";
 const OFFICIAL: &str = "zookeeper:3.9";
-/// Part of the tag: a change of the layout makes another image.
+/// Part of the tag, so that a change of the layout results in a new image.
 const LAYOUT: u32 = 1;
 const LIBRARIES: [&str; 4] = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"];
 /// How long the engine may take to build or pull an image.
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_told_from_a_port_of_a_registry() {
+    fn a_port_of_a_registry_is_not_a_tag() {
         for (text, name, tag) in [
             ("zookeeper:3.8", "zookeeper", "3.8"),
             ("zookeeper", "zookeeper", "latest"),

@@ -1,42 +1,40 @@
-//! One container, as the rest of the harness sees it.
+//! A handle to one container: reads its last observed state, and sends commands to the thread that owns it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::Act;
+use super::ContainerAction;
 use crate::error::Error;
 use crate::process::ProcessState;
 
-/// A server's container: what is known of it, and where to send orders for it.
-///
-/// The thread of the [`Fleet`](super::Fleet) owns the container; this is a view.
+/// A handle to a server's container, which the thread of the [`Containers`](super::Containers) owns.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     id: u32,
     name: String,
     index: usize,
-    view: Arc<Mutex<View>>,
-    orders: mpsc::UnboundedSender<Order>,
+    observed: Arc<Mutex<ObservedState>>,
+    commands: mpsc::UnboundedSender<Command>,
 }
 
-/// What was last seen of a container.
+/// The state of a container when it was last inspected.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View {
+pub(super) struct ObservedState {
     pub(super) state: ProcessState,
-    /// The port of this machine that leads to the server's port for clients; 0 if there is none.
+    /// The port on this machine that maps to the server's client port; 0 if there is none.
     pub(super) port: u16,
-    /// Whether it is stopped though nobody asked.
+    /// Whether it stopped by itself.
     pub(super) has_exited: bool,
-    /// Whether what it prints is copied to the server's log file.
+    /// Whether its output is copied to the server's log file.
     pub(super) follows_log: bool,
 }
 
-/// Something to do, and who wants to know how it went.
+/// An action with the channel for its result.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct Command {
     pub(super) index: usize,
-    pub(super) act: Act,
+    pub(super) action: ContainerAction,
     pub(super) done: oneshot::Sender<Result<(), Error>>,
 }
 
@@ -45,19 +43,19 @@ impl Member {
         id: u32,
         name: String,
         index: usize,
-        orders: mpsc::UnboundedSender<Order>,
+        commands: mpsc::UnboundedSender<Command>,
     ) -> Self {
         Self {
             id,
             name,
             index,
-            view: Arc::new(Mutex::new(View {
+            observed: Arc::new(Mutex::new(ObservedState {
                 state: ProcessState::Stopped,
                 port: 0,
                 has_exited: false,
                 follows_log: false,
             })),
-            orders,
+            commands,
         }
     }
 
@@ -65,65 +63,66 @@ impl Member {
         self.id
     }
 
-    pub(super) fn view(&self) -> View {
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn observed(&self) -> ObservedState {
+        *self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut View)) {
-        change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(super) fn change(&self, change: impl FnOnce(&mut ObservedState)) {
+        change(&mut self.observed.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The container's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The port of this machine for clients; 0 if there is none now.
+    /// Returns the port on this machine for clients; 0 if there is none.
     pub(crate) fn port(&self) -> u16 {
-        self.view().port
+        self.observed().port
     }
 
     pub(crate) fn state(&self) -> ProcessState {
-        self.view().state
+        self.observed().state
     }
 
     pub(crate) fn has_exited(&self) -> bool {
-        self.view().has_exited
+        self.observed().has_exited
     }
 
-    /// Has it done, and waits for the engine's word.
-    pub(crate) async fn perform(&self, act: Act) -> Result<(), Error> {
-        self.send(act).await.unwrap_or_else(|_| Err(self.gone(act)))
+    /// Carries out an action and waits for the result.
+    pub(crate) async fn perform(&self, action: ContainerAction) -> Result<(), Error> {
+        self.send(action)
+            .await
+            .unwrap_or_else(|_| Err(self.gone(action)))
     }
 
-    /// As [`perform`](Self::perform), for callers that cannot await; blocks the thread.
-    pub(crate) fn perform_blocking(&self, act: Act) -> Result<(), Error> {
-        wait_blocking(self.send(act)).unwrap_or_else(|| Err(self.gone(act)))
+    /// As [`perform`](Self::perform), but blocks the thread.
+    pub(crate) fn perform_blocking(&self, action: ContainerAction) -> Result<(), Error> {
+        wait_blocking(self.send(action)).unwrap_or_else(|| Err(self.gone(action)))
     }
 
-    fn send(&self, act: Act) -> oneshot::Receiver<Result<(), Error>> {
-        let (done, answer) = oneshot::channel();
-        // If nobody takes it, the answer's channel is closed, which is the answer.
-        drop(self.orders.send(Order {
+    fn send(&self, action: ContainerAction) -> oneshot::Receiver<Result<(), Error>> {
+        let (done, result) = oneshot::channel();
+        // If the thread has ended, the returned channel is closed, which callers handle.
+        drop(self.commands.send(Command {
             index: self.index,
-            act,
+            action,
             done,
         }));
-        answer
+        result
     }
 
-    fn gone(&self, act: Act) -> Error {
+    fn gone(&self, action: ContainerAction) -> Error {
         Error::Container {
-            action: act.name(),
+            action: action.name(),
             id: self.id,
             source: "the ensemble's containers are being removed".into(),
         }
     }
 }
 
-/// The answer, or nothing if none will come; blocks the thread.
-pub(super) fn wait_blocking<T: Send>(answer: oneshot::Receiver<T>) -> Option<T> {
+/// Blocks until a value arrives; `None` if the sender was dropped.
+pub(super) fn wait_blocking<T: Send>(result: oneshot::Receiver<T>) -> Option<T> {
     // Waiting on the channel here would panic on a thread that runs async code.
-    let waited = std::thread::scope(|scope| scope.spawn(|| answer.blocking_recv()).join());
+    let waited = std::thread::scope(|scope| scope.spawn(|| result.blocking_recv()).join());
     waited.ok()?.ok()
 }

@@ -1,4 +1,4 @@
-//! What stands in for containers in a build without them: types of which there is no value.
+//! Replaces the types of [`container`](super) by empty enums in a build without the feature `containers`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) enum Container {}
 
 /// No containers.
 #[derive(Debug)]
-pub(crate) enum Fleet {}
+pub(crate) enum Containers {}
 
 /// No image.
 #[derive(Debug)]
@@ -26,11 +26,11 @@ impl ContainerImage {
     }
 }
 
-impl Fleet {
+impl Containers {
     pub(crate) fn attach(_: Arc<Plan>) -> Result<Self, Error> {
         Err(Unavailable {
             fault: "a server in a container",
-            reason: "this program was built without containers; build it with the feature `containers` of zk-harness"
+            reason: "this program was built without the feature `containers` of zk-harness; rebuild it with that feature"
                 .into(),
         }
         .into())
@@ -66,14 +66,14 @@ impl Container {
         match *self {}
     }
 
-    #[expect(clippy::unused_async, reason = "it stands in for one that awaits")]
-    pub(crate) async fn perform(&self, act: super::Act) -> Result<(), Error> {
-        let _ = act;
+    #[expect(clippy::unused_async, reason = "it replaces a function that awaits")]
+    pub(crate) async fn perform(&self, action: super::ContainerAction) -> Result<(), Error> {
+        let _ = action;
         match *self {}
     }
 
-    pub(crate) fn perform_blocking(&self, act: super::Act) -> Result<(), Error> {
-        let _ = act;
+    pub(crate) fn perform_blocking(&self, action: super::ContainerAction) -> Result<(), Error> {
+        let _ = action;
         match *self {}
     }
 }

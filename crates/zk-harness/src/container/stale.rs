@@ -1,13 +1,11 @@
-//! Containers that a killed process has left behind.
+//! Removes the containers of processes that were killed.
 //!
-//! Each container carries the id of the process that made it, since when that process runs, and where such a number means
-//! anything: a number that was given to somebody else meanwhile is told apart, and so is one of another machine, or of
-//! another container on this machine, that shares the engine. What was made there is left to those who can see whether
-//! its maker lives.
+//! A label of each container has the id of the process that created it, its start time, and its boot and process id
+//! namespace. The start time detects a reused id. Containers of other machines and namespaces that share the engine are
+//! not removed, because it is unknown here whether their creators run.
 //!
-//! The containers of a detached ensemble outlive their maker on purpose. Each container carries the ensemble's directory
-//! and name, too: as long as the file there that says how the ensemble was started names it, its containers are not left
-//! behind.
+//! The containers of a detached ensemble outlive their creator on purpose. Further labels have the ensemble's state file
+//! and name: while that file contains the name, the containers are not stale.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,10 +20,10 @@ use testcontainers::bollard::query_parameters::{
 use super::PREFIX;
 use crate::config::Plan;
 
-/// The labels of a container of this process.
+/// Returns the labels of a container that this process creates.
 pub(super) fn labels(plan: &Plan) -> Vec<(String, String)> {
-    let owner = place()
-        .and_then(|place| owner(std::process::id(), &place))
+    let owner = namespace()
+        .and_then(|namespace| owner_label(std::process::id(), &namespace))
         .unwrap_or_default();
     let state = plan.state_file().to_string_lossy().into_owned();
     [
@@ -37,11 +35,11 @@ pub(super) fn labels(plan: &Plan) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Removes containers, and their networks, whose makers are gone.
+/// Removes stale containers and their networks.
 ///
-/// What cannot be removed is told in the log: it is no reason not to start.
-pub(super) async fn sweep(docker: &Docker) {
-    let Some(place) = place() else {
+/// A failure is only logged, because it does not prevent a start.
+pub(super) async fn remove(docker: &Docker) {
+    let Some(namespace) = namespace() else {
         return;
     };
     let filters = HashMap::from([("label".to_owned(), vec![OWNER.to_owned()])]);
@@ -52,16 +50,16 @@ pub(super) async fn sweep(docker: &Docker) {
     let listed = match docker.list_containers(Some(options)).await {
         Ok(listed) => listed,
         Err(error) => {
-            tracing::warn!(%error, "containers that were left behind cannot be looked for");
+            tracing::warn!(%error, "cannot list stale containers");
             return;
         }
     };
     for container in listed {
         let labels = container.labels.unwrap_or_default();
         let label = |name: &str| labels.get(name).map_or("", String::as_str);
-        let is_left_behind =
-            is_dead(label(OWNER), &place) && !is_detached(label(STATE).as_ref(), label(ENSEMBLE));
-        let Some(id) = container.id.filter(|_| is_left_behind) else {
+        let is_stale = is_dead(label(OWNER), &namespace)
+            && !is_detached(label(STATE).as_ref(), label(ENSEMBLE));
+        let Some(id) = container.id.filter(|_| is_stale) else {
             continue;
         };
         let networks = container.network_settings.and_then(|all| all.networks);
@@ -70,20 +68,18 @@ pub(super) async fn sweep(docker: &Docker) {
             .v(true)
             .build();
         if let Err(error) = docker.remove_container(&id, Some(options)).await {
-            tracing::warn!(%error, id, "a container that was left behind was not removed");
+            tracing::warn!(%error, id, "cannot remove a stale container");
         }
         for network in networks.unwrap_or_default().into_keys() {
             if network.starts_with(PREFIX) {
-                // Fails until the last of its containers is gone.
+                // It fails until the last of its containers is removed.
                 drop(docker.remove_network(&network).await);
             }
         }
     }
 }
 
-/// Whether the file that says how an ensemble was started is there and names this one.
-///
-/// A file that cannot be read, such as another user's, may do so.
+/// Returns whether the state file contains the ensemble's name, or may do so because it cannot be read.
 fn is_detached(state: &Path, ensemble: &str) -> bool {
     match fs::read_to_string(state) {
         Ok(text) => text.contains(&format!("\"{ensemble}\"")),
@@ -91,27 +87,28 @@ fn is_detached(state: &Path, ensemble: &str) -> bool {
     }
 }
 
-/// Where process ids mean something: this start of the machine, and the namespace of process ids on it.
-fn place() -> Option<String> {
+/// Returns the boot id and the process id namespace, within which process ids are unique.
+fn namespace() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{}:{}", boot.trim(), namespace.display()))
+    let pid_namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{}:{}", boot.trim(), pid_namespace.display()))
 }
 
-/// A process's id, when it was started in ticks since the machine was, and where.
-fn owner(pid: u32, place: &str) -> Option<String> {
+/// Returns the owner label of a process: its id, its start time in ticks since boot, and its namespace.
+fn owner_label(pid: u32, namespace: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the program's name, which may hold spaces and parentheses, the start is the twentieth field.
+    // The start time is the twentieth field after the program's name, which may contain spaces and parentheses.
     let started = stat.rsplit_once(") ")?.1.split(' ').nth(19)?;
-    Some(format!("{pid}:{started}:{place}"))
+    Some(format!("{pid}:{started}:{namespace}"))
 }
 
-/// Whether a process of this place made it, and is gone.
-fn is_dead(maker: &str, place: &str) -> bool {
-    let mut parts = maker.splitn(3, ':');
+/// Returns whether the creator belongs to this namespace and has ended.
+fn is_dead(creator: &str, namespace: &str) -> bool {
+    let mut parts = creator.splitn(3, ':');
     let pid = parts.next().and_then(|pid| pid.parse().ok());
-    let is_here = parts.nth(1) == Some(place);
-    is_here && pid.is_some_and(|pid| owner(pid, place).as_deref() != Some(maker))
+    let is_same_namespace = parts.nth(1) == Some(namespace);
+    is_same_namespace
+        && pid.is_some_and(|pid| owner_label(pid, namespace).as_deref() != Some(creator))
 }
 
 const OWNER: &str = "zk-harness.owner";
@@ -123,16 +120,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_number_its_start_and_its_place() {
-        let place = place().unwrap();
-        let own = owner(std::process::id(), &place).unwrap();
-        assert!(!is_dead(&own, &place), "{own}");
+    fn a_process_is_identified_by_id_start_and_namespace() {
+        let namespace = namespace().unwrap();
+        let own = owner_label(std::process::id(), &namespace).unwrap();
+        assert!(!is_dead(&own, &namespace), "{own}");
         let number = std::process::id();
-        assert!(is_dead(&format!("{number}:0:{place}"), &place));
-        assert!(is_dead(&format!("4294967295:7:{place}"), &place));
-        // Whoever made these cannot be seen from here.
+        assert!(is_dead(&format!("{number}:0:{namespace}"), &namespace));
+        assert!(is_dead(&format!("4294967295:7:{namespace}"), &namespace));
+        // The creators of these are unknown here.
         for other in ["", "1", "1:7", "x:y:z", "4294967295:7:another"] {
-            assert!(!is_dead(other, &place), "{other}");
+            assert!(!is_dead(other, &namespace), "{other}");
         }
     }
 
@@ -144,9 +141,9 @@ mod tests {
         assert!(!is_detached(&state, "zk-harness-1"), "there is no file");
         fs::write(&state, r#"{"containers": "zk-harness-1"}"#).unwrap();
         assert!(is_detached(&state, "zk-harness-1"));
-        // The directory is that of another ensemble by now.
+        // The state file is that of another ensemble.
         assert!(!is_detached(&state, "zk-harness-2"));
-        // Here it is no file; of another user's it is no more known.
+        // A directory cannot be read as a file, like the file of another user.
         assert!(is_detached(directory.path(), "zk-harness-1"));
         // Containers without these labels.
         assert!(!is_detached(Path::new(""), ""));

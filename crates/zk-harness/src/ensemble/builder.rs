@@ -1,4 +1,4 @@
-//! The description of an ensemble to be started.
+//! Collects and checks the settings of an ensemble, and starts it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,9 +18,9 @@ use crate::ports;
 use crate::reaper::Reaper;
 use crate::spec::{DataStore, ServerSpec, Spec, SpecError, Warning};
 
-/// Describes an ensemble; [`start`](Self::start) starts it.
+/// A builder for an [`Ensemble`]; [`start`](Self::start) starts it.
 ///
-/// Every setting of a [`Spec`] has a method here; a bad value is reported by `start`.
+/// Every setting of a [`Spec`] has a method here; [`start`](Self::start) returns an error for an invalid value.
 ///
 /// ```no_run
 /// # async fn demo() -> Result<(), zk_harness::Error> {
@@ -50,19 +50,19 @@ pub struct EnsembleBuilder {
 }
 
 impl EnsembleBuilder {
-    /// Replaces all settings made so far by those of a [`Spec`].
+    /// Replaces all settings by those of a [`Spec`].
     pub fn spec(mut self, spec: Spec) -> Self {
         self.spec = spec;
         self
     }
 
-    /// Sets how many servers there are: [`Spec::servers`].
+    /// Sets the number of servers: [`Spec::servers`].
     pub fn servers(mut self, servers: usize) -> Self {
         self.spec.servers = servers;
         self
     }
 
-    /// Adds one server with an id and, if need be, ports of its own: [`Spec::server`].
+    /// Adds a server with its id and, optionally, ports: [`Spec::server`].
     pub fn server(mut self, server: ServerSpec) -> Self {
         self.spec.server.push(server);
         self
@@ -170,21 +170,21 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Sets when the files outlive the servers. Default [`Keep::OnPanic`].
+    /// Sets when the files are kept. Default [`Keep::OnPanic`].
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Sets where ZooKeeper and Java are looked for. Default: [`Search::from_env`].
+    /// Sets where to search for ZooKeeper and Java. Default: [`Search::from_env`].
     ///
-    /// [`Spec::zookeeper`] and [`Spec::java`] still count.
+    /// [`Spec::zookeeper`] and [`Spec::java`] override its settings.
     pub fn search(mut self, search: Search) -> Self {
         self.search = Some(search);
         self
     }
 
-    /// Runs the servers in containers instead of processes; [this module](crate::container) tells what differs.
+    /// Runs the servers in containers instead of processes; see [`container`](crate::container) for the differences.
     #[cfg(feature = "containers")]
     pub fn containers(mut self, image: ContainerImage) -> Self {
         self.containers = Some(image);
@@ -193,23 +193,24 @@ impl EnsembleBuilder {
 
     /// Puts a [fault proxy](zk_fault_proxy::FaultProxy) in front of each server's client port. Default false.
     ///
-    /// [`Ensemble::connect_string`] then leads to the proxies. They live in this process, so they are no part of a
-    /// [`Spec`].
+    /// [`Ensemble::connect_string`] then returns the proxies' addresses. The proxies run in this process, so they are
+    /// not part of a [`Spec`].
     pub fn proxied(mut self, proxied: bool) -> Self {
         self.proxied = proxied;
         self
     }
 
-    /// Has the servers reach each other through [links](zk_fault_proxy::links) that can be slowed, blocked and cut. Default false.
+    /// Connects the servers to each other through [links](zk_fault_proxy::links) that can be delayed, blocked and cut. Default
+    /// false.
     ///
-    /// The links live in this process, so they are no part of a [`Spec`]. At most 32 servers can have them, and
+    /// The links run in this process, so they are not part of a [`Spec`]. At most 32 servers can have them, and
     /// `reconfigEnabled` cannot be set.
     pub fn quorum_links(mut self, quorum_links: bool) -> Self {
         self.quorum_links = quorum_links;
         self
     }
 
-    /// Has the guard process keep `file` open until it is done, so that a lock on it is not free before.
+    /// Lets the guard process keep `file` open until it is done, so that a lock on the file is not released earlier.
     pub fn hold(mut self, file: File) -> Self {
         self.hold = Some(file);
         self
@@ -219,9 +220,9 @@ impl EnsembleBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Spec`] if a setting breaks a rule, [`Error::Find`] if there is no ZooKeeper or Java,
-    /// [`Error::ServerExited`] or [`Error::NotServing`] if the servers do not come up, [`Error::Io`] otherwise.
-    /// Nothing is left behind, except the files if [`Keep`] says so.
+    /// [`Error::Spec`] for an invalid setting, [`Error::Find`] if there is no ZooKeeper or Java,
+    /// [`Error::ServerExited`] or [`Error::NotServing`] if the servers do not start, [`Error::Io`] otherwise.
+    /// Everything is removed then, except the files if [`Keep`] keeps them.
     ///
     /// # Cancel safety
     ///
@@ -236,12 +237,12 @@ impl EnsembleBuilder {
             refuse_in_containers(&self.spec)?;
             if let (Some(zookeeper), Some(name)) = (&self.spec.zookeeper, image.chosen()) {
                 let rule = format!(
-                    "the image {name} has a ZooKeeper of its own; leave the version out, or the image"
+                    "the image {name} contains its own ZooKeeper; omit the version or the image"
                 );
                 return Err(SpecError::new("zookeeper", format!("{zookeeper:?}"), rule).into());
             }
             if self.proxied || self.quorum_links {
-                let rule = "fault proxies and links are for servers that are processes; leave them out with containers";
+                let rule = "not supported with containers; omit fault proxies and links";
                 return Err(SpecError::new("proxied", true, rule).into());
             }
         } else {
@@ -272,60 +273,60 @@ impl EnsembleBuilder {
                 if attempts == 0 {
                     return Err(error);
                 }
-                tracing::info!(%error, "a chosen port was taken meanwhile; trying others");
-                ensemble.make_room(self.spec.directory.is_some())?;
+                tracing::info!(%error, "another program took a chosen port; retrying with others");
+                ensemble.remove_for_retry(self.spec.directory.is_some())?;
                 continue;
             }
             let prepare = preparing.elapsed();
             let starting = Instant::now();
             #[cfg(feature = "containers")]
             if let Some(image) = &self.containers {
-                ensemble.contain(image.clone()).await?;
+                ensemble.start_containers(image.clone()).await?;
             }
-            match ensemble.begin().await {
-                Ok([answered, settled, done]) => {
+            match ensemble.start_all().await {
+                Ok([answered, elected, done]) => {
                     ensemble.report = StartReport {
                         find,
                         prepare,
                         processes: answered - starting,
-                        election: settled - answered,
-                        canary: done - settled,
+                        election: elected - answered,
+                        probe: done - elected,
                         total: done - started,
                         warning,
                     };
                     return Ok(ensemble);
                 }
-                // Somebody took a port between our look at it and the server's; other ports will do.
+                // Another program took a port after we had checked it.
                 Err(Error::ServerExited { tail, .. }) if attempts > 0 && is_port_clash(&tail) => {
-                    tracing::info!("a chosen port was taken meanwhile; trying others");
-                    ensemble.make_room(self.spec.directory.is_some())?;
+                    tracing::info!("another program took a chosen port; retrying with others");
+                    ensemble.remove_for_retry(self.spec.directory.is_some())?;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Does what makes the first start on a machine slower than later ones, and starts nothing that stays: finds or
-    /// downloads ZooKeeper and Java, and makes the class data that servers start from.
+    /// Does the work that only the first start on a machine has to do: finds or downloads ZooKeeper and Java, and
+    /// creates the class data that servers start from. No server keeps running.
     ///
-    /// Worth a step of its own before tests that run at once. Class data are made for a ZooKeeper in the harness's cache and
-    /// Java 13 or newer; it takes some seconds, once, and the servers then start with a third less processor time.
+    /// It is useful before concurrent tests. Class data is created for a ZooKeeper in the harness's cache and Java 13 or
+    /// newer. This takes some seconds, once, and reduces the processor time of a server's start by a third.
     ///
     /// # Errors
     ///
-    /// [`Error::Find`] if there is no ZooKeeper or Java; those of [`start`](Self::start) if the servers that class data
-    /// are made with do not come up.
+    /// [`Error::Find`] if there is no ZooKeeper or Java; the errors of [`start`](Self::start) if the servers that create
+    /// the class data do not start.
     ///
     /// # Cancel safety
     ///
-    /// Safe: what is finished by then stays for the next call.
+    /// Safe: finished work is reused by the next call.
     pub async fn prepare(mut self) -> Result<Distribution, Error> {
         let (distribution, _) = self.find().await?;
         class_data::make(&distribution).await?;
         Ok(distribution)
     }
 
-    /// Finds what the servers are started from.
+    /// Finds ZooKeeper and Java, and the library for movable clocks if that is needed.
     async fn find(&mut self) -> Result<(Distribution, Option<ClockLibrary>), Error> {
         let search = self.complete_search()?;
         let movable_clock = self.spec.movable_clock;
@@ -336,7 +337,7 @@ impl EnsembleBuilder {
         };
         tokio::task::spawn_blocking(find)
             .await
-            .map_err(|error| Error::io("look for", Path::new("ZooKeeper"), error.into()))?
+            .map_err(|error| Error::io("find", Path::new("ZooKeeper"), error.into()))?
     }
 
     const fn in_containers(&self) -> bool {
@@ -368,7 +369,7 @@ impl EnsembleBuilder {
         Ok(search)
     }
 
-    /// Everything up to the start of the first server.
+    /// Prepares everything for the start of the first server.
     fn set_up(
         &self,
         distribution: &Distribution,
@@ -386,7 +387,7 @@ impl EnsembleBuilder {
             DataStore::Disk => None,
         };
         let (members, port_file) = if self.in_containers() {
-            (contained_members(&self.spec), None)
+            (container_members(&self.spec), None)
         } else {
             let (members, port_file) =
                 members(&self.spec, self.proxied, self.quorum_links, &directory)?;
@@ -406,7 +407,7 @@ impl EnsembleBuilder {
             clock_library: clock.cloned(),
             members,
         });
-        // From here on the value's drop cleans up, also when this future is dropped.
+        // From here on dropping the value cleans up, even when this future is dropped.
         let ensemble = Ensemble::new(
             Arc::clone(&plan),
             Some(guard),
@@ -418,7 +419,7 @@ impl EnsembleBuilder {
         Ok(ensemble)
     }
 
-    /// The directory to use, which does not exist or is empty.
+    /// Returns the directory to use, which does not exist or is empty.
     fn fresh_directory(&self) -> Result<PathBuf, Error> {
         let Some(directory) = &self.spec.directory else {
             let parent = ports::temp_dir();
@@ -426,7 +427,7 @@ impl EnsembleBuilder {
                 return Err(SpecError::new("TMPDIR", parent.display(), rule).into());
             }
             if !parent.is_dir() {
-                let rule = "it is a directory; set TMPDIR to one, or give a directory";
+                let rule = "not a directory; correct TMPDIR, or set `directory`";
                 return Err(SpecError::new("TMPDIR", parent.display(), rule).into());
             }
             return Ok(parent.join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
@@ -439,11 +440,11 @@ impl EnsembleBuilder {
         }
         match fs::read_dir(&absolute).map(|mut entries| entries.next().is_none()) {
             Ok(false) => Err(refused(
-                "the directory is new or empty; it is removed with the ensemble".into(),
+                "must be new or empty, because it is removed with the ensemble".into(),
             )
             .into()),
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(refused(format!(
-                "it is a directory that can be read and written ({error})"
+                "must be a directory that can be read and written ({error})"
             ))
             .into()),
             _ => Ok(absolute),
@@ -451,8 +452,8 @@ impl EnsembleBuilder {
     }
 }
 
-/// The servers of an ensemble in containers: each has a network address of its own, so ports need no choosing.
-fn contained_members(spec: &Spec) -> Vec<Member> {
+/// Returns the servers of an ensemble in containers, which use fixed ports, each at its own network address.
+fn container_members(spec: &Spec) -> Vec<Member> {
     let member = |server: &ServerSpec| Member {
         id: server.id,
         client_port: 0,
@@ -464,57 +465,50 @@ fn contained_members(spec: &Spec) -> Vec<Member> {
     spec.server_specs().iter().map(member).collect()
 }
 
-/// A fresh name for an ensemble's network and containers.
+/// Returns a new name for an ensemble's network and containers.
 fn container_name() -> String {
     format!("{}{:016x}", container::PREFIX, fastrand::u64(..))
 }
 
-/// The settings that are for processes only.
+/// Refuses settings that containers do not support.
 fn refuse_in_containers(spec: &Spec) -> Result<(), SpecError> {
-    let rule = |what: &str| {
-        format!("{what} is for servers that are processes; leave it out with containers")
-    };
+    let rule = "not supported with containers; omit it";
     if spec.data == DataStore::Memory {
-        let rule =
-            "data in memory is for servers that are processes; with containers set it to \"disk\"";
+        let rule = "not supported with containers; set it to \"disk\"";
         return Err(SpecError::new("data", "memory", rule));
     }
     if spec.movable_clock {
-        return Err(SpecError::new(
-            "movable_clock",
-            true,
-            rule("a movable clock"),
-        ));
+        return Err(SpecError::new("movable_clock", true, rule));
     }
     for (index, server) in spec.server_specs().iter().enumerate() {
         for (name, port) in server.ports() {
             if let Some(port) = port {
                 let field = format!("server[{index}].{name}");
-                return Err(SpecError::new(field, port, rule("a port of one's own")));
+                return Err(SpecError::new(field, port, rule));
             }
         }
     }
     Ok(())
 }
 
-/// The rule that a directory's path breaks. Every file below it is named in scripts and configurations.
+/// Returns the rule that a directory's path breaks. Scripts and configurations contain the paths below it.
 fn bad_path(path: &Path) -> Option<&'static str> {
     match path.to_str() {
         Some(text) if !text.contains(|c: char| c == '"' || c.is_control()) => None,
-        _ => Some(
-            "the path is Unicode, without double quotes, line breaks and other control characters",
-        ),
+        _ => {
+            Some("must be Unicode without double quotes, line breaks and other control characters")
+        }
     }
 }
 
-/// Makes an error about the ensemble's directory speak of the setting.
+/// Turns an I/O error in the ensemble's directory into an error about the setting.
 fn unwritable(error: Error) -> Error {
     match error {
         Error::Io { path, source, .. } if path.starts_with(files::MEMORY) => SpecError::new(
             "data",
             "memory",
             format!(
-                "it needs room in the memory file system at {} ({source}); use \"disk\"",
+                "the memory file system at {} has too little space ({source}); use \"disk\"",
                 files::MEMORY
             ),
         )
@@ -522,7 +516,7 @@ fn unwritable(error: Error) -> Error {
         Error::Io { path, source, .. } => SpecError::new(
             "directory",
             path.display(),
-            format!("it is a directory that can be created and written ({source})"),
+            format!("must be a directory that can be created and written ({source})"),
         )
         .into(),
         other => other,
@@ -537,7 +531,7 @@ fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
             "data",
             "memory",
             format!(
-                "it needs a memory file system at {} ({error}); use \"disk\"",
+                "there is no memory file system at {} ({error}); use \"disk\"",
                 files::MEMORY
             ),
         )
@@ -545,7 +539,7 @@ fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
-/// The servers with all ports chosen, and the file that reserves the ports.
+/// Returns the servers with their ports, and the file that reserves the ports.
 fn members(
     spec: &Spec,
     proxied: bool,
@@ -554,7 +548,7 @@ fn members(
 ) -> Result<(Vec<Member>, PathBuf), Error> {
     let servers = spec.server_specs();
     let ports = || servers.iter().flat_map(ServerSpec::ports);
-    let asked: BTreeSet<u16> = ports().filter_map(|(_, port)| port).collect();
+    let requested: BTreeSet<u16> = ports().filter_map(|(_, port)| port).collect();
     let missing = ports().filter(|(_, port)| port.is_none()).count();
     let proxies = if proxied { servers.len() } else { 0 };
     let relays = if quorum_links {
@@ -564,11 +558,10 @@ fn members(
     };
     let count = u16::try_from(missing + proxies + relays)
         .expect("at most 255 servers with four ports each, or 32 with four and two for each other");
-    let reservation =
-        ports::reserve(directory, count, &asked).map_err(|refusal| match refusal {
-            ports::Refusal::Failed(error) => error,
-            ports::Refusal::Taken { port, by } => taken(&servers, port, &by).into(),
-        })?;
+    let reservation = ports::reserve(directory, count, &requested).map_err(|error| match error {
+        ports::ReserveError::Failed(error) => error,
+        ports::ReserveError::Taken { port, by } => reserved_port_error(&servers, port, &by).into(),
+    })?;
     let mut next = reservation.first;
     let mut choose = |port: Option<u16>| {
         port.unwrap_or_else(|| {
@@ -606,11 +599,11 @@ fn members(
 fn check_links(spec: &Spec) -> Result<(), SpecError> {
     let servers = spec.server_specs().len();
     if servers > MOST_LINKED {
-        let rule = "at most 32 servers have links, which take two ports for each pair";
+        let rule = "must be at most 32, because the links need two ports for each pair of servers";
         return Err(SpecError::new("quorum_links", servers, rule));
     }
     if let Some(value) = spec.properties.get("reconfigEnabled") {
-        let rule = "it is not set together with quorum_links: servers would tell each other their own ports";
+        let rule = "not supported with quorum_links, because servers would announce their own ports; omit one of them";
         return Err(SpecError::new(
             "properties.reconfigEnabled",
             format!("{value:?}"),
@@ -620,8 +613,8 @@ fn check_links(spec: &Spec) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// The error for a port that was asked for and is reserved.
-fn taken(servers: &[ServerSpec], port: u16, by: &Path) -> SpecError {
+/// Returns the error for a configured port that another ensemble has reserved.
+fn reserved_port_error(servers: &[ServerSpec], port: u16, by: &Path) -> SpecError {
     let field = servers
         .iter()
         .enumerate()
@@ -629,7 +622,7 @@ fn taken(servers: &[ServerSpec], port: u16, by: &Path) -> SpecError {
             let name = move |name| format!("server[{index}].{name}");
             server
                 .ports()
-                .map(|(field, asked)| (asked == Some(port)).then(|| name(field)))
+                .map(|(field, requested)| (requested == Some(port)).then(|| name(field)))
         })
         .flatten()
         .next();
@@ -637,13 +630,13 @@ fn taken(servers: &[ServerSpec], port: u16, by: &Path) -> SpecError {
         field.unwrap_or_else(|| "server".to_owned()),
         port,
         format!(
-            "the port is reserved for no other ensemble; that in {} has it, running or not",
+            "already reserved by the ensemble in {}, even if that does not run; choose another port",
             by.display()
         ),
     )
 }
 
-/// Refuses ports that were asked for and are in use.
+/// Refuses configured ports that are in use.
 fn check_ports(spec: &Spec) -> Result<(), SpecError> {
     for (index, server) in spec.server.iter().enumerate() {
         for (name, port) in server.ports() {
@@ -653,7 +646,7 @@ fn check_ports(spec: &Spec) -> Result<(), SpecError> {
                 return Err(SpecError::new(
                     format!("server[{index}].{name}"),
                     port,
-                    "the port is free on 127.0.0.1; another program listens on it now",
+                    "another program listens on this port of 127.0.0.1; choose another one",
                 ));
             }
         }
@@ -665,8 +658,8 @@ fn is_port_clash(log: &str) -> bool {
     log.contains("Address already in use") || log.contains("BindException")
 }
 
-/// 32 servers have 1984 ports for their links.
+/// The links of 32 servers use 1984 ports.
 const MOST_LINKED: usize = 32;
 
-/// How often other ports are tried when chosen ones turn out to be taken.
+/// How often a start is attempted with new ports.
 const PORT_ATTEMPTS: u32 = 3;

@@ -1,4 +1,4 @@
-//! The files of an ensemble.
+//! Writes the files of an ensemble, and saves and loads its state.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::container;
 use crate::error::Error;
 use crate::fault;
 
-/// Writes every file that the servers need. Doing it again changes nothing.
+/// Writes every file that the servers need. It is idempotent.
 pub(super) fn write(plan: &Plan) -> Result<(), Error> {
     for member in &plan.members {
         let id = member.id;
@@ -28,7 +28,7 @@ pub(super) fn write(plan: &Plan) -> Result<(), Error> {
             write_file(&plan.server_directory(id).join(name), text)?;
         }
         let clock = plan.clock_file(id);
-        // A clock that was moved stays so when the server is started again.
+        // A restarted server keeps the offset of its clock.
         if plan.clock_library.is_some() && !clock.exists() {
             write_file(&clock, &fault::UNMOVED.text())?;
         }
@@ -40,8 +40,8 @@ pub(super) fn write(plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Everything that belongs to the ensemble on disk.
-pub(super) fn everything(plan: &Plan) -> Vec<&Path> {
+/// Returns the files and directories to remove with the ensemble.
+pub(super) fn removable_paths(plan: &Plan) -> Vec<&Path> {
     let mut paths: Vec<&Path> = Vec::new();
     paths.extend(plan.memory_directory.as_deref());
     paths.extend(plan.port_file.as_deref());
@@ -61,7 +61,7 @@ pub(super) fn save(plan: &Plan) -> Result<(), Error> {
     let file = plan.state_file();
     let text = serde_json::to_string_pretty(plan)
         .map_err(|error| Error::io("write", &file, error.into()))?;
-    // Complete or absent: a reader never sees half of it.
+    // Renamed when complete, so that a reader never sees a part of it.
     let draft = plan.directory.join(format!("{STATE_FILE}.new"));
     write_file(&draft, &text)?;
     fs::rename(&draft, &file).map_err(|source| Error::io("write", &file, source))
@@ -74,40 +74,42 @@ pub(super) fn load(directory: &Path) -> Result<Plan, Error> {
         reason,
     };
     let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => bad("there is no such file".into()),
+        io::ErrorKind::NotFound => bad("the file does not exist".into()),
         _ => bad(error.to_string()),
     })?;
     let plan: Plan = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-    // Whoever takes a copy down would otherwise kill the servers of the original and remove its files.
+    // Taking a copy down would otherwise kill the servers of the original and remove its files.
     if !is_same(&plan.directory, directory) {
         return Err(bad(format!(
-            "it is that of the ensemble in {}, and was copied or moved from there",
+            "it was copied or moved from the ensemble in {}",
             plan.directory.display()
         )));
     }
     if !plan.memory_directory.iter().all(|path| is_own_memory(path)) {
-        return Err(bad("its memory_directory is none of an ensemble".into()));
+        return Err(bad(
+            "its memory_directory does not belong to an ensemble".into()
+        ));
     }
     let is_own = |name: &String| name.starts_with(container::PREFIX);
     if !plan.containers.iter().all(is_own) {
-        return Err(bad("its containers are none of an ensemble".into()));
+        return Err(bad("its containers do not belong to an ensemble".into()));
     }
     Ok(plan)
 }
 
-/// A fresh name for a directory in the memory file system.
+/// Returns a new path in the memory file system.
 pub(super) fn memory_directory() -> PathBuf {
     Path::new(MEMORY).join(format!("{MEMORY_PREFIX}{:016x}", fastrand::u64(..)))
 }
 
-/// Whether it is a name that [`memory_directory`] makes: it is removed with all that is in it.
+/// Returns whether [`memory_directory`] returns such paths: the directory is removed with its contents.
 fn is_own_memory(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
     path.parent() == Some(Path::new(MEMORY))
         && name.is_some_and(|name| name.starts_with(MEMORY_PREFIX))
 }
 
-/// Whether two paths lead to one directory, also through links.
+/// Returns whether two paths are the same directory, links resolved.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (fs::metadata(one), fs::metadata(other)) {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),

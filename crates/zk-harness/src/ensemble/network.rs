@@ -1,4 +1,4 @@
-//! How clients reach an ensemble, and the proxies and links on the way.
+//! Provides the connection strings of an ensemble, and starts its fault proxies and links.
 
 use zk_fault_proxy::FaultProxy;
 use zk_fault_proxy::links::QuorumLinks;
@@ -9,11 +9,11 @@ use super::EnsembleBuilder;
 use crate::error::Error;
 use crate::server::Server;
 
-/// A proxy that ends with its ensemble, whoever else has a handle to it.
+/// A proxy that ends with its ensemble, even if there are other handles.
 #[derive(Debug)]
 pub(super) struct Proxy(FaultProxy);
 
-/// Links that end with their ensemble, whoever else has a handle to them.
+/// Links that end with their ensemble, even if there are other handles.
 #[derive(Debug)]
 pub(super) struct Links(QuorumLinks);
 
@@ -30,10 +30,10 @@ impl Drop for Links {
 }
 
 impl Ensemble {
-    /// The connection string for clients: `host:port,host:port,…`.
+    /// Returns the connection string for clients: `host:port,host:port,…`.
     ///
-    /// With [fault proxies](EnsembleBuilder::proxied) it leads to them, and
-    /// [`direct_connect_string`](Self::direct_connect_string) past them.
+    /// With [fault proxies](EnsembleBuilder::proxied) it contains their addresses;
+    /// [`direct_connect_string`](Self::direct_connect_string) contains those of the servers.
     pub fn connect_string(&self) -> String {
         let proxied = self.plan.members.iter().map(|member| member.proxy_port);
         match proxied.collect::<Option<Vec<u16>>>() {
@@ -45,7 +45,7 @@ impl Ensemble {
         }
     }
 
-    /// Whether it was started with fault proxies or links, which [`start_proxies`](Self::start_proxies) starts again.
+    /// Returns whether it was started with fault proxies or links, which [`start_proxies`](Self::start_proxies) restarts.
     pub fn has_proxies(&self) -> bool {
         let members = &self.plan.members;
         members
@@ -53,9 +53,9 @@ impl Ensemble {
             .any(|member| member.proxy_port.is_some() || !member.relays.is_empty())
     }
 
-    /// The connection string of the servers themselves, whether there are proxies or not.
+    /// Returns the connection string of the servers themselves.
     ///
-    /// A container that is stopped or off its network has no port, so its server is left out.
+    /// It omits a server in a container that is stopped or disconnected from its network, because that has no port.
     pub fn direct_connect_string(&self) -> String {
         let addresses = self.servers.iter().map(Server::client_address);
         addresses
@@ -65,7 +65,7 @@ impl Ensemble {
             .join(",")
     }
 
-    /// A handle to the fault proxies in front of the servers.
+    /// Returns a handle to the fault proxies in front of the servers.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Ensemble {
             })
     }
 
-    /// A handle to the links between the servers.
+    /// Returns a handle to the links between the servers.
     ///
     /// # Errors
     ///
@@ -95,12 +95,12 @@ impl Ensemble {
             })
     }
 
-    /// Starts the fault proxies and the links that an ensemble was started with and that ended with the process that had
-    /// [detached](Self::detach) or kept it, on the same ports. If they run here already, nothing happens.
+    /// Starts the fault proxies and links of an ensemble that was [attached to](Self::attach), on their former ports, or
+    /// does nothing if they run in this process.
     ///
     /// # Errors
     ///
-    /// [`Error::Proxy`] if a port is taken, as by another process that has attached to the ensemble.
+    /// [`Error::Proxy`] if a port is in use, for example by another process that has attached to the ensemble.
     pub fn start_proxies(&mut self) -> Result<(), Error> {
         let members = self.plan.members.iter().zip(&self.servers);
         let proxied: Vec<_> = members

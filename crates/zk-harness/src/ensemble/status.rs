@@ -1,4 +1,4 @@
-//! What an ensemble looks like at one moment, and who leads it.
+//! Reads the status of an ensemble and finds its leader.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::process::ProcessState;
 use crate::server::Server;
 use crate::wait::Polls;
 
-/// What an ensemble looks like at one moment.
+/// The status of an ensemble at one moment.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Status {
@@ -24,23 +24,23 @@ pub struct Status {
     pub servers: Vec<ServerStatus>,
 }
 
-/// What one server looks like at one moment.
+/// The status of one server at one moment.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerStatus {
     /// The `myid`.
     pub id: u32,
-    /// What the server says it is; nothing if it does not serve.
+    /// The role that the server reports; `None` if it does not serve.
     pub role: Option<Role>,
-    /// What its process is doing.
+    /// The state of its process.
     pub process: ProcessState,
-    /// The port for clients; 0 if it has none, as a container that is stopped.
+    /// The client port; 0 if it has none, such as a stopped container.
     pub client_port: u16,
     /// Its process id, if there is a process.
     pub pid: Option<i32>,
     /// The name of its container, if it runs in one.
     pub container: Option<String>,
-    /// The ZooKeeper version that it says it is; nothing if it does not serve.
+    /// The ZooKeeper version that the server reports; `None` if it does not serve.
     pub version: Option<String>,
     /// Its directory.
     pub directory: PathBuf,
@@ -51,11 +51,11 @@ pub struct ServerStatus {
 }
 
 impl Ensemble {
-    /// The server that leads, or the only one.
+    /// Returns the leader, or the only server.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if none does at this moment.
+    /// [`Error::NoQuorum`] if there is no leader at this moment.
     ///
     /// # Cancel safety
     ///
@@ -70,11 +70,11 @@ impl Ensemble {
         }
     }
 
-    /// Waits for at most `within` until a server leads, as after the last leader was killed.
+    /// Waits at most `within` for a leader, for example after the last one was killed.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if none does by then.
+    /// [`Error::NoQuorum`] if there is no leader by then.
     ///
     /// # Cancel safety
     ///
@@ -89,7 +89,7 @@ impl Ensemble {
         }
     }
 
-    /// Asks every server what it is. A server that does not answer within 1 s counts as not serving.
+    /// Sends `srvr` to every server. A server that does not answer within 1 s counts as not serving.
     ///
     /// # Cancel safety
     ///
@@ -98,7 +98,7 @@ impl Ensemble {
         let mut questions = JoinSet::new();
         for (index, server) in self.servers.iter().enumerate() {
             let address = server.client_address();
-            // A server without a process is not asked: its port may by now be somebody else's.
+            // A stopped server's port may belong to another program by now.
             let process = self.servers[index].process_state();
             questions.spawn(async move {
                 let answer = match process {
@@ -113,7 +113,11 @@ impl Ensemble {
                 (index, answer)
             });
         }
-        let mut servers: Vec<_> = self.servers.iter().map(ServerStatus::unasked).collect();
+        let mut servers: Vec<_> = self
+            .servers
+            .iter()
+            .map(ServerStatus::without_answer)
+            .collect();
         for (index, answer) in questions.join_all().await {
             match answer {
                 Ok(srvr) => {
@@ -140,7 +144,7 @@ impl Ensemble {
 }
 
 impl Status {
-    /// What each server answered, on one line.
+    /// Returns each server's role or problem, in one line.
     pub fn seen(&self) -> String {
         let lines: Vec<_> = self
             .servers
@@ -156,7 +160,7 @@ impl Status {
 }
 
 impl ServerStatus {
-    pub(super) fn unasked(server: &Server) -> Self {
+    pub(super) fn without_answer(server: &Server) -> Self {
         let found = server.find();
         Self {
             id: server.id(),

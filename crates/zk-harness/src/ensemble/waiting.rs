@@ -1,4 +1,4 @@
-//! Waiting until an ensemble serves.
+//! Waits until an ensemble serves.
 
 use std::time::{Duration, Instant};
 
@@ -13,21 +13,21 @@ use crate::health::Health;
 use crate::wait::Looks;
 
 impl Ensemble {
-    /// Waits until every server serves, one leads, and a node was written through each; for at most the spec's
-    /// `start_timeout`.
+    /// Waits, at most the spec's `start_timeout`, until every server serves, one leads, and a node was written through
+    /// each.
     ///
     /// # Errors
     ///
-    /// [`Error::ServerExited`] as soon as a process is gone, [`Error::NotServing`] at the deadline.
+    /// [`Error::ServerExited`] as soon as a process has exited, [`Error::NotServing`] at the deadline.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a canary node that was being written ends with its session.
+    /// Safe: the node of an unfinished probe is removed with its session.
     pub async fn wait_serving(&self) -> Result<(), Error> {
-        self.wait_whole(Instant::now()).await.map(|_| ())
+        self.wait_all_serving(Instant::now()).await.map(|_| ())
     }
 
-    /// Waits until a quorum serves and a node was written through its leader; for at most the spec's `start_timeout`.
+    /// Waits, at most the spec's `start_timeout`, until a quorum serves and a node was written through its leader.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Ensemble {
     ///
     /// # Cancel safety
     ///
-    /// Safe: a canary node that was being written ends with its session.
+    /// Safe: the node of an unfinished probe is removed with its session.
     pub async fn wait_quorum(&self) -> Result<(), Error> {
         let within = self.plan.spec.start_timeout;
         let mut polls = Polls::within(within, POLL_EVERY);
@@ -53,11 +53,11 @@ impl Ensemble {
         }
     }
 
-    /// Waits until all is well, and says when all servers answered, when one led, and when the canaries were through.
-    pub(super) async fn wait_whole(&self, started: Instant) -> Result<[Instant; 3], Error> {
+    /// Waits until all servers serve, and returns when all answered, when one led, and when the probes had succeeded.
+    pub(super) async fn wait_all_serving(&self, started: Instant) -> Result<[Instant; 3], Error> {
         let within = self.plan.spec.start_timeout;
         let mut answered = None;
-        let mut settled = None;
+        let mut elected = None;
         let mut polls = Polls::within(within.saturating_sub(started.elapsed()), POLL_EVERY);
         loop {
             if let Some(dead) = self.servers.iter().find(|server| server.has_exited()) {
@@ -65,14 +65,14 @@ impl Ensemble {
                 return Err(Error::ServerExited { id, log, tail });
             }
             let mut status = self.status().await;
-            // An answer that says "not serving" is an answer: the process is up and looks for a leader.
+            // "Not serving" is an answer, too: the process runs and takes part in an election.
             if status.servers.iter().all(|server| server.answered) {
                 answered.get_or_insert_with(Instant::now);
             }
-            if let Health::Whole { .. } = status.health {
-                let settled = *settled.get_or_insert_with(Instant::now);
-                match self.canaries().await {
-                    Ok(()) => return Ok([answered.unwrap_or(settled), settled, Instant::now()]),
+            if let Health::AllServing { .. } = status.health {
+                let elected = *elected.get_or_insert_with(Instant::now);
+                match self.probe_all().await {
+                    Ok(()) => return Ok([answered.unwrap_or(elected), elected, Instant::now()]),
                     Err((index, problem)) => status.servers[index].problem = Some(problem),
                 }
             }
@@ -83,21 +83,21 @@ impl Ensemble {
     }
 
     /// Writes, reads and removes a node through every server.
-    async fn canaries(&self) -> Result<(), (usize, String)> {
-        let mut canaries = JoinSet::new();
+    async fn probe_all(&self) -> Result<(), (usize, String)> {
+        let mut probes = JoinSet::new();
         for (index, server) in self.servers.iter().enumerate() {
             let address = server.client_address();
-            canaries.spawn(async move {
+            probes.spawn(async move {
                 probe_writes(address, PROBE_WITHIN)
                     .await
                     .map_err(|error| (index, error.to_string()))
             });
         }
-        canaries.join_all().await.into_iter().collect()
+        probes.join_all().await.into_iter().collect()
     }
 
     pub(super) fn not_serving(&self, within: Duration, status: &Status) -> Error {
-        let blamed = status
+        let failed = status
             .servers
             .iter()
             .position(|server| server.problem.is_some())
@@ -105,9 +105,9 @@ impl Ensemble {
         Error::NotServing {
             within,
             seen: status.seen(),
-            id: blamed.id(),
-            log: blamed.log_file(),
-            tail: blamed.log_tail(TAIL_LINES),
+            id: failed.id(),
+            log: failed.log_file(),
+            tail: failed.log_tail(TAIL_LINES),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A wall clock that jumps.
+//! Moves the wall clock of a server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use super::Unavailable;
 use crate::error::Error;
 use crate::server::Server;
 
-/// How far a server's wall clock is from the machine's.
+/// The offset of a server's wall clock from the machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClockShift {
     /// The machine's time.
     None,
-    /// Ahead of the machine's time by so many seconds.
+    /// Ahead by this number of seconds.
     Ahead(u32),
-    /// Behind the machine's time by so many seconds.
+    /// Behind by this number of seconds.
     Behind(u32),
 }
 
-/// The library that is loaded into a server to move its clock: libfaketime, in its variant for threads.
+/// The library that is loaded into a server to move its clock: the multithreaded variant of libfaketime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Library(PathBuf);
 
 impl Library {
-    /// Finds the library where distributions install it, or fetches Debian's package of it.
+    /// Finds the installed library, or downloads Debian's package.
     pub(crate) fn find(search: &Search) -> Result<Self, Unavailable> {
-        if let Some(installed) = below(Path::new("/")) {
+        if let Some(installed) = find_below(Path::new("/")) {
             return Ok(Self(installed));
         }
         let roots = search.packages(["libfaketime"]).map_err(|error| Unavailable {
@@ -39,24 +39,23 @@ impl Library {
                 "there is no {NAME} below /usr/lib, /usr/lib64 and /usr/local/lib, and {error}; install libfaketime"
             ),
         })?;
-        let found = roots.iter().find_map(|root| below(root));
+        let found = roots.iter().find_map(|root| find_below(root));
         found.map(Self).ok_or_else(|| Unavailable {
             fault: FAULT,
             reason: format!("the package libfaketime has no {NAME}"),
         })
     }
 
-    /// The lines of a start script that load the library, with the shift in `file`.
+    /// Returns the lines of a start script that load the library, with the shift in `file`.
     ///
-    /// The monotonic clock stays: servers count the timeouts of sessions on it, and a machine whose clock is set does
-    /// not stop that one either.
+    /// The monotonic clock, which servers use for session timeouts, is not shifted, as on a machine whose clock is set.
     pub(crate) fn exports(&self, file: &str, quote: impl Fn(&str) -> String) -> String {
         format!(
             "export FAKETIME_TIMESTAMP_FILE={file}\n\
              export FAKETIME_DONT_FAKE_MONOTONIC=1 DONT_FAKE_MONOTONIC=1 FAKETIME_CACHE_DURATION=1\n\
-             # Without these two, a look at the clock costs several times as much.\n\
+             # Without these two, reading the clock takes several times as long.\n\
              export FAKETIME_DISABLE_SHM=1 FAKETIME_FORCE_MONOTONIC_FIX=0\n\
-             # Older releases share memory all the same, and leave it behind when they are killed; the guard removes it.\n\
+             # Older releases use shared memory anyway and leave it behind when they are killed; the guard removes it.\n\
              echo $$ >> clock.pids\n\
              export LD_PRELOAD={library}\n",
             file = quote(file),
@@ -66,11 +65,11 @@ impl Library {
 }
 
 impl Server {
-    /// Moves the server's wall clock; the machine's and the other servers' stay.
+    /// Moves the server's wall clock, but not the clocks of the machine and of the other servers.
     ///
-    /// The server sees it within a second. Its monotonic clock goes on as before: sessions do not expire by it, as
-    /// servers count their timeouts on that one, but the times of nodes jump.
-    /// The shift outlives a restart of the server.
+    /// The server sees the shift within a second: the times of nodes jump. Sessions do not expire, because servers
+    /// measure session timeouts with the monotonic clock, which is not shifted.
+    /// The shift persists across restarts of the server.
     ///
     /// # Errors
     ///
@@ -83,12 +82,13 @@ impl Server {
         if !file.exists() {
             return Err(Unavailable {
                 fault: FAULT,
-                reason: "the ensemble was started without movable clocks; start it with them"
-                    .into(),
+                reason:
+                    "the ensemble was started without movable clocks; start it with movable clocks"
+                        .into(),
             }
             .into());
         }
-        // Complete or absent: the server never reads half of it.
+        // Renamed when complete, so that the server never reads a part of it.
         let draft = self.directory().join(format!("{FILE}.new"));
         fs::write(&draft, shift.text())
             .and_then(|()| fs::rename(&draft, &file))
@@ -97,7 +97,7 @@ impl Server {
 }
 
 impl ClockShift {
-    /// The shift as libfaketime reads it.
+    /// Returns the shift in the format of libfaketime.
     pub(crate) fn text(self) -> String {
         match self {
             Self::None => "+0\n".to_owned(),
@@ -107,27 +107,27 @@ impl ClockShift {
     }
 }
 
-/// The library below the root of a file system, wherever distributions put it.
-fn below(root: &Path) -> Option<PathBuf> {
-    let mut places = Vec::new();
+/// Finds the library in the usual directories below the root of a file system.
+fn find_below(root: &Path) -> Option<PathBuf> {
+    let mut candidates = Vec::new();
     for lib in ["usr/lib", "usr/lib64", "usr/local/lib"] {
         let lib = root.join(lib);
-        places.push(lib.join("faketime"));
-        // Debian has a directory for each architecture.
+        candidates.push(lib.join("faketime"));
+        // Debian has a directory per architecture.
         let inner = fs::read_dir(&lib).into_iter().flatten().flatten();
-        places.extend(inner.map(|entry| entry.path().join("faketime")));
+        candidates.extend(inner.map(|entry| entry.path().join("faketime")));
     }
-    places
+    candidates
         .into_iter()
-        .map(|place| place.join(NAME))
+        .map(|directory| directory.join(NAME))
         .find(|library| library.exists())
 }
 
-/// The file in a server's directory that holds the shift.
+/// The file with the shift in a server's directory.
 pub(crate) const FILE: &str = "clock";
 const NAME: &str = "libfaketimeMT.so.1";
 const FAULT: &str = "a clock that jumps";
-/// Where a clock stands at first.
+/// The initial shift.
 pub(crate) const UNMOVED: ClockShift = ClockShift::None;
 
 #[cfg(test)]
@@ -135,19 +135,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_found_where_distributions_put_it() {
-        for place in [
+    fn the_library_is_found_in_the_usual_directories() {
+        for directory in [
             "usr/lib/faketime",
             "usr/lib64/faketime",
             "usr/lib/x86_64-linux-gnu/faketime",
         ] {
             let root = tempfile::tempdir().unwrap();
-            assert_eq!(below(root.path()), None);
-            let place = root.path().join(place);
-            fs::create_dir_all(&place).unwrap();
-            assert_eq!(below(root.path()), None);
-            fs::write(place.join(NAME), "").unwrap();
-            assert_eq!(below(root.path()), Some(place.join(NAME)));
+            assert_eq!(find_below(root.path()), None);
+            let directory = root.path().join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            assert_eq!(find_below(root.path()), None);
+            fs::write(directory.join(NAME), "").unwrap();
+            assert_eq!(find_below(root.path()), Some(directory.join(NAME)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A disk that takes no more data, and what it leaves.
+//! Simulates a full disk, and repairs the files that a server leaves after one or after a kill.
 
 use std::fs;
 use std::io;
@@ -9,25 +9,25 @@ use crate::error::Error;
 use crate::process::ProcessState;
 use crate::server::Server;
 
-/// The first byte may be written, so that the limit is a limit and not "nothing allowed", which the JVM never meets.
+/// The limit in bytes. It is not zero, because no write would succeed then, which never happens on a real disk.
 const FULL: u64 = 1;
 
 impl Server {
-    /// Has every write to a file fail from now on, as on a full disk: transaction log, snapshots, epochs and the
-    /// server's own log.
+    /// Makes every write to a file fail, as on a full disk: transaction log, snapshots, epochs and the server's own log.
     ///
-    /// The server's process is given a file size limit, for which no root is needed; its writes end with `EFBIG` ("File
-    /// too large") where a full disk says `ENOSPC`, which ZooKeeper treats alike.
-    /// A leader steps down at its next write and another server leads; a follower drops out and comes back, again and
-    /// again. A server that cannot even write its epoch may end, as those of 3.9 sometimes do.
+    /// It sets a file size limit for the server's process, which does not require root. Writes fail with `EFBIG` ("File
+    /// too large") instead of `ENOSPC`; ZooKeeper treats both alike.
+    /// A leader steps down at its next write and another server leads; a follower leaves and rejoins the quorum
+    /// repeatedly. A server that cannot write its epoch may exit, as servers of 3.9 sometimes do.
     ///
-    /// A server that runs on when there is room again has lost more than it says. Its log has a torn record, it goes on
-    /// writing behind it, and acknowledges what it writes; but at its next start it reads no further than the torn
-    /// record (seen on 3.9.3: three servers, a full disk at one and, twenty seconds later, a kill of each in turn lost
-    /// committed writes at one server for good). To be safe, [kill](Self::kill) and [start](Self::start) it while its
-    /// disk is full; [`discard_torn_logs`](Self::discard_torn_logs) before the start, or it may refuse to.
+    /// A server that keeps running when there is space again loses acknowledged writes. Its log has a torn record, and
+    /// the server appends and acknowledges further writes after it; but its next start reads only up to the torn record.
+    /// On 3.9.3, with three servers, a full disk at one and a kill of each in turn twenty seconds later, one server lost
+    /// committed writes permanently. To avoid that, [kill](Self::kill) the server while its disk is full, call
+    /// [`discard_torn_logs`](Self::discard_torn_logs), because it may otherwise refuse to start, and
+    /// [start](Self::start) it.
     ///
-    /// It ends with [`free_disk`](Self::free_disk) or with the process.
+    /// The fault ends with [`free_disk`](Self::free_disk) or with the process.
     ///
     /// # Errors
     ///
@@ -41,23 +41,23 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As for [`fill_disk`](Self::fill_disk): a server that has ended for want of room is to be
-    /// [started](Self::start). A disk that is not full is none.
+    /// As for [`fill_disk`](Self::fill_disk); [start](Self::start) a server that has exited because of the full disk.
+    /// A disk that is not full is not an error.
     pub fn free_disk(&self) -> Result<(), Error> {
         limit(self, "free the disk of", None)
     }
 
-    /// Removes transaction logs that are too short to have their header, and returns which; to be called before a
-    /// server [starts](Self::start) that had no room or was killed.
+    /// Removes transaction logs with an incomplete header, and returns their paths. Call it before the
+    /// [start](Self::start) of a server whose disk was full or that was killed.
     ///
-    /// A server opens a new log at its first write after a start. If it cannot write the header, or is killed before it
-    /// has, it refuses every later start with an `EOFException` until somebody removes the file (seen on 3.9.3). Nothing
-    /// that was acknowledged is in there.
+    /// A server creates a new log at its first write after a start. If it cannot write the header, or is killed before
+    /// that, every later start fails with an `EOFException` until the file is removed (seen on 3.9.3). Such a log
+    /// contains no acknowledged write.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongState`] if the server is not stopped, [`Error::Unavailable`] for one in a container, [`Error::Io`] if
-    /// the system refuses.
+    /// [`Error::WrongState`] if the server is not stopped, [`Error::Unavailable`] for a server in a container,
+    /// [`Error::Io`] if the system refuses.
     pub fn discard_torn_logs(&self) -> Result<Vec<PathBuf>, Error> {
         self.expect_process("a torn log")?;
         if self.process_state() != ProcessState::Stopped {
@@ -72,18 +72,18 @@ impl Server {
             .map_err(|error| Error::io("discard torn logs in", &directory, error))
     }
 
-    /// Writes down the epoch of a server's last transaction where it was killed before it had, and answers whether that
-    /// was so; to be called before a server [starts](Self::start) that was killed, or has ended at its start.
+    /// Writes the epoch of a server's last transaction if it is missing, and returns whether it was. Call it before the
+    /// [start](Self::start) of a server that was killed or exited while starting.
     ///
-    /// A follower writes what a new leader sends it before it writes down the leader's epoch. Killed in between, it
-    /// refuses every later start: *The current epoch, 1, is older than the last zxid, 8589934639* (seen on 3.9.6). What it
-    /// has is the beginning of what that leader has, so the epoch is what it would have written next.
-    /// Only the end of the server's own log says that this is so.
+    /// A follower writes the transactions of a new leader before it writes the leader's epoch. If it is killed in
+    /// between, every later start fails: *The current epoch, 1, is older than the last zxid, 8589934639* (seen on
+    /// 3.9.6). Its transactions are a prefix of the leader's, so the epoch is what it would have written next.
+    /// Only the end of the server's own log shows this state.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongState`] if the server is not stopped, [`Error::Unavailable`] for one in a container, [`Error::Io`] if
-    /// the system refuses.
+    /// [`Error::WrongState`] if the server is not stopped, [`Error::Unavailable`] for a server in a container,
+    /// [`Error::Io`] if the system refuses.
     pub fn write_missing_epoch(&self) -> Result<bool, Error> {
         self.expect_process("a missing epoch")?;
         if self.process_state() != ProcessState::Stopped {
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// The epoch that a server misses at its start, as the end of its log says.
+/// Returns the epoch that a server misses, from the end of its log.
 fn missing_epoch(log: &str) -> Option<u64> {
     let (_, zxid) = log.rsplit_once("is older than the last zxid, ")?;
     let end = zxid.find(|letter: char| !letter.is_ascii_digit());
@@ -107,10 +107,10 @@ fn missing_epoch(log: &str) -> Option<u64> {
     Some(zxid >> 32)
 }
 
-/// Lines that a server writes at most from the refusal to its end.
+/// The maximum number of lines that a server logs between this error and its exit.
 const END_OF_LOG: usize = 20;
 
-/// The transaction logs in there without a whole header.
+/// Returns the transaction logs in a directory with an incomplete header.
 fn torn(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let files = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -127,7 +127,7 @@ fn torn(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(torn)
 }
 
-/// Bytes of a log's header: a magic number, a version, and the number of a database.
+/// The length of a log's header: a magic number, a version, and a database id.
 const HEADER: u64 = 16;
 
 #[cfg(target_os = "linux")]
@@ -138,7 +138,7 @@ fn limit(server: &Server, action: &'static str, bytes: Option<u64>) -> Result<()
     let Some((pid, _)) = server.find() else {
         return Err(server.wrong_state(action, "it does not run; start it first".into()));
     };
-    // The server has inherited our hard limit. Only the soft one is moved, so that it can be taken back.
+    // The server has inherited our hard limit. Only the soft limit changes, so that it can be raised again.
     let maximum = getrlimit(Resource::Fsize).maximum;
     let new = Rlimit {
         current: bytes.or(maximum),
@@ -153,7 +153,7 @@ fn limit(server: &Server, action: &'static str, bytes: Option<u64>) -> Result<()
 fn limit(_server: &Server, _action: &'static str, _bytes: Option<u64>) -> Result<(), Error> {
     Err(super::Unavailable {
         fault: "a full disk",
-        reason: "the limit on another process's files is a call of Linux".into(),
+        reason: "it requires Linux, which can limit the file size of another process".into(),
     }
     .into())
 }

@@ -1,4 +1,4 @@
-//! Ending a session as if it had expired.
+//! Ends a session as if it had expired.
 
 use std::time::Duration;
 
@@ -12,56 +12,56 @@ use crate::error::Error;
 use crate::wait::Looks;
 
 impl Ensemble {
-    /// Has the ensemble end a session of any client, now: its ephemeral nodes go, and its client hears that it expired.
+    /// Ends a session of any client at once: its ephemeral nodes are deleted, and its client sees that it expired.
     ///
-    /// `session` is the id on the wire, which `dump`, `cons` and a server's log show in hexadecimal.
-    /// It is closed from a second connection that presents its id and password, so nothing is waited for but a
-    /// transaction; the client sees what it would see had it been silent for its session timeout.
-    /// A client that takes its session back meanwhile, which breaks that connection, is outrun with another one.
+    /// `session` is the session id, which `dump`, `cons` and a server's log show in hexadecimal.
+    /// A second connection resumes the session with its id and password and closes it, so this takes only one
+    /// transaction. The client sees the same as after a silence of its session timeout.
+    /// If the client reconnects meanwhile, which closes the second connection, the attempt is repeated.
     /// When this returns, the leader has committed the end of the session.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if nobody leads, [`Error::NoSuchSession`] if there is no such session any more, and
-    /// [`Error::Expire`] if the leader gave no answer within 10 s; whether the session ended is then not known.
+    /// [`Error::NoQuorum`] without a leader, [`Error::NoSuchSession`] if the session does not exist, and
+    /// [`Error::Expire`] without a reply of the leader within 10 s; it is unknown then whether the session ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether the session ends.
+    /// After a cancelled call it is unknown whether the session ended.
     pub async fn expire(&self, session: i64) -> Result<(), Error> {
-        let deadline = Instant::now() + ANSWER_WITHIN;
-        let mut polls = Polls::within(ANSWER_WITHIN, POLL_EVERY);
+        let deadline = Instant::now() + REPLY_WITHIN;
+        let mut polls = Polls::within(REPLY_WITHIN, POLL_EVERY);
         let password = session_password(session);
         let mut leader = self.leader().await?;
-        let mut known = Known::default();
+        let mut state = ExpireState::default();
         loop {
             let addr = leader.client_address();
             let remaining = deadline.saturating_duration_since(Instant::now());
-            let (answer, mut failed) = match end_session(addr, session, &password, remaining).await
-            {
-                Ok(true) => (Answer::Ended, None),
-                Ok(false) => (Answer::Denied, None),
-                Err(error) if error.is_broken() => (Answer::Broken, Some(error)),
-                Err(error) => (Answer::Missing, Some(error)),
-            };
-            match known.next(answer) {
+            let (attempt, mut failed) =
+                match end_session(addr, session, &password, remaining).await {
+                    Ok(true) => (Attempt::Ended, None),
+                    Ok(false) => (Attempt::NoSession, None),
+                    Err(error) if error.is_broken() => (Attempt::Broken, Some(error)),
+                    Err(error) => (Attempt::NoReply, Some(error)),
+                };
+            match state.next(attempt) {
                 Next::Done => return Ok(()),
                 Next::NoSession => return Err(Error::NoSuchSession { session }),
                 Next::Write => {
                     let written = probe_writes(addr, remaining).await;
-                    known.is_written_since = written.is_ok();
+                    state.is_written_since = written.is_ok();
                     failed = written.err();
                 }
-                Next::Again => {}
+                Next::Retry => {}
             }
             if let Some(failed) = failed {
-                if answer == Answer::Missing || !polls.again().await {
+                if attempt == Attempt::NoReply || !polls.again().await {
                     return Err(Error::Expire {
                         session,
                         source: Box::new(failed),
                     });
                 }
-                // Another one may lead by now, or nobody for a moment.
+                // There may be another leader by now, or none for a moment.
                 if let Ok(now) = self.leader().await {
                     leader = now;
                 }
@@ -70,59 +70,59 @@ impl Ensemble {
     }
 }
 
-/// What became of a request to end the session.
+/// The outcome of one attempt to end the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    /// It is carried out, and that is committed.
+enum Attempt {
+    /// The end is committed.
     Ended,
-    /// There is no such session.
-    Denied,
-    /// The connection broke: the client took its session back, or the server is no longer the leader.
+    /// The session does not exist.
+    NoSession,
+    /// The connection broke: the client reconnected, or the server is no longer the leader.
     Broken,
-    /// There was none, or one that makes no sense.
-    Missing,
+    /// There was no reply, or an invalid one.
+    NoReply,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Done,
     NoSession,
-    /// Write something, and ask again.
+    /// Write a node, and repeat the attempt.
     ///
-    /// A leader denies a session from the moment at which it begins to end it. Another leader may know nothing of that
-    /// and have the session back. What is written later is in the log behind it: once that is committed, so is the end.
+    /// A leader refuses a session as soon as it begins to end it. Another leader may not know of that and still have the
+    /// session. A later write is behind the end of the session in the log: once the write is committed, so is the end.
     Write,
-    /// Ask again, if there was an answer or there may be one.
-    Again,
+    /// Repeat the attempt.
+    Retry,
 }
 
-/// What is known of the end of a session that is asked for until it is certain.
+/// The state of repeated attempts to end a session.
 #[derive(Debug, Default)]
-struct Known {
-    /// Whether an earlier request to end it may have been carried out.
-    is_open: bool,
-    /// Whether something was written since the leader first said that there is no such session.
+struct ExpireState {
+    /// Whether an earlier attempt may have succeeded.
+    is_uncertain: bool,
+    /// Whether a node was written since the leader first reported that the session does not exist.
     is_written_since: bool,
 }
 
-impl Known {
-    fn next(&mut self, answer: Answer) -> Next {
-        match answer {
-            Answer::Ended => Next::Done,
-            Answer::Denied if !self.is_open => Next::NoSession,
-            Answer::Denied if self.is_written_since => Next::Done,
-            Answer::Denied => Next::Write,
-            Answer::Broken | Answer::Missing => {
-                self.is_open = true;
+impl ExpireState {
+    fn next(&mut self, attempt: Attempt) -> Next {
+        match attempt {
+            Attempt::Ended => Next::Done,
+            Attempt::NoSession if !self.is_uncertain => Next::NoSession,
+            Attempt::NoSession if self.is_written_since => Next::Done,
+            Attempt::NoSession => Next::Write,
+            Attempt::Broken | Attempt::NoReply => {
+                self.is_uncertain = true;
                 self.is_written_since = false;
-                Next::Again
+                Next::Retry
             }
         }
     }
 }
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const REPLY_WITHIN: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
@@ -130,27 +130,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_that_is_denied_after_a_broken_connection_is_asked_for_again_behind_a_write() {
-        let mut known = Known::default();
-        assert_eq!(known.next(Answer::Broken), Next::Again);
-        assert_eq!(known.next(Answer::Denied), Next::Write);
-        assert_eq!(known.next(Answer::Denied), Next::Write, "none was written");
-        known.is_written_since = true;
-        assert_eq!(known.next(Answer::Denied), Next::Done);
+    fn a_missing_session_after_a_broken_attempt_needs_a_write() {
+        let mut state = ExpireState::default();
+        assert_eq!(state.next(Attempt::Broken), Next::Retry);
+        assert_eq!(state.next(Attempt::NoSession), Next::Write);
+        assert_eq!(
+            state.next(Attempt::NoSession),
+            Next::Write,
+            "nothing was written"
+        );
+        state.is_written_since = true;
+        assert_eq!(state.next(Attempt::NoSession), Next::Done);
     }
 
     #[test]
-    fn what_was_written_before_another_leader_had_the_session_back_proves_nothing() {
-        let mut known = Known::default();
-        known.next(Answer::Broken);
-        known.is_written_since = true;
-        assert_eq!(known.next(Answer::Broken), Next::Again);
-        assert_eq!(known.next(Answer::Denied), Next::Write);
+    fn a_write_before_another_broken_attempt_does_not_count() {
+        let mut state = ExpireState::default();
+        state.next(Attempt::Broken);
+        state.is_written_since = true;
+        assert_eq!(state.next(Attempt::Broken), Next::Retry);
+        assert_eq!(state.next(Attempt::NoSession), Next::Write);
     }
 
     #[test]
-    fn only_a_session_that_nobody_asked_for_yet_is_none() {
-        assert_eq!(Known::default().next(Answer::Denied), Next::NoSession);
-        assert_eq!(Known::default().next(Answer::Ended), Next::Done);
+    fn a_first_attempt_trusts_the_reply() {
+        assert_eq!(
+            ExpireState::default().next(Attempt::NoSession),
+            Next::NoSession
+        );
+        assert_eq!(ExpireState::default().next(Attempt::Ended), Next::Done);
     }
 }

@@ -1,9 +1,9 @@
-//! Java's `java.util.Random`, as far as servers derive passwords with it.
+//! Computes session passwords like the servers, with `java.util.Random`.
 
-/// The password that a server gives to the session with this id.
+/// Returns the password of the session with this id.
 ///
 /// It is `new Random(id ^ 0xB3415C00L).nextBytes(16)`, as in `ZooKeeperServer.generatePasswd` of all versions from 3.4
-/// to 3.9: whoever knows an id can present the password.
+/// to 3.9, so the password follows from the id.
 pub(super) fn session_password(session: i64) -> [u8; 16] {
     let mut random = Random::new(session ^ SUPER_SECRET);
     let mut password = [0; 16];
@@ -13,7 +13,7 @@ pub(super) fn session_password(session: i64) -> [u8; 16] {
     password
 }
 
-/// The linear congruential generator that the documentation of `java.util.Random` prescribes.
+/// The linear congruential generator of the documentation of `java.util.Random`.
 struct Random {
     seed: i64,
 }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_java() {
+    fn the_numbers_are_the_same_as_in_java() {
         // `new java.util.Random(42).nextInt()`, three times.
         let mut random = Random::new(42);
         assert_eq!(

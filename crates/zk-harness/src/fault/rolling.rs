@@ -1,17 +1,17 @@
-//! Restarting every server, one after the other.
+//! Restarts every server, one after the other.
 
 use crate::ensemble::Ensemble;
 use crate::error::Error;
 use crate::health::Role;
 
 impl Ensemble {
-    /// Restarts one server after the other, as an upgrade does: the followers first, the leader last, each when all
-    /// serve again.
+    /// Restarts one server after the other, like a rolling upgrade: the followers first, the leader last. It waits before
+    /// each restart until all servers serve.
     ///
     /// # Errors
     ///
-    /// Those of [`Server::restart`](crate::Server::restart) and [`wait_serving`](Self::wait_serving), with which it
-    /// also begins; the servers after the failed one are then left as they were.
+    /// The errors of [`Server::restart`](crate::Server::restart) and [`wait_serving`](Self::wait_serving). The servers
+    /// after the failed one are not restarted.
     ///
     /// # Cancel safety
     ///

@@ -9,18 +9,18 @@ const ALONE: Answer = Some((Role::Standalone, 0));
 
 // covers: H2
 #[test]
-fn single_server_serves_when_it_stands_alone() {
-    assert_eq!(Health::judge(&[ALONE]), Health::Whole { leader: 0 });
+fn a_single_server_serves_if_it_is_standalone() {
+    assert_eq!(Health::judge(&[ALONE]), Health::AllServing { leader: 0 });
     assert_eq!(Health::judge(&[NONE]), Health::Down);
     assert_eq!(Health::judge(&[LEADER]), Health::Down);
 }
 
 // covers: H2
 #[test]
-fn three_servers_are_judged_by_majority() {
+fn two_of_three_servers_are_a_quorum() {
     assert_eq!(
         Health::judge(&[FOLLOWER, LEADER, FOLLOWER]),
-        Health::Whole { leader: 1 }
+        Health::AllServing { leader: 1 }
     );
     assert_eq!(
         Health::judge(&[FOLLOWER, NONE, LEADER]),
@@ -32,7 +32,7 @@ fn three_servers_are_judged_by_majority() {
 
 // covers: H2
 #[test]
-fn resumed_old_leader_does_not_count() {
+fn a_leader_of_an_older_epoch_does_not_count() {
     assert_eq!(
         Health::judge(&[OLD_LEADER, LEADER, FOLLOWER]),
         Health::Degraded { leader: 1 }
@@ -46,7 +46,7 @@ fn resumed_old_leader_does_not_count() {
 
 // covers: H2
 #[test]
-fn four_servers_need_three() {
+fn three_of_four_servers_are_a_quorum() {
     assert_eq!(Health::judge(&[LEADER, FOLLOWER, NONE, NONE]), Health::Down);
     assert_eq!(
         Health::judge(&[LEADER, FOLLOWER, FOLLOWER, NONE]),
@@ -56,13 +56,13 @@ fn four_servers_need_three() {
 
 // covers: H2
 #[test]
-fn no_combination_of_answers_serves_without_one_newest_leader_and_a_majority() {
+fn serving_needs_one_newest_leader_and_a_majority() {
     let kinds = [NONE, LEADER, OLD_LEADER, FOLLOWER, OBSERVER, ALONE];
     let mut judged = 0;
     for servers in 2..=5u32 {
         for code in 0..kinds.len().pow(servers) {
             let answers: Vec<_> = (0..servers)
-                .map(|place| kinds[code / kinds.len().pow(place) % kinds.len()])
+                .map(|index| kinds[code / kinds.len().pow(index) % kinds.len()])
                 .collect();
             let count = |kind| answers.iter().filter(|answer| **answer == kind).count();
             let newest = if count(LEADER) > 0 {
@@ -81,7 +81,7 @@ fn no_combination_of_answers_serves_without_one_newest_leader_and_a_majority() {
                 assert_eq!(answers[leader], newest, "{answers:?}");
             }
             assert_eq!(
-                matches!(health, Health::Whole { .. }),
+                matches!(health, Health::AllServing { .. }),
                 health.serves() && voters == answers.len()
             );
             judged += 1;

@@ -1,37 +1,37 @@
-//! What is drawn: pure, and the same for the same seed.
+//! Draws faults, durations and numbers from a seed.
 //!
 //! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A fault that a [`Nemesis`](super::Nemesis) makes.
+/// A kind of fault that a [`Nemesis`](super::Nemesis) injects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A server's process is killed, and started again.
+    /// A server's process is killed and restarted.
     Kill,
-    /// A server's process is frozen.
+    /// A server's process is paused.
     Pause,
-    /// A server cannot talk to the others; clients reach it. Needs quorum links.
+    /// The links of a server are blocked in both directions; clients can connect. Requires quorum links.
     Isolate,
-    /// A server hears nothing of the others, and is heard. Needs quorum links.
+    /// The links to a server are blocked; those from it are not. Requires quorum links.
     BlockInbound,
-    /// What a server and the others say to each other is late by up to 150 ms. Needs quorum links.
+    /// The links of a server are delayed by up to 150 ms. Requires quorum links.
     Slow,
-    /// The connections of all clients at a server are cut, by FIN or RST. Needs proxies.
+    /// All client connections of a server are cut, by FIN or RST. Requires proxies.
     Cut,
-    /// A write does not reach its server, and its connection is cut. Needs proxies.
+    /// A write is lost before it reaches its server, and its connection is cut. Requires proxies.
     LoseRequest,
-    /// A write is carried out, and its connection is cut in place of the reply. Needs proxies.
+    /// A write is processed, and its connection is cut instead of the reply. Requires proxies.
     LoseReply,
-    /// A connection goes silent without an end. Needs proxies.
+    /// A connection passes nothing any more, but stays open. Requires proxies.
     Silence,
-    /// A client's session expires. Needs proxies, which know the sessions.
+    /// A client's session expires. Requires proxies, which know the sessions.
     Expire,
-    /// A server's disk is full, and the server is started again when there is room.
+    /// A server's disk is full; the server is then killed and restarted with a free disk.
     Disk,
-    /// A server's clock is up to two hours ahead or behind. Needs movable clocks.
+    /// A server's clock is up to two hours ahead or behind. Requires movable clocks.
     Clock,
 }
 
@@ -52,9 +52,9 @@ impl Fault {
         Self::Clock,
     ];
 
-    /// Its name, as a history has it.
+    /// Returns its name in a history.
     ///
-    /// A paused server is no paused holder of a lock, so it has another name than checkers know for that.
+    /// The name of [`Pause`](Self::Pause) differs from the one that checkers know for a paused client.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kill => "kill",
@@ -72,7 +72,7 @@ impl Fault {
         }
     }
 
-    /// Whether it strikes a session, of whichever server.
+    /// Returns whether it affects a session instead of a server.
     pub const fn is_for_a_session(self) -> bool {
         matches!(self, Self::Expire)
     }
@@ -94,7 +94,7 @@ impl Draw {
     }
 
     pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
-        // Also drawn where there is nothing: what comes later stays the same.
+        // It draws even from an empty list, so that later draws stay the same.
         let at = self.0.usize(0..all.len().max(1));
         all.get(at).copied()
     }
@@ -115,7 +115,7 @@ mod tests {
 
     // covers: H7
     #[test]
-    fn the_same_seed_draws_the_same_and_in_the_end_everything() {
+    fn equal_seeds_draw_equally_and_every_fault_is_drawn() {
         let sequence = |seed| {
             let mut draw = Draw::new(seed);
             let bounds = (Duration::from_millis(5), Duration::from_millis(9));

@@ -10,7 +10,7 @@ fn files(registry: &Path) -> Vec<String> {
 }
 
 #[test]
-fn run_avoids_what_is_reserved_and_what_is_in_use() {
+fn reserved_and_used_ports_are_not_chosen() {
     let reserved = BTreeSet::from([FIRST + 2]);
     let in_use = FIRST + 5;
     assert_eq!(
@@ -25,8 +25,8 @@ fn run_avoids_what_is_reserved_and_what_is_in_use() {
 }
 
 #[test]
-fn run_is_found_wherever_the_search_begins() {
-    // Room for exactly one run of three, at the very end, in the middle, and at the very beginning.
+fn free_ports_are_found_from_any_start() {
+    // Exactly three adjacent ports are free: at the end, in the middle, and at the beginning.
     for gap in [LAST - 2, FIRST + 4000, FIRST] {
         for start in [0, 1, 17, 4000, LAST - FIRST, u16::MAX] {
             let found = choose(3, &BTreeSet::new(), start, |port| {
@@ -39,7 +39,7 @@ fn run_is_found_wherever_the_search_begins() {
 }
 
 #[test]
-fn reservations_of_one_moment_do_not_overlap() {
+fn concurrent_reservations_do_not_overlap() {
     let registry = tempfile::tempdir().unwrap();
     let owner = tempfile::tempdir().unwrap();
     let reservations: Vec<_> = std::thread::scope(|scope| {
@@ -64,7 +64,7 @@ fn reservations_of_one_moment_do_not_overlap() {
 }
 
 #[test]
-fn reservation_is_void_when_its_ensemble_is_gone() {
+fn a_reservation_is_void_when_its_directory_is_removed() {
     let registry = tempfile::tempdir().unwrap();
     let owner = tempfile::tempdir().unwrap();
     let gone = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn reservation_is_void_when_its_ensemble_is_gone() {
 }
 
 #[test]
-fn ports_asked_for_by_hand_are_left_alone() {
+fn requested_ports_are_not_chosen() {
     let taken: BTreeSet<u16> = (FIRST..=LAST - 3).collect();
     let registry = tempfile::tempdir().unwrap();
     let owner = tempfile::tempdir().unwrap();
@@ -87,26 +87,26 @@ fn ports_asked_for_by_hand_are_left_alone() {
 }
 
 #[test]
-fn port_asked_for_is_refused_while_it_is_reserved() {
+fn a_requested_port_is_refused_while_it_is_reserved() {
     let registry = tempfile::tempdir().unwrap();
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // Nothing listens on any of them.
-    let asked = BTreeSet::from([7, 9]);
-    reserve_in(registry.path(), one.path(), 0, &asked).unwrap();
+    let requested = BTreeSet::from([7, 9]);
+    reserve_in(registry.path(), one.path(), 0, &requested).unwrap();
     let chosen = reserve_in(registry.path(), one.path(), 3, &BTreeSet::new()).unwrap();
     for port in [9, chosen.first, chosen.first + 2] {
         let again = reserve_in(registry.path(), other.path(), 0, &BTreeSet::from([port]));
         assert!(
-            matches!(&again, Err(Refusal::Taken { port: refused, by }) if *refused == port && by == one.path()),
+            matches!(&again, Err(ReserveError::Taken { port: refused, by }) if *refused == port && by == one.path()),
             "{again:?}"
         );
     }
     drop(one);
-    reserve_in(registry.path(), other.path(), 0, &asked).unwrap();
+    reserve_in(registry.path(), other.path(), 0, &requested).unwrap();
 }
 
 #[test]
-fn lost_reservation_is_renewed_unless_others_have_the_ports() {
+fn a_lost_reservation_is_renewed_if_the_ports_are_free() {
     let root = tempfile::tempdir().unwrap();
     let registry = root.path().join("ports");
     fs::create_dir(&registry).unwrap();
@@ -122,14 +122,14 @@ fn lost_reservation_is_renewed_unless_others_have_the_ports() {
     let others = reserve_in(&registry, other.path(), 0, &BTreeSet::from([9])).unwrap();
     let refused = renew(&reservation.file, one.path(), ports);
     assert!(
-        matches!(&refused, Err(Refusal::Taken { port: 9, by }) if by == other.path()),
+        matches!(&refused, Err(ReserveError::Taken { port: 9, by }) if by == other.path()),
         "{refused:?}"
     );
     assert!(others.file.exists() && !reservation.file.exists());
 }
 
 #[test]
-fn broken_and_foreign_files_do_not_matter() {
+fn invalid_reservations_are_removed_and_other_files_kept() {
     let registry = tempfile::tempdir().unwrap();
     let owner = tempfile::tempdir().unwrap();
     for (name, text) in [
@@ -149,7 +149,7 @@ fn broken_and_foreign_files_do_not_matter() {
 }
 
 #[test]
-fn temporary_directory_is_absolute_whatever_the_variable_says() {
+fn the_temporary_directory_is_always_absolute() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(absolute_temp_dir(Path::new("")), Path::new("/tmp"));
     assert_eq!(absolute_temp_dir(Path::new("x/y")), here.join("x/y"));

@@ -12,7 +12,7 @@ fn process(argument: &str) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Until it runs it may have no arguments.
+    // Before it runs it may have no arguments.
     let mut line = [0];
     child.stdout.take().unwrap().read_exact(&mut line).unwrap();
     child
@@ -25,7 +25,7 @@ fn end(mut child: Child) {
 
 // covers: H3
 #[test]
-fn reused_number_is_not_taken_for_the_server() {
+fn a_process_without_the_marker_is_not_the_server() {
     let root = tempfile::tempdir().unwrap();
     let pid_file = root.path().join("server.pid");
     let server = process(MARKER);
@@ -49,7 +49,7 @@ fn reused_number_is_not_taken_for_the_server() {
 
 // covers: H3
 #[test]
-fn broken_pid_file_names_no_process() {
+fn an_invalid_pid_file_finds_no_process() {
     let root = tempfile::tempdir().unwrap();
     let pid_file = root.path().join("server.pid");
     assert_eq!(find(&pid_file, MARKER), None);

@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// A process that carries the marker of the ensemble in `directory` and does nothing.
+/// An idle process with the marker of the ensemble in `directory`.
 struct Decoy(Child);
 
 impl Decoy {
@@ -31,13 +31,13 @@ impl Drop for Decoy {
     }
 }
 
-struct Place {
+struct TwoEnsembles {
     _root: tempfile::TempDir,
     ensemble: PathBuf,
     other: PathBuf,
 }
 
-fn place() -> Place {
+fn two_ensembles() -> TwoEnsembles {
     let root = tempfile::tempdir().unwrap();
     let ensemble = root.path().join("an ensemble's $HOME; *");
     let other = root.path().join("an ensemble's $HOME; *-2");
@@ -45,7 +45,7 @@ fn place() -> Place {
         fs::create_dir(directory).unwrap();
         fs::write(directory.join("file"), "").unwrap();
     }
-    Place {
+    TwoEnsembles {
         _root: root,
         ensemble,
         other,
@@ -54,58 +54,58 @@ fn place() -> Place {
 
 // covers: H3
 #[test]
-fn end_of_the_pipe_kills_the_servers_and_removes_the_files() {
-    let place = place();
-    let mut server = Decoy::of(&place.ensemble);
-    let mut stranger = Decoy::of(&place.other);
-    let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
-    guard.remove_at_end(&place.ensemble).unwrap();
+fn the_end_of_the_pipe_kills_servers_and_removes_files() {
+    let dirs = two_ensembles();
+    let mut server = Decoy::of(&dirs.ensemble);
+    let mut other = Decoy::of(&dirs.other);
+    let mut guard = Reaper::spawn(&dirs.ensemble, None).unwrap();
+    guard.remove_at_end(&dirs.ensemble).unwrap();
     guard
-        .remove_at_end(&place.ensemble.join("never made"))
+        .remove_at_end(&dirs.ensemble.join("never made"))
         .unwrap();
     assert!(server.runs());
     guard.finish().unwrap();
     assert!(!server.runs());
-    assert!(stranger.runs(), "a process of another ensemble was killed");
-    assert!(!place.ensemble.exists());
-    assert!(place.other.join("file").exists());
+    assert!(other.runs(), "a process of another ensemble was killed");
+    assert!(!dirs.ensemble.exists());
+    assert!(dirs.other.join("file").exists());
 }
 
 // covers: H3
 #[test]
 fn files_can_be_kept() {
-    let place = place();
-    let mut server = Decoy::of(&place.ensemble);
-    let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
-    guard.remove_at_end(&place.ensemble).unwrap();
+    let dirs = two_ensembles();
+    let mut server = Decoy::of(&dirs.ensemble);
+    let mut guard = Reaper::spawn(&dirs.ensemble, None).unwrap();
+    guard.remove_at_end(&dirs.ensemble).unwrap();
     guard.keep_files().unwrap();
     guard.finish().unwrap();
     assert!(!server.runs());
-    assert!(place.ensemble.join("file").exists());
+    assert!(dirs.ensemble.join("file").exists());
 }
 
 // covers: H3
 #[test]
-fn dismissed_guard_touches_nothing() {
-    let place = place();
-    let mut server = Decoy::of(&place.ensemble);
-    let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
-    guard.remove_at_end(&place.ensemble).unwrap();
+fn a_dismissed_guard_changes_nothing() {
+    let dirs = two_ensembles();
+    let mut server = Decoy::of(&dirs.ensemble);
+    let mut guard = Reaper::spawn(&dirs.ensemble, None).unwrap();
+    guard.remove_at_end(&dirs.ensemble).unwrap();
     guard.dismiss().unwrap();
     assert!(server.runs());
-    assert!(place.ensemble.join("file").exists());
+    assert!(dirs.ensemble.join("file").exists());
 }
 
 // covers: H3
 #[test]
-fn lock_is_held_until_the_guard_is_done() {
+fn a_lock_is_held_until_the_guard_is_done() {
     use rustix::fs::{FlockOperation, flock};
 
-    let place = place();
-    let lock = File::open(&place.ensemble).unwrap();
+    let dirs = two_ensembles();
+    let lock = File::open(&dirs.ensemble).unwrap();
     flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
-    let mut guard = Reaper::spawn(&place.ensemble, Some(lock)).unwrap();
-    let probe = File::open(&place.ensemble).unwrap();
+    let mut guard = Reaper::spawn(&dirs.ensemble, Some(lock)).unwrap();
+    let probe = File::open(&dirs.ensemble).unwrap();
     assert!(flock(&probe, FlockOperation::NonBlockingLockExclusive).is_err());
     guard.finish().unwrap();
     flock(&probe, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -113,27 +113,27 @@ fn lock_is_held_until_the_guard_is_done() {
 
 // covers: H3
 #[test]
-fn whoever_gets_the_lock_next_is_left_alone() {
+fn the_guard_does_not_touch_the_next_holder_of_the_lock() {
     use std::os::unix::fs::MetadataExt as _;
 
     use rustix::fs::{FlockOperation, flock};
 
     for _ in 0..30 {
-        let place = place();
-        let lock = File::open(&place.ensemble).unwrap();
+        let dirs = two_ensembles();
+        let lock = File::open(&dirs.ensemble).unwrap();
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let mut guard = Reaper::spawn(&place.ensemble, Some(lock)).unwrap();
-        guard.remove_at_end(&place.ensemble).unwrap();
-        // Its pipe ends here; it works on while the next one is after the directory.
-        guard.orders = None;
+        let mut guard = Reaper::spawn(&dirs.ensemble, Some(lock)).unwrap();
+        guard.remove_at_end(&dirs.ensemble).unwrap();
+        // Its pipe ends here; it cleans up while the next holder waits for the lock.
+        guard.commands = None;
         let next = until_blocking(Duration::from_secs(10), Duration::ZERO, || {
-            // The directory may vanish between any two of these calls.
-            drop(fs::create_dir(&place.ensemble));
-            let next = File::open(&place.ensemble).map_err(drop)?;
+            // The directory may be removed between any two of these calls.
+            drop(fs::create_dir(&dirs.ensemble));
+            let next = File::open(&dirs.ensemble).map_err(drop)?;
             flock(&next, FlockOperation::NonBlockingLockExclusive).map_err(drop)?;
             let (held, there) = (
                 next.metadata().map_err(drop)?,
-                fs::metadata(&place.ensemble).map_err(drop)?,
+                fs::metadata(&dirs.ensemble).map_err(drop)?,
             );
             if held.ino() == there.ino() {
                 Ok(next)
@@ -142,85 +142,85 @@ fn whoever_gets_the_lock_next_is_left_alone() {
             }
         })
         .expect("the lock is free within 10 s");
-        fs::write(place.ensemble.join("of the next one"), "").unwrap();
+        fs::write(dirs.ensemble.join("of the next one"), "").unwrap();
         guard.finish().unwrap();
-        assert!(place.ensemble.join("of the next one").exists());
+        assert!(dirs.ensemble.join("of the next one").exists());
         drop(next);
     }
 }
 
 // covers: H3
 #[test]
-fn process_that_only_mentions_the_marker_is_left_alone() {
-    let place = place();
-    let marker = format!("{}server-1/", marker(&place.ensemble));
-    let mut server = Decoy::of(&place.ensemble);
+fn a_marker_within_an_argument_does_not_count() {
+    let dirs = two_ensembles();
+    let marker = format!("{}server-1/", marker(&dirs.ensemble));
+    let mut server = Decoy::of(&dirs.ensemble);
     let mut proxies = Decoy::with_argument(&marker.replace("server-1", "proxies"));
-    let mut strangers = [
+    let mut others = [
         format!("grep -F -e {marker} /proc/*/cmdline"),
         format!("{marker}server.log"),
         marker.replace("server-1/", ""),
         marker.replace("server-1/", "another/server-1/"),
     ]
     .map(|argument| Decoy::with_argument(&argument));
-    let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
+    let mut guard = Reaper::spawn(&dirs.ensemble, None).unwrap();
     guard.finish().unwrap();
     assert!(!server.runs() && !proxies.runs());
-    for stranger in &mut strangers {
-        assert!(stranger.runs(), "somebody else's process was killed");
+    for other in &mut others {
+        assert!(other.runs(), "another process was killed");
     }
 }
 
 // covers: H3
 #[test]
-fn killed_guard_is_succeeded() {
-    let place = place();
-    let mut server = Decoy::of(&place.ensemble);
-    let lock = File::open(&place.ensemble).unwrap();
-    let mut guard = Reaper::spawn(&place.ensemble, Some(lock)).unwrap();
-    guard.remove_at_end(&place.ensemble).unwrap();
+fn a_killed_guard_is_replaced() {
+    let dirs = two_ensembles();
+    let mut server = Decoy::of(&dirs.ensemble);
+    let lock = File::open(&dirs.ensemble).unwrap();
+    let mut guard = Reaper::spawn(&dirs.ensemble, Some(lock)).unwrap();
+    guard.remove_at_end(&dirs.ensemble).unwrap();
     guard.child.kill().unwrap();
     guard.child.wait().unwrap();
     guard.finish().unwrap();
     assert!(!server.runs());
-    assert!(!place.ensemble.exists());
-    assert!(place.other.exists());
+    assert!(!dirs.ensemble.exists());
+    assert!(dirs.other.exists());
 }
 
 // covers: H3
 #[test]
-fn dropped_guard_is_done_when_the_drop_returns() {
-    let place = place();
-    let mut server = Decoy::of(&place.ensemble);
-    let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
-    guard.remove_at_end(&place.ensemble).unwrap();
+fn the_drop_of_a_guard_waits_until_it_is_done() {
+    let dirs = two_ensembles();
+    let mut server = Decoy::of(&dirs.ensemble);
+    let mut guard = Reaper::spawn(&dirs.ensemble, None).unwrap();
+    guard.remove_at_end(&dirs.ensemble).unwrap();
     drop(guard);
     assert!(!server.runs());
-    assert!(!place.ensemble.exists());
+    assert!(!dirs.ensemble.exists());
 }
 
 // covers: H3
 #[cfg(target_os = "linux")]
 #[test]
-fn file_that_cannot_be_removed_is_reported() {
-    let place = place();
-    let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
-    // Nobody can remove it.
+fn a_file_that_cannot_be_removed_is_reported() {
+    let dirs = two_ensembles();
+    let mut guard = Reaper::spawn(&dirs.ensemble, None).unwrap();
+    // Nothing can remove this file.
     guard.remove_at_end(Path::new("/proc/uptime")).unwrap();
-    guard.remove_at_end(&place.ensemble).unwrap();
+    guard.remove_at_end(&dirs.ensemble).unwrap();
     let error = guard.finish().unwrap_err();
     assert_eq!(
         std::error::Error::source(&error).unwrap().to_string(),
         "not every file could be removed"
     );
-    assert!(!place.ensemble.exists());
+    assert!(!dirs.ensemble.exists());
 }
 
 #[test]
-fn guard_finds_its_tools_whatever_the_path_is() {
+fn the_guard_finds_its_tools_with_any_path() {
     let path = |path: &str| search_path(Some(OsStr::new(path)));
     assert_eq!(path("/nix/bin"), "/usr/bin:/bin:/nix/bin");
-    // An empty part would be the current directory.
+    // An empty entry would be the current directory.
     assert_eq!(path(""), "/usr/bin:/bin");
     assert_eq!(search_path(None), "/usr/bin:/bin");
 }

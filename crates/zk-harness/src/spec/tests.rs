@@ -31,72 +31,72 @@ fn default_is_valid_and_has_three_servers() {
 
 // covers: H1
 #[test]
-fn every_bad_value_names_field_value_and_rule() {
-    insta::assert_snapshot!(refused(|s| s.servers = 0), @"servers = 0: an ensemble has 1 to 255 servers");
-    insta::assert_snapshot!(refused(|s| s.servers = 256), @"servers = 256: an ensemble has 1 to 255 servers");
+fn an_invalid_value_is_reported_with_field_and_rule() {
+    insta::assert_snapshot!(refused(|s| s.servers = 0), @"servers = 0: must be 1 to 255");
+    insta::assert_snapshot!(refused(|s| s.servers = 256), @"servers = 256: must be 1 to 255");
     insta::assert_snapshot!(
         refused(|s| s.server = vec![ServerSpec::new(1), ServerSpec::new(0)]),
-        @"server[1].id = 0: a server id is between 1 and 255"
+        @"server[1].id = 0: must be 1 to 255"
     );
     insta::assert_snapshot!(
         refused(|s| s.server = vec![ServerSpec::new(256)]),
-        @"server[0].id = 256: a server id is between 1 and 255"
+        @"server[0].id = 256: must be 1 to 255"
     );
     insta::assert_snapshot!(
         refused(|s| s.server = vec![ServerSpec::new(7), ServerSpec::new(8), ServerSpec::new(7)]),
-        @"server[2].id = 7: a server id is used once"
+        @"server[2].id = 7: another server has the same id"
     );
     insta::assert_snapshot!(
         refused(|s| s.server = vec![ServerSpec::new(1).with_client_port(0)]),
-        @"server[0].client_port = 0: a port is between 1 and 65535; leave it out for a free one"
+        @"server[0].client_port = 0: must be 1 to 65535; omit it for a free port"
     );
     insta::assert_snapshot!(
         refused(|s| {
             s.server = vec![ServerSpec::new(1).with_quorum_port(2888), ServerSpec::new(2).with_election_port(2888)];
         }),
-        @"server[1].election_port = 2888: a port is used once; server[0].quorum_port has it"
+        @"server[1].election_port = 2888: server[0].quorum_port has the same port"
     );
     insta::assert_snapshot!(
         refused(|s| s.init_limit = 0),
-        @"init_limit = 0: the limit is a number of ticks, at least 1"
+        @"init_limit = 0: must be at least 1 tick"
     );
     insta::assert_snapshot!(
         refused(|s| s.sync_limit = 0),
-        @"sync_limit = 0: the limit is a number of ticks, at least 1"
+        @"sync_limit = 0: must be at least 1 tick"
     );
     insta::assert_snapshot!(
         refused(|s| s.tick_time = Duration::ZERO),
-        @"tick_time = 0s: a whole number of milliseconds, at least 1 ms and below 25 days"
+        @"tick_time = 0s: must be a whole number of milliseconds, at least 1 ms and below 25 days"
     );
     insta::assert_snapshot!(
         refused(|s| s.container_check_interval = Duration::from_micros(1500)),
-        @"container_check_interval = 1ms 500us: a whole number of milliseconds, at least 1 ms and below 25 days"
+        @"container_check_interval = 1ms 500us: must be a whole number of milliseconds, at least 1 ms and below 25 days"
     );
     insta::assert_snapshot!(
         refused(|s| s.max_session_timeout = Duration::from_millis(300)),
-        @"max_session_timeout = 300ms: it is at least min_session_timeout, which is 400ms"
+        @"max_session_timeout = 300ms: must be at least min_session_timeout, which is 400ms"
     );
     insta::assert_snapshot!(
         refused(|s| s.four_letter_words = vec!["ruok".into()]),
-        @r#"four_letter_words = ["ruok"]: the harness asks servers with `srvr`, so the list has "srvr" or "*""#
+        @r#"four_letter_words = ["ruok"]: must contain "srvr" or "*", because the harness sends `srvr`"#
     );
     insta::assert_snapshot!(
         refused(|s| s.four_letter_words = vec!["srvr".into(), "status".into()]),
-        @r#"four_letter_words = "status": a word is four small letters, or "*" for all"#
+        @r#"four_letter_words = "status": must be four lowercase letters, or "*" for all"#
     );
     insta::assert_snapshot!(
         refused(|s| { s.properties.insert("tickTime".into(), "5".into()); }),
-        @r#"properties.tickTime = "5": the harness writes this key itself; use its own setting"#
+        @r#"properties.tickTime = "5": the harness sets this key itself; use the setting of the harness"#
     );
     insta::assert_snapshot!(
         refused(|s| { s.properties.insert("server.9".into(), "x:1:2".into()); }),
-        @r#"properties.server.9 = "x:1:2": the harness writes this key itself; use its own setting"#
+        @r#"properties.server.9 = "x:1:2": the harness sets this key itself; use the setting of the harness"#
     );
     insta::assert_snapshot!(
         refused(|s| { s.properties.insert("a".into(), "b\nc=d".into()); }),
-        @r#"properties.a = "b\nc=d": a property is one line: a key of letters, digits, `.`, `_` and `-`, and a value without control characters"#
+        @r#"properties.a = "b\nc=d": must be one line: a key of letters, digits, `.`, `_` and `-`, and a value without control characters"#
     );
-    // Each of them would begin another line, or another key.
+    // Each of them would start another line or another key.
     for (key, value) in [
         ("a", "b\rc=d"),
         ("a:b", ""),
@@ -105,14 +105,14 @@ fn every_bad_value_names_field_value_and_rule() {
         ("a\\", ""),
         ("", "b"),
     ] {
-        let said = refused(|s| drop(s.properties.insert(key.into(), value.into())));
-        assert!(said.contains("a property is one line"), "{said}");
+        let message = refused(|s| drop(s.properties.insert(key.into(), value.into())));
+        assert!(message.contains("must be one line"), "{message}");
     }
 }
 
 // covers: H1
 #[test]
-fn unknown_key_and_wrong_type_name_their_line() {
+fn an_unknown_key_or_a_wrong_type_is_reported_with_its_line() {
     let message = parse_error("servers = 3\nticktime = \"2s\"\n");
     assert!(
         message
@@ -198,7 +198,6 @@ fn every_field_can_be_set_from_the_file() {
         properties: [("snapCount".to_owned(), "1000".to_owned())].into(),
     };
     assert_eq!(Spec::from_toml(text), Ok(expected.clone()));
-    // And what is written is read back the same.
     assert_eq!(
         Spec::from_toml(&toml::to_string(&expected).unwrap()),
         Ok(expected)
@@ -207,7 +206,7 @@ fn every_field_can_be_set_from_the_file() {
 
 // covers: H2
 #[test]
-fn sizes_that_tolerate_no_more_than_a_smaller_one_are_warned_of() {
+fn single_and_even_numbers_of_servers_give_a_warning() {
     for servers in 1..=255 {
         let spec = Spec {
             servers,
@@ -223,10 +222,10 @@ fn sizes_that_tolerate_no_more_than_a_smaller_one_are_warned_of() {
     }
     insta::assert_snapshot!(
         Warning::Single,
-        @"1 server tolerates no failure: when it stops, the service stops; 3 tolerate the loss of 1"
+        @"1 server tolerates no failure; 3 tolerate the loss of 1"
     );
     insta::assert_snapshot!(
         Warning::Even { servers: 4 },
-        @"4 servers tolerate the loss of 1, no more than 3 would; use an odd number"
+        @"4 servers tolerate the loss of 1, as 3 do; use an odd number"
     );
 }

@@ -1,13 +1,13 @@
-//! What is different with servers in containers. Each test needs a container engine.
+//! Tests the differences of servers in containers. Each test needs a container engine.
 
 use std::path::Path;
 
 use testcontainers::bollard::query_parameters::ListContainersOptionsBuilder;
 use testcontainers::core::client::docker_client_instance;
 
-use crate::support::{Backend, Place};
+use crate::support::{Backend, EnsembleDir};
 
-/// The names of the containers of the ensembles below a directory, running or not.
+/// Returns the names of the containers of the ensembles below a directory, running or not.
 pub(crate) fn of(ensembles: &Path) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -32,103 +32,104 @@ pub(crate) fn of(ensembles: &Path) -> Vec<String> {
 
 // covers: H4
 #[test]
-fn status_names_the_container_instead_of_a_process() {
-    let place = Place::on(Backend::Containers);
-    place.up(&["--servers", "1"]);
-    let containers = of(&place.ensembles());
+fn status_shows_the_container_instead_of_a_process() {
+    let dir = EnsembleDir::on(Backend::Containers);
+    dir.up(&["--servers", "1"]);
+    let containers = of(&dir.ensembles());
     let [name] = containers.as_slice() else {
         panic!("{containers:?}");
     };
-    let status = place.status("default");
+    let status = dir.status("default");
     let server = &status["servers"][0];
     assert_eq!(server["container"], name.as_str());
     assert_eq!(server["pid"], serde_json::Value::Null);
-    let text = place.ok(&["status"]);
+    let text = dir.ok(&["status"]);
     assert!(
         text.contains(name) && text.contains(" in containers, its server serves\n"),
         "{text}"
     );
-    assert!(place.ok(&["list"]).contains("1 of 1"));
+    assert!(dir.ok(&["list"]).contains("1 of 1"));
 
-    // A container that is stopped has no port, and clients are sent to none.
-    place.ok(&["kill", "1"]);
-    let status = place.status("default");
+    // A stopped container has no port, so it is not in the connection string.
+    dir.ok(&["kill", "1"]);
+    let status = dir.status("default");
     assert_eq!(status["servers"][0]["client_port"], serde_json::Value::Null);
-    assert_eq!(place.ok(&["env", "--format", "value"]), "\n");
-    let text = place.run(&["status"]).out;
+    assert_eq!(dir.ok(&["env", "--format", "value"]), "\n");
+    let text = dir.run(&["status"]).out;
     assert!(text.contains(" stopped            -  "), "{text}");
 }
 
 // covers: H4 H7
 #[test]
-fn what_needs_processes_is_refused_and_what_would_do_is_said() {
-    let place = Place::on(Backend::Containers);
+fn unsupported_options_are_refused_with_the_remedy() {
+    let dir = EnsembleDir::on(Backend::Containers);
     let refused = |args: &[&str]| {
         let args = [&["up", "--backend", "containers", "--servers", "1"], args].concat();
-        let said = place.fails(&args);
-        said.lines()
+        let error = dir.fails(&args);
+        error
+            .lines()
             .find(|line| line.starts_with("error: "))
             .map(str::to_owned)
     };
-    for (args, said) in [
+    for (args, expected) in [
         (
             &["--data", "memory"][..],
-            "error: data = memory: data in memory is for servers that are processes; with containers set it to \"disk\"",
+            "error: data = memory: not supported with containers; set it to \"disk\"",
         ),
         (
             &["--proxied"],
-            "error: proxied = true: fault proxies and links are for servers that are processes; leave them out with containers",
+            "error: proxied = true: not supported with containers; omit fault proxies and links",
         ),
         (
             &["--movable-clock"],
-            "error: movable_clock = true: a movable clock is for servers that are processes; leave it out with containers",
+            "error: movable_clock = true: not supported with containers; omit it",
         ),
     ] {
-        assert_eq!(refused(args).as_deref(), Some(said));
+        assert_eq!(refused(args).as_deref(), Some(expected));
     }
-    assert!(!place.ensembles().exists(), "something was left behind");
+    assert!(!dir.ensembles().exists(), "something was left behind");
 
-    place.up(&["--servers", "1"]);
-    for (args, said) in [
+    dir.up(&["--servers", "1"]);
+    for (args, expected) in [
         (
             &["partition", "1"][..],
             "error: the servers of the ensemble default run in containers, which have no fault proxies; take it down, and start it with `up --backend processes --proxied`\n",
         ),
         (
             &["fill-disk", "1"],
-            "error: a full disk cannot be made here: the server runs in a container; it needs a process\n",
+            "error: a full disk is not possible here: the server runs in a container; start the ensemble with processes\n",
         ),
         (
             &["clock", "1", "--ahead", "1h"],
-            "error: a clock that jumps cannot be made here: the server runs in a container; it needs a process\n",
+            "error: a clock that jumps is not possible here: the server runs in a container; start the ensemble with processes\n",
         ),
         (
             &["up", "--backend", "processes"],
-            "error: the ensemble default is there already, with other settings: its servers run in containers; take it down first, or choose another --name\n",
+            "error: the ensemble default already exists with other settings: its servers run in containers; take it down first, or choose another --name\n",
         ),
     ] {
-        assert_eq!(place.fails(args), said);
+        assert_eq!(dir.fails(args), expected);
     }
-    place.up(&[]);
+    dir.up(&[]);
 }
 
 // covers: H3 H4
 #[test]
-fn the_next_up_leaves_those_that_are_up() {
-    let place = Place::on(Backend::Containers);
-    place.up(&["--servers", "1", "--name", "one"]);
-    place.up(&["--servers", "1", "--name", "two"]);
-    place.ok(&["status", "--name", "one"]);
-    assert_eq!(of(&place.ensembles()).len(), 2);
-    place.ok(&["down", "--all"]);
-    assert_eq!(place.left(), 0);
+fn up_does_not_remove_the_containers_of_other_ensembles() {
+    let dir = EnsembleDir::on(Backend::Containers);
+    dir.up(&["--servers", "1", "--name", "one"]);
+    dir.up(&["--servers", "1", "--name", "two"]);
+    dir.ok(&["status", "--name", "one"]);
+    assert_eq!(of(&dir.ensembles()).len(), 2);
+    dir.ok(&["down", "--all"]);
+    assert_eq!(dir.left(), 0);
 }
 
 // covers: H3 H4
 #[test]
-fn removed_containers_are_said_and_the_ensemble_goes_down() {
-    let place = Place::on(Backend::Containers);
-    place.up(&["--servers", "1"]);
+fn an_ensemble_with_removed_containers_can_be_taken_down() {
+    let dir = EnsembleDir::on(Backend::Containers);
+    dir.up(&["--servers", "1"]);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -139,22 +140,22 @@ fn removed_containers_are_said_and_the_ensemble_goes_down() {
             testcontainers::bollard::query_parameters::RemoveContainerOptionsBuilder::new()
                 .force(true)
                 .build();
-        let name = of_one(&place);
+        let name = of_one(&dir);
         docker.remove_container(&name, Some(options)).await.unwrap();
     });
-    let error = place.fails(&["up"]);
+    let error = dir.fails(&["up"]);
     assert!(
         error.contains("cannot start the container of server 1")
-            && error.contains("it was removed, and its data with it; take the ensemble down"),
+            && error.contains("the container and its data were removed; take the ensemble down"),
         "{error}"
     );
-    place.ok(&["down"]);
-    assert!(!place.ensembles().exists());
+    dir.ok(&["down"]);
+    assert!(!dir.ensembles().exists());
 }
 
-/// The name of the only container.
-fn of_one(place: &Place) -> String {
-    let status = place.status("default");
+/// Returns the name of the only container.
+fn of_one(dir: &EnsembleDir) -> String {
+    let status = dir.status("default");
     let name = status["servers"][0]["container"].as_str();
     name.expect("it is in a container").to_owned()
 }

@@ -1,14 +1,14 @@
-//! From `up` to `down`.
+//! Tests the life of named ensembles, from `up` to `down`.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use crate::support::{Backend, Place, eventually, on_each_backend, processes_below};
+use crate::support::{Backend, EnsembleDir, eventually, on_each_backend, processes_below};
 
 on_each_backend! {
-    ensemble_outlives_the_command_and_its_leader,
-    kept_ensemble_comes_back_with_its_data,
-    logs_are_shown_and_followed_until_the_end,
+    an_ensemble_outlives_the_command_and_its_leader,
+    a_kept_ensemble_restarts_with_its_data,
+    logs_are_shown_and_followed_until_down,
 }
 
 fn leader(status: &serde_json::Value) -> Option<u64> {
@@ -21,19 +21,19 @@ fn leader(status: &serde_json::Value) -> Option<u64> {
 
 // covers: H2
 #[test]
-fn release_with_a_known_loss_is_warned_of() {
-    let place = Place::new();
-    let up = place.run(&["up", "--servers", "1", "--zookeeper", "3.8"]);
+fn a_release_with_a_known_loss_gives_a_warning() {
+    let dir = EnsembleDir::new();
+    let up = dir.run(&["up", "--servers", "1", "--zookeeper", "3.8"]);
     assert_eq!(up.code, Some(0), "{up:?}");
     let warning = "warning: ZooKeeper releases before 3.9.3 can lose acknowledged writes";
     assert!(up.err.contains(warning), "{}", up.err);
-    place.ok(&["down"]);
+    dir.ok(&["down"]);
 }
 
 // covers: H2 H3 H4 H6
-fn ensemble_outlives_the_command_and_its_leader(place: &Place) {
-    let up = place.up(&[]);
-    let (starting, process) = match place.backend() {
+fn an_ensemble_outlives_the_command_and_its_leader(dir: &EnsembleDir) {
+    let up = dir.up(&[]);
+    let (starting, process) = match dir.backend() {
         Backend::Processes => ("starting 3 servers\n", "pid"),
         #[cfg(feature = "containers")]
         Backend::Containers => ("starting 3 servers in containers\n", "container"),
@@ -52,66 +52,66 @@ fn ensemble_outlives_the_command_and_its_leader(place: &Place) {
     assert!(lines[5].starts_with("connect: 127.0.0.1:"), "{}", up.out);
     assert!(lines[6].starts_with("serves after "), "{}", up.out);
 
-    let again = place.ok(&["up"]);
+    let again = dir.ok(&["up"]);
     assert!(
         again.starts_with("ensemble default is already up\n"),
         "{again}"
     );
 
-    let status = place.status("default");
+    let status = dir.status("default");
     let connect = status["connect"].as_str().unwrap();
-    assert_eq!(place.ok(&["env"]), format!("export ZK_CONNECT={connect}\n"));
+    assert_eq!(dir.ok(&["env"]), format!("export ZK_CONNECT={connect}\n"));
     assert_eq!(
-        place.ok(&["env", "--format", "value"]),
+        dir.ok(&["env", "--format", "value"]),
         format!("{connect}\n")
     );
     let first = leader(&status).unwrap();
 
     assert_eq!(
-        place.ok(&["kill", "leader"]),
+        dir.ok(&["kill", "leader"]),
         format!("server {first} killed\n")
     );
     // The next `leader` waits for the election.
-    let paused = place.ok(&["pause", "leader"]);
+    let paused = dir.ok(&["pause", "leader"]);
     assert!(
         paused.ends_with(" paused\n") && paused != format!("server {first} paused\n"),
         "{paused}"
     );
     eventually("no quorum serves with one of three", || {
-        leader(&place.status("default")).is_none()
+        leader(&dir.status("default")).is_none()
     });
-    let printed = place.run(&["status"]);
+    let printed = dir.run(&["status"]);
     assert_eq!(printed.code, Some(1), "{printed:?}");
     assert!(printed.out.contains("no quorum serves"), "{printed:?}");
 
-    place.ok(&["resume", "all"]);
+    dir.ok(&["resume", "all"]);
     eventually("two of three serve again", || {
-        leader(&place.status("default")).is_some()
+        leader(&dir.status("default")).is_some()
     });
     assert_eq!(
-        place.ok(&["start", &first.to_string()]),
+        dir.ok(&["start", &first.to_string()]),
         format!("server {first} started\n")
     );
     eventually("all three serve", || {
-        place.run(&["status"]).out.contains("all 3 servers serve")
+        dir.run(&["status"]).out.contains("all 3 servers serve")
     });
 
     assert_eq!(
-        place.ok(&["down"]),
+        dir.ok(&["down"]),
         "ensemble default is down; its files are removed\n"
     );
-    assert_eq!(place.left(), 0);
-    assert!(!place.ensembles().exists());
-    assert_eq!(place.ok(&["list"]), "no ensembles\n");
+    assert_eq!(dir.left(), 0);
+    assert!(!dir.ensembles().exists());
+    assert_eq!(dir.ok(&["list"]), "no ensembles\n");
 }
 
 // covers: H3
 #[test]
 fn status_json_has_the_documented_form() {
-    let place = Place::new();
-    place.ok(&["up", "--servers", "1", "--data", "memory"]);
-    let printed = place.ok(&["status", "--json"]);
-    let status = place.status("default");
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "--servers", "1", "--data", "memory"]);
+    let printed = dir.ok(&["status", "--json"]);
+    let status = dir.status("default");
     let server = &status["servers"][0];
     let expected = format!(
         concat!(
@@ -121,11 +121,11 @@ fn status_json_has_the_documented_form() {
         ),
         port = server["client_port"],
         pid = server["pid"],
-        dir = place.ensembles().join("default/server-1").display(),
+        dir = dir.ensembles().join("default/server-1").display(),
     );
     assert_eq!(printed, expected);
-    place.ok(&["kill", "1"]);
-    let status = place.status("default");
+    dir.ok(&["kill", "1"]);
+    let status = dir.status("default");
     let server = &status["servers"][0];
     assert_eq!(
         (&server["role"], &server["pid"]),
@@ -136,14 +136,13 @@ fn status_json_has_the_documented_form() {
 
 // covers: H3
 #[test]
-fn ten_ups_at_once_do_not_meet() {
-    let place = Place::new();
+fn ten_concurrent_ups_have_different_ports() {
+    let dir = EnsembleDir::new();
     let names: Vec<_> = (0..10).map(|number| format!("e{number}")).collect();
     let ups: Vec<_> = names
         .iter()
         .map(|name| {
-            let mut up =
-                place.command(&["up", "--servers", "1", "--data", "memory", "--name", name]);
+            let mut up = dir.command(&["up", "--servers", "1", "--data", "memory", "--name", name]);
             up.stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
@@ -156,12 +155,12 @@ fn ten_ups_at_once_do_not_meet() {
     }
     let mut connects: Vec<_> = names
         .iter()
-        .map(|name| place.ok(&["env", "--name", name]))
+        .map(|name| dir.ok(&["env", "--name", name]))
         .collect();
     connects.sort();
     connects.dedup();
     assert_eq!(connects.len(), 10);
-    let list = place.ok(&["list"]);
+    let list = dir.ok(&["list"]);
     assert_eq!(
         list.lines()
             .filter(|line| line.contains("1 of 1") && line.contains("serves"))
@@ -170,19 +169,19 @@ fn ten_ups_at_once_do_not_meet() {
         "{list}"
     );
     for name in &names {
-        place.ok(&["down", "--name", name]);
+        dir.ok(&["down", "--name", name]);
     }
-    assert_eq!(processes_below(&place.ensembles()), 0);
-    assert!(!place.ensembles().exists());
+    assert_eq!(processes_below(&dir.ensembles()), 0);
+    assert!(!dir.ensembles().exists());
 }
 
 // covers: H3
 #[test]
 fn two_ups_of_one_name_start_it_once() {
-    let place = Place::new();
+    let dir = EnsembleDir::new();
     let ups: Vec<_> = (0..2)
         .map(|_| {
-            let mut up = place.command(&["up", "--servers", "1", "--data", "memory"]);
+            let mut up = dir.command(&["up", "--servers", "1", "--data", "memory"]);
             up.stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
@@ -202,45 +201,45 @@ fn two_ups_of_one_name_start_it_once() {
         printed[1].starts_with("ensemble default: ZooKeeper "),
         "{printed:?}"
     );
-    assert_eq!(processes_below(&place.ensembles()), 1);
+    assert_eq!(processes_below(&dir.ensembles()), 1);
 }
 
 // covers: H3
 #[test]
-fn kill_9_of_up_leaves_nothing_and_the_next_up_works() {
-    let place = Place::new();
+fn a_killed_up_leaves_nothing_and_the_next_up_works() {
+    let dir = EnsembleDir::new();
     for round in 0..8 {
-        let mut up = place.command(&["up", "--data", "memory"]);
+        let mut up = dir.command(&["up", "--data", "memory"]);
         let mut up = up
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Each round ends it later: before, while and after the servers' processes are started.
-        let mut looks = 0;
-        eventually("its moment came", || {
-            looks += 1;
-            looks > round * 2
+        // Each round kills it later: before, during and after the start of the servers' processes.
+        let mut polls = 0;
+        eventually("the time of this round was reached", || {
+            polls += 1;
+            polls > round * 2
         });
         up.kill().unwrap();
         up.wait().unwrap();
         eventually("the guard had cleaned up", || {
-            processes_below(&place.ensembles()) == 0 && is_empty(&place.ensembles().join("default"))
+            processes_below(&dir.ensembles()) == 0 && is_empty(&dir.ensembles().join("default"))
         });
     }
-    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+    dir.ok(&["up", "--servers", "1", "--data", "memory"]);
 }
 
-/// A lock leaves an empty directory at the worst, which the next `up` uses.
+/// Returns whether the directory is empty or missing; a lock may leave an empty one, which the next `up` uses.
 fn is_empty(directory: &std::path::Path) -> bool {
     std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
 }
 
 // covers: H3 H4
-fn kept_ensemble_comes_back_with_its_data(place: &Place) {
-    place.up(&["--servers", "1", "--keep"]);
-    let directory = place.ensembles().join("default");
-    let down = place.ok(&["down"]);
+fn a_kept_ensemble_restarts_with_its_data(dir: &EnsembleDir) {
+    dir.up(&["--servers", "1", "--keep"]);
+    let directory = dir.ensembles().join("default");
+    let down = dir.ok(&["down"]);
     assert_eq!(
         down,
         format!(
@@ -248,34 +247,34 @@ fn kept_ensemble_comes_back_with_its_data(place: &Place) {
             directory.display()
         )
     );
-    match place.backend() {
+    match dir.backend() {
         Backend::Processes => {
-            assert_eq!(place.left(), 0);
+            assert_eq!(dir.left(), 0);
             let logs = std::fs::read_dir(directory.join("server-1/txlog/version-2"));
             assert!(logs.unwrap().count() >= 1);
         }
         // The data is in the container, which does not run.
         #[cfg(feature = "containers")]
-        Backend::Containers => assert_eq!(place.left(), 1),
+        Backend::Containers => assert_eq!(dir.left(), 1),
     }
-    assert_eq!(place.status("default")["servers"][0]["state"], "stopped");
-    let up = place.ok(&["up"]);
+    assert_eq!(dir.status("default")["servers"][0]["state"], "stopped");
+    let up = dir.ok(&["up"]);
     assert!(
         up.starts_with("ensemble default was down and is up again, with its data\n"),
         "{up}"
     );
-    place.ok(&["down", "--remove"]);
+    dir.ok(&["down", "--remove"]);
     assert!(!directory.exists());
-    assert_eq!(place.left(), 0);
+    assert_eq!(dir.left(), 0);
 }
 
 // covers: H3 H4
-fn logs_are_shown_and_followed_until_the_end(place: &Place) {
-    place.up(&["--servers", "1"]);
-    let all = place.ok(&["logs"]);
+fn logs_are_shown_and_followed_until_down(dir: &EnsembleDir) {
+    dir.up(&["--servers", "1"]);
+    let all = dir.ok(&["logs"]);
     assert!(all.contains("binding to port"), "{all}");
-    assert_eq!(place.ok(&["logs", "1", "--lines", "3"]).lines().count(), 3);
-    let mut follow = place
+    assert_eq!(dir.ok(&["logs", "1", "--lines", "3"]).lines().count(), 3);
+    let mut follow = dir
         .command(&["logs", "1", "--follow"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -284,10 +283,10 @@ fn logs_are_shown_and_followed_until_the_end(place: &Place) {
     let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
     let mut shown = || lines.any(|line| line.unwrap().contains("binding to port"));
     assert!(shown());
-    // Of the next start, too, which another command makes.
-    place.ok(&["restart", "1"]);
+    // It follows the next start, too.
+    dir.ok(&["restart", "1"]);
     assert!(shown());
-    place.ok(&["down"]);
+    dir.ok(&["down"]);
     let rest: Vec<_> = lines.map(Result::unwrap).collect();
     let output = follow.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}, {rest:?}");
@@ -299,121 +298,116 @@ fn logs_are_shown_and_followed_until_the_end(place: &Place) {
 
 // covers: H1
 #[test]
-fn settings_come_from_a_file_and_options_win() {
-    let place = Place::new();
-    let file = place.file(
+fn options_take_precedence_over_the_settings_file() {
+    let dir = EnsembleDir::new();
+    let file = dir.file(
         "ensemble.toml",
         "servers = 5\ndata = \"memory\"\ntick_time = \"300ms\"\n",
     );
-    place.ok(&["up", "--config", file.to_str().unwrap(), "--servers", "1"]);
+    dir.ok(&["up", "--config", file.to_str().unwrap(), "--servers", "1"]);
     let config =
-        std::fs::read_to_string(place.ensembles().join("default/server-1/zoo-1.cfg")).unwrap();
+        std::fs::read_to_string(dir.ensembles().join("default/server-1/zoo-1.cfg")).unwrap();
     assert!(config.starts_with("tickTime=300\n"), "{config}");
     assert_eq!(
-        place.status("default")["servers"].as_array().unwrap().len(),
+        dir.status("default")["servers"].as_array().unwrap().len(),
         1
     );
 }
 
 // covers: H3
 #[test]
-fn server_whose_pid_file_is_lost_goes_down_too() {
-    let place = Place::new();
-    place.ok(&["up", "--servers", "1", "--data", "memory"]);
-    std::fs::remove_file(place.ensembles().join("default/server-1/server.pid")).unwrap();
-    place.ok(&["down", "--keep"]);
-    assert_eq!(processes_below(&place.ensembles()), 0);
+fn down_kills_a_server_without_its_pid_file() {
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "--servers", "1", "--data", "memory"]);
+    std::fs::remove_file(dir.ensembles().join("default/server-1/server.pid")).unwrap();
+    dir.ok(&["down", "--keep"]);
+    assert_eq!(processes_below(&dir.ensembles()), 0);
 }
 
 // covers: H3
 #[test]
-fn kept_ensemble_that_does_not_come_up_again_is_down() {
-    let place = Place::new();
-    place.ok(&["up", "--keep", "--data", "memory"]);
-    place.ok(&["down"]);
-    // A port of somebody else's by now.
-    let port = place.status("default")["servers"][2]["client_port"].clone();
+fn a_kept_ensemble_that_fails_to_restart_is_down() {
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "--keep", "--data", "memory"]);
+    dir.ok(&["down"]);
+    // Another program has taken a port.
+    let port = dir.status("default")["servers"][2]["client_port"].clone();
     let _listener = std::net::TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
-    let error = place.fails(&["up"]);
+    let error = dir.fails(&["up"]);
     assert!(
         error.contains("server 3 exited while starting")
             && error.contains("Address already in use"),
         "{error}"
     );
-    assert!(
-        place
-            .ensembles()
-            .join("default/server-3/zoo-3.cfg")
-            .exists()
-    );
-    assert_eq!(processes_below(&place.ensembles()), 0);
+    assert!(dir.ensembles().join("default/server-3/zoo-3.cfg").exists());
+    assert_eq!(processes_below(&dir.ensembles()), 0);
 }
 
 // covers: H3
 #[test]
 fn up_after_a_killed_down_waits_for_its_guard() {
-    let place = Place::new();
+    let dir = EnsembleDir::new();
     for round in 0..8 {
-        place.ok(&["up", "--servers", "1", "--data", "memory"]);
-        let mut down = place.command(&["down"]);
+        dir.ok(&["up", "--servers", "1", "--data", "memory"]);
+        let mut down = dir.command(&["down"]);
         let mut down = down
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut looks = 0;
-        eventually("its moment came", || {
-            looks += 1;
-            looks > round
+        let mut polls = 0;
+        eventually("the time of this round was reached", || {
+            polls += 1;
+            polls > round
         });
         down.kill().unwrap();
         down.wait().unwrap();
-        let up = place.run(&["up", "--servers", "1", "--data", "memory"]);
+        let up = dir.run(&["up", "--servers", "1", "--data", "memory"]);
         assert_eq!(up.code, Some(0), "round {round}: {up:?}");
-        place.ok(&["status"]);
-        assert_eq!(processes_below(&place.ensembles()), 1);
-        place.ok(&["down"]);
-        assert_eq!(processes_below(&place.ensembles()), 0);
+        dir.ok(&["status"]);
+        assert_eq!(processes_below(&dir.ensembles()), 1);
+        dir.ok(&["down"]);
+        assert_eq!(processes_below(&dir.ensembles()), 0);
     }
 }
 
 // covers: H2 H3
 #[test]
-fn up_of_what_is_up_succeeds_only_if_it_serves() {
-    let place = Place::new();
-    place.ok(&["up", "--data", "memory"]);
-    place.ok(&["kill", "leader"]);
+fn up_of_a_running_ensemble_succeeds_only_if_it_serves() {
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "--data", "memory"]);
+    dir.ok(&["kill", "leader"]);
     // At once, in the middle of the election.
-    let up = place.ok(&["up"]);
+    let up = dir.ok(&["up"]);
     assert!(up.contains("a quorum serves, 2 of 3 servers"), "{up}");
-    place.ok(&["kill", "follower"]);
-    let up = place.run(&["up"]);
+    dir.ok(&["kill", "follower"]);
+    let up = dir.run(&["up"]);
     assert_eq!(up.code, Some(1), "{up:?}");
     assert!(up.out.starts_with("ensemble default is already up\n"));
     assert!(up.err.ends_with(
-        "error: no quorum serves; `start all` starts the servers that are stopped, `resume all` those that are paused\n"
+        "error: no quorum serves; `start all` starts stopped servers, `resume all` resumes paused ones\n"
     ), "{up:?}");
 }
 
 // covers: H3
 #[test]
-fn up_with_other_settings_is_refused_and_with_the_same_is_not() {
-    let place = Place::new();
-    let file = place.file("ensemble.toml", "servers = 1\ndata = \"memory\"\n");
+fn up_with_other_settings_is_refused() {
+    let dir = EnsembleDir::new();
+    let file = dir.file("ensemble.toml", "servers = 1\ndata = \"memory\"\n");
     let file = file.to_str().unwrap();
-    place.ok(&["up", "--config", file]);
-    place.ok(&["up", "--config", file]);
-    // A keep that is asked for later counts, too.
-    place.ok(&["up", "--keep"]);
-    assert!(place.ok(&["down"]).contains("its files are kept in"));
-    place.file(
+    dir.ok(&["up", "--config", file]);
+    dir.ok(&["up", "--config", file]);
+    // A later `--keep` takes effect, too.
+    dir.ok(&["up", "--keep"]);
+    assert!(dir.ok(&["down"]).contains("its files are kept in"));
+    dir.file(
         "ensemble.toml",
         "servers = 1\ndata = \"memory\"\ntick_time = \"1s\"\n",
     );
-    let error = place.fails(&["up", "--config", file]);
+    let error = dir.fails(&["up", "--config", file]);
     assert!(
         error.ends_with(&format!(
-            "error: the ensemble default is there already, with other settings: those of {file} differ; take it down first, or choose another --name\n"
+            "error: the ensemble default already exists with other settings: those of {file} differ; take it down first, or choose another --name\n"
         )),
         "{error}"
     );
@@ -421,18 +415,18 @@ fn up_with_other_settings_is_refused_and_with_the_same_is_not() {
 
 // covers: H3
 #[test]
-fn data_in_memory_is_not_said_to_survive_a_reboot() {
-    let place = Place::new();
-    place.ok(&["up", "--servers", "1", "--data", "memory"]);
-    place.ok(&["down", "--keep"]);
-    let state = std::fs::read_to_string(place.ensembles().join("default/ensemble.json")).unwrap();
+fn up_reports_data_in_memory_lost_after_a_reboot() {
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "--servers", "1", "--data", "memory"]);
+    dir.ok(&["down", "--keep"]);
+    let state = std::fs::read_to_string(dir.ensembles().join("default/ensemble.json")).unwrap();
     let state: serde_json::Value = serde_json::from_str(&state).unwrap();
-    let up = place.ok(&["up"]);
+    let up = dir.ok(&["up"]);
     assert!(up.starts_with("ensemble default was down and is up again, with its data\n"));
-    place.ok(&["down", "--keep"]);
+    dir.ok(&["down", "--keep"]);
     // As a reboot does.
     std::fs::remove_dir_all(state["memory_directory"].as_str().unwrap()).unwrap();
-    let up = place.ok(&["up"]);
+    let up = dir.ok(&["up"]);
     assert!(
         up.starts_with(
             "ensemble default was down and is up again; its data, which was in memory, is lost\n"

@@ -1,4 +1,4 @@
-//! The `zk-ensemble` program, as a person or a script uses it.
+//! Tests of the program `zk-ensemble`.
 #![cfg(test)]
 
 mod faults;

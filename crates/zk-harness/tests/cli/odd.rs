@@ -1,10 +1,10 @@
-//! Ensembles whose files were moved, broken or made by somebody else.
+//! Tests ensembles with copied, corrupted or foreign files, and unusual environments.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::support::{Place, processes_below};
+use crate::support::{EnsembleDir, processes_below};
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
@@ -21,83 +21,83 @@ fn copy(from: &Path, to: &Path) {
 
 // covers: H3
 #[test]
-fn copy_of_an_ensemble_is_not_taken_for_it() {
-    let place = Place::new();
-    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+fn a_copy_of_an_ensemble_is_refused() {
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "--servers", "1", "--data", "memory"]);
     let (original, copied) = (
-        place.ensembles().join("default"),
-        place.ensembles().join("copied"),
+        dir.ensembles().join("default"),
+        dir.ensembles().join("copied"),
     );
     copy(&original, &copied);
     for command in [&["down"][..], &["kill", "1"], &["status"], &["up"]] {
-        let error = place.fails(&[command, &["--name", "copied"]].concat());
+        let error = dir.fails(&[command, &["--name", "copied"]].concat());
         assert!(
             error.ends_with(&format!(
-                "{} is not the state of an ensemble: it is that of the ensemble in {}, and was copied or moved from there\n",
+                "{} is not the state of an ensemble: it was copied or moved from the ensemble in {}\n",
                 copied.join("ensemble.json").display(),
                 original.display()
             )),
             "{error}"
         );
     }
-    assert_eq!(processes_below(&place.ensembles()), 1);
-    place.ok(&["status"]);
-    // A path through a link is another name, not another ensemble.
-    let link = place.ensembles().join("link");
+    assert_eq!(processes_below(&dir.ensembles()), 1);
+    dir.ok(&["status"]);
+    // A path through a link is the same ensemble.
+    let link = dir.ensembles().join("link");
     std::os::unix::fs::symlink(&original, &link).unwrap();
-    place.ok(&["status", "--name", "link"]);
+    dir.ok(&["status", "--name", "link"]);
     fs::remove_file(link).unwrap();
 }
 
 // covers: H3
 #[test]
-fn broken_ensemble_is_named_and_does_not_keep_the_others_up() {
-    let place = Place::new();
-    place.ok(&["up", "--servers", "1", "--data", "memory", "--name", "fine"]);
+fn a_broken_ensemble_does_not_prevent_down_of_the_others() {
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "--servers", "1", "--data", "memory", "--name", "fine"]);
     // It comes first in the alphabet.
-    let broken = place.ensembles().join("broken");
+    let broken = dir.ensembles().join("broken");
     fs::create_dir(&broken).unwrap();
     for text in ["", "{", "[]", "{\"spec\": 1}"] {
         fs::write(broken.join("ensemble.json"), text).unwrap();
         for command in ["status", "up", "down"] {
-            let error = place.fails(&[command, "--name", "broken"]);
-            let said = format!(
-                "error: the ensemble broken cannot be used; if nothing in {0} is of value, remove that directory\n  because: {0}/ensemble.json is not the state of an ensemble: ",
+            let error = dir.fails(&[command, "--name", "broken"]);
+            let expected = format!(
+                "error: the ensemble broken cannot be used; if {0} contains nothing of value, remove that directory\n  because: {0}/ensemble.json is not the state of an ensemble: ",
                 broken.display()
             );
-            assert!(error.contains(&said), "{error}");
+            assert!(error.contains(&expected), "{error}");
         }
     }
-    let list = place.run(&["list"]);
+    let list = dir.run(&["list"]);
     assert_eq!(list.code, Some(1), "{list:?}");
     assert!(
         list.out.contains("fine") && list.err.contains("broken"),
         "{list:?}"
     );
 
-    let down = place.run(&["down", "--all"]);
+    let down = dir.run(&["down", "--all"]);
     assert_eq!(down.code, Some(1), "{down:?}");
     assert_eq!(down.out, "ensemble fine is down; its files are removed\n");
     assert!(
         down.err.contains("the ensemble broken cannot be used"),
         "{down:?}"
     );
-    assert_eq!(processes_below(&place.ensembles()), 0);
-    assert!(broken.exists(), "what is none of ours was removed");
+    assert_eq!(processes_below(&dir.ensembles()), 0);
+    assert!(broken.exists(), "foreign files were removed");
 }
 
 // covers: H3
 #[test]
-fn files_without_an_ensemble_are_left_alone() {
-    let place = Place::new();
-    let directory = place.ensembles().join("default");
+fn files_without_an_ensemble_are_not_changed() {
+    let dir = EnsembleDir::new();
+    let directory = dir.ensembles().join("default");
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("precious"), "").unwrap();
-    let error = place.fails(&["up", "--servers", "3"]);
+    let error = dir.fails(&["up", "--servers", "3"]);
     assert_eq!(
         error,
         format!(
-            "error: {} has files in it but no ensemble, as after a start that a power failure cut off; if nothing in it is of value, remove it, or choose another --name\n",
+            "error: {} contains files but no ensemble, possibly of an interrupted start; if they are of no value, remove them, or choose another --name\n",
             directory.display()
         )
     );
@@ -106,17 +106,17 @@ fn files_without_an_ensemble_are_left_alone() {
 
 // covers: H3
 #[test]
-fn link_to_nowhere_is_named_at_once() {
-    let place = Place::new();
-    fs::create_dir(place.ensembles()).unwrap();
-    let link = place.ensembles().join("default");
+fn a_dangling_link_is_reported_at_once() {
+    let dir = EnsembleDir::new();
+    fs::create_dir(dir.ensembles()).unwrap();
+    let link = dir.ensembles().join("default");
     std::os::unix::fs::symlink("/nowhere/at/all", &link).unwrap();
     let begun = std::time::Instant::now();
-    let error = place.fails(&["up", "--servers", "3"]);
+    let error = dir.fails(&["up", "--servers", "3"]);
     assert_eq!(
         error,
         format!(
-            "error: cannot make {0}: {0} is a link to what is not there\n",
+            "error: cannot create {0}: {0} is a dangling link\n",
             link.display()
         )
     );
@@ -125,10 +125,10 @@ fn link_to_nowhere_is_named_at_once() {
 
 // covers: H3
 #[test]
-fn home_that_is_no_absolute_path_is_refused() {
-    let place = Place::new();
-    let file = place.file("here", "");
-    let output = place
+fn a_relative_home_is_refused() {
+    let dir = EnsembleDir::new();
+    let file = dir.file("here", "");
+    let output = dir
         .command(&["up", "--servers", "3"])
         .current_dir(file.parent().unwrap())
         .env_remove("ZK_ENSEMBLE_DIR")
@@ -138,30 +138,30 @@ fn home_that_is_no_absolute_path_is_refused() {
         .unwrap();
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "error: neither XDG_STATE_HOME nor HOME is an absolute path of a directory to keep ensembles in; give --dir\n"
+        "error: neither XDG_STATE_HOME nor HOME is an absolute path; set --dir\n"
     );
     let left = fs::read_dir(file.parent().unwrap()).unwrap().count();
-    assert_eq!(left, 1, "something was made in the current directory");
+    assert_eq!(left, 1, "a file was created in the current directory");
 }
 
-/// A pipe that nobody reads.
+/// Returns a pipe without a reader.
 fn unread() -> io::PipeWriter {
     io::pipe().unwrap().1
 }
 
 // covers: H3
 #[test]
-fn command_is_done_whole_when_nobody_reads_what_it_says() {
-    let place = Place::new();
+fn a_command_completes_when_its_output_is_closed() {
+    let dir = EnsembleDir::new();
     let run = |args: &[&str]| {
-        let mut command = place.command(args);
+        let mut command = dir.command(args);
         let status = command.stdout(unread()).stderr(unread()).status().unwrap();
         assert!(status.success(), "{args:?}: {status}");
     };
     run(&["up", "--servers", "2", "--data", "memory"]);
-    place.ok(&["status"]);
+    dir.ok(&["status"]);
     run(&["kill", "all"]);
-    assert_eq!(processes_below(&place.ensembles()), 0);
+    assert_eq!(processes_below(&dir.ensembles()), 0);
     run(&[
         "up",
         "--name",
@@ -172,16 +172,16 @@ fn command_is_done_whole_when_nobody_reads_what_it_says() {
         "memory",
     ]);
     run(&["down", "--all"]);
-    assert_eq!(processes_below(&place.ensembles()), 0);
-    assert!(!place.ensembles().exists());
+    assert_eq!(processes_below(&dir.ensembles()), 0);
+    assert!(!dir.ensembles().exists());
 }
 
 // covers: H3
 #[test]
-fn full_output_is_named() {
-    let place = Place::new();
+fn a_failed_write_to_standard_output_is_reported() {
+    let dir = EnsembleDir::new();
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = place.command(&["list"]).stdout(full).output().unwrap();
+    let output = dir.command(&["list"]).stdout(full).output().unwrap();
     assert!(!output.status.success());
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),

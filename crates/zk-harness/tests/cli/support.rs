@@ -1,4 +1,4 @@
-//! A place of its own for each test's ensembles.
+//! Runs `zk-ensemble` with a separate directory for each test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,13 +8,13 @@ mod waiting;
 
 pub(crate) use waiting::eventually;
 
-/// A directory for ensembles; whatever is still up in it when the test ends is taken down.
-pub(crate) struct Place {
+/// A directory for ensembles, which takes them down when it is dropped.
+pub(crate) struct EnsembleDir {
     root: tempfile::TempDir,
     backend: Backend,
 }
 
-/// What the servers run as.
+/// How the servers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     Processes,
@@ -22,23 +22,23 @@ pub(crate) enum Backend {
     Containers,
 }
 
-/// Makes two tests of a function that takes a [`Place`]: one for each backend.
+/// Defines two tests for a function that takes an [`EnsembleDir`]: one for each backend.
 ///
-/// `cargo xtask test` skips tests with `in_containers` in their names where there is no container engine, and says so.
+/// `cargo xtask test` skips and reports tests with `in_containers` in their names if there is no container engine.
 macro_rules! on_each_backend {
     ($($test:ident),+ $(,)?) => {$(
         mod $test {
-            use crate::support::{Backend, Place};
+            use crate::support::{Backend, EnsembleDir};
 
             #[test]
             fn in_processes() {
-                super::$test(&Place::on(Backend::Processes));
+                super::$test(&EnsembleDir::on(Backend::Processes));
             }
 
             #[cfg(feature = "containers")]
             #[test]
             fn in_containers() {
-                super::$test(&Place::on(Backend::Containers));
+                super::$test(&EnsembleDir::on(Backend::Containers));
             }
         }
     )+};
@@ -46,7 +46,7 @@ macro_rules! on_each_backend {
 
 pub(crate) use on_each_backend;
 
-/// What a command printed and how it ended.
+/// The output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Printed {
     pub(crate) out: String,
@@ -54,7 +54,7 @@ pub(crate) struct Printed {
     pub(crate) code: Option<i32>,
 }
 
-impl Place {
+impl EnsembleDir {
     pub(crate) fn new() -> Self {
         Self::on(Backend::Processes)
     }
@@ -70,7 +70,7 @@ impl Place {
         self.backend
     }
 
-    /// Runs `up` on the backend of the place.
+    /// Runs `up` with the backend of this directory.
     #[track_caller]
     pub(crate) fn up(&self, args: &[&str]) -> Printed {
         let backend = match self.backend {
@@ -83,7 +83,7 @@ impl Place {
         printed
     }
 
-    /// How many processes or containers there are of its ensembles; containers count also when they are stopped.
+    /// Counts the processes or containers of its ensembles, including stopped containers.
     pub(crate) fn left(&self) -> usize {
         let processes = processes_below(&self.ensembles());
         match self.backend {
@@ -93,7 +93,7 @@ impl Place {
         }
     }
 
-    /// The directory with one directory per ensemble; it need not exist.
+    /// Returns the directory with one directory per ensemble; it need not exist.
     pub(crate) fn ensembles(&self) -> PathBuf {
         self.root.path().join("ensembles")
     }
@@ -117,7 +117,7 @@ impl Place {
         self.command(args).output().unwrap().into()
     }
 
-    /// Runs a command that must succeed and returns what it printed.
+    /// Runs a command that must succeed and returns its output.
     #[track_caller]
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let printed = self.run(args);
@@ -125,7 +125,7 @@ impl Place {
         printed.out
     }
 
-    /// Runs a command that must fail and returns the error it printed.
+    /// Runs a command that must fail and returns its standard error.
     #[track_caller]
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         let printed = self.run(args);
@@ -139,7 +139,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for EnsembleDir {
     fn drop(&mut self) {
         drop(self.command(&["down", "--all", "--remove"]).output());
     }
@@ -155,12 +155,12 @@ impl From<Output> for Printed {
     }
 }
 
-/// How many processes carry a directory below `root` on their command line.
+/// Counts the processes of ensembles below a directory.
 pub(crate) fn processes_below(root: &Path) -> usize {
     pids_below(root).len()
 }
 
-/// The ids of the processes that belong to ensembles below a directory.
+/// Returns the ids of the processes of ensembles below a directory.
 pub(crate) fn pids_below(root: &Path) -> Vec<i32> {
     let needle = format!("-Dzk.harness.ensemble={}/", root.display());
     let mut found = Vec::new();

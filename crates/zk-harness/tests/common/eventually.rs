@@ -1,4 +1,4 @@
-//! Waiting for a condition, for the tests of the library and of the program.
+//! Waits for a condition, in the tests of the library and of the program.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -8,13 +8,10 @@ use std::time::Instant;
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
-        assert!(
-            Instant::now() < deadline,
-            "waited 20 s in vain until {what}"
-        );
+        assert!(Instant::now() < deadline, "not within 20 s: {what}");
         #[expect(
             clippy::disallowed_methods,
-            reason = "the pause between two looks at the condition"
+            reason = "the pause between two checks of the condition"
         )]
         std::thread::sleep(Duration::from_millis(10));
     }

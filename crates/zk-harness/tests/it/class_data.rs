@@ -1,4 +1,4 @@
-//! Servers start from the class data that were made for them.
+//! Tests that servers start from the class data of their distribution.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ async fn prepared_servers_start_from_class_data() {
         let (_, file) = line.split_once("-XX:SharedArchiveFile=")?;
         Some(file.trim_end_matches([' ', '\\', '\'']))
     });
-    // Java has had archives of an application's classes since 13.
+    // Java supports archives of application classes since version 13.
     assert_eq!(
         flag.is_some(),
         java_feature(&distribution.java) >= 13,
@@ -26,7 +26,7 @@ async fn prepared_servers_start_from_class_data() {
     );
     let Some(file) = flag else { return };
 
-    // What Java says of a class of ZooKeeper's when it is started like the server.
+    // Where Java loads a class of ZooKeeper from, started like the server.
     let loads = Command::new(&distribution.java)
         .args(["-XX:+UseSerialGC", "-Xlog:class+load", "-cp"])
         .arg(std::env::join_paths(&distribution.classpath).unwrap())
@@ -40,7 +40,7 @@ async fn prepared_servers_start_from_class_data() {
 }
 
 #[tokio::test]
-async fn flags_of_ones_own_leave_class_data_out() {
+async fn custom_jvm_flags_disable_class_data() {
     Ensemble::builder().prepare().await.unwrap();
     let flags = ["-Xmx64m", "-XX:TieredStopAtLevel=1"];
     let ensemble = in_memory(1).jvm_flags(flags).start().await.unwrap();

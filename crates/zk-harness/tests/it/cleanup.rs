@@ -1,4 +1,4 @@
-//! Nothing is left, however an ensemble or the process that started it ends.
+//! Tests that nothing is left, however an ensemble or the process that started it ends.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -12,7 +12,7 @@ use crate::support::{child_directory, eventually, in_child, in_memory, processes
 
 // covers: H3
 #[tokio::test]
-async fn drop_leaves_no_process_and_no_file() {
+async fn a_drop_leaves_no_process_and_no_file() {
     let ensemble = in_memory(3).start().await.unwrap();
     let directory = ensemble.directory().to_owned();
     assert_eq!(processes_of(&directory), 3);
@@ -39,7 +39,7 @@ async fn no_zombie_is_left_however_servers_end() {
 
 // covers: H3
 #[tokio::test]
-async fn paused_servers_are_gone_too() {
+async fn a_drop_kills_paused_servers() {
     let ensemble = in_memory(1).start().await.unwrap();
     let directory = ensemble.directory().to_owned();
     ensemble.servers()[0].pause().await.unwrap();
@@ -50,7 +50,7 @@ async fn paused_servers_are_gone_too() {
 
 // covers: H3
 #[tokio::test]
-async fn files_are_kept_when_asked() {
+async fn keep_always_keeps_the_files() {
     let ensemble = in_memory(1).keep(Keep::Always).start().await.unwrap();
     let directory = ensemble.directory().to_owned();
     drop(ensemble);
@@ -64,7 +64,7 @@ async fn files_are_kept_when_asked() {
     assert!(!directory.exists());
 }
 
-/// Not a test by itself: the process that the tests below start and end.
+/// Not a test: the process that the tests below start and end.
 #[tokio::test]
 async fn child_holds_an_ensemble() {
     let Some(directory) = child_directory() else {
@@ -85,7 +85,7 @@ async fn child_holds_an_ensemble() {
     drop(ensemble);
 }
 
-/// What leaders of two epochs write, of which the second one lacks what the first one had committed.
+/// Log lines of the leaders of two epochs; the second one lacks transactions that the first one had committed.
 const COMMITTED: &str = "\
 New election. My id = 8, proposed zxid=0x0
 LEADING - LEADER ELECTION TOOK - 12 MS
@@ -125,7 +125,7 @@ fn pid(child: &std::process::Child) -> Pid {
 
 // covers: H3
 #[test]
-fn kill_9_of_the_parent_leaves_nothing() {
+fn a_killed_process_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let mut child = serving_child(&directory, false);
@@ -139,7 +139,7 @@ fn kill_9_of_the_parent_leaves_nothing() {
 
 // covers: H3
 #[test]
-fn end_of_the_whole_process_group_leaves_nothing() {
+fn a_killed_process_group_leaves_nothing() {
     // A terminal sends Ctrl-C to the whole foreground group; a test runner kills the group of a test that hangs.
     for signal in [Signal::INT, Signal::KILL] {
         let root = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ fn end_of_the_whole_process_group_leaves_nothing() {
 
 // covers: H3
 #[test]
-fn kill_9_during_start_leaves_nothing() {
+fn a_process_killed_during_the_start_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
     for round in 0..12 {
         let directory = root.path().join(format!("ensemble-{round}"));
@@ -164,12 +164,12 @@ fn kill_9_during_start_leaves_nothing() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Each round is killed at another moment: from the first sign of the directory to servers half up.
-        eventually("the child began", || directory.exists());
-        let mut looks = 0;
-        eventually("its moment came", || {
-            looks += 1;
-            looks > round * 3
+        // Each round kills it later: from the creation of the directory to the start of the servers.
+        eventually("the directory was created", || directory.exists());
+        let mut polls = 0;
+        eventually("the time of this round was reached", || {
+            polls += 1;
+            polls > round * 3
         });
         kill_process(pid(&child), Signal::KILL).unwrap();
         child.wait().unwrap();
@@ -181,7 +181,7 @@ fn kill_9_during_start_leaves_nothing() {
 
 // covers: H3
 #[tokio::test]
-async fn panic_keeps_the_files_and_says_where_and_what_servers_lost() {
+async fn a_panic_keeps_the_files_and_prints_lost_writes() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let child = serving_child(&directory, true);
@@ -193,11 +193,12 @@ async fn panic_keeps_the_files_and_says_where_and_what_servers_lost() {
         directory.display()
     );
     assert!(text.contains(&line), "{text}");
-    let lost = "server 3 was told by server 9 to truncate its log to 0x100000005 although 0x1000000a8 had been committed";
-    assert!(text.contains(lost), "{text}");
+    for lost in ["server 3", "server 9", "0x100000005", "0x1000000a8"] {
+        assert!(text.contains(lost), "{lost}: {text}");
+    }
     assert_eq!(processes_of(&directory), 0);
     assert!(directory.join("server-1/server.log").exists());
-    // Kept for a person to look at, who removes them like this; the data in memory goes too.
+    // This removes the kept files, and the data in memory.
     let kept = zk_harness::Ensemble::attach(&directory).unwrap();
     kept.down().await.unwrap();
     assert!(!directory.exists());
@@ -205,7 +206,7 @@ async fn panic_keeps_the_files_and_says_where_and_what_servers_lost() {
 
 // covers: H3
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_ensembles_at_once_do_not_meet() {
+async fn ten_concurrent_ensembles_have_different_ports() {
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..10 {
         starts.spawn(in_memory(1).start());

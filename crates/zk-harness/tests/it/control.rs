@@ -1,4 +1,4 @@
-//! Servers are stopped, killed, restarted, paused and resumed, and the ensemble reacts.
+//! Tests that servers can be stopped, killed, restarted, paused and resumed, and how the ensemble reacts.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use zk_harness::{Ensemble, Error, Health, ProcessState, Role};
 use crate::support::{in_memory, on_each_backend, processes_of};
 
 on_each_backend! {
-    killed_leader_is_succeeded_and_comes_back_as_follower: 3,
-    minority_does_not_serve_and_says_so: 3,
-    paused_leader_is_succeeded_and_follows_when_resumed: 3,
-    data_survives_the_death_of_all_servers: 3,
+    a_killed_leader_is_replaced_and_restarts_as_follower: 3,
+    a_minority_reports_that_it_does_not_serve: 3,
+    a_paused_leader_is_replaced_and_follows_when_resumed: 3,
+    data_survives_a_kill_of_all_servers: 3,
 }
 
 // covers: H3 H4
-async fn killed_leader_is_succeeded_and_comes_back_as_follower(ensemble: Ensemble) {
+async fn a_killed_leader_is_replaced_and_restarts_as_follower(ensemble: Ensemble) {
     let old = ensemble.leader().await.unwrap();
     old.kill().await.unwrap();
     assert_eq!(old.process_state(), ProcessState::Stopped);
@@ -30,7 +30,7 @@ async fn killed_leader_is_succeeded_and_comes_back_as_follower(ensemble: Ensembl
     ensemble.wait_serving().await.unwrap();
     let status = ensemble.status().await;
     assert!(
-        matches!(status.health, Health::Whole { .. }),
+        matches!(status.health, Health::AllServing { .. }),
         "{}",
         status.seen()
     );
@@ -44,14 +44,14 @@ async fn killed_leader_is_succeeded_and_comes_back_as_follower(ensemble: Ensembl
 }
 
 // covers: H2 H3 H4
-async fn minority_does_not_serve_and_says_so(ensemble: Ensemble) {
+async fn a_minority_reports_that_it_does_not_serve(ensemble: Ensemble) {
     ensemble.server(1).unwrap().kill().await.unwrap();
     ensemble.server(2).unwrap().stop().await.unwrap();
     // The survivor notices within the sync limit.
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     let seen = loop {
         match ensemble.leader().await {
-            Err(Error::NoQuorum { seen }) if seen.contains("not currently serving") => {
+            Err(Error::NoQuorum { seen }) if seen.contains("does not serve requests") => {
                 break seen;
             }
             other => assert!(
@@ -76,7 +76,7 @@ async fn minority_does_not_serve_and_says_so(ensemble: Ensemble) {
 }
 
 // covers: H3 H4
-async fn paused_leader_is_succeeded_and_follows_when_resumed(ensemble: Ensemble) {
+async fn a_paused_leader_is_replaced_and_follows_when_resumed(ensemble: Ensemble) {
     let old = ensemble.leader().await.unwrap();
     old.pause().await.unwrap();
     assert_eq!(old.process_state(), ProcessState::Paused);
@@ -90,14 +90,14 @@ async fn paused_leader_is_succeeded_and_follows_when_resumed(ensemble: Ensemble)
 
 // covers: H3
 #[tokio::test]
-async fn action_in_the_wrong_state_is_refused_with_a_reason() {
+async fn an_action_in_the_wrong_state_is_refused_with_a_reason() {
     let ensemble = in_memory(1).start().await.unwrap();
     let server = &ensemble.servers()[0];
     let text = |result: Result<(), Error>| result.unwrap_err().to_string();
     let pid = server.pid().unwrap();
     assert_eq!(
         text(server.start()),
-        format!("cannot start server 1: it runs already (process {pid})")
+        format!("cannot start server 1: it already runs (process {pid})")
     );
     assert_eq!(
         text(server.resume().await),
@@ -106,11 +106,11 @@ async fn action_in_the_wrong_state_is_refused_with_a_reason() {
     server.pause().await.unwrap();
     assert_eq!(
         text(server.pause().await),
-        "cannot pause server 1: it is paused already"
+        "cannot pause server 1: it is already paused"
     );
     assert_eq!(
         text(server.stop().await),
-        "cannot stop server 1: it is paused and cannot react; resume it first, or kill it"
+        "cannot stop server 1: it is paused; resume it first, or kill it"
     );
     assert_eq!(
         text(server.start()),
@@ -141,7 +141,7 @@ async fn action_in_the_wrong_state_is_refused_with_a_reason() {
 
 // covers: H3
 #[tokio::test]
-async fn server_that_has_only_just_begun_is_killed_too() {
+async fn a_server_can_be_killed_right_after_its_start() {
     let ensemble = in_memory(1).start().await.unwrap();
     let server = &ensemble.servers()[0];
     server.kill().await.unwrap();
@@ -159,7 +159,7 @@ async fn server_that_has_only_just_begun_is_killed_too() {
 
 // covers: H3
 #[tokio::test]
-async fn port_is_free_when_the_server_is_gone() {
+async fn the_port_is_free_after_a_kill_and_after_down() {
     for _ in 0..3 {
         let ensemble = in_memory(1).start().await.unwrap();
         let server = &ensemble.servers()[0];
@@ -174,7 +174,7 @@ async fn port_is_free_when_the_server_is_gone() {
 }
 
 // covers: H3 H4
-async fn data_survives_the_death_of_all_servers(ensemble: Ensemble) {
+async fn data_survives_a_kill_of_all_servers(ensemble: Ensemble) {
     let before = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
     for server in ensemble.servers() {
         server.kill().await.unwrap();
@@ -184,7 +184,7 @@ async fn data_survives_the_death_of_all_servers(ensemble: Ensemble) {
     let after = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
     assert!(
         after > before,
-        "the history went back from {before:#x} to {after:#x}"
+        "the zxid went back from {before:#x} to {after:#x}"
     );
     ensemble.down().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Faults on demand: what breaks, what the ensemble makes of it, and that it can be undone.
+//! Tests the effect of each fault on an ensemble, and that it can be undone.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use zk_harness::{Ensemble, Error, Health, ProcessState, Selector, Server};
 
 use crate::support::{eventually, in_memory};
 
-/// A session that says nothing, on a connection that is read from only.
+/// A session that sends no requests.
 struct Silent {
     link: TcpStream,
     session: i64,
@@ -19,7 +19,7 @@ struct Silent {
 }
 
 impl Silent {
-    /// Opens a session, or resumes one; no session is granted where `None` is returned.
+    /// Opens or resumes a session; `None` if the server grants none.
     fn open(server: &Server, session: i64, password: [u8; 16]) -> Option<Self> {
         let mut link = TcpStream::connect(server.client_address()).unwrap();
         link.set_read_timeout(Some(Duration::from_secs(10)))
@@ -45,18 +45,18 @@ impl Silent {
 
 // covers: H7
 #[tokio::test]
-async fn an_expired_session_is_over_at_once_at_whichever_server_it_is() {
+async fn expire_ends_a_session_at_any_server_at_once() {
     for version in ["3.8", "3.9"] {
         let ensemble = in_memory(3).zookeeper(version).start().await.unwrap();
         for server in ensemble.servers() {
             let mut session = Silent::open(server, 0, [0; 16]).expect("a session is granted");
             ensemble.expire(session.session).await.unwrap();
-            // Its server ends the connection; nothing else comes over it.
+            // Its server closes the connection without sending anything.
             let mut rest = Vec::new();
             session.link.read_to_end(&mut rest).unwrap();
             assert_eq!(rest, [] as [u8; 0], "{version}");
             let resumed = Silent::open(server, session.session, session.password);
-            assert!(resumed.is_none(), "{version}: it lives on");
+            assert!(resumed.is_none(), "{version}: the session was resumed");
             let again = ensemble.expire(session.session).await.unwrap_err();
             assert!(matches!(again, Error::NoSuchSession { .. }), "{again:?}");
         }
@@ -74,16 +74,16 @@ async fn leads(ensemble: &Ensemble) -> u32 {
 
 // covers: H7
 #[tokio::test]
-async fn a_leader_with_a_full_disk_is_succeeded_and_comes_back_when_there_is_room() {
+async fn a_leader_with_a_full_disk_is_replaced_until_it_is_freed() {
     let ensemble = in_memory(3).start().await.unwrap();
     let full = ensemble.leader().await.unwrap();
     full.fill_disk().unwrap();
-    // The write of the canary is the first one that fails.
+    // The write of the probe is the first one that fails.
     ensemble.wait_quorum().await.unwrap();
     assert_ne!(leads(&ensemble).await, full.id());
 
     match full.free_disk() {
-        // It has ended for want of room, as servers of 3.9 may.
+        // It has exited because of the full disk, as servers of 3.9 may.
         Err(Error::WrongState { .. }) => {
             full.discard_torn_logs().unwrap();
             full.start().unwrap();
@@ -92,7 +92,7 @@ async fn a_leader_with_a_full_disk_is_succeeded_and_comes_back_when_there_is_roo
     }
     ensemble.wait_serving().await.unwrap();
     let health = ensemble.status().await.health;
-    assert!(matches!(health, Health::Whole { .. }), "{health:?}");
+    assert!(matches!(health, Health::AllServing { .. }), "{health:?}");
 
     full.kill().await.unwrap();
     let error = full.fill_disk().unwrap_err().to_string();
@@ -108,7 +108,7 @@ async fn a_leader_with_a_full_disk_is_succeeded_and_comes_back_when_there_is_roo
 
 // covers: H7
 #[tokio::test]
-async fn a_server_with_a_torn_log_starts_once_that_is_discarded() {
+async fn a_server_starts_after_its_torn_log_was_discarded() {
     let ensemble = in_memory(1).start().await.unwrap();
     let server = ensemble.server(1).unwrap();
     let error = server.discard_torn_logs().unwrap_err().to_string();
@@ -117,7 +117,7 @@ async fn a_server_with_a_torn_log_starts_once_that_is_discarded() {
         "cannot discard torn logs of server 1: it runs; stop it first"
     );
     server.kill().await.unwrap();
-    // It wrote its canary, so there is a whole log to leave alone.
+    // The probe wrote a node, so there is a complete log.
     assert_eq!(server.discard_torn_logs().unwrap(), Vec::<PathBuf>::new());
     let logs = log_directory(server);
     let torn = logs.join("log.7fffffff00000001");
@@ -134,7 +134,7 @@ async fn a_server_with_a_torn_log_starts_once_that_is_discarded() {
 
 // covers: H7
 #[tokio::test]
-async fn a_server_that_was_killed_before_it_wrote_its_epoch_starts_again() {
+async fn a_server_without_its_epoch_starts_after_the_repair() {
     let ensemble = in_memory(3).start().await.unwrap();
     let server = ensemble.server(1).unwrap();
     server.kill().await.unwrap();
@@ -160,7 +160,7 @@ async fn a_server_that_was_killed_before_it_wrote_its_epoch_starts_again() {
     ensemble.down().await.unwrap();
 }
 
-/// Where a server keeps its transaction logs, as its configuration says.
+/// Returns the directory of a server's transaction logs from its configuration.
 fn log_directory(server: &Server) -> PathBuf {
     let files = std::fs::read_dir(server.directory()).unwrap();
     let text: String = files
@@ -171,16 +171,16 @@ fn log_directory(server: &Server) -> PathBuf {
     let named = text
         .lines()
         .find_map(|line| line.strip_prefix("dataLogDir="))
-        .expect("the configuration names it");
+        .expect("the configuration contains it");
     PathBuf::from(named).join("version-2")
 }
 
 // covers: H7
 #[tokio::test]
-async fn a_nemesis_that_fails_leaves_nothing_broken() {
+async fn a_failed_nemesis_undoes_all_faults() {
     let ensemble = in_memory(1).start().await.unwrap();
     let server = ensemble.server(1).unwrap();
-    // What is paused already cannot be paused.
+    // A paused server cannot be paused.
     server.fill_disk().unwrap();
     server.pause().await.unwrap();
     let nemesis = Nemesis::new(7).faults([Fault::Pause]);
@@ -193,7 +193,7 @@ async fn a_nemesis_that_fails_leaves_nothing_broken() {
 
 // covers: H7
 #[tokio::test]
-async fn a_rolling_restart_ends_with_the_leader_and_all_serve() {
+async fn a_rolling_restart_restarts_every_server() {
     let ensemble = in_memory(3).start().await.unwrap();
     let pids = || -> Vec<_> { ensemble.servers().iter().map(Server::pid).collect() };
     let (before, leader) = (pids(), leads(&ensemble).await);
@@ -208,11 +208,11 @@ async fn a_rolling_restart_ends_with_the_leader_and_all_serve() {
 
 // covers: H7
 #[tokio::test]
-async fn a_clock_can_be_moved_and_put_right() {
+async fn a_clock_can_be_shifted_and_reset() {
     let ensemble = in_memory(1).movable_clock(true).start().await.unwrap();
     let server = ensemble.server(1).unwrap();
     let year = |server: &Server| {
-        // Each question is logged, with the time.
+        // The server logs each word with the time.
         let mut link = TcpStream::connect(server.client_address()).unwrap();
         link.write_all(b"srvr").unwrap();
         link.read_to_end(&mut Vec::new()).unwrap();
@@ -222,21 +222,17 @@ async fn a_clock_can_be_moved_and_put_right() {
     server
         .shift_clock(ClockShift::Ahead(100 * 366 * 86_400))
         .unwrap();
-    eventually("the server lives in the next century", || {
-        year(server) == "21"
-    });
-    // It serves on: sessions are counted on another clock.
+    eventually("the server is in the next century", || year(server) == "21");
+    // It still serves, because session timeouts use another clock.
     ensemble.wait_serving().await.unwrap();
     server
         .shift_clock(ClockShift::Behind(100 * 366 * 86_400))
         .unwrap();
-    eventually("the server lives in the last century", || {
-        year(server) == "19"
-    });
+    eventually("the server is in the last century", || year(server) == "19");
     server.shift_clock(ClockShift::None).unwrap();
-    eventually("its clock is right again", || year(server) == "20");
+    eventually("its clock is reset", || year(server) == "20");
     let pid = server.pid().unwrap();
-    // A process that is killed cannot tidy up what the clock's library shares.
+    // A killed process cannot remove the shared memory of the clock's library.
     server.kill().await.unwrap();
     ensemble.down().await.unwrap();
     for shared in ["faketime_shm", "sem.faketime_sem"] {
@@ -251,14 +247,14 @@ async fn a_clock_can_be_moved_and_put_right() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a clock that jumps cannot be made here: the ensemble was started without movable clocks; start it with them"
+        "a clock that jumps is not possible here: the ensemble was started without movable clocks; start it with movable clocks"
     );
     ensemble.down().await.unwrap();
 }
 
 // covers: H7
 #[tokio::test]
-async fn selectors_mean_the_servers_of_the_moment() {
+async fn selectors_use_the_current_roles() {
     let ensemble = in_memory(3).start().await.unwrap();
     let ids = async |which| -> Vec<u32> {
         let servers = ensemble.select(which).await.unwrap();
@@ -279,6 +275,9 @@ async fn selectors_mean_the_servers_of_the_moment() {
 
     let alone = in_memory(1).start().await.unwrap();
     let error = alone.select(Selector::Follower).await.unwrap_err();
-    assert_eq!(error.to_string(), "no server follows: server 1: standalone");
+    assert_eq!(
+        error.to_string(),
+        "there is no follower: server 1: standalone"
+    );
     alone.down().await.unwrap();
 }

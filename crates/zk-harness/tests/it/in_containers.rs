@@ -1,4 +1,4 @@
-//! What is different with servers in containers. Each test needs a container engine.
+//! Tests the differences of servers in containers. Each test needs a container engine.
 
 use testcontainers::bollard::query_parameters::ListContainersOptionsBuilder;
 use testcontainers::core::client::docker_client_instance;
@@ -10,7 +10,7 @@ use crate::support::{child_directory, eventually, in_child, in_containers};
 
 // covers: H4 H7
 #[tokio::test]
-async fn a_server_off_its_network_comes_back_at_another_port() {
+async fn a_reconnected_server_has_another_port() {
     let ensemble = in_containers(3).start().await.unwrap();
     let before = ensemble.connect_string();
     let old = ensemble.leader().await.unwrap();
@@ -28,7 +28,7 @@ async fn a_server_off_its_network_comes_back_at_another_port() {
     ensemble.down().await.unwrap();
 }
 
-/// The networks of the containers that a process has made, a name for each container.
+/// Returns the network of each container that a process has created.
 async fn containers_of(pid: u32) -> Vec<String> {
     let docker = docker_client_instance().await.unwrap();
     let options = ListContainersOptionsBuilder::new().all(true).build();
@@ -51,16 +51,16 @@ async fn has_network(name: &str) -> bool {
 
 // covers: H4
 #[tokio::test]
-async fn what_a_killed_process_leaves_goes_with_the_next_ensemble() {
+async fn the_next_start_removes_the_containers_of_a_killed_process() {
     if let Some(note) = child_directory() {
         let _ensemble = in_containers(1).start().await.unwrap();
         std::fs::write(&note, "").unwrap();
-        // To be killed here, so that nothing is dropped.
+        // The parent kills it here, so that nothing is dropped.
         return std::future::pending().await;
     }
     let directory = tempfile::tempdir().unwrap();
     let note = directory.path().join("note");
-    let test = "in_containers::what_a_killed_process_leaves_goes_with_the_next_ensemble";
+    let test = "in_containers::the_next_start_removes_the_containers_of_a_killed_process";
     let mut child = in_child(test, &note).spawn().unwrap();
     eventually("the child has an ensemble", || note.exists());
     let networks = containers_of(child.id()).await;
@@ -87,12 +87,12 @@ async fn faults_that_need_a_process_are_refused() {
     let server = &ensemble.servers()[0];
     assert_eq!(
         server.fill_disk().unwrap_err().to_string(),
-        "a full disk cannot be made here: the server runs in a container; it needs a process"
+        "a full disk is not possible here: the server runs in a container; start the ensemble with processes"
     );
     let moved = server.shift_clock(ClockShift::Ahead(1));
     assert_eq!(
         moved.unwrap_err().to_string(),
-        "a clock that jumps cannot be made here: the server runs in a container; it needs a process"
+        "a clock that jumps is not possible here: the server runs in a container; start the ensemble with processes"
     );
     assert_eq!(
         server.resume().await.unwrap_err().to_string(),
@@ -113,7 +113,7 @@ async fn faults_that_need_a_process_are_refused() {
 
 // covers: H3 H4
 #[tokio::test]
-async fn a_detached_ensemble_stays_and_is_attached_to() {
+async fn a_detached_ensemble_stays_and_can_be_attached_to() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let test = "in_containers::child_detaches_an_ensemble";
@@ -121,7 +121,7 @@ async fn a_detached_ensemble_stays_and_is_attached_to() {
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    // The next ensemble removes what was left behind, and leaves what was detached.
+    // The next start removes stale containers, but not detached ones.
     in_containers(1)
         .start()
         .await
@@ -151,7 +151,7 @@ async fn a_detached_ensemble_stays_and_is_attached_to() {
     assert!(!directory.exists());
 }
 
-/// Not a test by itself: the process that the test above starts.
+/// Not a test: the process that the test above starts.
 #[tokio::test]
 async fn child_detaches_an_ensemble() {
     let Some(directory) = child_directory() else {
@@ -163,13 +163,12 @@ async fn child_detaches_an_ensemble() {
 
 // covers: H3 H4
 #[tokio::test]
-async fn containers_of_a_directory_that_is_gone_are_left_behind() {
+async fn containers_of_a_removed_directory_are_stale() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let test = "in_containers::child_detaches_an_ensemble";
     let mut child = in_child(test, &directory).spawn().unwrap();
     assert!(child.wait().unwrap().success());
-    // As a person does who does not know better.
     std::fs::remove_dir_all(&directory).unwrap();
     assert_eq!(containers_of(child.id()).await.len(), 1);
     let ensemble = in_containers(1).start().await.unwrap();

@@ -1,4 +1,4 @@
-//! The links between real servers, slowed, blocked and cut.
+//! Tests delays, blocks and cuts of the links between real servers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::support::eventually;
 use crate::support::in_memory;
 use crate::support::raw::NO_NODE;
 use crate::support::raw::OK;
-use crate::support::raw::Raw;
-use crate::support::raw::ask;
+use crate::support::raw::RawClient;
+use crate::support::raw::request;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -27,7 +27,7 @@ async fn linked(version: &str) -> Ensemble {
         .unwrap()
 }
 
-/// Waits until another server than `old` leads.
+/// Waits until a server other than `old` leads.
 async fn wait_successor(ensemble: &Ensemble, old: u32) -> u32 {
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
@@ -40,7 +40,7 @@ async fn wait_successor(ensemble: &Ensemble, old: u32) -> u32 {
     }
 }
 
-/// Waits until a server follows or leads again, or does not serve.
+/// Waits until a server has this role; `None` for not serving.
 async fn wait_role(ensemble: &Ensemble, server: u32, role: Option<Role>) {
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
@@ -53,7 +53,7 @@ async fn wait_role(ensemble: &Ensemble, server: u32, role: Option<Role>) {
     }
 }
 
-/// The connections of a server that lead past the links, to another server's own port.
+/// Returns the connections between servers that bypass the links.
 fn direct_connections(ensemble: &Ensemble) -> Vec<String> {
     let peers: BTreeSet<u16> = ensemble
         .servers()
@@ -80,7 +80,7 @@ fn direct_connections(ensemble: &Ensemble) -> Vec<String> {
     found
 }
 
-/// The ports for quorum and election that a server listens on, by its own configuration.
+/// Returns the quorum and election ports of a server from its own configuration.
 fn own_ports(directory: &std::path::Path, id: u32) -> Vec<u16> {
     let file = directory.join(format!("zoo-{id}.cfg"));
     let text = std::fs::read_to_string(file).unwrap();
@@ -91,7 +91,7 @@ fn own_ports(directory: &std::path::Path, id: u32) -> Vec<u16> {
     ports.map(|port| port.parse().unwrap()).collect()
 }
 
-/// The inodes of a process's sockets.
+/// Returns the inodes of a process's sockets.
 fn sockets_of(pid: i32) -> BTreeSet<String> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
@@ -102,7 +102,7 @@ fn sockets_of(pid: i32) -> BTreeSet<String> {
     inodes.collect()
 }
 
-async fn isolated_leader_is_succeeded(version: &str) {
+async fn an_isolated_leader_is_replaced(version: &str) {
     let ensemble = linked(version).await;
     let links = ensemble.links().unwrap();
     assert!(
@@ -114,22 +114,34 @@ async fn isolated_leader_is_succeeded(version: &str) {
     links.isolate(old).unwrap();
     let new = wait_successor(&ensemble, old).await;
     wait_role(&ensemble, old, None).await;
-    let mut raw = Raw::open(ensemble.server(new).unwrap().client_address())
+    let mut raw = RawClient::open(ensemble.server(new).unwrap().client_address())
         .await
         .unwrap();
-    assert_eq!(raw.ask(&ask::create("/without-it")).await.unwrap().code, OK);
+    assert_eq!(
+        raw.call(&request::create("/without-it"))
+            .await
+            .unwrap()
+            .code,
+        OK
+    );
     assert_eq!(direct_connections(&ensemble), [""; 0]);
 
     links.heal();
     ensemble.wait_serving().await.unwrap();
     assert_eq!(ensemble.leader().await.unwrap().id(), new);
-    let mut raw = Raw::open(ensemble.server(old).unwrap().client_address())
+    let mut raw = RawClient::open(ensemble.server(old).unwrap().client_address())
         .await
         .unwrap();
-    assert_eq!(raw.ask(&ask::exists("/without-it")).await.unwrap().code, OK);
+    assert_eq!(
+        raw.call(&request::exists("/without-it"))
+            .await
+            .unwrap()
+            .code,
+        OK
+    );
     assert_eq!(direct_connections(&ensemble), [""; 0]);
 
-    // Each in turn is killed and comes back, so that each has called each other.
+    // Each in turn is killed and restarted, so that each has opened connections to each other.
     for server in ensemble.servers() {
         server.kill().await.unwrap();
         ensemble.wait_quorum().await.unwrap();
@@ -142,14 +154,14 @@ async fn isolated_leader_is_succeeded(version: &str) {
 
 // covers: H7
 #[tokio::test]
-async fn an_isolated_leader_is_succeeded_and_follows_when_healed_on_3_8() {
-    isolated_leader_is_succeeded("3.8").await;
+async fn an_isolated_leader_is_replaced_until_healed_on_3_8() {
+    an_isolated_leader_is_replaced("3.8").await;
 }
 
 // covers: H7
 #[tokio::test]
-async fn an_isolated_leader_is_succeeded_and_follows_when_healed_on_3_9() {
-    isolated_leader_is_succeeded("3.9").await;
+async fn an_isolated_leader_is_replaced_until_healed_on_3_9() {
+    an_isolated_leader_is_replaced("3.9").await;
 }
 
 async fn a_slow_link_makes_a_follower_lag(version: &str) {
@@ -160,9 +172,9 @@ async fn a_slow_link_makes_a_follower_lag(version: &str) {
         .iter()
         .find(|server| server.id() != leader.id())
         .unwrap();
-    let mut writer = Raw::open(leader.client_address()).await.unwrap();
-    let mut reader = Raw::open(follower.client_address()).await.unwrap();
-    // Half of the time within which a follower has to keep up.
+    let mut writer = RawClient::open(leader.client_address()).await.unwrap();
+    let mut reader = RawClient::open(follower.client_address()).await.unwrap();
+    // Half of the sync limit.
     let lag = Duration::from_secs(1);
     let links = ensemble.links().unwrap();
     links
@@ -171,36 +183,36 @@ async fn a_slow_link_makes_a_follower_lag(version: &str) {
         .delay(lag);
 
     for name in ["seen-late", "synced"] {
-        let (path, asked) = write_unseen(name, &mut writer, &mut reader, lag).await;
+        let (path, since) = write_unseen(name, &mut writer, &mut reader, lag).await;
         if name == "synced" {
-            assert_eq!(reader.ask(&ask::sync("/")).await.unwrap().code, OK);
-            assert_eq!(reader.ask(&ask::exists(&path)).await.unwrap().code, OK);
+            assert_eq!(reader.call(&request::sync("/")).await.unwrap().code, OK);
+            assert_eq!(reader.call(&request::exists(&path)).await.unwrap().code, OK);
             continue;
         }
-        while reader.ask(&ask::exists(&path)).await.unwrap().code != OK {
-            assert!(asked.elapsed() < SOON, "{path} is never seen");
+        while reader.call(&request::exists(&path)).await.unwrap().code != OK {
+            assert!(since.elapsed() < SOON, "the follower does not show {path}");
         }
-        assert!(asked.elapsed() >= lag, "{:?}", asked.elapsed());
+        assert!(since.elapsed() >= lag, "{:?}", since.elapsed());
     }
     ensemble.down().await.unwrap();
 }
 
-/// Makes a node through the leader that the follower, asked at once, does not show; says which, and since when.
+/// Creates a node through the leader that the follower does not show yet; returns its path and the time before.
 async fn write_unseen(
     name: &str,
-    writer: &mut Raw,
-    reader: &mut Raw,
+    writer: &mut RawClient,
+    reader: &mut RawClient,
     lag: Duration,
 ) -> (String, Instant) {
     for attempt in 0..20 {
         let path = format!("/{name}-{attempt}");
-        let asked = Instant::now();
-        assert_eq!(writer.ask(&ask::create(&path)).await.unwrap().code, OK);
-        let seen = reader.ask(&ask::exists(&path)).await.unwrap().code;
-        // On a machine that is too slow for that it says nothing.
-        if asked.elapsed() < lag {
-            assert_eq!(seen, NO_NODE, "{path} after {:?}", asked.elapsed());
-            return (path, asked);
+        let since = Instant::now();
+        assert_eq!(writer.call(&request::create(&path)).await.unwrap().code, OK);
+        let seen = reader.call(&request::exists(&path)).await.unwrap().code;
+        // A slower attempt proves nothing, and is repeated.
+        if since.elapsed() < lag {
+            assert_eq!(seen, NO_NODE, "{path} after {:?}", since.elapsed());
+            return (path, since);
         }
     }
     panic!("no write and read took less than {lag:?}");
@@ -208,28 +220,28 @@ async fn write_unseen(
 
 // covers: H7
 #[tokio::test]
-async fn a_follower_behind_a_slow_link_lags_unless_it_syncs_on_3_8() {
+async fn a_delayed_follower_lags_unless_it_syncs_on_3_8() {
     a_slow_link_makes_a_follower_lag("3.8").await;
 }
 
 // covers: H7
 #[tokio::test]
-async fn a_follower_behind_a_slow_link_lags_unless_it_syncs_on_3_9() {
+async fn a_delayed_follower_lags_unless_it_syncs_on_3_9() {
     a_slow_link_makes_a_follower_lag("3.9").await;
 }
 
 // covers: H7
 #[tokio::test]
-async fn a_follower_that_hears_nothing_drops_out_and_comes_back() {
+async fn a_follower_with_blocked_inbound_links_leaves_and_rejoins() {
     let ensemble = linked("3.9").await;
     let leader = ensemble.leader().await.unwrap().id();
     let follower = if leader == 1 { 2 } else { 1 };
     let links = ensemble.links().unwrap();
-    let way = links.one_way(leader, follower).unwrap();
-    way.block();
+    let link = links.one_way(leader, follower).unwrap();
+    link.block();
     wait_role(&ensemble, follower, None).await;
     assert_eq!(ensemble.leader().await.unwrap().id(), leader);
-    way.unblock();
+    link.unblock();
     ensemble.wait_serving().await.unwrap();
     assert_eq!(direct_connections(&ensemble), [""; 0]);
     ensemble.down().await.unwrap();
@@ -237,7 +249,7 @@ async fn a_follower_that_hears_nothing_drops_out_and_comes_back() {
 
 // covers: H7
 #[tokio::test]
-async fn cut_links_are_opened_again_and_proxies_stay() {
+async fn servers_reconnect_after_a_cut_and_proxies_stay() {
     let ensemble = in_memory(3)
         .quorum_links(true)
         .proxied(true)
@@ -249,33 +261,33 @@ async fn cut_links_are_opened_again_and_proxies_stay() {
     for close in [Close::Fin, Close::Rst] {
         let leader = ensemble.leader().await.unwrap();
         links.around(leader.id()).unwrap().cut(close);
-        // The cut may be noticed after the first look, but a write needs the links.
+        // The status may not show the cut yet, but the write of the probe needs the links.
         ensemble.wait_serving().await.unwrap();
         leader.kill().await.unwrap();
         ensemble.wait_quorum().await.unwrap();
         leader.start().unwrap();
         ensemble.wait_serving().await.unwrap();
         let address = proxy.address(leader.id()).unwrap();
-        let mut raw = Raw::open(address).await.unwrap();
-        assert_eq!(raw.ask(&ask::exists("/")).await.unwrap().code, OK);
-        assert_eq!(raw.ask(&ask::close()).await.unwrap().code, OK);
+        let mut raw = RawClient::open(address).await.unwrap();
+        assert_eq!(raw.call(&request::exists("/")).await.unwrap().code, OK);
+        assert_eq!(raw.call(&request::close()).await.unwrap().code, OK);
     }
     let ports = links.clone();
     ensemble.down().await.unwrap();
-    eventually("the links are gone", || ports.all().connections() == 0);
+    eventually("no connection is left", || ports.all().connections() == 0);
 }
 
 // covers: H7
 #[tokio::test]
-async fn links_that_cannot_be_are_refused() {
+async fn unsupported_links_are_refused() {
     let refused = |text: &str, error: Error| assert_eq!(error.to_string(), text);
     refused(
-        "quorum_links = 33: at most 32 servers have links, which take two ports for each pair",
+        "quorum_links = 33: must be at most 32, because the links need two ports for each pair of servers",
         in_memory(33).quorum_links(true).start().await.unwrap_err(),
     );
     refused(
-        "properties.reconfigEnabled = \"true\": it is not set together with quorum_links: servers would tell each other \
-         their own ports",
+        "properties.reconfigEnabled = \"true\": not supported with quorum_links, because servers would announce their \
+         own ports; omit one of them",
         in_memory(3)
             .quorum_links(true)
             .property("reconfigEnabled", "true")

@@ -1,4 +1,4 @@
-//! Real servers, started, broken and cleaned up.
+//! Tests on real servers: start, faults and clean-up.
 #![cfg(test)]
 
 mod class_data;

@@ -1,4 +1,4 @@
-//! The fault proxy in front of real servers: each fault at each kind of request, and what the ensemble then holds.
+//! Tests the fault proxy in front of real servers: each fault on each kind of request, and its effect.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use zk_fault_proxy::Close;
 use zk_fault_proxy::Error;
 use zk_fault_proxy::FaultProxy;
 use zk_fault_proxy::Match;
-use zk_fault_proxy::Steer;
+use zk_fault_proxy::Route;
 use zk_fault_proxy::What;
 use zk_harness::Ensemble;
 
 use crate::support::eventually;
 use crate::support::in_memory;
-use crate::support::raw::Ask;
 use crate::support::raw::Broken;
 use crate::support::raw::NO_NODE;
 use crate::support::raw::OK;
-use crate::support::raw::Raw;
-use crate::support::raw::ask;
+use crate::support::raw::RawClient;
+use crate::support::raw::Request;
+use crate::support::raw::request;
 
 const SOON: Duration = Duration::from_secs(10);
-/// Long enough that what is held back would have arrived.
+/// Long enough for a frame that is not held to arrive.
 const A_WHILE: Duration = Duration::from_millis(200);
 
 async fn single(version: &str) -> Ensemble {
@@ -34,32 +34,32 @@ async fn single(version: &str) -> Ensemble {
         .unwrap()
 }
 
-/// Asks a server past the proxy.
-async fn directly(ensemble: &Ensemble, ask: &Ask) -> i32 {
-    let mut raw = Raw::open(ensemble.servers()[0].client_address())
+/// Sends a request directly to the server, and returns the error code.
+async fn directly(ensemble: &Ensemble, request: &Request) -> i32 {
+    let mut raw = RawClient::open(ensemble.servers()[0].client_address())
         .await
         .unwrap();
-    let code = raw.ask(ask).await.unwrap().code;
-    raw.ask(&ask::close()).await.unwrap();
+    let code = raw.call(request).await.unwrap().code;
+    raw.call(&request::close()).await.unwrap();
     code
 }
 
-/// What each case of the table does, and how one sees that the server has carried it out.
+/// A request, and how to check whether the server has processed it.
 struct Case {
     name: &'static str,
-    /// Made before.
+    /// The node to create first.
     exists: Option<&'static str>,
-    ask: Ask,
+    request: Request,
     matching: Match,
-    /// Asked directly: this answer means that it has been carried out; nothing if it changes nothing.
-    proof: Option<(Ask, i32)>,
+    /// A direct request and the error code that proves the processing; `None` for a read.
+    proof: Option<(Request, i32)>,
 }
 
 fn cases() -> Vec<Case> {
-    let case = |name, exists, ask, matching, proof| Case {
+    let case = |name, exists, request, matching, proof| Case {
         name,
         exists,
-        ask,
+        request,
         matching,
         proof,
     };
@@ -67,74 +67,74 @@ fn cases() -> Vec<Case> {
         case(
             "create",
             None,
-            ask::create("/c"),
+            request::create("/c"),
             Match::create("/c"),
-            Some((ask::exists("/c"), OK)),
+            Some((request::exists("/c"), OK)),
         ),
         case(
             "delete",
             Some("/d"),
-            ask::delete("/d"),
+            request::delete("/d"),
             Match::delete("/*"),
-            Some((ask::exists("/d"), NO_NODE)),
+            Some((request::exists("/d"), NO_NODE)),
         ),
         case(
             "set",
             Some("/s"),
-            ask::set("/s", b"new"),
+            request::set("/s", b"new"),
             Match::set("**"),
-            Some((ask::delete_version_1("/s"), OK)),
+            Some((request::delete_version_1("/s"), OK)),
         ),
         case(
             "multi",
             Some("/m"),
-            ask::create_and_delete("/m1", "/m"),
+            request::create_and_delete("/m1", "/m"),
             Match::multi("/m1"),
-            Some((ask::exists("/m1"), OK)),
+            Some((request::exists("/m1"), OK)),
         ),
         case(
             "children",
             Some("/l"),
-            ask::children("/l", false),
+            request::children("/l", false),
             Match::children("/l"),
             None,
         ),
-        case("sync", None, ask::sync("/"), Match::sync("/"), None),
-        case("ping", None, ask::ping(), Match::ping(), None),
+        case("sync", None, request::sync("/"), Match::sync("/"), None),
+        case("ping", None, request::ping(), Match::ping(), None),
         case(
             "close",
             Some("ephemeral /e"),
-            ask::close(),
+            request::close(),
             Match::close_session(),
-            Some((ask::exists("/e"), NO_NODE)),
+            Some((request::exists("/e"), NO_NODE)),
         ),
     ]
 }
 
-/// Opens a session through the proxy and prepares the case's node.
-async fn prepare(proxy: &FaultProxy, case: &Case) -> Raw {
-    let mut raw = Raw::open(proxy.address(1).unwrap()).await.unwrap();
+/// Opens a session through the proxy and creates the case's node.
+async fn prepare(proxy: &FaultProxy, case: &Case) -> RawClient {
+    let mut raw = RawClient::open(proxy.address(1).unwrap()).await.unwrap();
     let made = match case.exists {
         None => return raw,
         Some(path) => match path.strip_prefix("ephemeral ") {
-            Some(path) => ask::create_ephemeral(path),
-            None => ask::create(path),
+            Some(path) => request::create_ephemeral(path),
+            None => request::create(path),
         },
     };
-    assert_eq!(raw.ask(&made).await.unwrap().code, OK, "{}", case.name);
+    assert_eq!(raw.call(&made).await.unwrap().code, OK, "{}", case.name);
     raw
 }
 
-/// Whether the server has carried out the case's request.
+/// Returns whether the server has processed the case's request; `None` for a read.
 async fn is_done(ensemble: &Ensemble, case: &Case) -> Option<bool> {
     match &case.proof {
-        Some((ask, code)) => Some(directly(ensemble, ask).await == *code),
+        Some((request, code)) => Some(directly(ensemble, request).await == *code),
         None => None,
     }
 }
 
-/// The table under every fault that breaks a connection.
-async fn breaks_as_told(version: &str) {
+/// Applies every fault that breaks a connection to every case.
+async fn every_cut_has_its_documented_effect(version: &str) {
     let ensemble = single(version).await;
     let proxy = ensemble.proxy().unwrap();
     for close in [Close::Fin, Close::Rst] {
@@ -155,7 +155,11 @@ async fn breaks_as_told(version: &str) {
                     "forward" => rule.forward_then_cut(),
                     _ => rule.cut_on_reply(),
                 };
-                assert_eq!(raw.ask(&case.ask).await.unwrap_err(), expected, "{about}");
+                assert_eq!(
+                    raw.call(&case.request).await.unwrap_err(),
+                    expected,
+                    "{about}"
+                );
                 assert_eq!(rule.count(), 1, "{about}");
                 let log = proxy.log();
                 assert_eq!(log.count(&matching), 1, "{about}\n{log}");
@@ -166,11 +170,7 @@ async fn breaks_as_told(version: &str) {
                     proxy.wait_for(&answer, 1, SOON).await.unwrap();
                 }
                 assert_eq!(log.count(&answer), forwarded, "{about}\n{log}");
-                assert_eq!(
-                    log.count_forwarded(&answer),
-                    0,
-                    "{about}: it was not delivered"
-                );
+                assert_eq!(log.count_forwarded(&answer), 0, "{about}: it was delivered");
                 if let Some(done) = is_done(&ensemble, &case).await {
                     assert_eq!(done, fault != "drop", "{about}\n{log}");
                 }
@@ -181,36 +181,36 @@ async fn breaks_as_told(version: &str) {
     ensemble.down().await.unwrap();
 }
 
-/// Removes whatever a case has left. Nodes of sessions that are gone go with them.
+/// Deletes the nodes of the cases.
 async fn clean(ensemble: &Ensemble) {
     for path in ["/c", "/d", "/s", "/m", "/m1", "/l", "/e"] {
-        let code = directly(ensemble, &ask::delete(path)).await;
+        let code = directly(ensemble, &request::delete(path)).await;
         assert!(matches!(code, OK | NO_NODE), "{path}: {code}");
     }
 }
 
 // covers: H7
 #[tokio::test]
-async fn a_cut_before_after_and_on_the_reply_leaves_what_it_says_on_3_8() {
-    breaks_as_told("3.8").await;
+async fn every_cut_has_its_documented_effect_on_3_8() {
+    every_cut_has_its_documented_effect("3.8").await;
 }
 
 // covers: H7
 #[tokio::test]
-async fn a_cut_before_after_and_on_the_reply_leaves_what_it_says_on_3_9() {
-    breaks_as_told("3.9").await;
+async fn every_cut_has_its_documented_effect_on_3_9() {
+    every_cut_has_its_documented_effect("3.9").await;
 }
 
 // covers: H7
 #[tokio::test]
-async fn a_held_request_is_carried_out_when_it_is_released() {
+async fn a_held_request_is_processed_after_its_release() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     for case in cases() {
         let mut raw = prepare(&proxy, &case).await;
         let matching = case.matching.clone().session(raw.session);
         let rule = proxy.on(matching.clone()).once().hold();
-        raw.send(&case.ask).await.unwrap();
+        raw.send(&case.request).await.unwrap();
         rule.happened(SOON).await.unwrap();
         assert!(raw.is_silent_for(A_WHILE).await, "{}", case.name);
         let done = is_done(&ensemble, &case).await;
@@ -228,19 +228,19 @@ async fn a_held_request_is_carried_out_when_it_is_released() {
 
 // covers: H7
 #[tokio::test]
-async fn a_held_reply_is_late_and_what_follows_waits_behind_it() {
+async fn later_replies_wait_behind_a_held_reply() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
-    let mut raw = Raw::open(proxy.address(1).unwrap()).await.unwrap();
+    let mut raw = RawClient::open(proxy.address(1).unwrap()).await.unwrap();
     let rule = proxy.on(Match::create("/a").reply()).once().hold();
-    raw.send(&ask::create("/a")).await.unwrap();
-    raw.send(&ask::exists("/a")).await.unwrap();
+    raw.send(&request::create("/a")).await.unwrap();
+    raw.send(&request::exists("/a")).await.unwrap();
     rule.happened(SOON).await.unwrap();
     proxy
         .wait_for(&Match::exists("/a").reply(), 1, SOON)
         .await
         .unwrap();
-    assert_eq!(directly(&ensemble, &ask::exists("/a")).await, OK);
+    assert_eq!(directly(&ensemble, &request::exists("/a")).await, OK);
     assert!(raw.is_silent_for(A_WHILE).await);
     rule.remove();
     assert_eq!(raw.receive().await.unwrap().xid, 1);
@@ -250,28 +250,31 @@ async fn a_held_reply_is_late_and_what_follows_waits_behind_it() {
 
 // covers: H7
 #[tokio::test]
-async fn a_held_create_lands_after_its_client_is_gone() {
+async fn a_held_create_is_processed_after_its_client_closed() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
-    let mut raw = Raw::open(proxy.address(1).unwrap()).await.unwrap();
+    let mut raw = RawClient::open(proxy.address(1).unwrap()).await.unwrap();
     let rule = proxy.on(Match::create("/late")).once().hold();
-    raw.send(&ask::create("/late")).await.unwrap();
+    raw.send(&request::create("/late")).await.unwrap();
     rule.happened(SOON).await.unwrap();
     drop(raw);
-    assert_eq!(directly(&ensemble, &ask::exists("/late")).await, NO_NODE);
+    assert_eq!(
+        directly(&ensemble, &request::exists("/late")).await,
+        NO_NODE
+    );
     rule.release();
-    // The server reads the request and then that its client is gone, so it may not answer.
+    // The server reads the end of the stream after the request, so it may not reply.
     let deadline = tokio::time::Instant::now() + SOON;
-    while directly(&ensemble, &ask::exists("/late")).await != OK {
+    while directly(&ensemble, &request::exists("/late")).await != OK {
         let now = tokio::time::Instant::now();
-        assert!(now < deadline, "not there\n{}", proxy.log());
+        assert!(now < deadline, "it was not created\n{}", proxy.log());
     }
     ensemble.down().await.unwrap();
 }
 
 // covers: H7
 #[tokio::test]
-async fn the_handshake_can_be_dropped_and_its_answer_lost() {
+async fn both_frames_of_the_handshake_can_be_lost() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     let address = proxy.address(1).unwrap();
@@ -280,18 +283,22 @@ async fn the_handshake_can_be_dropped_and_its_answer_lost() {
         .once()
         .close(Close::Rst)
         .drop_then_cut();
-    assert_eq!(Raw::open(address).await.unwrap_err(), Broken::Rst);
+    assert_eq!(RawClient::open(address).await.unwrap_err(), Broken::Rst);
     assert_eq!((dropped.count(), proxy.sessions().len()), (1, 0));
     let lost = proxy.on(Match::handshake()).once().cut_on_reply();
-    assert_eq!(Raw::open(address).await.unwrap_err(), Broken::Fin);
+    assert_eq!(RawClient::open(address).await.unwrap_err(), Broken::Fin);
     assert_eq!(lost.count(), 1);
-    assert_eq!(proxy.sessions().len(), 1, "the server has made a session");
-    eventually("it has no connection any more", || {
+    assert_eq!(
+        proxy.sessions().len(),
+        1,
+        "the server has created a session"
+    );
+    eventually("the session has no connection", || {
         proxy.sessions()[0].server.is_none()
     });
     let late = proxy.on(Match::handshake()).once().delay(A_WHILE);
     let before = std::time::Instant::now();
-    Raw::open(address).await.unwrap();
+    RawClient::open(address).await.unwrap();
     assert!(before.elapsed() >= A_WHILE);
     assert_eq!(late.count(), 1);
     ensemble.down().await.unwrap();
@@ -299,35 +306,38 @@ async fn the_handshake_can_be_dropped_and_its_answer_lost() {
 
 // covers: H7
 #[tokio::test]
-async fn a_black_hole_is_silent_in_both_directions_until_it_is_healed() {
+async fn a_black_hole_is_silent_in_both_directions_until_healed() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     let address = proxy.address(1).unwrap();
-    let mut raw = Raw::open(address).await.unwrap();
-    let mut other = Raw::open(address).await.unwrap();
-    raw.ask(&ask::children("/", true)).await.unwrap();
+    let mut raw = RawClient::open(address).await.unwrap();
+    let mut other = RawClient::open(address).await.unwrap();
+    raw.call(&request::children("/", true)).await.unwrap();
     let rule = proxy
         .on(Match::any_frame().session(raw.session))
         .black_hole();
-    raw.send(&ask::create("/swallowed")).await.unwrap();
+    raw.send(&request::create("/swallowed")).await.unwrap();
     rule.happened(SOON).await.unwrap();
-    // The watch fires, and nobody hears of it.
-    assert_eq!(other.ask(&ask::create("/seen")).await.unwrap().code, OK);
+    // The watch fires, and its notification is lost.
+    assert_eq!(
+        other.call(&request::create("/seen")).await.unwrap().code,
+        OK
+    );
     proxy
         .wait_for(&Match::notification("/"), 1, SOON)
         .await
         .unwrap();
     assert!(raw.is_silent_for(A_WHILE).await);
     assert_eq!(
-        directly(&ensemble, &ask::exists("/swallowed")).await,
+        directly(&ensemble, &request::exists("/swallowed")).await,
         NO_NODE
     );
     assert_eq!(rule.count(), 1);
-    // In the second black hole the client does not even wait: the server still thinks that it is there.
+    // The client closes in the second black hole; the server does not notice.
     proxy.heal();
     assert_eq!(raw.broken().await, Broken::Fin);
     let rule = proxy.on(Match::ping().session(other.session)).black_hole();
-    other.send(&ask::ping()).await.unwrap();
+    other.send(&request::ping()).await.unwrap();
     rule.happened(SOON).await.unwrap();
     drop(other);
     rule.remove();
@@ -336,26 +346,26 @@ async fn a_black_hole_is_silent_in_both_directions_until_it_is_healed() {
 
 // covers: H7
 #[tokio::test]
-async fn a_delay_counts_for_each_frame_and_keeps_the_order() {
-    // So many that it takes much longer one after the other than on a busy machine.
+async fn delays_of_several_frames_overlap_and_keep_the_order() {
+    // With this many, consecutive delays would take much longer than concurrent ones on a busy machine.
     const COUNT: u32 = 25;
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
-    let mut raw = Raw::open(proxy.address(1).unwrap()).await.unwrap();
+    let mut raw = RawClient::open(proxy.address(1).unwrap()).await.unwrap();
     let delay = Duration::from_millis(800);
     let rule = proxy.on(Match::sync("/")).delay(delay);
     let before = std::time::Instant::now();
     for _ in 0..COUNT {
-        raw.send(&ask::sync("/")).await.unwrap();
+        raw.send(&request::sync("/")).await.unwrap();
     }
-    raw.send(&ask::exists("/")).await.unwrap();
+    raw.send(&request::exists("/")).await.unwrap();
     for xid in 1..=COUNT.cast_signed() + 1 {
         assert_eq!(raw.receive().await.unwrap().xid, xid);
         assert!(before.elapsed() >= delay, "xid {xid} came early");
     }
     assert!(
         before.elapsed() < delay * (COUNT - 1),
-        "the delays are side by side: {:?}",
+        "the delays do not overlap: {:?}",
         before.elapsed()
     );
     assert_eq!(rule.count(), u64::from(COUNT));
@@ -363,8 +373,8 @@ async fn a_delay_counts_for_each_frame_and_keeps_the_order() {
     // 40 bytes, at 100 bytes a second.
     proxy.on(Match::get("/")).rate(100);
     let before = std::time::Instant::now();
-    raw.send(&ask::get("/")).await.unwrap();
-    raw.send(&ask::get("/")).await.unwrap();
+    raw.send(&request::get("/")).await.unwrap();
+    raw.send(&request::get("/")).await.unwrap();
     raw.receive().await.unwrap();
     raw.receive().await.unwrap();
     assert!(
@@ -377,7 +387,7 @@ async fn a_delay_counts_for_each_frame_and_keeps_the_order() {
 
 // covers: H7
 #[tokio::test]
-async fn new_connections_are_led_where_they_are_steered() {
+async fn new_connections_follow_their_routes() {
     let ensemble = in_memory(3).proxied(true).start().await.unwrap();
     let proxy = ensemble.proxy().unwrap();
     let at = |server| proxy.address(server).unwrap();
@@ -389,11 +399,15 @@ async fn new_connections_are_led_where_they_are_steered() {
             .unwrap()
             .server
     };
-    let first = Raw::open(at(1)).await.unwrap();
+    let first = RawClient::open(at(1)).await.unwrap();
     assert_eq!(server_of(first.session), Some(1));
     proxy.route(Clients::All, Route::To(3)).unwrap();
-    assert_eq!(server_of(first.session), Some(1), "a live connection stays");
-    let second = Raw::open(at(1)).await.unwrap();
+    assert_eq!(
+        server_of(first.session),
+        Some(1),
+        "an open connection stays"
+    );
+    let second = RawClient::open(at(1)).await.unwrap();
     assert_eq!(server_of(second.session), Some(3));
     proxy
         .route(Clients::Session(first.session), Route::To(2))
@@ -407,10 +421,10 @@ async fn new_connections_are_led_where_they_are_steered() {
     let mut resumed = first.resume(at(1)).await.unwrap();
     assert_eq!(resumed.session, session);
     assert_eq!(server_of(session), Some(2));
-    assert_eq!(resumed.ask(&ask::create("/a")).await.unwrap().code, OK);
+    assert_eq!(resumed.call(&request::create("/a")).await.unwrap().code, OK);
     proxy.route(Clients::At(1), Route::Refuse).unwrap();
-    assert_eq!(Raw::open(at(1)).await.unwrap_err(), Broken::Rst);
-    let third = Raw::open(at(2)).await.unwrap();
+    assert_eq!(RawClient::open(at(1)).await.unwrap_err(), Broken::Rst);
+    let third = RawClient::open(at(2)).await.unwrap();
     assert_eq!(server_of(third.session), Some(3));
     assert!(matches!(
         proxy.route(Clients::All, Route::To(9)),
@@ -420,46 +434,52 @@ async fn new_connections_are_led_where_they_are_steered() {
     assert_eq!(third.broken().await, Broken::Fin);
     assert_eq!(second.broken().await, Broken::Fin);
     proxy.heal();
-    assert_eq!(server_of(Raw::open(at(1)).await.unwrap().session), Some(1));
+    assert_eq!(
+        server_of(RawClient::open(at(1)).await.unwrap().session),
+        Some(1)
+    );
     ensemble.down().await.unwrap();
 }
 
 // covers: H7
 #[tokio::test]
-async fn addresses_stay_when_a_server_is_killed_and_comes_back() {
+async fn addresses_stay_when_a_server_is_restarted() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     let address = proxy.address(1).unwrap();
     let connect_string = ensemble.connect_string();
     assert_eq!(connect_string, address.to_string());
     assert_ne!(connect_string, ensemble.direct_connect_string());
-    let raw = Raw::open(address).await.unwrap();
+    let raw = RawClient::open(address).await.unwrap();
     let session = raw.session;
     let server = &ensemble.servers()[0];
     server.kill().await.unwrap();
     let again = raw.resume(address).await;
-    assert_eq!(again.unwrap_err(), Broken::Rst, "nobody listens");
+    assert_eq!(again.unwrap_err(), Broken::Rst, "the server is down");
     server.start().unwrap();
     ensemble.wait_serving().await.unwrap();
     let mut resumed = raw.resume(address).await.unwrap();
     assert_eq!(resumed.session, session);
-    assert_eq!(resumed.ask(&ask::exists("/")).await.unwrap().code, OK);
+    assert_eq!(resumed.call(&request::exists("/")).await.unwrap().code, OK);
     assert_eq!(ensemble.connect_string(), connect_string);
     ensemble.down().await.unwrap();
 }
 
 // covers: H7
 #[tokio::test]
-async fn the_log_tells_that_a_create_was_sent_twice() {
+async fn the_log_shows_that_a_create_was_sent_twice() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     let address = proxy.address(1).unwrap();
     let creates = Match::create("/twice");
     proxy.on(creates.clone()).once().cut_on_reply();
-    let mut raw = Raw::open(address).await.unwrap();
-    raw.ask(&ask::create("/twice")).await.unwrap_err();
+    let mut raw = RawClient::open(address).await.unwrap();
+    raw.call(&request::create("/twice")).await.unwrap_err();
     let mut raw = raw.resume(address).await.unwrap();
-    assert_eq!(raw.ask(&ask::create("/twice")).await.unwrap().code, -110);
+    assert_eq!(
+        raw.call(&request::create("/twice")).await.unwrap().code,
+        -110
+    );
     let log = proxy.log();
     assert_eq!(log.count(&creates), 2, "{log}");
     assert_eq!(log.count(&creates.clone().session(raw.session)), 2);
@@ -483,14 +503,14 @@ async fn the_log_tells_that_a_create_was_sent_twice() {
 
 // covers: H7
 #[tokio::test]
-async fn words_and_garbage_pass_as_they_are() {
+async fn words_and_invalid_frames_pass_unchanged() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     let address = proxy.address(1).unwrap();
     let srvr = zk_harness::admin::srvr(address, SOON).await.unwrap();
     assert!(ensemble.version().starts_with("3.9") && srvr.version.starts_with("3.9"));
-    // A length that the server does not accept either: it closes the connection.
-    let mut raw = Raw::open(address).await.unwrap();
+    // The server does not accept this length and closes the connection.
+    let mut raw = RawClient::open(address).await.unwrap();
     raw.send_bytes(&[0xff; 20]).await.unwrap();
     raw.broken().await;
     let log = proxy.log();
@@ -505,7 +525,7 @@ async fn words_and_garbage_pass_as_they_are() {
 
 // covers: H7
 #[tokio::test]
-async fn large_frames_pass_whole() {
+async fn large_frames_pass_unchanged() {
     let ensemble = in_memory(1)
         .proxied(true)
         .jvm_flags(["-Djute.maxbuffer=33554432", "-Xmx512m"])
@@ -513,23 +533,26 @@ async fn large_frames_pass_whole() {
         .await
         .unwrap();
     let proxy = ensemble.proxy().unwrap();
-    let mut raw = Raw::open(proxy.address(1).unwrap()).await.unwrap();
-    raw.ask(&ask::create("/big")).await.unwrap();
+    let mut raw = RawClient::open(proxy.address(1).unwrap()).await.unwrap();
+    raw.call(&request::create("/big")).await.unwrap();
     for megabytes in [1, 3, 4, 9] {
         let data: Vec<u8> = (0..megabytes << 20)
             .map(|at: u32| at.to_le_bytes()[0])
             .collect();
-        assert_eq!(raw.ask(&ask::set("/big", &data)).await.unwrap().code, OK);
-        let read = raw.ask(&ask::get("/big")).await.unwrap().body;
+        assert_eq!(
+            raw.call(&request::set("/big", &data)).await.unwrap().code,
+            OK
+        );
+        let read = raw.call(&request::get("/big")).await.unwrap().body;
         assert!(read[4..4 + data.len()] == data, "{megabytes} MiB");
     }
-    assert_eq!(raw.ask(&ask::exists("/big")).await.unwrap().code, OK);
+    assert_eq!(raw.call(&request::exists("/big")).await.unwrap().code, OK);
     ensemble.down().await.unwrap();
 }
 
 // covers: H7
 #[tokio::test]
-async fn an_ensemble_without_proxies_says_how_to_have_them() {
+async fn the_error_without_proxies_states_the_remedy() {
     let ensemble = in_memory(1).start().await.unwrap();
     assert_eq!(
         ensemble.proxy().unwrap_err().to_string(),
@@ -541,12 +564,12 @@ async fn an_ensemble_without_proxies_says_how_to_have_them() {
 
 // covers: H7
 #[tokio::test]
-async fn the_proxies_end_with_the_ensemble_and_come_back_where_it_is_attached_to() {
+async fn proxies_end_with_the_ensemble_and_restart_on_attach() {
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     let connect_string = ensemble.connect_string();
     let address = proxy.address(1).unwrap();
-    let raw = Raw::open(address).await.unwrap();
+    let raw = RawClient::open(address).await.unwrap();
     assert!(has_thread_of(address));
     let directory = ensemble.detach().unwrap();
     is_gone(address);
@@ -557,17 +580,17 @@ async fn the_proxies_end_with_the_ensemble_and_come_back_where_it_is_attached_to
     ensemble.start_proxies().unwrap();
     ensemble.start_proxies().unwrap();
     assert_eq!(ensemble.connect_string(), connect_string);
-    Raw::open(address).await.unwrap();
+    RawClient::open(address).await.unwrap();
     ensemble.down().await.unwrap();
     is_gone(address);
     proxy.heal();
     let log = proxy.log();
-    assert!(log.count(&Match::handshake()) > 0, "it can still be read");
+    assert!(log.count(&Match::handshake()) > 0, "the log is empty");
 }
 
 // covers: H7
 #[tokio::test]
-async fn a_proxy_of_its_own_ends_with_its_last_handle() {
+async fn a_separate_proxy_ends_with_its_last_handle() {
     let ensemble = in_memory(1).start().await.unwrap();
     let server = ensemble.servers()[0].client_address();
     let proxy = FaultProxy::start([server]).unwrap();
@@ -575,31 +598,31 @@ async fn a_proxy_of_its_own_ends_with_its_last_handle() {
     assert_eq!(proxy.connect_string(), address.to_string());
     let other = proxy.clone();
     drop(proxy);
-    let mut raw = Raw::open(address).await.unwrap();
-    assert_eq!(raw.ask(&ask::exists("/")).await.unwrap().code, OK);
-    // Nobody listens there.
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    other.set_server(1, nobody.local_addr().unwrap()).unwrap();
-    drop(nobody);
-    assert_eq!(Raw::open(address).await.unwrap_err(), Broken::Rst);
+    let mut raw = RawClient::open(address).await.unwrap();
+    assert_eq!(raw.call(&request::exists("/")).await.unwrap().code, OK);
+    // A closed port.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    other.set_server(1, closed.local_addr().unwrap()).unwrap();
+    drop(closed);
+    assert_eq!(RawClient::open(address).await.unwrap_err(), Broken::Rst);
     other.set_server(1, server).unwrap();
-    Raw::open(address).await.unwrap();
+    RawClient::open(address).await.unwrap();
     drop(other);
     is_gone(address);
     ensemble.down().await.unwrap();
 }
 
-/// Asserts that nothing of a proxy is left: neither its port nor its thread.
+/// Asserts that neither the port nor the thread of a proxy is left.
 #[track_caller]
 fn is_gone(address: SocketAddr) {
-    eventually("nobody listens there", || {
+    eventually("the port is closed", || {
         std::net::TcpStream::connect(address).is_err()
     });
     drop(std::net::TcpListener::bind(address).unwrap());
-    eventually("the thread is gone", || !has_thread_of(address));
+    eventually("the thread has ended", || !has_thread_of(address));
 }
 
-/// Whether the proxy with this first address has a thread in this process.
+/// Returns whether the proxy with this first address has a thread in this process.
 fn has_thread_of(address: SocketAddr) -> bool {
     let name = format!("zk-proxy-{}\n", address.port());
     let threads = std::fs::read_dir("/proc/self/task").unwrap();

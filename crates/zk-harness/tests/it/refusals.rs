@@ -1,4 +1,4 @@
-//! What cannot work is refused with a reason, and nothing is left behind.
+//! Tests that an invalid setting or a failed start is an error with a reason, and leaves nothing behind.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -17,7 +17,7 @@ async fn refused(builder: zk_harness::EnsembleBuilder) -> Error {
 
 // covers: H1
 #[tokio::test]
-async fn port_in_use_is_named_before_anything_starts() {
+async fn a_port_in_use_is_refused_before_anything_starts() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let error =
@@ -25,14 +25,14 @@ async fn port_in_use_is_named_before_anything_starts() {
     assert_eq!(
         error.to_string(),
         format!(
-            "server[0].client_port = {port}: the port is free on 127.0.0.1; another program listens on it now"
+            "server[0].client_port = {port}: another program listens on this port of 127.0.0.1; choose another one"
         )
     );
 }
 
 // covers: H1 H3
 #[tokio::test]
-async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
+async fn a_port_of_a_stopped_server_is_refused() {
     let one = in_memory(1).start().await.unwrap();
     let server = &one.servers()[0];
     let port = server.client_port();
@@ -42,12 +42,12 @@ async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
     assert_eq!(
         error.to_string(),
         format!(
-            "server[0].client_port = {port}: the port is reserved for no other ensemble; that in {} has it, running or not",
+            "server[0].client_port = {port}: already reserved by the ensemble in {}, even if that does not run; choose another port",
             one.directory().display()
         )
     );
     one.down().await.unwrap();
-    // Kept for a person to look at, it is in nobody's way.
+    // A kept ensemble does not reserve its port.
     let kept = wanted()
         .keep(zk_harness::Keep::Always)
         .start()
@@ -56,7 +56,7 @@ async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
     let directory = kept.directory().to_owned();
     drop(kept);
     // The guard kills it.
-    eventually("its server is gone", || {
+    eventually("its server has ended", || {
         TcpListener::bind(("127.0.0.1", port)).is_ok()
     });
     let again = wanted().start().await.unwrap();
@@ -65,7 +65,7 @@ async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
     assert_eq!(
         error.to_string(),
         format!(
-            "port {port} is by now that of the ensemble in {}; take one of the two down, files included",
+            "port {port} is already reserved by the ensemble in {}; take one of the two down",
             again.directory().display()
         )
     );
@@ -78,14 +78,14 @@ async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
 
 // covers: H1
 #[tokio::test]
-async fn directory_that_is_not_empty_is_refused_and_left_alone() {
+async fn a_directory_that_is_not_empty_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("precious"), "").unwrap();
     let error = refused(in_memory(1).directory(directory.path())).await;
     assert_eq!(
         error.to_string(),
         format!(
-            "directory = {}: the directory is new or empty; it is removed with the ensemble",
+            "directory = {}: must be new or empty, because it is removed with the ensemble",
             directory.path().display()
         )
     );
@@ -94,7 +94,7 @@ async fn directory_that_is_not_empty_is_refused_and_left_alone() {
 
 // covers: H1
 #[tokio::test]
-async fn directory_that_cannot_be_made_is_refused() {
+async fn a_directory_that_cannot_be_created_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = refused(in_memory(1).directory(file.path().join("below"))).await;
     let start = format!("directory = {}", file.path().join("below").display());
@@ -107,13 +107,13 @@ async fn directory_that_cannot_be_made_is_refused() {
 
 // covers: H2
 #[tokio::test]
-async fn server_that_exits_is_reported_with_its_own_log() {
+async fn a_server_that_exits_is_reported_with_its_log() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let builder = in_memory(3)
         .directory(&directory)
         .property("clientPortAddress.bogus", "x");
-    // A key that the server cannot digest: it exits, and its log says why.
+    // The server exits because of this value, and logs the reason.
     let error = refused(builder.property("peerType", "bogus")).await;
     let Error::ServerExited { tail, .. } = &error else {
         panic!("{error}")
@@ -126,7 +126,7 @@ async fn server_that_exits_is_reported_with_its_own_log() {
 
 // covers: H2
 #[tokio::test]
-async fn start_that_takes_too_long_says_what_each_server_answered() {
+async fn the_error_of_a_slow_start_has_each_servers_answer() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let error = refused(
@@ -147,7 +147,7 @@ async fn start_that_takes_too_long_says_what_each_server_answered() {
 
 // covers: H3
 #[tokio::test]
-async fn dropped_start_leaves_nothing() {
+async fn a_dropped_start_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
     for millis in [1, 20, 100, 300] {
         let directory = root.path().join(format!("ensemble-{millis}"));
@@ -166,7 +166,7 @@ async fn dropped_start_leaves_nothing() {
 
 // covers: H1 H3
 #[tokio::test]
-async fn taken_port_is_replaced_and_the_directory_stays_the_same() {
+async fn a_retry_with_other_ports_uses_the_same_directory() {
     let root = tempfile::tempdir().unwrap();
     let java = root.path().join("java");
     let real = zk_provision::Search::from_env()
@@ -183,7 +183,7 @@ async fn taken_port_is_replaced_and_the_directory_stays_the_same() {
     );
     std::fs::write(&java, script).unwrap();
     std::fs::set_permissions(&java, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // A caller's lock is on the directory: another one in its place would not be locked.
+    // A caller may have locked the directory, so it must not be replaced.
     let directory = root.path().join("ensemble");
     std::fs::create_dir(&directory).unwrap();
     let inode = || std::fs::metadata(&directory).unwrap().ino();
@@ -203,14 +203,14 @@ async fn taken_port_is_replaced_and_the_directory_stays_the_same() {
 
 // covers: H1
 #[tokio::test]
-async fn paths_that_no_script_can_name_are_refused() {
+async fn paths_with_control_characters_or_quotes_are_refused() {
     let root = tempfile::tempdir().unwrap();
     for name in ["a\"b", "a\nb", "a\rb", "a\tb", "a\u{1b}[31mb"] {
         let error = refused(in_memory(1).directory(root.path().join(name))).await;
         assert_eq!(
             error.to_string(),
             format!(
-                "directory = {}: the path is Unicode, without double quotes, line breaks and other control characters",
+                "directory = {}: must be Unicode without double quotes, line breaks and other control characters",
                 root.path().join(name).display()
             )
         );
@@ -218,7 +218,7 @@ async fn paths_that_no_script_can_name_are_refused() {
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
 }
 
-/// Not a test by itself: the process that the test below starts with another `TMPDIR`.
+/// Not a test: the process that the test below starts with another `TMPDIR`.
 #[tokio::test]
 async fn child_uses_the_temporary_directory() {
     if child_directory().is_none() {
@@ -235,11 +235,11 @@ async fn child_uses_the_temporary_directory() {
 
 // covers: H1 H3
 #[test]
-fn odd_temporary_directories_are_used_or_refused_and_left_clean() {
+fn unusual_temporary_directories_are_used_or_refused() {
     let root = tempfile::tempdir().unwrap();
     let home = root.path().canonicalize().unwrap();
     std::fs::create_dir(home.join("odd $HOME 'x'")).unwrap();
-    for (variable, said) in [
+    for (variable, expected) in [
         (
             "odd $HOME 'x'",
             format!("in {}/odd $HOME 'x'/zk-ensemble-", home.display()),
@@ -249,7 +249,7 @@ fn odd_temporary_directories_are_used_or_refused_and_left_clean() {
         (
             "none",
             format!(
-                "refused: TMPDIR = {}/none: it is a directory; set TMPDIR to one, or give a directory.",
+                "refused: TMPDIR = {}/none: not a directory; correct TMPDIR, or set `directory`.",
                 home.display()
             ),
         ),
@@ -261,7 +261,7 @@ fn odd_temporary_directories_are_used_or_refused_and_left_clean() {
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(
-            output.status.success() && text.contains(&said),
+            output.status.success() && text.contains(&expected),
             "{output:?}"
         );
     }
@@ -286,18 +286,18 @@ async fn settings_that_need_processes_are_refused_with_containers() {
     let own = || ContainerImage::Debian;
     assert_eq!(
         refused(in_memory(1), own()).await,
-        "data = memory: data in memory is for servers that are processes; with containers set it to \"disk\""
+        "data = memory: not supported with containers; set it to \"disk\""
     );
     let port = Ensemble::builder().server(ServerSpec::new(1).with_client_port(5));
     assert_eq!(
         refused(port, own()).await,
-        "server[0].client_port = 5: a port of one's own is for servers that are processes; leave it out with containers"
+        "server[0].client_port = 5: not supported with containers; omit it"
     );
     assert_eq!(
         refused(Ensemble::builder().movable_clock(true), own()).await,
-        "movable_clock = true: a movable clock is for servers that are processes; leave it out with containers"
+        "movable_clock = true: not supported with containers; omit it"
     );
-    let proxied = "proxied = true: fault proxies and links are for servers that are processes; leave them out with containers";
+    let proxied = "proxied = true: not supported with containers; omit fault proxies and links";
     assert_eq!(
         refused(Ensemble::builder().proxied(true), own()).await,
         proxied
@@ -305,6 +305,6 @@ async fn settings_that_need_processes_are_refused_with_containers() {
     let named = ContainerImage::Named("zookeeper:3.9".into());
     assert_eq!(
         refused(Ensemble::builder().zookeeper("3.8"), named).await,
-        "zookeeper = \"3.8\": the image zookeeper:3.9 has a ZooKeeper of its own; leave the version out, or the image"
+        "zookeeper = \"3.8\": the image zookeeper:3.9 contains its own ZooKeeper; omit the version or the image"
     );
 }

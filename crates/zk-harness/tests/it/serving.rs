@@ -13,7 +13,7 @@ async fn three_servers_serve_with_one_leader() {
     let ensemble = Ensemble::builder().servers(3).start().await.unwrap();
     let status = ensemble.status().await;
     assert!(
-        matches!(status.health, Health::Whole { .. }),
+        matches!(status.health, Health::AllServing { .. }),
         "{}",
         status.seen()
     );
@@ -42,12 +42,12 @@ async fn three_servers_serve_with_one_leader() {
 
 // covers: H1 H2
 #[tokio::test]
-async fn sizes_one_two_and_five_serve() {
+async fn ensembles_of_one_two_and_five_servers_serve() {
     for (servers, warnings) in [(1, 1), (2, 1), (5, 0)] {
         let ensemble = in_memory(servers).start().await.unwrap();
         let status = ensemble.status().await;
         assert!(
-            matches!(status.health, Health::Whole { .. }),
+            matches!(status.health, Health::AllServing { .. }),
             "{}",
             status.seen()
         );
@@ -89,7 +89,7 @@ async fn both_supported_versions_serve_in_memory_and_on_disk() {
 
 // covers: H2
 #[tokio::test]
-async fn every_four_letter_command_is_answered() {
+async fn every_four_letter_word_is_answered() {
     let ensemble = in_memory(3).start().await.unwrap();
     let leader = ensemble.leader().await.unwrap();
     assert_eq!(leader.srvr().await.unwrap().mode, Mode::Leader);
@@ -99,9 +99,9 @@ async fn every_four_letter_command_is_answered() {
     assert_eq!(mntr.number("zk_synced_followers"), Some(2));
     leader.cons().await.unwrap();
     assert_eq!(leader.wchs().await.unwrap().watches, 0);
-    // The canaries that were written on start-up are gone with their sessions.
+    // The nodes of the readiness probes are removed with their sessions.
     for server in ensemble.servers() {
-        // A follower may show them a moment longer than the server that answered.
+        // A lagging follower may still show them for a moment.
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {
             let dump = server.four_letter("dump").await.unwrap();
@@ -161,7 +161,7 @@ async fn settings_reach_the_servers() {
     ensemble.down().await.unwrap();
 }
 
-/// Not a test by itself: the process that the test below starts in another locale.
+/// Not a test: the process that the test below starts in another locale.
 #[tokio::test]
 async fn child_serves_from_odd_directories() {
     let Some(root) = child_directory() else {
@@ -203,7 +203,7 @@ fn odd_directories_serve_in_every_locale() {
 
 // covers: H1
 #[tokio::test]
-async fn server_can_be_started_by_hand() {
+async fn a_server_can_be_started_with_its_script() {
     let ensemble = in_memory(3).start().await.unwrap();
     let follower = ensemble
         .servers()
@@ -225,13 +225,13 @@ async fn server_can_be_started_by_hand() {
     assert_eq!(follower.pid(), i32::try_from(by_hand.id()).ok());
     assert_eq!(follower.process_state(), ProcessState::Running);
     ensemble.down().await.unwrap();
-    // It belongs to the ensemble, so it is gone with it.
+    // It belongs to the ensemble, so it was killed.
     by_hand.wait().unwrap();
 }
 
 // covers: H3
 #[tokio::test]
-async fn detached_ensemble_can_be_attached_to_and_taken_down() {
+async fn a_detached_ensemble_can_be_attached_to_and_taken_down() {
     let started = in_memory(1).start().await.unwrap();
     let connect = started.connect_string();
     let directory = started.detach().unwrap();

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers for several tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +12,12 @@ mod waiting;
 
 pub(crate) use waiting::eventually;
 
-/// An ensemble whose writes cost no disk flush.
+/// Returns a builder for an ensemble without disk flushes.
 pub(crate) fn in_memory(servers: usize) -> EnsembleBuilder {
     Ensemble::builder().servers(servers).data(DataStore::Memory)
 }
 
-/// How many processes carry the directory of an ensemble on their command line.
+/// Counts the processes with the marker of the ensemble in `directory`.
 pub(crate) fn processes_of(directory: &Path) -> usize {
     let needle = format!("-Dzk.harness.ensemble={}/", directory.display());
     let mut found = 0;
@@ -30,7 +30,7 @@ pub(crate) fn processes_of(directory: &Path) -> usize {
     found
 }
 
-/// Runs one test function of this binary in a process of its own, with `directory` in its environment.
+/// Returns a command that runs one test of this binary, with `directory` in its environment.
 pub(crate) fn in_child(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -39,14 +39,14 @@ pub(crate) fn in_child(test: &str, directory: &Path) -> Command {
     command
 }
 
-/// The directory that [`in_child`] passed, if this is such a process.
+/// Returns the directory that [`in_child`] passed, if this is such a process.
 pub(crate) fn child_directory() -> Option<PathBuf> {
     std::env::var_os(CHILD_DIRECTORY).map(PathBuf::from)
 }
 
 const CHILD_DIRECTORY: &str = "ZK_HARNESS_TEST_CHILD_DIRECTORY";
 
-/// Makes two tests of a function that takes an ensemble: on servers that are processes, and on servers in containers.
+/// Defines two tests for a function that takes an ensemble: with processes and with containers.
 macro_rules! on_each_backend {
     ($($test:ident: $servers:literal,)+) => {$(
         mod $test {
@@ -68,10 +68,10 @@ macro_rules! on_each_backend {
 
 pub(crate) use on_each_backend;
 
-/// An ensemble in containers, which needs a container engine.
+/// Returns a builder for an ensemble in containers, which needs a container engine.
 ///
-/// Tests that use it have `in_containers` in their names: `cargo xtask test` skips those where there is no engine, and says
-/// so. One that is run all the same fails.
+/// Tests that use it have `in_containers` in their names: `cargo xtask test` skips and reports them if there is no
+/// engine.
 #[cfg(feature = "containers")]
 pub(crate) fn in_containers(servers: usize) -> EnsembleBuilder {
     Ensemble::builder()

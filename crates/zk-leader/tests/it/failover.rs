@@ -6,7 +6,7 @@ use std::time::Instant;
 use zk_core::Session;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
-use zk_fault_proxy::Steer;
+use zk_fault_proxy::Route;
 use zk_harness::Ensemble;
 use zk_leader::LeaderLatch;
 use zk_leader::LeadershipLoss;

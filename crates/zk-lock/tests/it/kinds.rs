@@ -8,7 +8,7 @@ use zk_core::Session;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
 use zk_fault_proxy::Match;
-use zk_fault_proxy::Steer;
+use zk_fault_proxy::Route;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_lock::AcquireError;

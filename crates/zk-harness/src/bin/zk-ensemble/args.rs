@@ -1,4 +1,4 @@
-//! The command line.
+//! Defines and parses the command line.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use zk_harness::{Profile, Selector};
 
 use crate::network::Cut;
 
-/// Real ZooKeeper ensembles for development, each under a name.
+/// Manages real, named ZooKeeper ensembles for development.
 #[derive(Debug, Parser)]
 #[command(name = "zk-ensemble", version, arg_required_else_help = true)]
 pub(crate) struct Args {
-    /// The directory that holds the ensembles.
+    /// The directory of the ensembles.
     #[arg(long, env = "ZK_ENSEMBLE_DIR", global = true, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// The ensemble's name.
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start an ensemble and leave it running; returns when it serves.
     Up(UpArgs),
-    /// Download what is missing and make what lets servers start quickly, so that the first `up` is like any other.
+    /// Download what is missing and create class data, so that the first `up` is as quick as later ones.
     Prepare {
         /// A version such as 3.9 or 3.9.6 [default: as for `up`].
         #[arg(long, value_name = "VERSION|HOME")]
@@ -37,7 +37,7 @@ pub(crate) enum Command {
         /// Keep the files; `up` starts from them again.
         #[arg(long, conflicts_with = "remove")]
         keep: bool,
-        /// Remove the files even if `up --keep` was said.
+        /// Remove the files even after `up --keep`.
         #[arg(long)]
         remove: bool,
         /// Every ensemble, not just the named one.
@@ -48,21 +48,21 @@ pub(crate) enum Command {
     List,
     /// Show the servers; fails if no quorum serves.
     Status {
-        /// As JSON on one line.
+        /// Print JSON on one line.
         #[arg(long)]
         json: bool,
     },
-    /// End a server with SIGKILL.
+    /// Kill a server with SIGKILL.
     Kill {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
     },
-    /// End a server with SIGTERM.
+    /// Stop a server with SIGTERM.
     Stop {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
     },
-    /// Start a server that is stopped.
+    /// Start a stopped server.
     Start {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
@@ -72,21 +72,21 @@ pub(crate) enum Command {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         #[arg(required_unless_present = "rolling")]
         server: Option<Selector>,
-        /// All servers, one after the other, the leader last, each when all serve again.
+        /// Restart all servers, one after the other, the leader last, each when all serve again.
         #[arg(long, conflicts_with = "server")]
         rolling: bool,
     },
-    /// Freeze a server's process, as a long garbage collection would.
+    /// Pause a server's process, like a long garbage collection.
     Pause {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
     },
-    /// Let a paused server go on.
+    /// Resume a paused server.
     Resume {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
     },
-    /// Let every write of a server to a file fail, as on a full disk.
+    /// Make every write of a server to a file fail, as on a full disk.
     FillDisk {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
@@ -103,24 +103,24 @@ pub(crate) enum Command {
         #[command(flatten)]
         shift: Shift,
     },
-    /// Cut a server off from the other servers and from clients; needs `up --proxied`.
+    /// Isolate a server from the other servers and from clients; needs `up --proxied`.
     Partition {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
         #[command(flatten)]
         how: CutOff,
     },
-    /// Let a server and the others hear each other late; needs `up --proxied`.
+    /// Delay the links between a server and the others; needs `up --proxied`.
     Slow {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
         server: Selector,
-        /// How late, one way, such as 50ms.
+        /// The delay in each direction, such as 50ms.
         #[arg(long, value_name = "TIME", value_parser = parse_millis, default_value = "50ms")]
         delay: u64,
-        /// Up to so much later still, at random.
+        /// The maximum of an additional random delay.
         #[arg(long, value_name = "TIME", value_parser = parse_millis, default_value = "0ms")]
         jitter: u64,
-        /// At most so many bytes per second.
+        /// A limit in bytes per second.
         #[arg(long, value_name = "BYTES")]
         rate: Option<u64>,
     },
@@ -131,33 +131,33 @@ pub(crate) enum Command {
     },
     /// Undo every partition and slow link.
     Heal,
-    /// The process that has the fault proxies; `up` starts it.
+    /// Run the fault proxies; `up` starts this process.
     #[command(hide = true)]
     Proxies {
-        /// What makes it a process of the ensemble.
+        /// The argument that assigns the process to the ensemble.
         #[arg(allow_hyphen_values = true)]
         marker: String,
     },
     /// End a session of any client, as if it had expired.
     Expire {
-        /// The session's id, as `cons` and a server's log show it: hexadecimal behind 0x, otherwise decimal.
+        /// The session id, as `cons` and a server's log show it: hexadecimal after 0x, otherwise decimal.
         #[arg(value_parser = parse_session)]
         session: i64,
     },
-    /// Show what the servers have logged.
+    /// Show the servers' logs.
     Logs {
         /// One server only.
         server: Option<Selector>,
-        /// Go on showing what is added, until Ctrl-C.
+        /// Show new lines until Ctrl-C.
         #[arg(long, short)]
         follow: bool,
-        /// How many of the last lines of each server; 0 shows them all.
+        /// The number of last lines of each server; 0 for all.
         #[arg(long, short = 'n', default_value_t = 0)]
         lines: usize,
     },
     /// Print the connection string for the shell: eval "$(… env)".
     Env {
-        /// How to print it.
+        /// The format.
         #[arg(long, value_enum, default_value_t = EnvFormat::Export)]
         format: EnvFormat,
     },
@@ -165,19 +165,19 @@ pub(crate) enum Command {
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct UpArgs {
-    /// How many servers, 1 to 255 [default: 3].
+    /// The number of servers, 1 to 255 [default: 3].
     #[arg(long, short = 'n')]
     pub(crate) servers: Option<usize>,
-    /// What the servers run as [default: processes].
+    /// How the servers run [default: processes].
     #[arg(long, value_enum)]
     pub(crate) backend: Option<Backend>,
     /// A version such as 3.9 or 3.9.6, or the directory of an unpacked one [default: the first one found].
     #[arg(long, value_name = "VERSION|HOME")]
     pub(crate) zookeeper: Option<String>,
-    /// Where the data lies: on disk every write is flushed [default: disk].
+    /// Where the data is stored: on disk, every write is flushed [default: disk].
     #[arg(long, value_enum)]
     pub(crate) data: Option<Data>,
-    /// Read settings from an ensemble.toml; options on the command line win.
+    /// Read settings from an ensemble.toml; options on the command line take precedence.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// A set of settings: `default`, `chaos` (failovers in a second, data in memory) or `production` (slow ticks).
@@ -189,17 +189,17 @@ pub(crate) struct UpArgs {
     /// Let `clock` move the servers' clocks; they start more slowly.
     #[arg(long)]
     pub(crate) movable_clock: bool,
-    /// Keep the files when the ensemble goes down, or does not come up.
+    /// Keep the files when the ensemble is taken down or does not start.
     #[arg(long)]
     pub(crate) keep: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
-    /// Processes of this machine.
+    /// Processes on this machine.
     Processes,
-    /// Containers of a container engine: data on disk, ports as the engine gives them, no --proxied, no --movable-clock;
-    /// the documentation of `zk_harness::container` has all in one table.
+    /// Containers of a container engine: data on disk, ports chosen by the engine, no --proxied, no --movable-clock; see
+    /// the table in the documentation of `zk_harness::container`.
     Containers,
 }
 
@@ -219,17 +219,17 @@ pub(crate) enum EnvFormat {
     Json,
 }
 
-/// Which part of a server's network is cut off; without an option, all of it.
+/// The part of a server's network that is cut off; all of it without an option.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(multiple = false)]
 pub(crate) struct CutOff {
-    /// From the other servers only; clients reach it.
+    /// Only the links to and from the other servers; clients can connect.
     #[arg(long)]
     peers: bool,
-    /// It does not hear the other servers, and is heard.
+    /// Only the links from the other servers to it.
     #[arg(long)]
     deaf: bool,
-    /// It hears the other servers, and is not heard.
+    /// Only the links from it to the other servers.
     #[arg(long)]
     mute: bool,
 }
@@ -238,16 +238,16 @@ impl CutOff {
     pub(crate) const fn cut(self) -> Cut {
         match (self.peers, self.deaf, self.mute) {
             (true, ..) => Cut::Peers,
-            (_, true, _) => Cut::Deaf,
-            (.., true) => Cut::Mute,
+            (_, true, _) => Cut::Inbound,
+            (.., true) => Cut::Outbound,
             _ => Cut::Isolated,
         }
     }
 }
 
-/// Whole milliseconds, up to an hour.
+/// Parses whole milliseconds, up to an hour.
 fn parse_millis(text: &str) -> Result<u64, String> {
-    let rule = "give whole milliseconds with a unit, up to an hour, such as 50ms or 2s";
+    let rule = "use whole milliseconds with a unit, up to an hour, such as 50ms or 2s";
     let time = humantime_serde::re::humantime::parse_duration(text).map_err(|_| rule)?;
     let millis = u64::try_from(time.as_millis()).map_err(|_| rule)?;
     if millis > 3_600_000 || !time.subsec_nanos().is_multiple_of(1_000_000) {
@@ -256,7 +256,7 @@ fn parse_millis(text: &str) -> Result<u64, String> {
     Ok(millis)
 }
 
-/// How far a clock is moved.
+/// The offset of a clock.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Shift {
@@ -281,32 +281,34 @@ impl Shift {
     }
 }
 
-/// Whole seconds.
+/// Parses whole seconds.
 fn parse_time(text: &str) -> Result<u32, String> {
-    let rule = "give whole seconds with a unit, such as 90s, 5m or 1h";
+    let rule = "use whole seconds with a unit, such as 90s, 5m or 1h";
     let time = humantime_serde::re::humantime::parse_duration(text).map_err(|_| rule)?;
-    let seconds = u32::try_from(time.as_secs()).map_err(|_| "give less than a century")?;
+    let seconds = u32::try_from(time.as_secs()).map_err(|_| "use less than a century")?;
     if time.subsec_nanos() > 0 {
         return Err(rule.into());
     }
     Ok(seconds)
 }
 
-/// Ids are printed as hexadecimal numbers, with and without a sign.
+/// Parses a session id: hexadecimal after `0x`, otherwise decimal with an optional sign.
 fn parse_session(text: &str) -> Result<i64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).map(u64::cast_signed),
         None => text.parse::<i64>(),
     };
-    parsed.map_err(|_| "give the id as servers print it, such as 0x100000bd6a30001".into())
+    parsed.map_err(|_| "use the id as servers print it, such as 0x100000bd6a30001".into())
 }
 
-/// A name is also a directory's name.
+/// Parses a name, which is also the name of a directory.
 fn parse_name(text: &str) -> Result<String, String> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if text.is_empty() || text.len() > 64 || text.starts_with(['.', '-']) || !text.bytes().all(fine)
     {
-        return Err("a name has 1 to 64 letters, digits, `-`, `_` or `.`, and begins with a letter or digit".into());
+        return Err(
+            "use 1 to 64 letters, digits, `-`, `_` or `.`, with a letter or digit first".into(),
+        );
     }
     Ok(text.to_owned())
 }
@@ -318,12 +320,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_line_is_consistent() {
+    fn the_command_line_is_consistent() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn commands_in_the_readme_are_understood() {
+    fn commands_in_the_readme_are_valid() {
         let readme = include_str!("../../../../../README.md");
         let prompt = "$ cargo xtask ensemble ";
         let lines = readme.lines().filter_map(|line| line.strip_prefix(prompt));
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_read_as_servers_print_them() {
+    fn session_ids_are_parsed_as_servers_print_them() {
         assert_eq!(
             parse_session("0x100000bd6a30001"),
             Ok(0x0100_000b_d6a3_0001)
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_whole_seconds() {
+    fn times_have_a_unit_and_are_whole() {
         assert_eq!(parse_time("1h 1s"), Ok(3601));
         for wrong in ["", "1", "1500ms", "200y", "-1s"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");

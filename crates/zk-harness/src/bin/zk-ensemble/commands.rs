@@ -1,4 +1,4 @@
-//! What each command does.
+//! Runs the command of the command line.
 
 mod act;
 mod down;
@@ -21,7 +21,7 @@ use crate::store::Store;
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let store = Store::new(args.dir)?;
     let name = args.name;
-    let act = |which, action| act::act(&store, &name, which, action);
+    let act = |which, action| act::perform(&store, &name, which, action);
     let change = |which, change| proxies::change(&store, &name, which, change);
     match args.command {
         Command::Up(options) => up::up(&store, &name, &options).await,
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Kill { server } => act(server, Action::Kill).await,
         Command::Stop { server } => act(server, Action::Stop).await,
         Command::Start { server } => act(server, Action::Start).await,
-        Command::Restart { rolling: true, .. } => act::roll(&store, &name).await,
+        Command::Restart { rolling: true, .. } => act::restart_rolling(&store, &name).await,
         Command::Restart { server, .. } => {
             act(server.unwrap_or(Selector::All), Action::Restart).await
         }
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// How long `leader` waits for an election that is going on.
+/// How long to wait for an election.
 const ELECTION_WITHIN: Duration = Duration::from_secs(20);
 
 const KEEP_FILE: &str = "keep";

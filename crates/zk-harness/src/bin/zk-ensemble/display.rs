@@ -1,4 +1,4 @@
-//! What `up` shows while it works.
+//! Shows the progress of `up` and `prepare`.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use zk_provision::Progress;
 
 use crate::say::note;
 
-/// Shows what `up` is doing: a moving bar on a terminal, a line per step elsewhere.
+/// Shows a progress bar on a terminal, and otherwise a line per step.
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
     last: Mutex<String>,
@@ -28,21 +28,20 @@ impl Display {
         })
     }
 
-    pub(crate) fn say(&self, what: &str) {
+    pub(crate) fn show(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());
             return;
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != what {
-            // Progress is a courtesy: a closed standard error is no reason to fail.
             note(what);
             what.clone_into(&mut last);
         }
     }
 
     pub(crate) fn progress(&self, progress: &Progress) {
-        self.say(&progress.what);
+        self.show(&progress.what);
         let Some(bar) = &self.bar else { return };
         match progress.total {
             Some(total) => {

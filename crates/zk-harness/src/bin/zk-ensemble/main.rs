@@ -1,4 +1,4 @@
-//! `zk-ensemble`: named ensembles that outlive the command that started them.
+//! `zk-ensemble` manages named ensembles that outlive the command that started them.
 
 mod args;
 mod commands;
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     };
     match runtime.block_on(commands::run(args)) {
         Ok(code) => code,
-        // A reader such as `head` that has seen enough of the logs is no failure.
+        // A reader such as `head` may close the pipe early.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
@@ -37,7 +37,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     let causes: String = error.chain().skip(1).fold(String::new(), |text, cause| {
         text + &format!("  because: {cause}\n")
     });
-    // Nobody is left to tell if standard error is closed.
+    // It fails if standard error is closed, which cannot be reported.
     drop(write!(io::stderr(), "error: {error}\n{causes}"));
     ExitCode::FAILURE
 }

@@ -1,6 +1,7 @@
-//! What is wanted of the network around the servers: a file that commands write and the proxies' process carries out.
+//! Defines the requested state of the network around the servers, which commands write to a file and the process of the
+//! fault proxies applies.
 //!
-//! The file says how things are to be, not what to do: a process that starts anew makes it so again.
+//! The file contains a state and no actions, so that a restarted process can apply it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -12,27 +13,27 @@ use anyhow::{Context as _, bail};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-/// How the network is to be.
+/// A state of the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Network {
-    /// Rises with each change.
+    /// The number of changes so far.
     pub(crate) generation: u64,
-    /// What is different from a whole network, from the first server to the second.
-    pub(crate) ways: Vec<Way>,
-    /// Servers that no client reaches.
+    /// The links that are blocked, delayed or limited.
+    #[serde(rename = "ways")]
+    pub(crate) links: Vec<LinkFault>,
+    /// Servers that clients cannot connect to.
     pub(crate) unreachable: BTreeSet<u32>,
-    /// How often the connections of a server's clients were to be cut so far.
+    /// How often a cut of a server's client connections was requested.
     pub(crate) cuts: BTreeMap<u32, u64>,
 }
 
-/// One direction between two servers.
+/// The faults of one direction between two servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Way {
+pub(crate) struct LinkFault {
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// Nothing passes.
     #[serde(default)]
     pub(crate) blocked: bool,
     /// Milliseconds.
@@ -46,28 +47,28 @@ pub(crate) struct Way {
     pub(crate) rate: Option<u64>,
 }
 
-/// Which part of a server's network is cut off.
+/// The part of a server's network that is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Everything.
     Isolated,
-    /// The other servers; clients reach it.
+    /// The links to and from the other servers; clients can connect.
     Peers,
-    /// What the others say to it.
-    Deaf,
-    /// What it says to the others.
-    Mute,
+    /// The links from the other servers.
+    Inbound,
+    /// The links to the other servers.
+    Outbound,
 }
 
 impl Network {
     /// Cuts a server off.
     pub(crate) fn partition(&mut self, server: u32, others: &[u32], cut: Cut) {
         for &other in others {
-            if cut != Cut::Deaf {
-                self.way(server, other).blocked = true;
+            if cut != Cut::Inbound {
+                self.link(server, other).blocked = true;
             }
-            if cut != Cut::Mute {
-                self.way(other, server).blocked = true;
+            if cut != Cut::Outbound {
+                self.link(other, server).blocked = true;
             }
         }
         if cut == Cut::Isolated {
@@ -76,7 +77,7 @@ impl Network {
         }
     }
 
-    /// Makes all that a server and the others say to each other late, or slow.
+    /// Delays and limits the links between a server and the others.
     pub(crate) fn slow(
         &mut self,
         server: u32,
@@ -85,8 +86,8 @@ impl Network {
     ) {
         for &other in others {
             for (from, to) in [(server, other), (other, server)] {
-                let way = self.way(from, to);
-                (way.delay, way.jitter, way.rate) = (delay, jitter, rate);
+                let link = self.link(from, to);
+                (link.delay, link.jitter, link.rate) = (delay, jitter, rate);
             }
         }
     }
@@ -96,21 +97,21 @@ impl Network {
         *self.cuts.entry(server).or_default() += 1;
     }
 
-    /// Makes the network whole.
+    /// Removes all faults.
     pub(crate) fn heal(&mut self) {
-        self.ways.clear();
+        self.links.clear();
         self.unreachable.clear();
     }
 
-    /// What is not whole, in words; nothing if all is.
+    /// Describes the faults; `None` if there are none.
     pub(crate) fn describe(&self) -> Option<String> {
         let mut parts = Vec::new();
-        for way in &self.ways {
-            let Way { from, to, .. } = way;
-            let what = match (way.blocked, way.rate) {
+        for link in &self.links {
+            let LinkFault { from, to, .. } = link;
+            let what = match (link.blocked, link.rate) {
                 (true, _) => "blocked".to_owned(),
-                (false, None) => format!("{} ms late", way.delay),
-                (false, Some(rate)) => format!("{} ms late, {rate} bytes/s", way.delay),
+                (false, None) => format!("{} ms late", link.delay),
+                (false, Some(rate)) => format!("{} ms late, {rate} bytes/s", link.delay),
             };
             parts.push(format!("{from} to {to} {what}"));
         }
@@ -120,13 +121,13 @@ impl Network {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    fn way(&mut self, from: u32, to: u32) -> &mut Way {
+    fn link(&mut self, from: u32, to: u32) -> &mut LinkFault {
         let at = self
-            .ways
+            .links
             .iter()
-            .position(|way| (way.from, way.to) == (from, to));
+            .position(|link| (link.from, link.to) == (from, to));
         let at = at.unwrap_or_else(|| {
-            self.ways.push(Way {
+            self.links.push(LinkFault {
                 from,
                 to,
                 blocked: false,
@@ -134,9 +135,9 @@ impl Network {
                 jitter: 0,
                 rate: None,
             });
-            self.ways.len() - 1
+            self.links.len() - 1
         });
-        &mut self.ways[at]
+        &mut self.links[at]
     }
 }
 
@@ -153,34 +154,34 @@ impl Files {
         }
     }
 
-    /// What is wanted; a whole network if nothing was said yet.
-    pub(crate) fn wanted(&self) -> anyhow::Result<Network> {
-        read(&self.directory.join(WANTED))
+    /// Returns the requested state; by default, without faults.
+    pub(crate) fn requested(&self) -> anyhow::Result<Network> {
+        read(&self.directory.join(REQUESTED))
     }
 
-    /// What the proxies' process has made so.
+    /// Returns the state that the process of the proxies has applied.
     pub(crate) fn applied(&self) -> anyhow::Result<Network> {
         read(&self.directory.join(APPLIED))
     }
 
-    pub(crate) fn want(&self, network: &Network) -> anyhow::Result<()> {
-        write(&self.directory.join(WANTED), network)
+    pub(crate) fn request(&self, network: &Network) -> anyhow::Result<()> {
+        write(&self.directory.join(REQUESTED), network)
     }
 
-    pub(crate) fn apply(&self, network: &Network) -> anyhow::Result<()> {
+    pub(crate) fn set_applied(&self, network: &Network) -> anyhow::Result<()> {
         write(&self.directory.join(APPLIED), network)
     }
 
-    /// What the proxies' process prints.
+    /// Returns the log file of the process of the proxies.
     pub(crate) fn log(&self) -> PathBuf {
         self.directory.join("proxies.log")
     }
 
-    /// Takes the lock that the proxies' process holds as long as it lives; nothing if somebody has it.
+    /// Takes the lock that the process of the proxies holds while it runs; `None` if it is taken.
     pub(crate) fn lock(&self) -> anyhow::Result<Option<File>> {
         let path = self.directory.join("proxies.lock");
         let file =
-            File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+            File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -188,7 +189,7 @@ impl Files {
         }
     }
 
-    /// Waits until the proxies' process has made `generation` so.
+    /// Waits until the process of the proxies has applied `generation`.
     pub(crate) async fn until_applied(&self, generation: u64) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + APPLIED_WITHIN;
         loop {
@@ -203,7 +204,7 @@ impl Files {
             }
             #[expect(
                 clippy::disallowed_methods,
-                reason = "the pause between two looks at the file"
+                reason = "the pause between two reads of the file"
             )]
             tokio::time::sleep(POLL_EVERY).await;
         }
@@ -213,7 +214,7 @@ impl Files {
 fn read(path: &Path) -> anyhow::Result<Network> {
     match fs::read_to_string(path) {
         Ok(text) => serde_json::from_str(&text)
-            .with_context(|| format!("{} is not as commands write it", path.display())),
+            .with_context(|| format!("{} is not a valid network file; remove it", path.display())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Network::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
@@ -222,13 +223,13 @@ fn read(path: &Path) -> anyhow::Result<Network> {
 fn write(path: &Path, network: &Network) -> anyhow::Result<()> {
     let draft = path.with_extension("new");
     let text = serde_json::to_string(network)?;
-    // Complete or absent: a reader never sees half of it.
+    // Renamed when complete, so that a reader never sees a part of it.
     fs::write(&draft, text)
         .and_then(|()| fs::rename(&draft, path))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-const WANTED: &str = "network.json";
+const REQUESTED: &str = "network.json";
 const APPLIED: &str = "network-applied.json";
 const APPLIED_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(20);
@@ -239,19 +240,23 @@ mod tests {
 
     // covers: H7
     #[test]
-    fn a_partition_blocks_what_it_says_and_heals() {
-        let ways = |cut| {
+    fn a_partition_blocks_its_links_and_heals() {
+        let blocked_links = |cut| {
             let mut network = Network::default();
             network.partition(2, &[1, 3], cut);
-            let mut ways: Vec<_> = network.ways.iter().map(|way| (way.from, way.to)).collect();
-            ways.sort_unstable();
-            (ways, network.unreachable.contains(&2))
+            let mut links: Vec<_> = network
+                .links
+                .iter()
+                .map(|link| (link.from, link.to))
+                .collect();
+            links.sort_unstable();
+            (links, network.unreachable.contains(&2))
         };
         let all = vec![(1, 2), (2, 1), (2, 3), (3, 2)];
-        assert_eq!(ways(Cut::Isolated), (all.clone(), true));
-        assert_eq!(ways(Cut::Peers), (all, false));
-        assert_eq!(ways(Cut::Deaf), (vec![(1, 2), (3, 2)], false));
-        assert_eq!(ways(Cut::Mute), (vec![(2, 1), (2, 3)], false));
+        assert_eq!(blocked_links(Cut::Isolated), (all.clone(), true));
+        assert_eq!(blocked_links(Cut::Peers), (all, false));
+        assert_eq!(blocked_links(Cut::Inbound), (vec![(1, 2), (3, 2)], false));
+        assert_eq!(blocked_links(Cut::Outbound), (vec![(2, 1), (2, 3)], false));
 
         let mut network = Network::default();
         network.partition(1, &[2], Cut::Isolated);
@@ -270,15 +275,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_is_a_whole_network() {
+    fn a_written_state_is_read_and_a_missing_one_has_no_faults() {
         let directory = tempfile::tempdir().unwrap();
         let files = Files::new(directory.path());
-        assert_eq!(files.wanted().unwrap(), Network::default());
+        assert_eq!(files.requested().unwrap(), Network::default());
         let mut network = Network::default();
-        network.partition(1, &[2, 3], Cut::Mute);
+        network.partition(1, &[2, 3], Cut::Outbound);
         network.cut(3);
-        files.want(&network).unwrap();
-        assert_eq!(files.wanted().unwrap(), network);
+        files.request(&network).unwrap();
+        assert_eq!(files.requested().unwrap(), network);
         let lock = files.lock().unwrap();
         assert!(lock.is_some() && files.lock().unwrap().is_none());
     }

@@ -1,4 +1,4 @@
-//! What a person, or a script, sees.
+//! Renders the output: tables, summaries and JSON.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use zk_harness::{Ensemble, Health, ProcessState, Role, ServerStatus, StartReport, Status};
 
-/// What `status --json` prints; the names and their order are fixed.
+/// The output of `status --json`; the names and their order are fixed.
 #[derive(Serialize)]
 struct StatusJson<'a> {
     name: &'a str,
@@ -19,16 +19,16 @@ struct ServerJson<'a> {
     id: u32,
     role: Option<Role>,
     state: &'static str,
-    /// Nothing for a container that is stopped.
+    /// `None` for a stopped container.
     client_port: Option<u16>,
     pid: Option<i32>,
     dir: &'a Path,
-    /// Only of a server in a container.
+    /// Only for a server in a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<&'a str>,
 }
 
-/// A table of the servers.
+/// Renders a table of the servers.
 pub(crate) fn servers(status: &Status) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -62,7 +62,7 @@ pub(crate) fn servers(status: &Status) -> String {
     trimmed(&table)
 }
 
-/// A table of ensembles: name, how many servers run, health, connection string.
+/// Renders a table of ensembles: name, version, running servers, quorum, connection string.
 pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -89,7 +89,7 @@ pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
     trimmed(&table)
 }
 
-/// One line on the whole.
+/// Renders the summary of an ensemble on one line.
 pub(crate) fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> String {
     let total = status.servers.len();
     let serving = status
@@ -114,16 +114,16 @@ pub(crate) fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> Strin
     )
 }
 
-/// The version that runs, as the servers say; an image may have its own.
+/// Returns the version that the servers report, because a container image may have its own.
 fn version<'a>(ensemble: &'a Ensemble, status: &'a Status) -> &'a str {
-    let said = status
+    let reported = status
         .servers
         .iter()
         .find_map(|server| server.version.as_deref());
-    said.unwrap_or_else(|| ensemble.version())
+    reported.unwrap_or_else(|| ensemble.version())
 }
 
-/// The status as one line of JSON.
+/// Renders the status as one line of JSON.
 pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::Result<String> {
     let servers = status
         .servers
@@ -146,16 +146,16 @@ pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::
     Ok(text + "\n")
 }
 
-/// What the start was spent on.
+/// Renders the durations of the steps of a start.
 pub(crate) fn report(report: &StartReport) -> String {
     format!(
-        "{:.2} s (finding ZooKeeper {:.2}, files {:.2}, servers {:.2}, election {:.2}, canaries {:.2})",
+        "{:.2} s (finding ZooKeeper {:.2}, files {:.2}, servers {:.2}, election {:.2}, probes {:.2})",
         report.total.as_secs_f64(),
         report.find.as_secs_f64(),
         report.prepare.as_secs_f64(),
         report.processes.as_secs_f64(),
         report.election.as_secs_f64(),
-        report.canary.as_secs_f64(),
+        report.probe.as_secs_f64(),
     )
 }
 

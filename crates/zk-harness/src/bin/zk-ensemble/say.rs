@@ -1,11 +1,11 @@
-//! Printing, where it is a courtesy and where it is the point.
+//! Prints results to standard output and notes to standard error.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-/// Prints to standard output. That nobody reads it any more is no reason to leave a command half done.
+/// Prints to standard output. A closed pipe is not an error, so that the command completes.
 pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -16,7 +16,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Prints to standard error, which may be closed or full.
+/// Prints to standard error, and ignores errors.
 pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr(), "{text}"));
 }

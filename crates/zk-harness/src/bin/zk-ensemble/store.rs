@@ -1,4 +1,4 @@
-//! Where named ensembles live, and the lock that keeps two commands from changing one at the same time.
+//! Manages the directory of the named ensembles, with a lock per ensemble against concurrent changes.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use zk_harness::{Ensemble, Error};
 
 use crate::say::note;
 
-/// The directory that holds one directory per ensemble.
+/// The directory that contains one directory per ensemble.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     root: PathBuf,
@@ -26,7 +26,7 @@ impl Store {
         let root = match root {
             Some(root) => root,
             None => default_root()
-                .context("neither XDG_STATE_HOME nor HOME is an absolute path of a directory to keep ensembles in; give --dir")?,
+                .context("neither XDG_STATE_HOME nor HOME is an absolute path; set --dir")?,
         };
         Ok(Self {
             root: std::path::absolute(root)?,
@@ -38,7 +38,7 @@ impl Store {
         &self.root
     }
 
-    /// Whether the directory was named on the command line, so that another command would have to name it, too.
+    /// Returns whether the directory was set on the command line, so that another command has to set it, too.
     pub(crate) fn is_given(&self) -> bool {
         self.is_given
     }
@@ -47,7 +47,7 @@ impl Store {
         self.root.join(name)
     }
 
-    /// The names of all ensembles, sorted.
+    /// Returns the sorted names of all ensembles.
     pub(crate) fn names(&self) -> anyhow::Result<Vec<String>> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
@@ -67,23 +67,23 @@ impl Store {
         Ok(names)
     }
 
-    /// Opens an ensemble for looking at it.
+    /// Opens an ensemble without a lock.
     pub(crate) fn open(&self, name: &str) -> anyhow::Result<Ensemble> {
         let directory = self.directory(name);
         if !Ensemble::exists(&directory) {
             let hint = match self.names()?.as_slice() {
-                [] => "there is none at all; start one with `up`".to_owned(),
+                [] => "start it with `up`".to_owned(),
                 names => format!(
-                    "there is {}; start another with `up --name {name}`",
+                    "existing ensembles: {}; start it with `up --name {name}`",
                     names.join(", ")
                 ),
             };
-            bail!("there is no ensemble named {name}: {hint}");
+            bail!("there is no ensemble named {name}; {hint}");
         }
         Ensemble::attach(&directory).map_err(|error| {
             let hint = match error {
                 Error::BadState { .. } => format!(
-                    "; if nothing in {} is of value, remove that directory",
+                    "; if {} contains nothing of value, remove that directory",
                     directory.display()
                 ),
                 _ => String::new(),
@@ -92,27 +92,27 @@ impl Store {
         })
     }
 
-    /// Locks an ensemble's directory for changes, making it if `create`.
+    /// Locks an ensemble's directory for changes, and creates it first if `create`.
     ///
     /// The lock is on the directory itself, so no lock file is left when it is removed.
     pub(crate) fn lock(&self, name: &str, create: bool) -> anyhow::Result<File> {
         let directory = self.directory(name);
         let deadline = Instant::now() + LOCK_WITHIN;
-        let mut told = false;
+        let mut is_noted = false;
         loop {
             let made = if create { make(&directory) } else { Ok(()) };
             let lock = match made.and_then(|()| File::open(&directory)) {
                 Ok(lock) => lock,
                 Err(error) => {
-                    if let Some(link) = dangling(&directory) {
+                    if let Some(link) = dangling_link(&directory) {
                         bail!(
-                            "cannot make {}: {} is a link to what is not there",
+                            "cannot create {}: {} is a dangling link",
                             directory.display(),
                             link.display()
                         );
                     }
-                    // Removed between two of these calls by a `down`.
-                    if create && vanished(&error) && Instant::now() < deadline {
+                    // A `down` has removed it between two of these calls.
+                    if create && is_not_found(&error) && Instant::now() < deadline {
                         continue;
                     }
                     return Err(error)
@@ -120,7 +120,7 @@ impl Store {
                 }
             };
             match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                // A `down` may have removed what was locked here, and an `up` made it anew.
+                // A `down` may have removed the locked directory, and an `up` created it again.
                 Ok(()) if is_same(&lock, &directory) => return Ok(lock),
                 Ok(()) if !create && !directory.exists() => {
                     bail!("the ensemble {name} was taken down meanwhile")
@@ -132,15 +132,15 @@ impl Store {
                             "another command is still busy with the ensemble {name} after {LOCK_WITHIN:?}"
                         );
                     }
-                    if !told {
-                        told = true;
+                    if !is_noted {
+                        is_noted = true;
                         note(&format!(
                             "waiting for another command that is busy with the ensemble {name}"
                         ));
                     }
                     #[expect(
                         clippy::disallowed_methods,
-                        reason = "the pause between two looks at the lock"
+                        reason = "the pause between two attempts to lock"
                     )]
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -152,27 +152,27 @@ impl Store {
         }
     }
 
-    /// Gives up an ensemble that did not come to be: removes its directory if it is empty.
+    /// Removes the directory of an ensemble that did not start, if it is empty.
     pub(crate) fn discard(&self, name: &str, lock: File) {
         let directory = self.directory(name);
-        // Only the holder of the lock on what is there may remove it.
+        // Only the holder of the lock on the existing directory may remove it.
         if is_same(&lock, &directory) {
             drop(fs::remove_dir(&directory));
         }
         drop(lock);
-        self.tidy();
+        self.remove_if_empty();
     }
 
     /// Removes the root if no ensemble is left in it.
-    pub(crate) fn tidy(&self) {
-        // Not empty, or gone already: either is fine.
+    pub(crate) fn remove_if_empty(&self) {
+        // It fails if the root is not empty or already removed.
         drop(fs::remove_dir(&self.root));
     }
 }
 
 fn make(directory: &Path) -> io::Result<()> {
     match fs::create_dir_all(directory) {
-        // It was there, and is gone again: the next look tells.
+        // It was removed meanwhile; the caller retries.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !directory.exists() => {
             Err(io::ErrorKind::NotFound.into())
         }
@@ -180,14 +180,14 @@ fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The link without a target that stands in the way of a directory.
-fn dangling(directory: &Path) -> Option<&Path> {
+/// Returns the dangling link on the path of a directory, if there is one.
+fn dangling_link(directory: &Path) -> Option<&Path> {
     directory
         .ancestors()
         .find(|path| path.is_symlink() && !path.exists())
 }
 
-fn vanished(error: &io::Error) -> bool {
+fn is_not_found(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
@@ -202,13 +202,13 @@ fn default_root() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute());
-    // A relative one would mean another place in every directory.
+    // A relative path would depend on the working directory.
     let home = || std::env::home_dir().filter(|path| path.is_absolute());
     let state = state.or_else(|| Some(home()?.join(".local/state")))?;
     Some(state.join("zk-ensembles"))
 }
 
-/// Longer than a start may take.
+/// Longer than any start.
 const LOCK_WITHIN: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lock_of_a_replaced_directory_is_not_trusted() {
+    fn a_lock_of_a_replaced_directory_is_not_valid() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("one");
         fs::create_dir(&directory).unwrap();
@@ -229,20 +229,17 @@ mod tests {
     }
 
     #[test]
-    fn missing_ensemble_is_reported_with_those_there_are() {
+    fn the_error_for_a_missing_ensemble_lists_the_others() {
         let root = tempfile::tempdir().unwrap();
         let store = Store::new(Some(root.path().to_owned())).unwrap();
         let error = store.open("x").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "there is no ensemble named x: there is none at all; start one with `up`"
-        );
+        assert_eq!(error, "there is no ensemble named x; start it with `up`");
         fs::create_dir(store.directory("other")).unwrap();
         fs::write(store.directory("other").join("ensemble.json"), "{}").unwrap();
         let error = store.open("x").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no ensemble named x: there is other; start another with `up --name x`"
+            "there is no ensemble named x; existing ensembles: other; start it with `up --name x`"
         );
     }
 }

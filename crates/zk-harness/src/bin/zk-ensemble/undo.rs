@@ -1,4 +1,4 @@
-//! The line that says how a fault is undone.
+//! Prints the command that undoes a fault.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::say::note;
 use crate::store::Store;
 
-/// How this program is called, as far as a person has to repeat it.
+/// The beginning of the command: the program and its options.
 pub(crate) struct Undo {
     prefix: String,
 }
@@ -21,14 +21,14 @@ impl Undo {
         }
     }
 
-    /// Prints the command that takes a fault back.
-    pub(crate) fn tell(&self, command: &[&str], rest: &[&str]) {
+    /// Prints the command.
+    pub(crate) fn print(&self, command: &[&str], rest: &[&str]) {
         let words = [command, rest].concat().join(" ");
         note(&format!("undo: {} {words}", self.prefix));
     }
 }
 
-/// The program and the options that lead to the same ensemble.
+/// Returns the program and the options that select the same ensemble.
 fn prefix(
     called: Option<String>,
     own: Option<OsString>,
@@ -37,7 +37,7 @@ fn prefix(
     environment: Option<&str>,
 ) -> String {
     let own = || own.map(|own| own.to_string_lossy().into_owned());
-    // What a wrapper says of itself is a command already, of several words.
+    // The name of a wrapper is a command of several words, which needs no quotes.
     let mut text = called
         .or_else(|| own().map(|own| quoted(&own)))
         .unwrap_or_else(|| "zk-ensemble".to_owned());
@@ -50,7 +50,7 @@ fn prefix(
     text
 }
 
-/// A word as the shell reads it back.
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+%@".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -71,7 +71,7 @@ mod tests {
 
     // covers: H7
     #[test]
-    fn the_line_can_be_repeated_as_it_is() {
+    fn the_printed_command_can_be_run() {
         let own = || Some(OsString::from("target/debug/zk-ensemble"));
         assert_eq!(
             prefix(
@@ -97,7 +97,7 @@ mod tests {
             ),
             r"'/o'\''b/zk-ensemble' --dir '/my ensembles'"
         );
-        // With ZK_ENSEMBLE in the environment the other name is the one to be said.
+        // With ZK_ENSEMBLE in the environment only another name is printed.
         assert_eq!(
             prefix(None, own(), None, "two", Some("two")),
             "target/debug/zk-ensemble"

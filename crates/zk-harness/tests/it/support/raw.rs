@@ -1,4 +1,4 @@
-//! A client of a few requests, which sends what it is told and hides nothing: no retries, no pings of its own.
+//! A client for single requests, without retries and automatic pings.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,22 +11,22 @@ use tokio::time::timeout;
 
 /// A connection with a session.
 #[derive(Debug)]
-pub(crate) struct Raw {
+pub(crate) struct RawClient {
     stream: TcpStream,
     pub(crate) session: i64,
     password: Vec<u8>,
     xid: i32,
 }
 
-/// An answer: its header, and what follows.
+/// A reply: its header and body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct Reply {
     pub(crate) xid: i32,
     pub(crate) code: i32,
     pub(crate) body: Vec<u8>,
 }
 
-/// How a connection has ended, as its client sees it.
+/// How the client saw a connection end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     Fin,
@@ -35,7 +35,7 @@ pub(crate) enum Broken {
 
 /// A request without its header: the opcode and the body.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     pub(crate) op: i32,
     pub(crate) body: Vec<u8>,
 }
@@ -45,17 +45,17 @@ pub(crate) const NO_NODE: i32 = -101;
 pub(crate) const PING: i32 = 11;
 pub(crate) const CLOSE: i32 = -11;
 
-impl Raw {
-    /// Opens a session of ten seconds.
+impl RawClient {
+    /// Opens a session with a timeout of ten seconds.
     pub(crate) async fn open(address: SocketAddr) -> Result<Self, Broken> {
         Self::open_for(address, Duration::from_secs(10)).await
     }
 
-    pub(crate) async fn open_for(address: SocketAddr, lasts: Duration) -> Result<Self, Broken> {
-        Self::handshake(address, 0, &[0; 16], lasts).await
+    pub(crate) async fn open_for(address: SocketAddr, timeout: Duration) -> Result<Self, Broken> {
+        Self::handshake(address, 0, &[0; 16], timeout).await
     }
 
-    /// Goes on with the session on a new connection.
+    /// Resumes the session on a new connection.
     pub(crate) async fn resume(&self, address: SocketAddr) -> Result<Self, Broken> {
         Self::handshake(
             address,
@@ -70,7 +70,7 @@ impl Raw {
         address: SocketAddr,
         session: i64,
         password: &[u8],
-        lasts: Duration,
+        timeout: Duration,
     ) -> Result<Self, Broken> {
         let stream = TcpStream::connect(address)
             .await
@@ -83,7 +83,7 @@ impl Raw {
             xid: 0,
         };
         let mut hello = [0; 12].to_vec();
-        hello.extend(i32::try_from(lasts.as_millis()).unwrap().to_be_bytes());
+        hello.extend(i32::try_from(timeout.as_millis()).unwrap().to_be_bytes());
         hello.extend(session.to_be_bytes());
         put(&mut hello, password);
         hello.push(0);
@@ -94,49 +94,49 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Sends a request and waits for its answer; notifications and pings' answers in between are skipped.
-    pub(crate) async fn ask(&mut self, ask: &Ask) -> Result<Answer, Broken> {
-        let xid = self.send(ask).await?;
+    /// Sends a request and waits for its reply; skips notifications and replies to pings.
+    pub(crate) async fn call(&mut self, request: &Request) -> Result<Reply, Broken> {
+        let xid = self.send(request).await?;
         loop {
             let answer = self.receive().await?;
             if answer.xid == xid {
                 return Ok(answer);
             }
-            assert!(answer.xid < 0, "{answer:?} where one to {xid} was due");
+            assert!(answer.xid < 0, "{answer:?} instead of the reply to {xid}");
         }
     }
 
     /// Sends a request and returns its number.
-    pub(crate) async fn send(&mut self, ask: &Ask) -> Result<i32, Broken> {
-        let xid = if ask.op == PING {
+    pub(crate) async fn send(&mut self, request: &Request) -> Result<i32, Broken> {
+        let xid = if request.op == PING {
             -2
         } else {
             self.xid += 1;
             self.xid
         };
         let mut payload = xid.to_be_bytes().to_vec();
-        payload.extend(ask.op.to_be_bytes());
-        payload.extend(&ask.body);
+        payload.extend(request.op.to_be_bytes());
+        payload.extend(&request.body);
         self.send_payload(&payload).await?;
         Ok(xid)
     }
 
-    /// The next answer or notification, whatever it answers.
-    pub(crate) async fn receive(&mut self) -> Result<Answer, Broken> {
+    /// Receives the next reply or notification.
+    pub(crate) async fn receive(&mut self) -> Result<Reply, Broken> {
         let mut payload = self.receive_payload().await?;
         let int = |at: usize| i32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
         let (xid, code) = (int(0), int(12));
         let body = payload.split_off(16);
-        Ok(Answer { xid, code, body })
+        Ok(Reply { xid, code, body })
     }
 
-    /// Whether nothing arrives for a while, not even the end.
+    /// Returns whether nothing arrives for this long, not even the end of the stream.
     pub(crate) async fn is_silent_for(&mut self, while_: Duration) -> bool {
         let mut byte = [0];
         timeout(while_, self.stream.peek(&mut byte)).await.is_err()
     }
 
-    /// Waits until the connection is broken, and says how.
+    /// Waits until the connection has ended, and returns how.
     pub(crate) async fn broken(mut self) -> Broken {
         loop {
             if let Err(broken) = self.receive_payload().await {
@@ -145,7 +145,7 @@ impl Raw {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes without a frame.
     pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         self.stream
             .write_all(bytes)
@@ -168,84 +168,84 @@ impl Raw {
         };
         timeout(WITHIN, reading)
             .await
-            .unwrap_or_else(|_| panic!("nothing was received within {WITHIN:?}"))
+            .unwrap_or_else(|_| panic!("nothing received within {WITHIN:?}"))
             .map_err(|error| broken(&error))
     }
 }
 
-/// The requests.
-pub(crate) mod ask {
-    use super::Ask;
+/// Constructors of requests.
+pub(crate) mod request {
+    use super::Request;
     use super::put;
 
-    pub(crate) fn create(path: &str) -> Ask {
+    pub(crate) fn create(path: &str) -> Request {
         let mut body = create_part(path);
         body.extend(0_i32.to_be_bytes());
-        Ask { op: 1, body }
+        Request { op: 1, body }
     }
 
-    pub(crate) fn create_ephemeral(path: &str) -> Ask {
+    pub(crate) fn create_ephemeral(path: &str) -> Request {
         let mut body = create_part(path);
         body.extend(1_i32.to_be_bytes());
-        Ask { op: 1, body }
+        Request { op: 1, body }
     }
 
-    pub(crate) fn delete(path: &str) -> Ask {
+    pub(crate) fn delete(path: &str) -> Request {
         with_version(2, path)
     }
 
-    /// Deletes a node that has been written exactly once since it was made.
-    pub(crate) fn delete_version_1(path: &str) -> Ask {
-        let mut ask = delete(path);
-        let at = ask.body.len() - 4;
-        ask.body[at..].copy_from_slice(&1_i32.to_be_bytes());
-        ask
+    /// Deletes a node with version 1, that is, after one write.
+    pub(crate) fn delete_version_1(path: &str) -> Request {
+        let mut request = delete(path);
+        let at = request.body.len() - 4;
+        request.body[at..].copy_from_slice(&1_i32.to_be_bytes());
+        request
     }
 
-    pub(crate) fn exists(path: &str) -> Ask {
+    pub(crate) fn exists(path: &str) -> Request {
         with_watch(3, path, false)
     }
 
-    pub(crate) fn get(path: &str) -> Ask {
+    pub(crate) fn get(path: &str) -> Request {
         with_watch(4, path, false)
     }
 
-    pub(crate) fn set(path: &str, data: &[u8]) -> Ask {
+    pub(crate) fn set(path: &str, data: &[u8]) -> Request {
         let mut body = Vec::new();
         put(&mut body, path.as_bytes());
         put(&mut body, data);
         body.extend((-1_i32).to_be_bytes());
-        Ask { op: 5, body }
+        Request { op: 5, body }
     }
 
-    pub(crate) fn children(path: &str, watch: bool) -> Ask {
+    pub(crate) fn children(path: &str, watch: bool) -> Request {
         with_watch(8, path, watch)
     }
 
-    pub(crate) fn sync(path: &str) -> Ask {
+    pub(crate) fn sync(path: &str) -> Request {
         let mut body = Vec::new();
         put(&mut body, path.as_bytes());
-        Ask { op: 9, body }
+        Request { op: 9, body }
     }
 
-    pub(crate) fn ping() -> Ask {
+    pub(crate) fn ping() -> Request {
         let body = Vec::new();
-        Ask {
+        Request {
             op: super::PING,
             body,
         }
     }
 
-    pub(crate) fn close() -> Ask {
+    pub(crate) fn close() -> Request {
         let body = Vec::new();
-        Ask {
+        Request {
             op: super::CLOSE,
             body,
         }
     }
 
     /// Creates the first node and deletes the second, in one transaction.
-    pub(crate) fn create_and_delete(created: &str, deleted: &str) -> Ask {
+    pub(crate) fn create_and_delete(created: &str, deleted: &str) -> Request {
         let mut body = Vec::new();
         let header = |body: &mut Vec<u8>, op: i32, done: bool| {
             body.extend(op.to_be_bytes());
@@ -258,7 +258,7 @@ pub(crate) mod ask {
         header(&mut body, 2, false);
         body.extend(with_version(2, deleted).body);
         header(&mut body, -1, true);
-        Ask { op: 14, body }
+        Request { op: 14, body }
     }
 
     fn create_part(path: &str) -> Vec<u8> {
@@ -272,18 +272,18 @@ pub(crate) mod ask {
         body
     }
 
-    fn with_version(op: i32, path: &str) -> Ask {
+    fn with_version(op: i32, path: &str) -> Request {
         let mut body = Vec::new();
         put(&mut body, path.as_bytes());
         body.extend((-1_i32).to_be_bytes());
-        Ask { op, body }
+        Request { op, body }
     }
 
-    fn with_watch(op: i32, path: &str, watch: bool) -> Ask {
+    fn with_watch(op: i32, path: &str, watch: bool) -> Request {
         let mut body = Vec::new();
         put(&mut body, path.as_bytes());
         body.push(u8::from(watch));
-        Ask { op, body }
+        Request { op, body }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is done to servers one by one: start and stop them, and break them on purpose.
+//! Carries out the commands for single servers: start and stop them, and inject faults.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::say::{note, print};
 use crate::store::Store;
 use crate::undo::Undo;
 
-/// What to do to a server.
+/// An action on a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Action {
     Kill,
@@ -26,7 +26,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// The command that takes it back, without the server; nothing if nothing does, or nothing needs to.
+    /// Returns the command that undoes it, without the server; `None` if there is none.
     const fn undo(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Kill | Self::Stop => Some(&["start"]),
@@ -48,23 +48,23 @@ impl Action {
             Self::Pause => server.pause().await.map(|()| "paused"),
             Self::Resume => server.resume().await.map(|()| "resumed"),
             Self::FillDisk => server.fill_disk().map(|()| "has a full disk"),
-            // It may have ended for want of room.
+            // It may have exited because of the full disk.
             Self::FreeDisk if server.process_state() == ProcessState::Stopped => {
-                server.start().map(|()| "had ended, and is started")
+                server.start().map(|()| "had exited, and is started")
             }
-            Self::FreeDisk => server.free_disk().map(|()| "has room on its disk"),
+            Self::FreeDisk => server.free_disk().map(|()| "has space on its disk"),
             Self::ShiftClock(ClockShift::None) => server
                 .shift_clock(ClockShift::None)
                 .map(|()| "has the machine's time"),
             Self::ShiftClock(shift) => server
                 .shift_clock(shift)
-                .map(|()| "has another time, within a second"),
+                .map(|()| "has a shifted clock within a second"),
         }
     }
 }
 
-/// Does `action` to each server that `which` means.
-pub(crate) async fn act(
+/// Performs `action` on each selected server.
+pub(crate) async fn perform(
     store: &Store,
     name: &str,
     which: Selector,
@@ -74,12 +74,12 @@ pub(crate) async fn act(
     let _lock = store.lock(name, false)?;
     let ensemble = store.open(name)?;
     let mut changed = Vec::new();
-    let done = act_on_each(&ensemble, which, action, &mut changed).await;
-    // Also if it failed on the way: what was done until then is there.
+    let done = perform_on_each(&ensemble, which, action, &mut changed).await;
+    // After an error, too: the actions until then took effect.
     if let (Some(command), [first, others @ ..]) = (action.undo(), changed.as_slice()) {
-        // The leader may be another one by then, so the server is named.
+        // An id and not a role, because the leader may change.
         let server = if others.is_empty() { first } else { "all" };
-        Undo::new(store, name).tell(command, &[server]);
+        Undo::new(store, name).print(command, &[server]);
     }
     done?;
     Ok(if changed.is_empty() {
@@ -89,8 +89,8 @@ pub(crate) async fn act(
     })
 }
 
-/// Does it to one server after the other, and says to which in `changed`.
-async fn act_on_each(
+/// Performs `action` on one server after the other, and adds their ids to `changed`.
+async fn perform_on_each(
     ensemble: &Ensemble,
     which: Selector,
     action: Action,
@@ -99,7 +99,7 @@ async fn act_on_each(
     for server in ensemble.select(which).await? {
         let done = match action.perform(server).await {
             Ok(done) => done,
-            // `all` means all that it can be done to.
+            // `all` means all for which it is possible.
             Err(error @ Error::WrongState { .. }) if which == Selector::All => {
                 note(&format!("note: {error}"));
                 continue;
@@ -116,7 +116,7 @@ async fn act_on_each(
 }
 
 /// Restarts every server, one after the other.
-pub(crate) async fn roll(store: &Store, name: &str) -> anyhow::Result<ExitCode> {
+pub(crate) async fn restart_rolling(store: &Store, name: &str) -> anyhow::Result<ExitCode> {
     store.open(name)?;
     let _lock = store.lock(name, false)?;
     store.open(name)?.restart_rolling().await?;
@@ -129,7 +129,7 @@ pub(crate) async fn expire(store: &Store, name: &str, session: i64) -> anyhow::R
     print(&format!("session {session:#x} expired\n"))
 }
 
-/// Waits until a started server serves; without a quorum it cannot, and then its process is enough.
+/// Waits until a started server serves, or only runs if there is no quorum.
 async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()> {
     let within = ensemble.spec().start_timeout;
     let deadline = tokio::time::Instant::now() + within;
@@ -145,7 +145,7 @@ async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()>
             Some(own) if own.role.is_some() => return Ok(()),
             Some(own) if own.process == ProcessState::Stopped && server.has_exited() => {
                 bail!(
-                    "server {} exited at once; the end of its log:\n{}",
+                    "server {} exited while starting; the end of its log:\n{}",
                     server.id(),
                     server.log_tail(15)
                 );
@@ -169,7 +169,7 @@ async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()>
         }
         #[expect(
             clippy::disallowed_methods,
-            reason = "the pause between two looks at the server"
+            reason = "the pause between two polls of the server"
         )]
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

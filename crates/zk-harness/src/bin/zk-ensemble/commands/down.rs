@@ -1,4 +1,4 @@
-//! `down`: kill the servers, and remove the files unless they are to be kept.
+//! `down` kills the servers, and removes the files unless they are kept.
 
 use std::process::ExitCode;
 
@@ -8,12 +8,12 @@ use super::KEEP_FILE;
 use crate::say::print;
 use crate::store::Store;
 
-/// One that cannot be taken down does not keep the others up.
+/// Takes all ensembles down, even if this fails for some.
 pub(crate) async fn down_all(store: &Store, keep: bool, remove: bool) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for name in store.names()? {
         if let Err(error) = down(store, &name, keep, remove).await
-            // Else somebody else took it down meanwhile.
+            // Otherwise another command took it down meanwhile.
             && Ensemble::exists(&store.directory(&name))
         {
             code = crate::report(&error);
@@ -40,8 +40,8 @@ pub(crate) async fn down(
             directory.display()
         ));
     }
-    // If this command is killed now, the next one waits until its guard process is done.
+    // If this command is killed now, the next command waits until the guard process is done.
     ensemble.hold(lock).down().await?;
-    store.tidy();
+    store.remove_if_empty();
     print(&format!("ensemble {name} is down; its files are removed\n"))
 }

@@ -1,4 +1,4 @@
-//! `logs`: what the servers have printed.
+//! `logs` prints the servers' logs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -56,13 +56,13 @@ pub(crate) async fn logs(
         }
         #[expect(
             clippy::disallowed_methods,
-            reason = "the pause between two looks at the logs"
+            reason = "the pause between two reads of the logs"
         )]
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// What was added to the log since `offset`; whole lines only if more may come.
+/// Returns what was added to the log since `offset`; only complete lines if `more_may_come`.
 fn read_from(server: &Server, offset: &mut u64, more_may_come: bool) -> anyhow::Result<String> {
     let path = server.log_file();
     let mut file = match File::open(&path) {

@@ -1,4 +1,4 @@
-//! `list`, `status` and `env`: what only polls.
+//! `list`, `status` and `env` print the state of ensembles.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ pub(crate) async fn list(store: &Store) -> anyhow::Result<ExitCode> {
             Err(error) if Ensemble::exists(&store.directory(&name)) => {
                 code = crate::report(&error);
             }
-            // It was taken down between the two polls.
+            // It was taken down meanwhile.
             Err(_) => {}
         }
     }
@@ -53,11 +53,11 @@ pub(crate) async fn status(store: &Store, name: &str, json: bool) -> anyhow::Res
                 writeln!(text, "server {}: {problem}", server.id)?;
             }
         }
-        if let Some(faults) = Files::new(ensemble.directory()).wanted()?.describe() {
+        if let Some(faults) = Files::new(ensemble.directory()).requested()?.describe() {
             writeln!(text, "network: {faults}")?;
         }
-        if ensemble.has_proxies() && !proxies::answer(&ensemble) {
-            text.push_str("no client gets through: the process of the fault proxies is gone; `up` starts it again\n");
+        if ensemble.has_proxies() && !proxies::are_reachable(&ensemble) {
+            text.push_str("clients cannot connect: the process of the fault proxies has ended; `up` starts it again\n");
         }
         print(&text)?;
     }

@@ -1,4 +1,4 @@
-//! `prepare`: do once what the first start on a machine would wait for.
+//! `prepare` does the work that otherwise slows down the first start on a machine.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The process that has an ensemble's fault proxies and the links between its servers, and what it is told.
+//! Runs the process with an ensemble's fault proxies and links, and the commands that change the network.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use zk_fault_proxy::{Clients, Close, Steer};
+use zk_fault_proxy::{Clients, Close, Route};
 use zk_harness::{Ensemble, Selector, Server};
 
 use crate::network::{Cut, Files, Network, POLL_EVERY};
@@ -17,10 +17,10 @@ use crate::say::print;
 use crate::store::Store;
 use crate::undo::Undo;
 
-/// Starts the process, unless it runs, and waits until the network is as it is to be; returns whether it was started.
+/// Starts the process, unless it runs, and waits until it has applied the requested state; returns whether it was
+/// started.
 ///
-/// With `whole` nothing of earlier partitions and slow links is left: servers that have to start over such a network
-/// would not come up.
+/// With `whole` it removes earlier partitions and delays, because servers may not be able to start with them.
 pub(crate) async fn ensure(store: &Store, name: &str, whole: bool) -> anyhow::Result<bool> {
     let ensemble = store.open(name)?;
     if !ensemble.has_proxies() {
@@ -28,7 +28,7 @@ pub(crate) async fn ensure(store: &Store, name: &str, whole: bool) -> anyhow::Re
     }
     let files = Files::new(ensemble.directory());
     let runs = files.lock()?.is_none();
-    let mut network = files.wanted()?;
+    let mut network = files.requested()?;
     let heals = whole && network.describe().is_some();
     if runs && !heals {
         return Ok(false);
@@ -37,24 +37,24 @@ pub(crate) async fn ensure(store: &Store, name: &str, whole: bool) -> anyhow::Re
         network.heal();
     }
     network.generation += 1;
-    files.want(&network)?;
+    files.request(&network)?;
     if runs {
         files.until_applied(network.generation).await?;
         return Ok(false);
     }
     let log = files.log();
-    let log = File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let log = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     Command::new(program)
         .arg("--dir")
         .arg(store.root())
         .args(["--name", name, "proxies"])
-        // With it, `down` finds the process.
+        // `down` finds the process by this argument.
         .arg(ensemble.marker("proxies"))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        // Ctrl-C in the terminal is not for it.
+        // Ctrl-C in the terminal must not end it.
         .process_group(0)
         .spawn()
         .context("cannot start the process of the fault proxies")?;
@@ -62,14 +62,14 @@ pub(crate) async fn ensure(store: &Store, name: &str, whole: bool) -> anyhow::Re
     Ok(true)
 }
 
-/// Whether somebody listens where clients are sent to. To look at the lock could keep a process that starts from it.
-pub(crate) fn answer(ensemble: &Ensemble) -> bool {
+/// Returns whether the proxies accept connections. Trying the lock instead could prevent a starting process from taking it.
+pub(crate) fn are_reachable(ensemble: &Ensemble) -> bool {
     let string = ensemble.connect_string();
     let mut addresses = string.split(',').filter_map(|text| text.parse().ok());
-    addresses.all(|address| TcpStream::connect_timeout(&address, ANSWER_WITHIN).is_ok())
+    addresses.all(|address| TcpStream::connect_timeout(&address, CONNECT_WITHIN).is_ok())
 }
 
-/// The process itself: it ends with the ensemble's files, or is killed with its servers.
+/// Runs the proxies until the ensemble's files are removed, or the process is killed with the servers.
 pub(crate) async fn serve(store: &Store, name: &str) -> anyhow::Result<ExitCode> {
     let mut ensemble = store.open(name)?;
     let files = Files::new(ensemble.directory());
@@ -81,18 +81,18 @@ pub(crate) async fn serve(store: &Store, name: &str) -> anyhow::Result<ExitCode>
     let mut polls = tokio::time::interval(POLL_EVERY);
     while Ensemble::exists(ensemble.directory()) {
         polls.tick().await;
-        let wanted = files.wanted()?;
+        let wanted = files.requested()?;
         if made.as_ref() != Some(&wanted) {
             let cuts = made.map_or_else(|| wanted.cuts.clone(), |made| made.cuts);
             make(&ensemble, &wanted, &cuts).await?;
-            files.apply(&wanted)?;
+            files.set_applied(&wanted)?;
             made = Some(wanted);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the network as it is wanted; `cut` says which cuts were made before.
+/// Applies the requested state; `cut` has the numbers of cuts that were already made.
 async fn make(
     ensemble: &Ensemble,
     wanted: &Network,
@@ -100,24 +100,24 @@ async fn make(
 ) -> anyhow::Result<()> {
     if let Ok(links) = ensemble.links() {
         let known: BTreeMap<_, _> = wanted
-            .ways
+            .links
             .iter()
-            .map(|way| ((way.from, way.to), way))
+            .map(|link| ((link.from, link.to), link))
             .collect();
-        // Each way goes from what it was to what it is to be: one that stays blocked lets nothing through meanwhile.
+        // Each link changes directly from its old to its new state, so that a blocked link stays blocked meanwhile.
         for (pair, _) in links.all().conditions() {
             let one = links.one_way(pair.0, pair.1)?;
-            let Some(way) = known.get(&pair) else {
+            let Some(link) = known.get(&pair) else {
                 one.heal();
                 continue;
             };
-            one.delay(Duration::from_millis(way.delay))
-                .jitter(Duration::from_millis(way.jitter));
-            match way.rate {
+            one.delay(Duration::from_millis(link.delay))
+                .jitter(Duration::from_millis(link.jitter));
+            match link.rate {
                 Some(rate) => one.rate(rate),
                 None => one.full_rate(),
             };
-            if way.blocked {
+            if link.blocked {
                 one.block();
             } else {
                 one.unblock();
@@ -139,17 +139,17 @@ async fn make(
     Ok(())
 }
 
-/// Something that is done to the network.
+/// A change of the network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     Partition(Cut),
-    /// Milliseconds late, of which so many at random, and bytes per second.
+    /// The delay and the jitter in milliseconds, and the limit in bytes per second.
     Slow(u64, u64, Option<u64>),
     Cut,
     Heal,
 }
 
-/// Changes the network around each server that `which` means.
+/// Changes the network around each selected server.
 pub(crate) async fn change(
     store: &Store,
     name: &str,
@@ -170,10 +170,10 @@ pub(crate) async fn change(
     let files = Files::new(ensemble.directory());
     anyhow::ensure!(
         files.lock()?.is_none(),
-        "the process of the fault proxies is gone; `up` starts it again; its log is {}",
+        "the process of the fault proxies has ended; `up` starts it again; its log is {}",
         files.log().display()
     );
-    let mut network = files.wanted()?;
+    let mut network = files.requested()?;
     let mut text = String::new();
     let ids: Vec<u32> = ensemble.servers().iter().map(Server::id).collect();
     let is_between_servers = match change {
@@ -183,7 +183,7 @@ pub(crate) async fn change(
     };
     anyhow::ensure!(
         ids.len() > 1 || !is_between_servers,
-        "the ensemble {name} has one server, and no link between servers; `partition` and `cut` keep clients from it"
+        "the ensemble {name} has one server and no links; `partition` and `cut` disconnect its clients"
     );
     if let Change::Heal = change {
         network.heal();
@@ -198,8 +198,8 @@ pub(crate) async fn change(
                     match cut {
                         Cut::Isolated => "is isolated",
                         Cut::Peers => "is cut off from the other servers",
-                        Cut::Deaf => "does not hear the other servers",
-                        Cut::Mute => "is not heard by the other servers",
+                        Cut::Inbound => "does not hear the other servers",
+                        Cut::Outbound => "is not heard by the other servers",
                     }
                 }
                 Change::Slow(delay, jitter, rate) => {
@@ -216,13 +216,13 @@ pub(crate) async fn change(
         }
     }
     network.generation += 1;
-    files.want(&network)?;
+    files.request(&network)?;
     files.until_applied(network.generation).await?;
     let code = print(&text)?;
     if matches!(change, Change::Partition(_) | Change::Slow(..)) {
-        Undo::new(store, name).tell(&["heal"], &[]);
+        Undo::new(store, name).print(&["heal"], &[]);
     }
     Ok(code)
 }
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);

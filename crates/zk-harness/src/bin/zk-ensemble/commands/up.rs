@@ -1,4 +1,4 @@
-//! `up`: start an ensemble and leave it running.
+//! `up` starts an ensemble and leaves it running.
 
 use std::fs;
 use std::process::ExitCode;
@@ -23,15 +23,15 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         note(&format!("note: {warning}"));
     }
     let search = Search::from_env()?;
-    let builder = on(options.backend)?;
+    let builder = builder_for(options.backend)?;
     let lock = store.lock(name, true)?;
     let directory = store.directory(name);
     if Ensemble::exists(&directory) {
-        return up_again(store, name, options).await;
+        return up_existing(store, name, options).await;
     }
     if fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some()) {
         bail!(
-            "{} has files in it but no ensemble, as after a start that a power failure cut off; if nothing in it is of value, remove it, or choose another --name",
+            "{} contains files but no ensemble, possibly of an interrupted start; if they are of no value, remove them, or choose another --name",
             directory.display()
         );
     }
@@ -41,7 +41,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         Some(Backend::Containers) => " in containers",
         _ => "",
     };
-    progress.say(&match servers {
+    progress.show(&match servers {
         1 => format!("starting 1 server{place}"),
         servers => format!("starting {servers} servers{place}"),
     });
@@ -68,7 +68,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     let ensemble = match started {
         Ok(ensemble) => ensemble,
         Err(error) => {
-            // What could not even be begun leaves the directory that the lock was on.
+            // A start that failed early leaves the locked directory.
             store.discard(name, lock);
             return Err(error.into());
         }
@@ -81,8 +81,8 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         note(&format!("warning: {warning}"));
     }
     ensemble.detach()?;
-    // The proxies of this process are gone; those of another one take their places.
-    let handed_over = async {
+    // The proxies of this process have ended; another process starts them again.
+    let proxies_restarted = async {
         proxies::ensure(store, name, false).await?;
         let ensemble = store.open(name)?;
         if ensemble.has_proxies() {
@@ -90,7 +90,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         }
         anyhow::Ok(ensemble)
     };
-    let ensemble = match handed_over.await {
+    let ensemble = match proxies_restarted.await {
         Ok(ensemble) => ensemble,
         Err(error) => {
             let ensemble = store.open(name)?;
@@ -112,8 +112,8 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     ))
 }
 
-/// A description of an ensemble on that backend.
-fn on(backend: Option<Backend>) -> anyhow::Result<EnsembleBuilder> {
+/// Returns a builder for the backend.
+fn builder_for(backend: Option<Backend>) -> anyhow::Result<EnsembleBuilder> {
     match backend {
         None | Some(Backend::Processes) => Ok(Ensemble::builder()),
         Some(Backend::Containers) => in_containers(Ensemble::builder()),
@@ -132,7 +132,7 @@ fn in_containers(builder: EnsembleBuilder) -> anyhow::Result<EnsembleBuilder> {
     Ok(builder.containers(if is_named {
         ContainerImage::Default
     } else {
-        // It needs no registry, and has the version that was asked for.
+        // It needs no registry, and has the requested version.
         ContainerImage::Debian
     }))
 }
@@ -140,18 +140,18 @@ fn in_containers(builder: EnsembleBuilder) -> anyhow::Result<EnsembleBuilder> {
 #[cfg(not(feature = "containers"))]
 fn in_containers(_: EnsembleBuilder) -> anyhow::Result<EnsembleBuilder> {
     bail!(
-        "--backend containers: this program was built without containers; build it with `--features cli,containers`"
+        "--backend containers: this program was built without containers; rebuild it with `--features cli,containers`"
     )
 }
 
-/// Has a later `down` keep the files.
+/// Makes a later `down` keep the files.
 fn keep_files(store: &Store, name: &str) -> anyhow::Result<()> {
     let file = store.directory(name).join(KEEP_FILE);
     fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// `up` of an ensemble that is there: says so, or starts its servers if none runs.
-async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
+/// Handles `up` of an existing ensemble: starts its servers if none runs.
+async fn up_existing(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
     let ensemble = store.open(name)?;
     refuse_other_settings(name, &ensemble, options)?;
     if options.keep {
@@ -162,14 +162,14 @@ async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result
         .iter()
         .filter(|server| server.process_state() != ProcessState::Stopped)
         .count();
-    let relinked = proxies::ensure(store, name, running == 0).await?;
+    let is_relinked = proxies::ensure(store, name, running == 0).await?;
     let what = if running > 0 {
         if 2 * running > ensemble.servers().len() {
-            // Perhaps its leader has just gone. The status tells whether there is a new one.
+            // Its leader may just have stopped. The status shows whether there is a new one.
             drop(ensemble.wait_leader(ELECTION_WITHIN).await);
         }
-        if relinked {
-            // The servers had lost each other. What is said below tells whether they have found each other again.
+        if is_relinked {
+            // The servers had lost their links. The status shows whether there is a quorum again.
             drop(tokio::time::timeout(ELECTION_WITHIN, ensemble.wait_quorum()).await);
         }
         "is already up"
@@ -180,7 +180,7 @@ async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result
             failed => failed,
         };
         if let Err(error) = started {
-            // It was down before, and is again.
+            // It was down before, so it is taken down again.
             ensemble.kill_all().await?;
             return Err(error.into());
         }
@@ -200,9 +200,7 @@ async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result
     if status.health.serves() {
         return Ok(ExitCode::SUCCESS);
     }
-    bail!(
-        "no quorum serves; `start all` starts the servers that are stopped, `resume all` those that are paused"
-    )
+    bail!("no quorum serves; `start all` starts stopped servers, `resume all` resumes paused ones")
 }
 
 fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> anyhow::Result<()> {
@@ -217,7 +215,10 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
             servers => format!("it has {servers} servers"),
         });
     }
-    if options.data.is_some_and(|data| store_of(data) != spec.data) {
+    if options
+        .data
+        .is_some_and(|data| data_store(data) != spec.data)
+    {
         other.push(format!(
             "its data is {}",
             if spec.data == DataStore::Memory {
@@ -268,7 +269,7 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
     }
     if !other.is_empty() {
         bail!(
-            "the ensemble {name} is there already, with other settings: {}; take it down first, or choose another --name",
+            "the ensemble {name} already exists with other settings: {}; take it down first, or choose another --name",
             other.join(", ")
         );
     }
@@ -281,11 +282,13 @@ fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
         Some(file) => {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("cannot read {}", file.display()))?;
-            Spec::from_toml(&text).with_context(|| format!("{} is not right", file.display()))?
+            Spec::from_toml(&text).with_context(|| format!("{} is not valid", file.display()))?
         }
     };
     if spec.directory.is_some() {
-        bail!("directory: a named ensemble lies in --dir; leave the setting out of the file");
+        bail!(
+            "directory: not supported, because a named ensemble is stored in --dir; omit the setting"
+        );
     }
     if let Some(servers) = options.servers {
         spec.servers = servers;
@@ -295,13 +298,13 @@ fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
         spec.zookeeper = Some(zookeeper.clone());
     }
     if let Some(data) = options.data {
-        spec.data = store_of(data);
+        spec.data = data_store(data);
     }
     spec.movable_clock |= options.movable_clock;
     Ok(spec)
 }
 
-const fn store_of(data: Data) -> DataStore {
+const fn data_store(data: Data) -> DataStore {
     match data {
         Data::Memory => DataStore::Memory,
         Data::Disk => DataStore::Disk,
