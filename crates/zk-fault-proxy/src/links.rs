@@ -58,7 +58,7 @@ use std::time::Duration;
 use self::relay::Relay;
 use self::state::LinkStates;
 use self::state::Pair;
-use self::state::State;
+
 use crate::error::Error;
 use crate::proxy::Close;
 use crate::proxy::listen;

@@ -1,4 +1,4 @@
-//! What came of an operation.
+//! Defines the outcome and the return value of an operation.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,36 +8,36 @@ use serde::{Deserialize, Serialize};
 
 use super::op::Value;
 
-/// What an operation that succeeded told; only the parts that a checker needs are given.
+/// The return value of an operation that succeeded; only the fields that a checker needs are set.
 ///
 /// ```
-/// use zk_history::Answer;
+/// use zk_history::ReturnValue;
 ///
-/// let granted = Answer::token(7).with_sequence(3);
-/// let read = Answer::value("blue").with_version(12);
+/// let granted = ReturnValue::token(7).with_sequence(3);
+/// let read = ReturnValue::value("blue").with_version(12);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct ReturnValue {
     /// The fencing token of a grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
-    /// The place in the queue for the lock: who has the lower number is granted it first.
+    /// The sequence number in the lock's queue: the lower number is granted first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<i64>,
-    /// What was read, or the name of what was granted.
+    /// The value read, or the name of what was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// The version that was read or written: a number that only grows, such as the transaction id of the change.
+    /// The version read or written: a number that only grows, such as the `mzxid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The items that were taken.
+    /// The items taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
 }
 
-impl Answer {
-    /// A grant with its fencing token.
+impl ReturnValue {
+    /// Creates the return value of a grant, with its fencing token.
     pub fn token(token: u64) -> Self {
         Self {
             token: Some(token),
@@ -45,7 +45,7 @@ impl Answer {
         }
     }
 
-    /// A value that was read, or the name of what was granted.
+    /// Creates one with a value read, or the name of what was granted.
     pub fn value(value: impl Into<Value>) -> Self {
         Self {
             value: Some(value.into()),
@@ -53,7 +53,7 @@ impl Answer {
         }
     }
 
-    /// A version that was read or written.
+    /// Creates one with a version read or written.
     pub fn version(version: u64) -> Self {
         Self {
             version: Some(version),
@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    /// The items that were taken.
+    /// Creates one with the items taken.
     pub fn items<V: Into<Value>>(items: impl IntoIterator<Item = V>) -> Self {
         Self {
             items: items.into_iter().map(Into::into).collect(),
@@ -69,21 +69,21 @@ impl Answer {
         }
     }
 
-    /// With the place in the queue for the lock.
+    /// Adds the sequence number in the lock's queue.
     #[must_use]
     pub fn with_sequence(mut self, sequence: impl Into<i64>) -> Self {
         self.sequence = Some(sequence.into());
         self
     }
 
-    /// With a version.
+    /// Adds a version.
     #[must_use]
     pub fn with_version(mut self, version: u64) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// With a value, or the name of what was granted.
+    /// Adds a value, or the name of what was granted.
     #[must_use]
     pub fn with_value(mut self, value: impl Into<Value>) -> Self {
         self.value = Some(value.into());
@@ -91,24 +91,24 @@ impl Answer {
     }
 }
 
-impl From<()> for Answer {
+impl From<()> for ReturnValue {
     fn from((): ()) -> Self {
         Self::default()
     }
 }
 
-/// What is known of the end of an operation.
+/// The known outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It took effect, between the invoke and the return.
-    Ok(Answer),
+    /// It took effect between the invoke and the return.
+    Ok(ReturnValue),
     /// It certainly had no effect, and will have none.
     Failed {
         /// Why.
         reason: String,
     },
-    /// It may have taken effect, may do so later, or never: the answer was lost, or nobody waited for it.
+    /// It may have taken effect, may do so later, or never: the reply was lost, or the caller stopped waiting.
     Unknown {
         /// Why.
         reason: String,
@@ -116,25 +116,25 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The answer of an operation that took effect.
-    pub fn answer(&self) -> Option<&Answer> {
+    /// Returns the return value of an operation that took effect.
+    pub fn return_value(&self) -> Option<&ReturnValue> {
         match self {
             Self::Ok(answer) => Some(answer),
             Self::Failed { .. } | Self::Unknown { .. } => None,
         }
     }
 
-    /// Whether it took effect.
+    /// Returns whether it took effect.
     pub fn is_ok(&self) -> bool {
         matches!(self, Self::Ok(_))
     }
 
-    /// Whether it certainly had no effect.
+    /// Returns whether it certainly had no effect.
     pub fn is_failed(&self) -> bool {
         matches!(self, Self::Failed { .. })
     }
 
-    /// Whether nobody knows.
+    /// Returns whether it is unknown if it took effect.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
@@ -166,7 +166,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The first few of them: a person reads this.
+/// Lists the first few items.
 fn list(f: &mut fmt::Formatter<'_>, what: &str, items: &[impl fmt::Display]) -> fmt::Result {
     const SHOWN: usize = 5;
     if items.is_empty() {

@@ -1,4 +1,4 @@
-//! A history that was read: its calls, faults and processes.
+//! Defines a parsed history: its calls, faults and processes.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,23 +8,23 @@ use std::sync::Arc;
 use super::answer::Outcome;
 use super::op::Op;
 
-/// What happened in a run, as [`parse`](Self::parse) and [`read`](Self::read) find it.
+/// The recorded operations and faults of a run, from [`parse`](Self::parse) or [`read`](Self::read).
 ///
-/// Moments are nanoseconds of the host's monotonic clock, which all processes of a host share.
+/// Times are nanoseconds of the host's monotonic clock, which all processes of a host share.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct History {
     /// The operations, in the order in which they were invoked.
     pub calls: Vec<Call>,
-    /// What was done to servers, links and processes, in the order in which it began.
+    /// Faults injected into servers, links and processes, in the order in which they began.
     pub faults: Vec<Fault>,
-    /// Who recorded; a process that was started again under its name is there twice.
+    /// The recording processes; one that was restarted under its name occurs twice.
     pub processes: Vec<Process>,
-    /// The files it was read from.
+    /// The names of the files.
     pub files: Vec<String>,
-    /// Lines that a process left unfinished when it was killed, and that were left out.
-    pub torn: Vec<Place>,
-    /// How many lines were left out because a later program wrote them.
+    /// Partial lines of killed processes, which were ignored.
+    pub torn: Vec<SourceLine>,
+    /// The number of ignored lines that a later version of this program wrote.
     pub unrecognised: u64,
 }
 
@@ -32,31 +32,31 @@ pub struct History {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
-    /// Who called.
+    /// The caller.
     pub client: Client,
-    /// Its number, unique within the process.
+    /// The id, unique within the process.
     pub id: u64,
-    /// What was called.
+    /// The operation.
     pub op: Op,
     /// When it began.
     pub invoked: u64,
-    /// When it ended; what is unknown never ends, since it may still take effect.
+    /// When it ended; `None` if the outcome is unknown, since it may still take effect.
     pub returned: Option<u64>,
-    /// When the caller stopped to wait for something unknown, if it did.
+    /// When the caller stopped waiting for an operation with an unknown outcome.
     pub given_up: Option<u64>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// For a grant: until when the holder believed to hold it, if it said so.
+    /// For a grant: until when the holder relied on it, if recorded.
     pub believed_until: Option<u64>,
     /// The line of the invoke.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
-/// A process, or one of the tasks of a process that act on their own.
+/// A process, or one of its tasks that act independently.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Client {
-    /// Which of [`History::processes`].
+    /// The index in [`History::processes`].
     pub process: usize,
     /// The name of the process.
     pub name: Arc<str>,
@@ -68,50 +68,50 @@ pub struct Client {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Process {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// Its id.
+    /// The process id.
     pub pid: u32,
-    /// When it began to record.
+    /// When it began recording.
     pub begun: u64,
     /// When it wrote its last line.
     pub last: u64,
-    /// Whether the last line says that it is the last one; it does not after `kill -9`.
+    /// Whether it recorded its end; `kill -9` prevents that.
     pub ended: bool,
 }
 
-/// Something that was done to a server, a link or a process.
+/// A fault injected into a server, a link or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// What was done, in a word: `kill`, `pause`, `partition`, …
+    /// The kind of fault: `kill`, `pause`, `partition`, …
     pub name: String,
-    /// To whom.
+    /// The server, link or process.
     pub target: String,
     /// When it began.
     pub begun: u64,
-    /// When it was over; there is no such moment if nobody said so.
+    /// When it ended, if recorded.
     pub ended: Option<u64>,
 }
 
 /// A line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
-pub struct Place {
-    /// Which of [`History::files`].
+pub struct SourceLine {
+    /// The index in [`History::files`].
     pub file: usize,
-    /// The line, from one.
+    /// The line number, from one.
     pub line: usize,
 }
 
 impl History {
-    /// A place as `file:line`.
-    pub fn locate(&self, place: Place) -> String {
+    /// Formats a line as `file:line`.
+    pub fn locate(&self, place: SourceLine) -> String {
         let file = self.files.get(place.file).map_or("?", String::as_str);
         format!("{file}:{}", place.line)
     }
 
-    /// The part of a history that is about paths which `keep` wants; faults and processes stay.
+    /// Returns a history with only the calls whose path `keep` accepts, and all faults and processes.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
         Self {
@@ -129,14 +129,14 @@ impl History {
         }
     }
 
-    /// When the process of a call wrote its last line: until then it certainly was alive.
-    pub(crate) fn last_sign_of(&self, client: &Client) -> u64 {
+    /// Returns when the client's process wrote its last line: it was certainly alive until then.
+    pub(crate) fn last_line_of(&self, client: &Client) -> u64 {
         self.processes
             .get(client.process)
             .map_or(u64::MAX, |process| process.last)
     }
 
-    /// The first and the last moment of all; zero if there is none.
+    /// Returns the first and the last time of the history, or zeros.
     pub(crate) fn bounds(&self) -> (u64, u64) {
         let begun = self.processes.iter().map(|process| process.begun);
         let last = self.processes.iter().map(|process| process.last);

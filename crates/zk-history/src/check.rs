@@ -1,7 +1,7 @@
-//! Checkers: what a [history](crate) has to be like, and what of it is not.
+//! Decides whether a [history](crate) is correct.
 //!
-//! A checker is a pure function of a history. It assumes as little as it can: what the history does not tell for certain
-//! is not held against anybody, so that a violation is one.
+//! A checker is a pure function of a history. It reports no false violations: what the history does not prove counts in
+//! favour of the clients.
 //!
 //! ```
 //! use zk_history::check::FencedMutex;
@@ -27,31 +27,30 @@
 //!
 //! | checker | name | judges |
 //! |---|---|---|
-//! | [`FencedMutex`] | `fenced-mutex` | one holder at a time, tokens rise |
+//! | [`FencedMutex`] | `fenced-mutex` | one holder at a time, tokens increase |
 //! | [`ReadWriteLock`] | `read-write-lock` | readers share, a writer is alone |
-//! | [`Semaphore`] | `semaphore` | never more permits than there are |
-//! | [`Linearizable`] | `linearizable` | an order that a model of a mutex or register allows |
+//! | [`Semaphore`] | `semaphore` | never more permits granted than available |
+//! | [`Linearizable`] | `linearizable` | linearizability of a mutex or register |
 //! | [`FencedRegister`] | `fenced-register` | a resource accepts no lower token |
-//! | [`TotalQueue`] | `total-queue` | nothing lost, nothing made up, the order of a producer |
+//! | [`TotalQueue`] | `total-queue` | nothing lost or made up, FIFO per producer |
 //! | [`Counter`] | `counter` | no update lost or applied twice |
-//! | [`Progress`] | `progress` | enough succeeds, nobody waits for ever |
+//! | [`Liveness`] | `progress` | enough operations succeed, none waits too long |
 //!
 //! All but `linearizable` are O(n log n).
 //!
-//! A verdict is *valid*, *violated*, or *cannot judge*: a history without an operation of the kind shows nothing, and is
-//! never valid. Where the servers' logs are at hand, [`ServerLogs`] adds a verdict on the servers: *rolled back* says that
-//! they lost writes which they had acknowledged, so that a violation need not be a fault of what is tested.
+//! A verdict is *valid*, *violated*, or *cannot judge*: a history without operations to judge is never
+//! valid. If the servers' logs are available, [`ServerLogs`] adds a verdict on the servers: *rolled back* means that they
+//! lost acknowledged writes, which may have caused other violations.
 
 mod checker;
 mod counter;
 mod fenced_register;
-mod holds;
+mod hold_intervals;
 pub mod linear;
 mod linearizable;
+mod liveness;
 mod mutex;
 mod order;
-mod picture;
-mod progress;
 mod queue;
 mod read_write;
 mod report;
@@ -63,8 +62,8 @@ pub use checker::{Checker, NAMES, ParseCheckerError};
 pub use counter::Counter;
 pub use fenced_register::FencedRegister;
 pub use linearizable::{Linearizable, ModelName};
+pub use liveness::Liveness;
 pub use mutex::FencedMutex;
-pub use progress::Progress;
 pub use queue::{Delivery, TotalQueue};
 pub use read_write::ReadWriteLock;
 pub use report::{Report, judge};
@@ -73,4 +72,4 @@ pub use servers::ServerLogs;
 pub use verdict::{Evidence, Judgement, LISTED, Span, Verdict, Violation};
 
 #[cfg(test)]
-mod sketch;
+mod history_builder;

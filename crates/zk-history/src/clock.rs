@@ -1,11 +1,11 @@
-//! The clock that all processes of a host share.
+//! Reads the monotonic clock, which all processes of a host share.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Now, in nanoseconds of the host's monotonic clock (`CLOCK_MONOTONIC`).
+/// Returns the current time in nanoseconds of the host's monotonic clock (`CLOCK_MONOTONIC`).
 ///
-/// Moments of different processes on one host compare; on Linux `System.nanoTime()` of the usual Java reads the same
-/// clock. [`std::time::Instant`] does not tell its origin.
+/// Times of different processes on one host are comparable; on Linux, `System.nanoTime()` of the JDK reads the same
+/// clock. [`std::time::Instant`] does not expose its origin.
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());

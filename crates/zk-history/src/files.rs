@@ -1,4 +1,4 @@
-//! Reading a history from files.
+//! Reads a history from files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use super::call::History;
 use super::parse::ParseError;
 
-/// A history cannot be read.
+/// Why a history could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// A file or directory cannot be read.
     #[error("cannot read {path}")]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -25,7 +25,7 @@ pub enum ReadError {
         /// The directory.
         directory: PathBuf,
     },
-    /// A file is no history.
+    /// A file is not a history.
     #[error(transparent)]
     Parse(#[from] ParseError),
 }
@@ -35,7 +35,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// There is none, it cannot be read, or it is [no history](Self::parse).
+    /// The path has no history, cannot be read, or is [not a history](Self::parse).
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
@@ -57,7 +57,7 @@ impl History {
                 || file.display().to_string(),
                 |name| name.to_string_lossy().into_owned(),
             );
-            // A torn line may end within a letter; the rest is our own text.
+            // A torn line may end within a character.
             texts.push((name, String::from_utf8_lossy(&bytes).into_owned()));
         }
         Ok(Self::parse(texts)?)

@@ -1,32 +1,31 @@
-//! Histories: what the processes of a test did, and when, for [checkers](crate::check) to judge.
+//! Records and reads histories: the operations of a test's processes with their times, which [checkers](crate::check) judge.
 //!
-//! A [`Recorder`] writes, [`History`] reads, and a [`Run`] keeps a directory with all of it together, if something is
-//! wrong:
+//! A [`Recorder`] writes, [`History`] reads, and a [`Run`] keeps the files of a test in one directory if a check fails:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use zk_history::check::FencedMutex;
-//! use zk_history::{Answer, Op, Run};
+//! use zk_history::{ReturnValue, Op, Run};
 //!
 //! let run = Run::seeded("lock")?.judged_by(FencedMutex::default())?;
 //! let recorder = run.recorder("worker-1")?;
 //!
 //! let pending = recorder.invoke(Op::acquire("/locks/a"));
 //! // let guard = lock.acquire().await?;           an early return is recorded as unknown
-//! let held = pending.granted(Answer::token(7)); // guard.fencing_token()
+//! let held = pending.granted(ReturnValue::token(7)); // guard.fencing_token()
 //! // … what the lock protects …
 //! let pending = held.release();
 //! // guard.release().await?;
 //! pending.ok(());
 //!
-//! run.finish()?; // or says who did what, where it is kept, and how to judge and to run it again
+//! run.finish()?; // the error shows the violation, the directory, and how to check and to repeat the run
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The program `zk-check` (in this workspace `cargo xtask check`) judges a kept run again, and any other history.
+//! The program `zk-check` (in this workspace `cargo xtask check`) checks a kept run, or any other history, again.
 //!
-//! A checker says nothing of what was not recorded: that nodes are left behind, or that a server was never asked.
+//! A checker sees only recorded operations: it does not find nodes that were left behind.
 //!
 //! # Format
 //!
@@ -44,16 +43,16 @@
 //! {"type":"end","proc":"a","t_mono_ns":800}
 //! ```
 //!
-//! | type | says | its fields |
+//! | type | meaning | fields |
 //! |---|---|---|
 //! | `begin` | a process begins to record; its first line in the file | `version` of the format, `pid` |
-//! | `invoke` | an operation begins; the moment is before it did anything | `id`, unique within the process; `op` and its arguments; `task`, if several tasks of the process act on their own |
-//! | `return` | it has ended; the moment is after all it did | `id`; `outcome`: `ok`, `failed` (certainly no effect) or `unknown`; `reason`; the answer |
-//! | `until` | the holder of the grant `id` relied on it until then | `id`, `until`, `reason`; a later line replaces an earlier one |
+//! | `invoke` | an operation begins; the time is taken before it has any effect | `id`, unique within the process; `op` and its arguments; `task`, if several tasks of the process act independently |
+//! | `return` | it ended; the time is taken after its last effect | `id`; `outcome`: `ok`, `failed` (certainly no effect) or `unknown`; `reason`; the return value |
+//! | `until` | the holder of the grant `id` relied on it until this time | `id`, `until`, `reason`; a later line replaces an earlier one |
 //! | `fault` | a fault begins or ends | `id`, `phase`: `begin` or `end`; with `begin` also `name` and `target` |
-//! | `end` | the process ended in order; `kill -9` leaves none | |
+//! | `end` | the process ended normally; `kill -9` leaves none | |
 //!
-//! | op | arguments | answer |
+//! | op | arguments | return value |
 //! |---|---|---|
 //! | `acquire` | `path`; `mode`: `exclusive` (default) or `shared`; `permits` (1) | `token`, `sequence`, `value` (the name of what was granted) |
 //! | `release` | `path`; `of`: the id of the acquire (the task's last grant) | |
@@ -67,10 +66,9 @@
 //! | `increment` | `path`, `by` | `value` |
 //!
 //! Values and items are whole numbers or texts.
-//! A reader ignores fields, operations and types of lines that it does not know, and refuses a `version` that it does
-//! not know.
-//! An operation without a `return` is unknown.
-//! A part of a line that a killed process left is reported and left out.
+//! A reader ignores unknown fields, operations and types of lines, and refuses an unknown `version`.
+//! The outcome of an operation without a `return` is unknown.
+//! A partial line, which a killed process leaves, is reported and ignored.
 //!
 //! # Features
 //!
@@ -93,8 +91,8 @@ mod pending;
 mod recorder;
 mod run;
 
-pub use answer::{Answer, Outcome};
-pub use call::{Call, Client, Fault, History, Place, Process};
+pub use answer::{Outcome, ReturnValue};
+pub use call::{Call, Client, Fault, History, Process, SourceLine};
 pub use clock::now;
 pub use files::ReadError;
 pub use line::FORMAT_VERSION;

@@ -1,10 +1,10 @@
-//! The format: what one line of a history says.
+//! Defines the format of one line of a history.
 //!
 //! Pure: no I/O and no clock.
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Outcome};
+use super::answer::{Outcome, ReturnValue};
 use super::op::Op;
 
 /// The version of the format that this program writes and reads.
@@ -40,11 +40,11 @@ pub(super) enum Line {
         #[serde(rename = "t_mono_ns")]
         at: u64,
         id: u64,
-        outcome: Word,
+        outcome: OutcomeName,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
         #[serde(flatten)]
-        answer: Answer,
+        answer: ReturnValue,
     },
     Until {
         #[serde(rename = "proc")]
@@ -74,15 +74,15 @@ pub(super) enum Line {
         #[serde(rename = "t_mono_ns")]
         at: u64,
     },
-    /// A line of a later program.
+    /// A line of a later version of this program.
     #[serde(other)]
     Unrecognised,
 }
 
-/// How an operation ended, in a word.
+/// The outcome of an operation in the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Word {
+pub(super) enum OutcomeName {
     Ok,
     Failed,
     Unknown,
@@ -97,12 +97,12 @@ pub(super) enum Phase {
 }
 
 impl Line {
-    /// The line that tells of an end.
+    /// Creates the line for the end of an operation.
     pub(super) fn returned(process: &str, at: u64, id: u64, outcome: Outcome) -> Self {
         let (outcome, reason, answer) = match outcome {
-            Outcome::Ok(answer) => (Word::Ok, String::new(), answer),
-            Outcome::Failed { reason } => (Word::Failed, reason, Answer::default()),
-            Outcome::Unknown { reason } => (Word::Unknown, reason, Answer::default()),
+            Outcome::Ok(answer) => (OutcomeName::Ok, String::new(), answer),
+            Outcome::Failed { reason } => (OutcomeName::Failed, reason, ReturnValue::default()),
+            Outcome::Unknown { reason } => (OutcomeName::Unknown, reason, ReturnValue::default()),
         };
         Self::Return {
             process: process.to_owned(),
@@ -114,7 +114,7 @@ impl Line {
         }
     }
 
-    /// As a line of a file, with the end of the line.
+    /// Formats it as a line of a file, with a newline.
     pub(super) fn to_text(&self) -> String {
         let mut text = serde_json::to_string(self).expect("a line has texts and numbers only");
         text.push('\n');
@@ -122,8 +122,8 @@ impl Line {
     }
 }
 
-impl Word {
-    pub(super) fn outcome(self, reason: String, answer: Answer) -> Outcome {
+impl OutcomeName {
+    pub(super) fn outcome(self, reason: String, answer: ReturnValue) -> Outcome {
         match self {
             Self::Ok => Outcome::Ok(answer),
             Self::Failed => Outcome::Failed { reason },

@@ -1,4 +1,4 @@
-//! What was asked for: operations with their arguments.
+//! Defines the operations that a history records, with their arguments.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,39 +8,39 @@ use serde::{Deserialize, Serialize};
 
 /// An operation with its arguments.
 ///
-/// The functions of this type make one each; [`Recorder::invoke`](super::Recorder::invoke) takes it.
-/// `path` names the thing the operation is about. It is compared as a text: a path of a node, or any other name.
+/// The functions of this type create one each; [`Recorder::invoke`](super::Recorder::invoke) records it.
+/// `path` names the object of the operation. It is compared as text: a node's path or any other name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Op {
-    /// Waits for a lock, or for permits of a semaphore. The answer has the fencing token, if there is one.
+    /// Waits for a lock, or for permits of a semaphore. The return value has the fencing token, if there is one.
     Acquire {
         /// The lock.
         path: String,
-        /// Whether others may hold it, too.
+        /// Whether others may hold it at the same time.
         #[serde(default, skip_serializing_if = "Mode::is_exclusive")]
         mode: Mode,
-        /// How many permits of a semaphore.
+        /// The number of permits of a semaphore.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         permits: u32,
     },
-    /// Gives back what an acquire was granted.
+    /// Releases a grant.
     Release {
         /// The lock.
         path: String,
-        /// The id of the acquire; without it, the last grant of the same process and task that is not released yet.
+        /// The id of the acquire. Default: the last grant of the same process and task that is not released yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u64>,
     },
-    /// Changes how many permits a semaphore has.
+    /// Changes the number of permits of a semaphore.
     SetPermits {
         /// The semaphore.
         path: String,
-        /// From now on.
+        /// The new number.
         permits: u32,
     },
-    /// Reads one value. The answer has the value, its version, or both.
+    /// Reads one value. The return value has the value, its version, or both.
     Read {
         /// What is read.
         path: String,
@@ -49,9 +49,9 @@ pub enum Op {
     Write {
         /// What is written.
         path: String,
-        /// The value from then on.
+        /// The new value.
         value: Value,
-        /// The fencing token that the resource compares with the highest one before.
+        /// The fencing token, which the resource compares with the highest earlier one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<u64>,
     },
@@ -59,34 +59,34 @@ pub enum Op {
     Cas {
         /// What is written.
         path: String,
-        /// What it has to be before.
+        /// The expected value.
         from: Value,
-        /// The value from then on.
+        /// The new value.
         to: Value,
     },
     /// Puts an item into a queue.
     Offer {
         /// The queue.
         path: String,
-        /// The item, which is offered once in a history.
+        /// The item, which must be offered at most once in a history.
         item: Value,
-        /// Items of one priority keep their order.
+        /// The priority; items of one priority keep their order.
         #[serde(default, skip_serializing_if = "is_zero")]
         priority: i32,
     },
-    /// Takes items from a queue; the answer has none if it was empty.
+    /// Takes items from a queue; the return value has none if it was empty.
     Take {
         /// The queue.
         path: String,
     },
-    /// Says that an item that was taken is done with, and is not to be delivered again.
+    /// Acknowledges a taken item, which must not be delivered again.
     Ack {
         /// The queue.
         path: String,
         /// The item.
         item: Value,
     },
-    /// Takes all that is left in a queue, at the end of a test.
+    /// Takes all remaining items of a queue, at the end of a test.
     Drain {
         /// The queue.
         path: String,
@@ -95,10 +95,10 @@ pub enum Op {
     Increment {
         /// The counter.
         path: String,
-        /// How much, which may be negative.
+        /// The difference, which may be negative.
         by: i64,
     },
-    /// An operation of a later program, which no checker of this one judges.
+    /// An operation of a later version of this program, which no checker judges.
     #[serde(other)]
     Unrecognised,
 }
@@ -119,9 +119,9 @@ impl Op {
         Self::grant(path, Mode::Exclusive, permits)
     }
 
-    /// Gives back the last grant of the same process and task.
+    /// Releases the last grant of the same process and task.
     ///
-    /// [`Held::release`](super::Held::release) names the grant, and is needed where there may be several.
+    /// [`Held::release`](super::Held::release) names the grant. Use it where a task may have several.
     pub fn release(path: impl Into<String>) -> Self {
         Self::Release {
             path: path.into(),
@@ -129,7 +129,7 @@ impl Op {
         }
     }
 
-    /// Changes how many permits a semaphore has.
+    /// Changes the number of permits of a semaphore.
     pub fn set_permits(path: impl Into<String>, permits: u32) -> Self {
         Self::SetPermits {
             path: path.into(),
@@ -151,7 +151,7 @@ impl Op {
         }
     }
 
-    /// Replaces one value of a resource that refuses a token lower than one before.
+    /// Replaces one value of a resource that refuses a token lower than an earlier one.
     pub fn write_fenced(path: impl Into<String>, value: impl Into<Value>, token: u64) -> Self {
         Self::Write {
             path: path.into(),
@@ -192,7 +192,7 @@ impl Op {
         Self::Take { path: path.into() }
     }
 
-    /// Says that an item that was taken is done with.
+    /// Acknowledges a taken item.
     pub fn ack(path: impl Into<String>, item: impl Into<Value>) -> Self {
         Self::Ack {
             path: path.into(),
@@ -200,7 +200,7 @@ impl Op {
         }
     }
 
-    /// Takes all that is left in a queue.
+    /// Takes all remaining items of a queue.
     pub fn drain(path: impl Into<String>) -> Self {
         Self::Drain { path: path.into() }
     }
@@ -213,7 +213,7 @@ impl Op {
         }
     }
 
-    /// What it is about; empty for an operation that this program does not know.
+    /// Returns the path, which is empty for an unknown operation.
     pub fn path(&self) -> &str {
         match self {
             Self::Acquire { path, .. }
@@ -231,7 +231,7 @@ impl Op {
         }
     }
 
-    /// Its name in the format.
+    /// Returns the name in the format.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Acquire { .. } => "acquire",
@@ -298,10 +298,10 @@ impl fmt::Display for Op {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// Nobody else: a mutex, or the write side of a read/write lock.
+    /// No other client may: a mutex, or the write side of a read/write lock.
     #[default]
     Exclusive,
-    /// Other readers.
+    /// Other readers may.
     Shared,
 }
 
@@ -317,14 +317,14 @@ impl Mode {
 
 /// A value of a register, or an item of a queue.
 ///
-/// Numbers and texts are enough: a checker compares values and nothing else.
+/// Checkers only compare values.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Value {
     /// A whole number.
     Number(i64),
-    /// A text.
+    /// Text.
     Text(String),
 }
 

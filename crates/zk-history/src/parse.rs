@@ -1,4 +1,4 @@
-//! Reading a history: lines become calls, each invoke with its return.
+//! Parses the lines of a history into calls, each invoke with its return.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,95 +6,94 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::answer::Outcome;
-use super::call::{Call, Client, Fault, History, Place, Process};
+use super::call::{Call, Client, Fault, History, Process, SourceLine};
 use super::line::{FORMAT_VERSION, Line, Phase};
 use super::op::Op;
 
-/// A file that is no history.
+/// Why a text is not a history.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 #[non_exhaustive]
 pub struct ParseError {
     /// The file.
     pub file: String,
-    /// The line, from one.
+    /// The line number, from one.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
 impl History {
-    /// Reads the texts of history files, each with its name.
+    /// Parses the texts of history files, each with its name.
     ///
-    /// The order of lines does not matter but for this: a process begins before anything else it tells.
-    /// Fields, operations and lines that this program does not know are left out.
+    /// The order of lines does not matter, except that a process begins before its other lines.
+    /// Unknown fields, operations and lines are ignored.
     ///
-    /// A process that is killed while it writes may leave a part of a line.
-    /// Such a part is left out and listed in [`torn`](Self::torn): at the end of a file, or before the next line of
-    /// another process in a file that several write to.
+    /// A process that is killed while it writes may leave a partial line: at the end of a file, or before the next
+    /// line of another process in a shared file. Such a line is ignored and listed in [`torn`](Self::torn).
     ///
     /// # Errors
     ///
-    /// A line is none of a history, the format has another version, or lines contradict each other.
+    /// A line is not in the format, the format has another version, or lines contradict each other.
     pub fn parse<N: Into<String>, T: AsRef<str>>(
         files: impl IntoIterator<Item = (N, T)>,
     ) -> Result<Self, ParseError> {
-        let mut reading = Reading::default();
+        let mut parser = Parser::default();
         for (name, text) in files {
-            reading.file(name.into(), text.as_ref())?;
+            parser.file(name.into(), text.as_ref())?;
         }
-        Ok(reading.finish())
+        Ok(parser.finish())
     }
 }
 
-/// A history, half read.
+/// A partly parsed history.
 #[derive(Default)]
-struct Reading {
+struct Parser {
     history: History,
-    /// The processes of the file that is being read, by name.
+    /// The processes of the current file, by name.
     current: HashMap<String, usize>,
     names: HashMap<String, Arc<str>>,
-    /// Which call or fault has an id of a process.
+    /// The call or fault with an id of a process.
     ids: HashMap<(usize, u64), Known>,
 }
 
-/// What an id stands for.
+/// The meaning of an id.
 #[derive(Clone, Copy)]
 enum Known {
     Call(usize),
     Fault(usize),
-    /// An operation that was left out.
-    LeftOut,
+    /// An ignored operation.
+    Ignored,
 }
 
-impl Reading {
+impl Parser {
     fn file(&mut self, name: String, text: &str) -> Result<(), ParseError> {
         let file = self.history.files.len();
         self.history.files.push(name);
         self.current.clear();
         for (before, text) in text.split_inclusive('\n').enumerate() {
             let line = before + 1;
-            let place = Place { file, line };
+            let place = SourceLine { file, line };
             let whole = text.ends_with('\n');
             let text = text.trim();
             if text.is_empty() {
                 continue;
             }
-            let told = match serde_json::from_str(text) {
-                Ok(told) => self.line(told, place),
+            let parsed = match serde_json::from_str(text) {
+                Ok(parsed) => self.line(parsed, place),
                 Err(error) => match rest_of(text) {
                     _ if !whole => {
                         self.history.torn.push(place);
                         Ok(())
                     }
-                    Some(told) => {
+                    Some(rest) => {
                         self.history.torn.push(place);
-                        self.line(told, place)
+                        self.line(rest, place)
                     }
                     None => Err(other_version(text).unwrap_or_else(|| not_a_line(text, &error))),
                 },
             };
-            told.map_err(|problem| ParseError {
+            parsed.map_err(|problem| ParseError {
                 file: self.history.files[file].clone(),
                 line,
                 problem,
@@ -103,7 +102,7 @@ impl Reading {
         Ok(())
     }
 
-    fn line(&mut self, line: Line, place: Place) -> Result<(), String> {
+    fn line(&mut self, line: Line, place: SourceLine) -> Result<(), String> {
         match line {
             Line::Begin {
                 process,
@@ -134,7 +133,7 @@ impl Reading {
                 let client = self.client(&process, task, at)?;
                 if op == Op::Unrecognised {
                     self.history.unrecognised += 1;
-                    return self.know(&client, id, Known::LeftOut);
+                    return self.know(&client, id, Known::Ignored);
                 }
                 self.know(&client, id, Known::Call(self.history.calls.len()))?;
                 self.history.calls.push(Call {
@@ -221,11 +220,11 @@ impl Reading {
         Ok(())
     }
 
-    /// Who said a line, and that it was alive then.
+    /// Returns the client of a line, and records that its process was alive at that time.
     fn client(&mut self, process: &str, task: Option<String>, at: u64) -> Result<Client, String> {
         let index = *self.current.get(process).ok_or_else(|| {
             format!(
-                "{process} tells something before it begins: the line with its `version` is missing"
+                "{process} has a line before its `begin` line with the `version`; record that line first"
             )
         })?;
         let known = &mut self.history.processes[index];
@@ -238,12 +237,12 @@ impl Reading {
         })
     }
 
-    /// The call that a later line is about, unless it was left out.
+    /// Returns the call with an id, or `None` if it was ignored.
     fn call(&mut self, process: &str, at: u64, id: u64) -> Result<Option<&mut Call>, String> {
         let client = self.client(process, None, at)?;
         match self.ids.get(&(client.process, id)) {
             Some(Known::Call(call)) => Ok(Some(&mut self.history.calls[*call])),
-            Some(Known::LeftOut) => Ok(None),
+            Some(Known::Ignored) => Ok(None),
             Some(Known::Fault(_)) | None => Err(format!("call {id} of {process} never began")),
         }
     }
@@ -258,7 +257,7 @@ impl Reading {
         }
     }
 
-    /// One copy of each name.
+    /// Shares one copy of each name.
     fn name(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return Arc::clone(known);
@@ -269,20 +268,20 @@ impl Reading {
     }
 
     fn finish(mut self) -> History {
-        // Stable: what one process did in one nanosecond stays in its order.
+        // A stable sort keeps the order of a process within one nanosecond.
         self.history.calls.sort_by_key(|call| call.invoked);
         self.history.faults.sort_by_key(|fault| fault.begun);
         self.history
     }
 }
 
-/// The whole line that follows a torn one in the same line of a file.
+/// Parses the complete line that follows a torn one in the same line of a file.
 fn rest_of(text: &str) -> Option<Line> {
     let at = text.rfind(LINE_BEGINS)?;
     serde_json::from_str(&text[at..]).ok()
 }
 
-/// What to say if the line is a first one of another version, whatever its other fields are.
+/// Returns the problem if this is the `begin` line of another version, whatever its other fields are.
 fn other_version(text: &str) -> Option<String> {
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let version = json.get("version")?.as_u64()?;
@@ -298,7 +297,7 @@ fn not_a_line(text: &str, error: &serde_json::Error) -> String {
     const SHOWN: usize = 60;
     let shown: String = text.chars().take(SHOWN).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("no line of a history ({error}): {shown}{more}")
+    format!("not a line of a history ({error}): {shown}{more}")
 }
 
 const LINE_BEGINS: &str = "{\"type\":";

@@ -1,17 +1,17 @@
-//! Operations that have begun, and grants that are held.
+//! Records the end of an operation, and how long a grant is held.
 
-use super::answer::{Answer, Outcome};
+use super::answer::{Outcome, ReturnValue};
 use super::clock::now;
 use super::op::Op;
 use super::recorder::Recorder;
 
-/// An operation that was begun and whose end is not recorded yet.
+/// An operation whose end is not recorded yet.
 ///
 /// # Dropping
 ///
-/// The outcome is recorded as unknown: that is right for an early return and for a future that is dropped.
+/// Records the outcome as unknown, which is right for an early return and a dropped future.
 #[derive(Debug)]
-#[must_use = "an operation whose end is not recorded is unknown"]
+#[must_use = "dropping it records the outcome as unknown"]
 pub struct Pending {
     recorder: Recorder,
     id: u64,
@@ -29,18 +29,18 @@ impl Pending {
         }
     }
 
-    /// The number of the call, unique within the process.
+    /// Returns the id of the call, unique within the process.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// It took effect; `()` if there is nothing to tell about it.
-    pub fn ok(mut self, answer: impl Into<Answer>) {
+    /// Records that it took effect; pass `()` if it returned no value.
+    pub fn ok(mut self, answer: impl Into<ReturnValue>) {
         self.end(Outcome::Ok(answer.into()));
     }
 
-    /// It was granted, and is held from now on.
-    pub fn granted(mut self, answer: impl Into<Answer>) -> Held {
+    /// Records a grant, which is held from now on.
+    pub fn granted(mut self, answer: impl Into<ReturnValue>) -> Held {
         self.end(Outcome::Ok(answer.into()));
         Held {
             recorder: self.recorder.clone(),
@@ -50,16 +50,16 @@ impl Pending {
         }
     }
 
-    /// It certainly had no effect, and will have none.
+    /// Records that it certainly had no effect, and will have none.
     ///
-    /// A timeout or a connection that broke is no such thing; [`unknown`](Self::unknown) is for these.
+    /// For a timeout or a broken connection use [`unknown`](Self::unknown).
     pub fn failed(mut self, reason: impl Into<String>) {
         self.end(Outcome::Failed {
             reason: reason.into(),
         });
     }
 
-    /// Nobody knows whether it took effect, or will.
+    /// Records that it may have taken effect, or may do so later.
     pub fn unknown(mut self, reason: impl Into<String>) {
         self.end(Outcome::Unknown {
             reason: reason.into(),
@@ -86,7 +86,7 @@ impl Drop for Pending {
 ///
 /// # Dropping
 ///
-/// The history says that the holder relied on it until then.
+/// Records that the holder relied on it until now.
 #[derive(Debug)]
 #[must_use = "the holder relies on the grant until this is released or dropped"]
 pub struct Held {
@@ -97,12 +97,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// The number of the call that was granted.
+    /// Returns the id of the acquire.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Says that the holder begins to give it back, and relies on it no more.
+    /// Records that the holder begins to release it, and no longer relies on it.
     pub fn release(mut self) -> Pending {
         self.open = false;
         let path = std::mem::take(&mut self.path);
@@ -112,21 +112,21 @@ impl Held {
         })
     }
 
-    /// Says that the holder knows it lost it, and relies on it no more.
+    /// Records that the holder knows that it lost it, and no longer relies on it.
     pub fn lost(mut self, reason: impl Into<String>) {
         self.open = false;
         self.recorder.believed_until(self.id, now(), &reason.into());
     }
 
-    /// Says that the holder relied on it until a moment of [`now`], which may be in the past: the last one
+    /// Records that the holder relied on it until a time of [`now`], which may be in the past: the last one
     /// at which its guard was trusted.
     ///
-    /// A later word replaces an earlier one, that of a drop included: [`forget`](Self::forget) it when all is told.
+    /// A later record replaces an earlier one. Call [`forget`](Self::forget) afterwards, since a drop records as well.
     pub fn believed_until(&self, until: u64) {
         self.recorder.believed_until(self.id, until, "");
     }
 
-    /// Ends the recording of this grant when all is told: it says nothing more.
+    /// Drops it without recording anything.
     pub fn forget(mut self) {
         self.open = false;
     }

@@ -1,4 +1,4 @@
-//! Recording: what a test or a process does, line by line.
+//! Records the operations of a process, line by line.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,24 +13,24 @@ use super::line::{FORMAT_VERSION, Line, Phase};
 use super::op::Op;
 use super::pending::Pending;
 
-/// Writes what one process does to a history.
+/// Records the operations of one process in a history file.
 ///
 /// It is cheap to clone and to share between threads and tasks.
-/// Each line goes to the file with one `write` before the call returns, so that `kill -9` loses nothing that was
-/// told; only a crash of the host does.
+/// Each line goes to the file with one `write` before the call returns, so that `kill -9` loses nothing recorded;
+/// only a crash of the host does.
 ///
 /// Several processes may write to one file, each through a recorder of its own with a name of its own.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
-/// use zk_history::{Answer, Op, Recorder};
+/// use zk_history::{Op, Recorder, ReturnValue};
 ///
 /// # let dir = std::env::temp_dir().join(format!("zk-recorder-doc-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
 /// let recorder = Recorder::open(&dir.join("history-a.jsonl"), "a")?;
 /// let pending = recorder.invoke(Op::acquire("/locks/a"));
 /// // let guard = lock.acquire().await?;      an early return here is recorded as unknown
-/// let held = pending.granted(Answer::token(7));
+/// let held = pending.granted(ReturnValue::token(7));
 /// // … what the lock protects …
 /// let pending = held.release();
 /// // guard.release().await?;
@@ -42,7 +42,7 @@ use super::pending::Pending;
 ///
 /// # Dropping
 ///
-/// When the last clone and all that it began are dropped, the history says that the process ended in order.
+/// When the last clone and all pending operations are dropped, records that the process ended normally.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -54,14 +54,14 @@ struct Shared {
     process: String,
     file: File,
     next_id: AtomicU64,
-    /// The first line that could not be written.
+    /// The first write error.
     failure: Mutex<Option<io::Error>>,
 }
 
 impl Recorder {
-    /// Begins to record into a file, behind what is there already.
+    /// Starts recording at the end of a file.
     ///
-    /// `process` is how reports name this process.
+    /// `process` is the name of this process in reports.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Recorder {
         })
     }
 
-    /// Records for a task of this process that acts on its own: a holder of its own, a reader of its own.
+    /// Returns a recorder for a task of this process that acts independently, such as a separate holder or reader.
     #[must_use]
     pub fn task(&self, name: impl Into<Arc<str>>) -> Self {
         Self {
@@ -95,16 +95,16 @@ impl Recorder {
         }
     }
 
-    /// The name of the process.
+    /// Returns the name of the process.
     pub fn process(&self) -> &str {
         &self.shared.process
     }
 
-    /// Says that an operation begins; call it before the operation does anything.
+    /// Records the start of an operation. Call it before the operation has any effect.
     ///
     /// # Dropping
     ///
-    /// A [`Pending`] that is dropped records that the outcome is unknown.
+    /// A dropped [`Pending`] records that the outcome is unknown.
     pub fn invoke(&self, op: Op) -> Pending {
         let id = self.next_id();
         let path = op.path().to_owned();
@@ -118,9 +118,9 @@ impl Recorder {
         Pending::new(self.clone(), id, path)
     }
 
-    /// Says that a fault begins; it ends when what this returns is dropped.
+    /// Records the start of a fault, which ends when the guard is dropped.
     ///
-    /// `name` is what is done in a word, `target` is to whom. Checkers know `pause`, of the process with that name.
+    /// `name` is the kind of fault, `target` the server, link or process. Checkers know `pause` of a recording process.
     pub fn fault(&self, name: impl Into<String>, target: impl Into<String>) -> FaultGuard {
         let id = self.next_id();
         self.write_fault(id, Phase::Begin, (name.into(), target.into()));
@@ -130,15 +130,15 @@ impl Recorder {
         }
     }
 
-    /// Says of a grant that its holder relied on it until a moment of [`now`] at the latest, however it was given back.
+    /// Records that the holder of a grant relied on it until a time of [`now`] at the latest, even if it was released later.
     ///
-    /// It is [`Held::believed_until`](super::Held::believed_until) for what is known only when the grant is released:
-    /// that its session had been ended by force. `id` is [`Held::id`](super::Held::id), of a grant of this process.
+    /// Use it instead of [`Held::believed_until`](super::Held::believed_until) for what is known only after the release,
+    /// such as that the test had closed the session. `id` is [`Held::id`](super::Held::id), of a grant of this process.
     pub fn relied_until(&self, id: u64, until: u64) {
         self.believed_until(id, until, "");
     }
 
-    /// The first error of writing, if there was one: from then on the history is not whole.
+    /// Returns the first write error, after which the history is incomplete.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Recorder {
 
 impl Shared {
     fn write(&self, line: &Line) {
-        // One write to a file opened for appending: lines of threads and processes do not mix.
+        // A single write to a file opened for appending: lines of threads and processes do not mix.
         if let Err(error) = (&self.file).write_all(line.to_text().as_bytes()) {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert(error);
@@ -197,7 +197,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A process that panics has not ended in order.
+        // A panic is not a normal end.
         if !std::thread::panicking() {
             self.write(&Line::End {
                 process: self.process.clone(),
@@ -207,20 +207,20 @@ impl Drop for Shared {
     }
 }
 
-/// A fault that goes on.
+/// An active fault.
 ///
 /// # Dropping
 ///
-/// The history says that the fault is over.
+/// Records the end of the fault.
 #[derive(Debug)]
-#[must_use = "the fault is over when this is dropped"]
+#[must_use = "dropping it records the end of the fault"]
 pub struct FaultGuard {
     recorder: Recorder,
     id: u64,
 }
 
 impl FaultGuard {
-    /// Says that the fault is over: what was broken works again.
+    /// Records the end of the fault.
     pub fn ends(self) {
         drop(self);
     }

@@ -1,4 +1,4 @@
-//! A run: one directory with all that a test recorded and how it is judged.
+//! Keeps what a test recorded in one directory, and judges it at the end.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -14,21 +14,21 @@ mod places;
 
 pub use description::{Description, DescriptionError};
 
-/// A test that records what it does, and is judged at the end.
+/// A directory with the history of a test, which checkers judge at the end.
 ///
 /// ```no_run
 /// # fn demo(directories: Vec<std::path::PathBuf>) -> Result<(), Box<dyn std::error::Error>> {
-/// use zk_history::check::{FencedMutex, Progress};
-/// use zk_history::{Answer, Op, Run};
+/// use zk_history::check::{FencedMutex, Liveness};
+/// use zk_history::{ReturnValue, Op, Run};
 ///
-/// // Start the servers first and drop them last: a failed run copies their files.
+/// // Start the servers first: they are dropped last, so that a failed run can copy their files.
 /// let run = Run::seeded("lock-nemesis")?
 ///     .judged_by(FencedMutex::default().with_order())?
-///     .judged_by(Progress::default().with_rate(100).with_progress_after(1))?;
+///     .judged_by(Liveness::default().with_rate(100).with_progress_after(1))?;
 /// run.keep_with(directories); // those of `Ensemble::directories` of `zk-harness`
 ///
 /// let recorder = run.recorder("driver")?;
-/// let held = recorder.invoke(Op::acquire("/lock")).granted(Answer::token(7));
+/// let held = recorder.invoke(Op::acquire("/lock")).granted(ReturnValue::token(7));
 /// held.release().ok(());
 ///
 /// run.finish()?;
@@ -36,97 +36,96 @@ pub use description::{Description, DescriptionError};
 /// # }
 /// ```
 ///
-/// Everything goes to a directory of its own below `$ZK_RUNS_DIR`, or else `zk-runs` in the target directory of the
-/// build: `run.json` with the name, the seed, the checkers and the command that runs the test again, and
-/// `history-*.jsonl`.
+/// The run has its own directory below `$ZK_RUNS_DIR`, or else below `zk-runs` in the build's target directory. It
+/// contains `history-*.jsonl`, and `run.json` with the name, the seed, the checkers and the command that repeats the test.
 ///
 /// The directory is removed if [`finish`](Self::finish) finds nothing wrong, unless `$ZK_RUNS_KEEP` is set or
 /// [`keep`](Self::keep) was called.
 /// Otherwise it stays, with the directories of [`attach`](Self::attach) and [`keep_with`](Self::keep_with), and the
-/// error says where it is, what is wrong, which command judges it again and which runs the test again.
+/// error states the violations, the directory, and the commands that judge the run again and repeat the test.
 ///
 /// # Dropping
 ///
-/// A run that is dropped before it is finished, by a panic or an early return, is a failed one: it is judged, kept, and
-/// the same is printed on standard error.
+/// A run that is dropped before [`finish`](Self::finish), by a panic or an early return, failed: it is judged and kept,
+/// and the same text goes to standard error.
 #[derive(Debug)]
-#[must_use = "a run that is not finished is a failed one"]
+#[must_use = "a run that is dropped without `finish` is a failed one"]
 pub struct Run {
     description: Description,
     directory: PathBuf,
     keep: bool,
     open: bool,
-    /// To learn whether all could be written; dropped before the history is read, so that it says it ended in order.
+    /// Asked for write errors at the end, and dropped before the history is read, so that they record their ends.
     recorders: Mutex<Vec<Recorder>>,
-    /// Names and directories that are copied if the run fails.
+    /// Names and directories to copy if the run fails.
     evidence: Mutex<Vec<(String, PathBuf)>>,
 }
 
-/// A run that failed, or could not be recorded or judged.
+/// Why a run failed, or could not be recorded or judged.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// A file of the run cannot be read or written.
     #[error("cannot keep a run in {path}")]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The environment variable `SEED` is no number.
+    /// The environment variable `SEED` is not a number.
     #[error(
-        "SEED = {value:?} is no seed: it is a whole number, as {} or 0xff",
+        "SEED = {value:?} is not a whole number; set it to one, such as {} or 0xff",
         u64::MAX
     )]
     Seed {
-        /// What it is.
+        /// The value of `SEED`.
         value: String,
     },
     /// The history cannot be read; the run is kept.
     #[error("{text}")]
     Unreadable {
-        /// Where the run is, and the commands.
+        /// The directory and the commands.
         text: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: ReadError,
     },
-    /// Something is wrong, or there was too little to judge; the run is kept.
+    /// A checker found a violation or had too little to judge; the run is kept.
     #[error("{text}")]
     Failed {
-        /// What a person should read: the verdicts, where the run is, and the commands.
+        /// The verdicts, the directory and the commands, for a person.
         text: String,
-        /// The same for a program.
+        /// The verdicts, for a program.
         report: Report,
     },
 }
 
 impl Run {
-    /// Begins a run with the seed of the environment variable `SEED`, or a random one.
+    /// Starts a run with the seed of the environment variable `SEED`, or a random one.
     ///
     /// # Errors
     ///
-    /// `SEED` is no number, or the directory cannot be made.
+    /// `SEED` is not a number, or the directory cannot be created.
     pub fn seeded(name: &str) -> Result<Self, RunError> {
         Self::new(name, places::seed()?)
     }
 
-    /// Begins a run.
+    /// Starts a run.
     ///
     /// # Errors
     ///
-    /// The directory cannot be made.
+    /// The directory cannot be created.
     pub fn new(name: &str, seed: u64) -> Result<Self, RunError> {
         Self::begin(&places::runs(), name, seed)
     }
 
-    /// Begins a run in a directory below `root`.
+    /// Starts a run in a directory below `root`.
     ///
     /// # Errors
     ///
-    /// The directory cannot be made.
+    /// The directory cannot be created.
     pub fn begin(root: &Path, name: &str, seed: u64) -> Result<Self, RunError> {
         let directory = places::fresh(root, name, seed).map_err(in_place(root))?;
         let run = Self {
@@ -157,7 +156,7 @@ impl Run {
         Ok(self)
     }
 
-    /// Sets the command that runs the test again.
+    /// Sets the command that repeats the test.
     ///
     /// Default: the test of this thread's name in this package, with `SEED`.
     ///
@@ -170,35 +169,35 @@ impl Run {
         Ok(self)
     }
 
-    /// Keeps the directory also if nothing is wrong. Default: only if `$ZK_RUNS_KEEP` is set.
+    /// Keeps the directory even if the run is valid. Default: only if `$ZK_RUNS_KEEP` is set.
     pub const fn keep(mut self) -> Self {
         self.keep = true;
         self
     }
 
-    /// Where runs are kept: `$ZK_RUNS_DIR`, or else `zk-runs` in the target directory of the build, or in that of
-    /// temporary files for a program that is in none.
+    /// Returns the directory of all runs: `$ZK_RUNS_DIR`, or else `zk-runs` in the build's target directory, or in the
+    /// directory of temporary files if the program is in none.
     pub fn root() -> PathBuf {
         places::runs()
     }
 
-    /// The directory of the run.
+    /// Returns the directory of the run.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub const fn seed(&self) -> u64 {
         self.description.seed
     }
 
-    /// Records into the run, in a file of its own.
+    /// Creates a recorder with its own file in the run.
     ///
-    /// `process` is how reports name this process; two recorders of a run have two names.
+    /// `process` is the name in reports; each recorder of a run needs a different one.
     ///
     /// # Errors
     ///
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn recorder(&self, process: &str) -> Result<Recorder, RunError> {
         let file = self.history_file(process);
         let recorder = Recorder::open(&file, process).map_err(in_place(&file))?;
@@ -210,7 +209,7 @@ impl Run {
         Ok(recorder)
     }
 
-    /// The file into which another process with that name records, with a [`Recorder`] of its own or without.
+    /// Returns the file that another process of that name must record to, with a [`Recorder`] or in the format.
     pub fn history_file(&self, process: &str) -> PathBuf {
         let name = places::file_name(process);
         self.directory.join(format!("history-{name}.jsonl"))
@@ -218,7 +217,7 @@ impl Run {
 
     /// Copies a file or directory into the run now, as `name`.
     ///
-    /// Blocks of zeros take no room in the copy: servers allocate their transaction logs far ahead.
+    /// Blocks of zeros become holes, because servers preallocate their transaction logs.
     ///
     /// # Errors
     ///
@@ -230,7 +229,7 @@ impl Run {
 
     /// Copies a file or directory into the run if it fails, as `name`.
     ///
-    /// What is gone by then cannot be copied, and is named.
+    /// The failure's text names what no longer exists by then.
     pub fn attach_on_failure(&self, name: &str, from: impl Into<PathBuf>) {
         let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
         evidence.push((name.to_owned(), from.into()));
@@ -238,8 +237,8 @@ impl Run {
 
     /// Copies the directories of the servers, with their logs, configuration and data, into the run if it fails.
     ///
-    /// Begin the run after the ensemble is started, and take the ensemble down after [`finish`](Self::finish): with it goes
-    /// what could be copied.
+    /// Start the run after the ensemble, and take the ensemble down after [`finish`](Self::finish), because that removes
+    /// the files.
     pub fn keep_with<P: Into<PathBuf>>(&self, directories: impl IntoIterator<Item = P>) {
         for (number, directory) in (1..).zip(directories) {
             let name = match number {
@@ -252,13 +251,12 @@ impl Run {
 
     /// Judges the history.
     ///
-    /// Nobody should record any more: what a task is about to do counts as unknown, and a process that has not ended as
-    /// one that was killed.
+    /// Stop all recorders first: a pending operation counts as unknown, and a process without an end as killed.
     ///
     /// # Errors
     ///
-    /// A checker finds something wrong or has too little to judge, there is no checker, the servers whose logs are to be
-    /// kept lost acknowledged writes, or the history cannot be written or read. In each case the run is kept.
+    /// A checker finds a violation or has too little to judge, there is no checker, the servers with attached logs lost
+    /// acknowledged writes, or the history cannot be written or read. In each case the run is kept.
     pub fn finish(mut self) -> Result<Report, RunError> {
         self.open = false;
         let written = self.close();
@@ -290,7 +288,7 @@ impl Run {
         Ok(report)
     }
 
-    /// What the checkers say of the history, and the servers' logs of the servers.
+    /// Judges the history, and the servers by their logs.
     fn judged(&self, history: &History) -> Report {
         let evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
         let logs = ServerLogs::read(evidence.iter().map(|(_, from)| from));
@@ -302,7 +300,7 @@ impl Run {
         judge(history, &self.description.checkers).with_servers(history, &logs)
     }
 
-    /// Ends all recording, and answers whether all could be written.
+    /// Drops the recorders, and returns the first write error.
     fn close(&self) -> io::Result<()> {
         let mut recorders = self
             .recorders
@@ -313,7 +311,7 @@ impl Run {
             .try_for_each(|recorder| recorder.check())
     }
 
-    /// The verdicts, as a person reads them; also in `verdict.txt`.
+    /// Formats the verdicts, and saves them in `verdict.txt`.
     fn text(&self, history: &History, report: &Report) -> String {
         let mut text = format!(
             "the run {self}: {}\n{}",
@@ -327,7 +325,7 @@ impl Run {
         text
     }
 
-    /// Copies what was to be copied; answers where the run is and the commands.
+    /// Copies the evidence; returns the directory and the commands.
     fn kept(&self) -> String {
         let mut text = String::from("\n");
         for problem in self.gather() {
@@ -378,7 +376,7 @@ impl Drop for Run {
         });
         let mut text = judged.unwrap_or_else(|error| format!("the run {self}: {error}\n"));
         if let Err(error) = written {
-            let _ = writeln!(text, "note: not all could be written: {error}");
+            let _ = writeln!(text, "note: the history is incomplete: {error}");
         }
         text += "note: the test did not finish the run\n";
         text += &self.kept();
@@ -394,7 +392,7 @@ impl fmt::Display for Run {
 }
 
 impl fmt::Debug for RunError {
-    /// As it is displayed: this is what a test that unwraps prints.
+    /// Like `Display`, because a test that unwraps prints this.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
         let mut source = std::error::Error::source(self);
@@ -416,7 +414,7 @@ fn in_place(path: &Path) -> impl Fn(io::Error) -> RunError {
 
 #[expect(
     clippy::print_stderr,
-    reason = "the evidence of a failed test is of no use if nobody finds it"
+    reason = "a failed test has to print where its evidence is"
 )]
 fn print(text: &str) {
     eprintln!("{text}");

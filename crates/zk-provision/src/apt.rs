@@ -1,7 +1,7 @@
-//! Debian and Ubuntu packages without installing them and without root.
+//! Downloads and unpacks Debian and Ubuntu packages, without root and without installing them.
 //!
-//! apt-get does the work, with a state directory and a sources file of ours. Mirror and components are those that
-//! the machine has configured; signatures are checked as always.
+//! apt-get does the work, with a separate state directory and sources file. Mirror and components are those of the
+//! machine's configuration; apt checks signatures as always.
 
 mod parse;
 
@@ -45,14 +45,14 @@ pub(super) struct Apt<'a> {
     job: Job<'a>,
 }
 
-/// What a piece of work has to hold and to tell.
+/// The lock and the progress callback of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) lock: &'a File,
     pub(super) progress: &'a dyn Fn(Progress),
 }
 
-/// The packages of one suite, ready to be asked for.
+/// The package lists of one suite.
 pub(super) struct Suite<'a> {
     apt: &'a Apt<'a>,
     pub(super) name: String,
@@ -60,7 +60,7 @@ pub(super) struct Suite<'a> {
 }
 
 impl<'a> Apt<'a> {
-    /// Learns how the machine's apt is set up; an error says why it cannot be used.
+    /// Reads the configuration of the machine's apt; the error is the reason why it cannot be used.
     pub(super) fn detect(machine: &Machine, job: Job<'a>) -> Result<Self, String> {
         let system = machine.system();
         let family =
@@ -89,7 +89,7 @@ impl<'a> Apt<'a> {
         let architecture = ask(Command::new(program("dpkg")?).arg("--print-architecture"))?
             .trim()
             .to_owned();
-        // Without the release information this also answers on a machine whose package lists were deleted.
+        // This also works on a machine whose package lists were deleted.
         let targets = ask(Command::new(&get).args([
             "indextargets",
             "--no-release-info",
@@ -121,7 +121,7 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Suites that may have the version, that with the newest first.
+    /// Returns the suites that may have the version, the one with the newest first.
     pub(super) fn suites(&self, request: Request) -> Vec<String> {
         self.family.suites(request, &self.codename)
     }
@@ -163,7 +163,7 @@ impl<'a> Apt<'a> {
 }
 
 impl Suite<'_> {
-    /// The version of ZooKeeper that the suite has.
+    /// Returns the suite's version of ZooKeeper.
     pub(super) fn zookeeper(&self) -> Result<Version, String> {
         let policy = self.ask(
             self.command(&self.apt.query)
@@ -185,7 +185,7 @@ impl Suite<'_> {
             jars.partition(|name| parse::is_on_class_path(name));
         self.unpack(&needed, "ZooKeeper", tree)?;
         let found = home::inspect(tree).or_else(|reason| {
-            // A package was split or renamed since this was written: take all of them.
+            // A package was split or renamed since: unpack all of them.
             tracing::info!(reason, ?rest, "unpacking the remaining packages as well");
             self.unpack(&rest, "ZooKeeper's dependencies", tree)?;
             home::inspect(tree)
@@ -196,7 +196,7 @@ impl Suite<'_> {
         Ok(found)
     }
 
-    /// Unpacks the suite's default Java runtime into `tree`; answers its feature release.
+    /// Unpacks the suite's default Java runtime into `tree`; returns its feature release.
     pub(super) fn unpack_java(&self, tree: &Path) -> Result<u32, String> {
         let depends = self.ask(
             self.command(&self.apt.query)
@@ -212,7 +212,7 @@ impl Suite<'_> {
         java::ask(&program).map_err(|reason| format!("{package} does not run here: {reason}"))
     }
 
-    /// Unpacks the first of a package's alternatives that the suite has into `tree`; answers its name.
+    /// Unpacks the first of a package's alternatives that the suite has into `tree`; returns its name.
     pub(super) fn unpack_package<'p>(
         &self,
         package: &'p Package,
@@ -320,7 +320,7 @@ impl Suite<'_> {
         total: Option<u64>,
     ) -> Result<String, String> {
         let mut most = 0;
-        let mut tell = |done: u64| {
+        let mut report = |done: u64| {
             // apt removes a compressed list once it has unpacked it.
             most = most.max(done.min(total.unwrap_or(u64::MAX)));
             (self.apt.job.progress)(Progress {
@@ -329,15 +329,15 @@ impl Suite<'_> {
                 total,
             });
         };
-        tell(0);
-        let mut tick = || tell(tree::bytes_in(watched));
+        report(0);
+        let mut tick = || report(tree::bytes_in(watched));
         let output = Run {
             lock: self.apt.job.lock,
             limit,
             tick: &mut tick,
         }
         .output(command)?;
-        tell(total.unwrap_or(0));
+        report(total.unwrap_or(0));
         Ok(output)
     }
 }

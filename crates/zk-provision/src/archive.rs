@@ -1,4 +1,4 @@
-//! The official release archive: which one, fetched, checked, unpacked.
+//! Selects, downloads, verifies and unpacks an official release archive.
 
 mod fetch;
 mod unpack;
@@ -42,7 +42,7 @@ pub(super) struct Pin {
     pub(super) sha512: String,
 }
 
-/// The newest pinned release that will do.
+/// Selects the newest pinned release that matches.
 pub(super) fn choose(request: Request, pins: &[Pin]) -> Result<&Pin, String> {
     pins.iter()
         .filter(|pin| request.accepts(pin.version))
@@ -79,12 +79,12 @@ pub(super) fn provision(
     fs::create_dir_all(downloads).map_err(io)?;
     let name = format!("{}.tar.gz", stem(pin.version));
     let part = downloads.join(format!("{name}.part"));
-    let tell = |what: String, done, total| progress(Progress { what, done, total });
+    let report = |what: String, done, total| progress(Progress { what, done, total });
     let fetching = format!("downloading {name}");
     let mut fresh = !part.exists();
     loop {
         fetch::fetch(url, &part, &|done, total| {
-            tell(fetching.clone(), done, total);
+            report(fetching.clone(), done, total);
         })?;
         let actual =
             sha512(&part).map_err(|error| format!("cannot read {}: {error}", part.display()))?;
@@ -98,14 +98,14 @@ pub(super) fn provision(
                 pin.sha512
             ));
         }
-        // The first half may have been of another file: once more from the start.
+        // The first part may belong to another file: start over.
         tracing::info!(
             actual,
             "a resumed download has the wrong checksum, starting over"
         );
         fresh = true;
     }
-    tell(format!("unpacking {name}"), 0, None);
+    report(format!("unpacking {name}"), 0, None);
     unpack::unpack(&part, tree)?;
     let found =
         home::inspect(tree).map_err(|reason| format!("its content is not a release: {reason}"))?;

@@ -1,13 +1,13 @@
-//! The harness's own cache: what it looks like and what counts as complete.
+//! Finds complete directories in the harness's cache, whose layout is:
 //!
 //! ```text
-//! <cache>/lock                      held by whoever provisions
+//! <cache>/lock                      held by the process that provisions
 //! <cache>/zookeeper-3.9.6/          complete from the moment it has this name
 //!         zookeeper-3.9.6/distribution.json
 //! <cache>/java-17-bookworm-x86_64/  a runtime for this release of the system
 //! <cache>/package-bookworm-x86_64-libguava-java/   one package, unpacked
-//! <cache>/downloads/*.part          archives on their way, resumable
-//! <cache>/tmp-<pid>-<n>/            work of a live process, or rubbish of a dead one
+//! <cache>/downloads/*.part          partial downloads, resumable
+//! <cache>/tmp-<pid>-<n>/            work of a live process, or left by a dead one
 //! ```
 
 use std::fs;
@@ -38,11 +38,11 @@ pub(super) struct Cache {
     pub(super) dir: PathBuf,
 }
 
-/// What a complete directory of the cache holds, so that one which lost files since is noticed.
+/// The recorded files of a complete directory, to detect one that lost files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     format: u32,
-    /// Where it came from, for people.
+    /// Its source, for people.
     origin: String,
     files: Vec<Part>,
 }
@@ -58,7 +58,7 @@ impl Cache {
         Self { dir }
     }
 
-    /// The newest ZooKeeper that will do.
+    /// Finds the newest ZooKeeper that matches.
     pub(super) fn zookeeper(&self, request: Request, tried: &mut Vec<Tried>) -> Option<Found> {
         self.complete("zookeeper-", tried, |dir, name| {
             let version = Version::parse(name.strip_prefix("zookeeper-")?)?;
@@ -73,7 +73,7 @@ impl Cache {
         })
     }
 
-    /// A Java runtime for this system.
+    /// Finds a Java runtime for this system.
     pub(super) fn java(&self, tag: &str, tried: &mut Vec<Tried>) -> Option<PathBuf> {
         self.complete("java-", tried, |dir, name| {
             let feature = name
@@ -90,7 +90,7 @@ impl Cache {
         })
     }
 
-    /// A package, or the first of its alternatives that is there.
+    /// Finds a package, or the first of its alternatives.
     pub(super) fn package(
         &self,
         package: &Package,
@@ -118,14 +118,14 @@ impl Cache {
         &self,
         prefix: &str,
         tried: &mut Vec<Tried>,
-        look: impl Fn(&Path, &str) -> Option<Result<T, String>>,
+        find: impl Fn(&Path, &str) -> Option<Result<T, String>>,
     ) -> Option<T> {
         for dir in places::children(&self.dir, prefix) {
             let name = dir
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            let Some(found) = look(&dir, &name) else {
+            let Some(found) = find(&dir, &name) else {
                 continue;
             };
             match verify(&dir).and(found) {
@@ -161,7 +161,7 @@ pub(super) fn java_of(dir: &Path) -> Option<PathBuf> {
         .find(|java| java.is_file())
 }
 
-/// Writes down what makes `tree` complete.
+/// Records the files of `tree`.
 #[cfg(feature = "download")]
 pub(super) fn write_record(tree: &Path, origin: String, essential: &[PathBuf]) -> io::Result<()> {
     let files = essential

@@ -21,19 +21,19 @@ pub struct Distribution {
     pub java: PathBuf,
     /// The logging binding on the class path.
     pub logging: Logging,
-    /// The directory that was recognised.
+    /// The directory with the jars.
     pub home: PathBuf,
-    /// How ZooKeeper was come by; its Java may have come another way.
+    /// The source of ZooKeeper; its Java may have another one.
     pub source: Source,
 }
 
 impl Distribution {
-    /// Says how this release of ZooKeeper is known to lose acknowledged writes, if it is.
+    /// Returns how this release of ZooKeeper loses acknowledged writes, if it is known to.
     pub fn warning(&self) -> Option<&'static str> {
         version::Version::parse(&self.version)?.known_loss()
     }
 
-    /// The feature release of its Java (8, 11, 17 …), if that can be told.
+    /// The feature release of its Java (8, 11, 17 …), if known.
     pub fn java_feature(&self) -> Option<u32> {
         java::check(&self.java).ok()
     }
@@ -55,7 +55,7 @@ pub enum Logging {
     Log4j1,
 }
 
-/// How a distribution was come by.
+/// The source of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -64,21 +64,21 @@ pub enum Source {
     Explicit,
     /// A package or an unpacked release of the machine.
     Installed,
-    /// The harness's cache had it.
+    /// The harness's cache.
     Cached,
     /// This search put it into the cache.
     Provisioned,
 }
 
-/// How far a piece of provisioning has come.
+/// The progress of one step of provisioning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// What is being done, for example `downloading apache-zookeeper-3.9.6-bin.tar.gz`.
+    /// The step, for example `downloading apache-zookeeper-3.9.6-bin.tar.gz`.
     pub what: String,
     /// Bytes so far; 0 while waiting or unpacking.
     pub done: u64,
-    /// Bytes in all, where they are known.
+    /// All bytes, where known.
     pub total: Option<u64>,
 }
 

@@ -1,48 +1,48 @@
-//! Why a search failed, and the one command that would change that.
+//! Reports why a search failed, and the command that fixes it.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Says why no ZooKeeper could be found or provisioned.
+/// Why no ZooKeeper could be found or provisioned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
     /// A setting of the search has a value that cannot be used.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The home that the caller named does not do; nothing else was tried.
+    /// The explicit home is not usable; nothing else was tried.
     #[error("{} is not a usable ZooKeeper home: {reason}", path.display())]
     Home {
         /// The directory that was named.
         path: PathBuf,
-        /// What is wrong with it, and what would be right.
+        /// The problem and the requirement.
         reason: String,
     },
-    /// The Java that the caller named does not do; nothing else was tried.
+    /// The explicit Java is not usable; nothing else was tried.
     #[error("{} is not a usable Java: {reason}", path.display())]
     Java {
         /// The program that was named.
         path: PathBuf,
-        /// What is wrong with it, and what would be right.
+        /// The problem and the requirement.
         reason: String,
     },
     /// The cache directory cannot be used.
     #[error("cannot {action} {} in the cache; set ZK_HARNESS_CACHE to a directory that can be written", path.display())]
     Cache {
-        /// What was being done, for example `create`.
+        /// The failed action, for example `create`.
         action: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// Another process held the cache's lock for longer than this search waits.
     #[error(
         "waited {waited:?} for another process that is provisioning and holds {}; \
-         end that process, or wait longer with Search::patience",
+         end that process, or wait longer with Search::lock_timeout",
         lock.display()
     )]
     Busy {
@@ -65,11 +65,11 @@ pub struct SettingError {
     pub name: &'static str,
     /// The value found there.
     pub value: String,
-    /// What a value must be.
+    /// The rule for values.
     pub rule: String,
 }
 
-/// Which part was not found.
+/// The missing part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
@@ -81,27 +81,27 @@ pub enum Missing {
     Packages,
 }
 
-/// Everything that was tried, and the one command that would fix it.
+/// All failed attempts, and the command that fixes the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotFound {
-    /// Which part was not found.
+    /// The missing part.
     pub missing: Missing,
-    /// What was wanted, for example `ZooKeeper 3.9`.
+    /// What was searched for, for example `ZooKeeper 3.9`.
     pub wanted: String,
-    /// What was tried, in order.
+    /// The attempts, in order.
     pub tried: Vec<Tried>,
-    /// A command for a shell; empty where no command would help.
+    /// A shell command; empty if none would help.
     pub fix: String,
 }
 
-/// One thing a search tried and why it did not do.
+/// One failed attempt of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tried {
-    /// The place or the means.
+    /// The place or method.
     pub what: String,
-    /// Why it did not do.
+    /// Why it failed.
     pub outcome: String,
 }
 

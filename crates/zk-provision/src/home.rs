@@ -1,4 +1,4 @@
-//! Recognises a ZooKeeper in a directory and makes its class path.
+//! Detects a ZooKeeper in a directory, and builds its class path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) home: PathBuf,
 }
 
-/// What the names of a directory's jars amount to.
+/// The class path that the jars of a directory form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Jars {
     pub(super) version: Version,
@@ -68,7 +68,7 @@ const BINDINGS: [(&[&str], Logging); 4] = [
     (&["slf4j-reload4j", "reload4j"], Logging::Log4j1),
 ];
 
-/// Looks for a ZooKeeper in a home of any of the known shapes.
+/// Finds a ZooKeeper in a home of any known layout.
 pub(super) fn inspect(home: &Path) -> Result<Found, String> {
     let home = std::path::absolute(home).map_err(|error| error.to_string())?;
     if !home.is_dir() {
@@ -113,7 +113,7 @@ pub(super) fn inspect(home: &Path) -> Result<Found, String> {
     Err("no zookeeper jar there, nor in its lib, libexec/lib or usr/share/java".to_owned())
 }
 
-/// The jars of a directory that holds one release and nothing else: all of them, ZooKeeper's own first.
+/// Returns all jars of a directory with a single release, ZooKeeper's own first.
 pub(super) fn release(names: &BTreeSet<String>) -> Result<Jars, String> {
     let version = version(names, None)?;
     let logging = binding(names)?.1;
@@ -135,7 +135,7 @@ pub(super) fn release(names: &BTreeSet<String>) -> Result<Jars, String> {
     })
 }
 
-/// The jars of a directory that many programs share, as Debian's packages do.
+/// Returns the needed jars of a directory that many programs share, as on Debian.
 pub(super) fn shared(
     names: &BTreeSet<String>,
     zookeeper_link: Option<&str>,
@@ -161,7 +161,7 @@ fn names(dir: &Path) -> io::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        // A dangling link is as good as no file.
+        // A dangling link counts as missing.
         if Path::new(&name)
             .extension()
             .is_some_and(|extension| extension == "jar")
@@ -173,7 +173,7 @@ fn names(dir: &Path) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Is it `artifact.jar` or `artifact-1.2.3.jar`? `zookeeper-jute.jar` is no jar of `zookeeper`.
+/// Returns whether it is `artifact.jar` or `artifact-1.2.3.jar`; `zookeeper-jute.jar` is not a jar of `zookeeper`.
 fn is_jar_of(name: &str, artifact: &str) -> bool {
     let Some(rest) = name
         .strip_prefix(artifact)
@@ -202,11 +202,13 @@ fn version(names: &BTreeSet<String>, link: Option<&str>) -> Result<Version, Stri
     let versions: BTreeSet<Version> = names.iter().filter_map(|name| of(name)).collect();
     match (versions.first(), versions.len()) {
         (Some(&version), 1) => Ok(version),
-        (None, _) => Err("no jar named zookeeper-X.Y.Z.jar tells the version".to_owned()),
+        (None, _) => {
+            Err("the version is unknown without a jar named zookeeper-X.Y.Z.jar".to_owned())
+        }
         (Some(_), _) => {
             let all: Vec<String> = versions.iter().map(ToString::to_string).collect();
             Err(format!(
-                "jars of several versions are there ({}); one is needed",
+                "it has jars of several versions ({}); keep those of one",
                 all.join(", ")
             ))
         }

@@ -1,4 +1,4 @@
-//! Takes the `Class-Path` out of provisioned jars.
+//! Removes the `Class-Path` from the manifests of provisioned jars.
 //!
 //! The manifests of Debian's jars name other jars by absolute path: that of `zookeeper.jar` names
 //! `/usr/share/java/zookeeper-jute.jar`. Java searches those right after the jar that names them, before the rest of the
@@ -15,10 +15,10 @@ use std::path::Path;
 use flate2::read::DeflateDecoder;
 
 const MANIFEST: &str = "META-INF/MANIFEST.MF";
-/// Takes the place of the last byte of [`MANIFEST`].
+/// Replaces the last byte of [`MANIFEST`].
 const OTHER: u8 = b'_';
 
-/// Takes the `Class-Path` out of all jars below `tree`.
+/// Hides the manifest of each jar below `tree` that has a `Class-Path`.
 pub(super) fn hide_class_paths(tree: &Path) -> io::Result<()> {
     let mut dirs = vec![tree.to_owned()];
     while let Some(dir) = dirs.pop() {
@@ -38,9 +38,9 @@ pub(super) fn hide_class_paths(tree: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames the manifest of a jar if it has a `Class-Path`; answers whether it did.
+/// Renames the manifest of a jar if it has a `Class-Path`; returns whether it did.
 ///
-/// What is no zip archive has no manifest that Java could read, and stays as it is.
+/// A file that is not a zip archive has no manifest, and stays as it is.
 fn hide_class_path(jar: &mut [u8]) -> bool {
     let Some(manifest) = manifest(jar) else {
         return false;

@@ -1,4 +1,4 @@
-//! Finds a Java runtime and tells its version.
+//! Finds a Java runtime and its version.
 
 use std::fs;
 use std::path::Path;
@@ -58,9 +58,9 @@ pub(super) fn candidates(machine: &Machine) -> Vec<(String, Option<PathBuf>)> {
     all
 }
 
-/// Checks that a program is a Java that is new enough, and answers its feature release (8, 11, 17 …).
+/// Checks that a program is a Java that is new enough, and returns its feature release (8, 11, 17 …).
 ///
-/// A runtime's `release` file tells without starting it; only a runtime without one is asked.
+/// Reads the runtime's `release` file; starts only a runtime without one.
 pub(super) fn check(java: &Path) -> Result<u32, String> {
     if !is_program(java) {
         return Err(if java.exists() {
@@ -74,8 +74,8 @@ pub(super) fn check(java: &Path) -> Result<u32, String> {
         .parent()
         .and_then(Path::parent)
         .map(|home| home.join("release"));
-    let told = release.and_then(|path| fs::read_to_string(path).ok());
-    let feature = match told.as_deref().and_then(feature_of_release_file) {
+    let text = release.and_then(|path| fs::read_to_string(path).ok());
+    let feature = match text.as_deref().and_then(feature_of_release_file) {
         Some(feature) => feature,
         None => ask(java)?,
     };

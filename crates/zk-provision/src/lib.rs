@@ -1,13 +1,13 @@
-//! Where ZooKeeper and Java come from.
+//! Finds ZooKeeper and Java on the machine, or provisions them.
 //!
-//! [`Search::find`] answers with a [`Distribution`]: a class path and a Java that runs it.
-//! The first hit wins:
+//! [`Search::find`] returns a [`Distribution`]: a class path and a Java that runs it.
+//! The first match wins:
 //!
 //! 1. an explicit home ([`Search::home`], `ZK_HARNESS_HOME`);
 //! 2. an installed package: `$ZOOKEEPER_HOME`, Debian's and Ubuntu's jars, Homebrew, an unpacked release;
 //! 3. the harness's own cache ([`Search::cache_dir`], `ZK_HARNESS_CACHE`);
-//! 4. provisioning into that cache, without root: the distribution's packages by apt's own tools and with a state
-//!    directory of the harness, signatures checked; otherwise the official release archive, SHA-512 pinned;
+//! 4. provisioning into that cache, without root: the distribution's packages through apt with a separate state
+//!    directory and checked signatures; otherwise the official release archive with a pinned SHA-512;
 //! 5. a [`FindError`] that lists what was tried and names the one command that would fix it.
 //!
 //! Java is looked for in the same order: explicit, installed, cached, provisioned (by apt only: there is no archive
@@ -15,12 +15,11 @@
 //!
 //! [`Search::packages`] finds and provisions packages that a test wants beside them, such as another client.
 //!
-//! The version is, unless one is asked for, any that is installed, or else the newest 3.9 on offer. Releases of 3.9 before
-//! 3.9.4 lose acknowledged writes: they are taken only by their exact version, and
-//! [`Distribution::warning`] then says so.
+//! Without a requested version, any installed one matches, or else the newest available 3.9. Releases of 3.9 before 3.9.4
+//! lose acknowledged writes: only their exact version selects them, and [`Distribution::warning`] then describes the loss.
 //!
-//! A directory of the cache is complete from the moment it has its name: it is unpacked beside it and renamed.
-//! Processes that provision at once take turns on a file lock, and the second one finds what the first one left.
+//! A directory of the cache is complete as soon as it has its name: it is unpacked under another name and renamed.
+//! A file lock serialises processes that provision at the same time, and the second one finds the result of the first.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! The machine as a search sees it: environment variables, programs, the operating system's name.
+//! Reads the machine's environment variables, programs and operating system.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ pub(super) struct Machine {
     vars: BTreeMap<OsString, OsString>,
 }
 
-/// What `/etc/os-release` says, as far as provisioning and advice need it.
+/// The needed contents of `/etc/os-release`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct System {
     /// `ID` and then the words of `ID_LIKE`.
@@ -32,7 +32,7 @@ impl Machine {
         }
     }
 
-    /// A variable; one that is set to nothing counts as not set.
+    /// Returns a variable; an empty one counts as unset.
     pub(super) fn var(&self, name: &str) -> Option<&OsString> {
         self.vars
             .get(&OsString::from(name))
@@ -43,13 +43,13 @@ impl Machine {
         self.var(name).map(PathBuf::from)
     }
 
-    /// An absolute path, seen below the root.
+    /// Returns an absolute path below the root.
     pub(super) fn below_root(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The first program of that name on `PATH`.
+    /// Finds a program on `PATH`.
     pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
         let path = self.var("PATH")?;
         std::env::split_paths(path)

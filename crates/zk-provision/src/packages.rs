@@ -1,4 +1,4 @@
-//! Packages of Debian and Ubuntu that a test wants beside ZooKeeper: their names, and whether they are installed. Pure.
+//! Parses the names of Debian and Ubuntu packages, and decides whether they are installed. Pure.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use super::error::SettingError;
 
 const RULE: &str = "names of packages like libguava-java, or several with | between them";
 
-/// A package that is wanted, or the next one that would do as well.
+/// A requested package with its alternatives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Package {
-    /// Never empty, the most wanted first.
+    /// Never empty, the preferred one first.
     pub(super) alternatives: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ impl Package {
         }
     }
 
-    /// Is one of the alternatives installed, according to dpkg's own list?
+    /// Returns whether one of the alternatives is installed, according to dpkg's status file.
     pub(super) fn is_installed(&self, dpkg_status: &str) -> bool {
         dpkg_status.split("\n\n").any(|paragraph| {
             let field = |name: &str| {
@@ -43,7 +43,7 @@ impl fmt::Display for Package {
     }
 }
 
-/// The rule of Debian's policy, so that no option and no path is taken for a package.
+/// Applies the rule of Debian's policy, which excludes options and paths.
 fn is_name(name: &str) -> bool {
     name.len() >= 2
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Where an installed ZooKeeper may be. Pure but for listing directories.
+//! Lists the directories of an installed ZooKeeper. Pure except for listing directories.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use super::machine::Machine;
 
-/// A place to look at.
+/// A candidate directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The directory itself, with the name it goes by in messages.
+    /// A directory, with its name in messages.
     Home { label: String, path: PathBuf },
     /// A variable that is not set.
     Unset { variable: &'static str },
@@ -20,7 +20,7 @@ pub(super) enum Place {
     },
 }
 
-/// The places in the order in which they are looked at.
+/// Returns the candidates in the order of the search.
 pub(super) fn all(machine: &Machine) -> Vec<Place> {
     let at = |path: &str| Place::Home {
         label: path.to_owned(),

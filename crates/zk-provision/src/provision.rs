@@ -26,24 +26,24 @@ use super::store::Locked;
 use super::store::Staging;
 use super::version::Request;
 
-/// What provisioning needs to know.
+/// The settings of provisioning.
 pub(super) struct Provisioner<'a> {
     pub(super) machine: &'a Machine,
     pub(super) cache: &'a Cache,
     pub(super) mirror: &'a str,
     pub(super) pins: &'a [Pin],
-    pub(super) patience: Duration,
+    pub(super) lock_timeout: Duration,
     pub(super) progress: &'a dyn Fn(Progress),
 }
 
-/// What was found or made, part by part; a part that was not asked for stays empty.
+/// The result per part; a part that was not requested stays empty.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) zookeeper: Option<(Found, Made)>,
     pub(super) java: Option<PathBuf>,
 }
 
-/// Did this process make it, or another one while this one waited?
+/// Whether this process provisioned it, or another one meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
     Here,
@@ -58,14 +58,16 @@ pub(super) struct Parts {
 }
 
 impl Provisioner<'_> {
-    /// Provisions the missing parts under one lock, so that what they share is fetched once.
+    /// Provisions the missing parts under one lock, so that shared downloads happen once.
     pub(super) fn provision(
         &self,
         parts: Parts,
         java_tag: &str,
         tried: &mut Tries,
     ) -> Result<Outcome, FindError> {
-        let locked = self.cache.lock(self.patience, &|| waiting(self.progress))?;
+        let locked = self
+            .cache
+            .lock(self.lock_timeout, &|| waiting(self.progress))?;
         let mut outcome = Outcome::default();
         if let Some(request) = parts.zookeeper {
             outcome.zookeeper = self
@@ -207,7 +209,7 @@ impl Provisioner<'_> {
             }))
     }
 
-    /// A suite whose lists are there, fetched at most once.
+    /// Returns a suite with its package lists, fetched at most once.
     fn updated<'v, 's>(
         &self,
         work: &Work<'_>,
@@ -255,7 +257,7 @@ impl Provisioner<'_> {
     }
 }
 
-/// What was tried for each part.
+/// The attempts per part.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
     pub(super) zookeeper: Vec<Tried>,
@@ -273,7 +275,7 @@ impl Tries {
     }
 }
 
-/// The locked cache and this process's place in it.
+/// The locked cache and this process's directory in it.
 struct Work<'a> {
     locked: &'a Locked,
     staging: Staging,

@@ -1,4 +1,4 @@
-//! Runs a program to its end, with a deadline.
+//! Runs a program with a deadline.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// How a program is run.
 pub(super) struct Run<'a> {
-    /// Becomes the program's standard input: the cache's lock, which nobody reads.
+    /// Becomes the program's standard input: the cache's lock, which the program does not read.
     pub(super) lock: &'a File,
     /// The program may take this long.
     pub(super) limit: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Answers the standard output of a program that succeeded; otherwise what it complained of.
+    /// Returns the standard output if the program succeeded, otherwise its error messages.
     pub(super) fn output(self, command: &mut Command) -> Result<String, String> {
         let name = Path::new(command.get_program())
             .file_name()
@@ -91,7 +91,7 @@ fn collect(
 ) {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is still worth showing.
+        // Keep the text read before an error.
         let ended = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
         tracing::trace!(?stream, ?ended, "output ended");
         // The receiver is gone when the deadline has passed.
@@ -105,7 +105,7 @@ fn late(child: &mut Child, name: &str, limit: Duration) -> String {
     format!("{name} did not end within {limit:?}")
 }
 
-/// The lines that say what went wrong: apt marks them, others do not.
+/// Selects the error lines: apt marks them, other programs do not.
 pub(super) fn complaints(stderr: &str) -> String {
     let marked: Vec<&str> = stderr
         .lines()

@@ -1,4 +1,4 @@
-//! The search for ZooKeeper and Java.
+//! Configures the search for ZooKeeper and Java.
 
 mod advice;
 mod packages;
@@ -42,7 +42,7 @@ use super::version::Wanted;
 /// | [`use_installed`](Self::use_installed) | [`Installed::Use`] |
 /// | [`provisioning`](Self::provisioning) | [`Provisioning::WhenMissing`] |
 /// | [`mirror`](Self::mirror) | the Apache archive, which has every release |
-/// | [`patience`](Self::patience) | 10 minutes |
+/// | [`lock_timeout`](Self::lock_timeout) | 10 minutes |
 #[derive(Clone)]
 #[must_use]
 pub struct Search {
@@ -56,7 +56,7 @@ pub struct Search {
     mirror: String,
     #[cfg(feature = "download")]
     pins: Vec<Pin>,
-    patience: Duration,
+    lock_timeout: Duration,
     progress: Arc<dyn Fn(&Progress) + Send + Sync>,
     /// The first setter that was given a bad value; reported by `find`.
     wrong: Option<SettingError>,
@@ -69,7 +69,7 @@ impl Search {
         Self::on(Machine::new(std::env::vars_os()))
     }
 
-    /// Starts with the defaults and what the environment says otherwise.
+    /// Starts with the defaults and the settings of the environment.
     ///
     /// | variable | sets |
     /// |---|---|
@@ -79,7 +79,7 @@ impl Search {
     /// | `ZK_HARNESS_PROVISION` | [`provisioning`](Self::provisioning): `when-missing`, `never` or `always` |
     /// | `ZK_HARNESS_MIRROR` | [`mirror`](Self::mirror) |
     ///
-    /// A variable that is set to nothing counts as not set.
+    /// An empty variable counts as unset.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Search {
         Self::from_vars(std::env::vars_os())
     }
 
-    /// Does what [`from_env`](Self::from_env) does with variables of the caller's.
+    /// Like [`from_env`](Self::from_env), with the caller's variables.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Search {
         Ok(search)
     }
 
-    /// Names the directory of an installation: an unpacked release, Homebrew's `libexec`, a directory of jars.
+    /// Uses the installation in this directory: an unpacked release, Homebrew's `libexec`, a directory of jars.
     ///
     /// Nothing else is then tried, whatever [`provisioning`](Self::provisioning) says. Default: none. A directory
     /// without a complete ZooKeeper, or with another version than the wanted one, is an error of [`find`](Self::find).
@@ -141,11 +141,11 @@ impl Search {
         self
     }
 
-    /// Wants a series (`3.9`) or an exact version (`3.9.6`).
+    /// Requests a series (`3.9`) or an exact version (`3.9.6`).
     ///
     /// Default: any version that is installed, and 3.9 from the cache or when it has to be provisioned. Releases of 3.9
-    /// before 3.9.4 are known to lose acknowledged writes, so only an exact version gets one of them; then
-    /// [`Distribution::warning`] says so. Another text is an error of [`find`](Self::find).
+    /// before 3.9.4 are known to lose acknowledged writes, so only an exact version selects one of them, with a
+    /// [`Distribution::warning`]. Another text is an error of [`find`](Self::find).
     pub fn version(mut self, version: impl Into<String>) -> Self {
         let version = OsString::from(version.into());
         match settings::version("the wanted version", &version) {
@@ -155,7 +155,7 @@ impl Search {
         self
     }
 
-    /// Wants what `--zookeeper VERSION|HOME` asked for: [`version`](Self::version) or [`home`](Self::home).
+    /// Applies `--zookeeper VERSION|HOME`: [`version`](Self::version) or [`home`](Self::home).
     pub fn wanted(self, wanted: Wanted) -> Self {
         match wanted {
             Wanted::Version(version) => self.version(version),
@@ -163,9 +163,9 @@ impl Search {
         }
     }
 
-    /// Uses this directory as the cache; it is made when it is needed.
+    /// Uses this directory as the cache; it is created when needed.
     ///
-    /// Default: see the type. Where it cannot be made or written, [`find`](Self::find) says so.
+    /// Default: see the type. [`find`](Self::find) returns an error if it cannot be created or written.
     pub fn cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.cache_dir = Some(dir.into());
         self
@@ -173,19 +173,19 @@ impl Search {
 
     /// Uses this `java` program and no other, whatever [`provisioning`](Self::provisioning) says.
     ///
-    /// Default: none. One that is no Java, or older than Java 8, is an error of [`find`](Self::find).
+    /// Default: none. A program that is not Java 8 or newer is an error of [`find`](Self::find).
     pub fn java(mut self, java: impl Into<PathBuf>) -> Self {
         self.java = Some(java.into());
         self
     }
 
-    /// Says whether installed packages and an installed Java are looked at. Default: [`Installed::Use`].
+    /// Sets whether to use installed packages and an installed Java. Default: [`Installed::Use`].
     pub fn use_installed(mut self, installed: Installed) -> Self {
         self.installed = installed;
         self
     }
 
-    /// Says when the cache may be filled. Default: [`Provisioning::WhenMissing`].
+    /// Sets when the cache may be filled. Default: [`Provisioning::WhenMissing`].
     pub fn provisioning(mut self, provisioning: Provisioning) -> Self {
         self.provisioning = provisioning;
         self
@@ -224,8 +224,8 @@ impl Search {
     }
 
     /// Waits at most this long for another process that provisions into the same cache. Default: 10 minutes.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
+        self.lock_timeout = lock_timeout;
         self
     }
 
@@ -237,9 +237,9 @@ impl Search {
         self
     }
 
-    /// Tells this function how provisioning goes on; it is called several times a second from the searching thread.
+    /// Calls this function with the progress, several times a second, from the searching thread.
     ///
-    /// Default: nobody is told.
+    /// Default: none.
     pub fn progress(mut self, progress: Arc<dyn Fn(&Progress) + Send + Sync>) -> Self {
         self.progress = progress;
         self
@@ -247,11 +247,11 @@ impl Search {
 
     /// Finds ZooKeeper and Java, or provisions them.
     ///
-    /// Blocks: for microseconds where everything is there, for as long as downloads take otherwise.
+    /// Blocks: for microseconds if everything is installed or cached, otherwise as long as the downloads take.
     ///
     /// # Errors
     ///
-    /// [`FindError::Home`] and [`FindError::Java`] for an explicit choice that does not do, [`FindError::Setting`] for
+    /// [`FindError::Home`] and [`FindError::Java`] for an unusable explicit choice, [`FindError::Setting`] for
     /// a setter's bad value, [`FindError::Cache`] and [`FindError::Busy`] for a cache that cannot be used, otherwise
     /// [`FindError::NotFound`] with all that was tried.
     pub fn find(&self) -> Result<Distribution, FindError> {
@@ -326,7 +326,7 @@ impl Search {
                     })
                 })
                 .collect(),
-            patience: Duration::from_secs(10 * 60),
+            lock_timeout: Duration::from_secs(10 * 60),
             progress: Arc::new(|_| {}),
             wrong: None,
         }
@@ -354,7 +354,7 @@ impl fmt::Debug for Search {
             .field("installed", &self.installed)
             .field("provisioning", &self.provisioning)
             .field("mirror", &self.mirror)
-            .field("patience", &self.patience)
+            .field("lock_timeout", &self.lock_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of a search and their names in the environment. Pure.
+//! Parses the settings of a search from the environment. Pure.
 
 use std::ffi::OsStr;
 
@@ -12,14 +12,14 @@ pub enum Provisioning {
     /// When nothing suitable is installed or cached (the default).
     #[default]
     WhenMissing,
-    /// Never: the search uses what is there.
+    /// Never: the search uses only what is installed or cached.
     Never,
     /// Whenever the cache has nothing suitable: installed packages, ZooKeeper's among them, are ignored.
     /// An installed Java is used, as it only runs what was provisioned.
     Always,
 }
 
-/// Whether a search looks at what is installed.
+/// Whether a search uses installed packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Installed {

@@ -1,4 +1,4 @@
-//! Writing to the cache: one process at a time, and nothing half-finished under a final name.
+//! Writes to the cache, one process at a time, and renames only complete directories to their final names.
 
 use std::fs;
 use std::fs::File;
@@ -26,15 +26,19 @@ pub(super) struct Locked {
     file: File,
 }
 
-/// A directory of this process beside the final ones; removed when dropped.
+/// A temporary directory of this process in the cache; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Staging {
     pub(super) dir: PathBuf,
 }
 
 impl Cache {
-    /// Waits until this process alone may write, and removes what dead processes left.
-    pub(super) fn lock(&self, patience: Duration, waiting: &dyn Fn()) -> Result<Locked, FindError> {
+    /// Locks the cache, and removes the temporary directories of dead processes.
+    pub(super) fn lock(
+        &self,
+        lock_timeout: Duration,
+        waiting: &dyn Fn(),
+    ) -> Result<Locked, FindError> {
         let at = |action, path: &Path| {
             let path = path.to_owned();
             move |source| FindError::Cache {
@@ -52,12 +56,12 @@ impl Cache {
             .read(true)
             .open(&lock);
         let file = file.map_err(at("open", &lock))?;
-        let mut told = false;
-        let locked = wait::until(patience, || {
+        let mut reported = false;
+        let locked = wait::until(lock_timeout, || {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => Ok(Some(())),
                 Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut reported, true) {
                         waiting();
                     }
                     Ok(None)
@@ -68,7 +72,7 @@ impl Cache {
         if locked.is_none() {
             return Err(FindError::Busy {
                 lock,
-                waited: patience,
+                waited: lock_timeout,
             });
         }
         let locked = Locked {
@@ -81,8 +85,8 @@ impl Cache {
 }
 
 impl Locked {
-    /// A second descriptor of the lock. A child that has it keeps the lock held should this process be killed, so
-    /// that nobody sweeps away the directory it is still writing to.
+    /// Returns a second descriptor of the lock. A child process with it keeps the lock if this process is killed, so that
+    /// no other process deletes the directory that the child still writes to.
     pub(super) fn descriptor(&self) -> io::Result<File> {
         self.file.try_clone()
     }
@@ -126,7 +130,7 @@ impl Locked {
         Ok(last)
     }
 
-    /// Whoever writes to a `tmp-` directory holds the lock, so what is there now belongs to nobody.
+    /// A process that writes to a `tmp-` directory holds the lock, so the existing ones are unused.
     fn sweep(&self) -> io::Result<()> {
         for stale in places::children(&self.dir, "tmp-") {
             tracing::info!(dir = %stale.display(), "removing what a dead process left");
@@ -138,7 +142,7 @@ impl Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Closing the last descriptor unlocks; should a child still have one, that is the point.
+        // The lock ends with its last descriptor, which a child process may still have.
         tracing::trace!(dir = %self.dir.display(), lock = ?self.file, "leaving the cache");
     }
 }

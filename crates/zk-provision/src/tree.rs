@@ -1,4 +1,4 @@
-//! Trees of unpacked files.
+//! Adapts, prunes and measures trees of unpacked files.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ pub(super) fn relink(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The way from a directory to a file, both relative to the same root.
+/// Returns the path from a directory to a file, both relative to the same root.
 pub(super) fn relative(from: &Path, to: &Path) -> PathBuf {
     let shared = from
         .components()

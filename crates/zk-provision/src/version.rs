@@ -1,4 +1,4 @@
-//! Versions, and what a caller may want of them. Pure.
+//! Parses versions, and decides which ones match a request. Pure.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What `--zookeeper VERSION|HOME` asks for.
+/// The value of `--zookeeper VERSION|HOME`.
 ///
 /// What has only digits and dots is a version, everything else a directory; `./3` names a directory called `3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Wanted {
     Home(PathBuf),
 }
 
-/// Says why a text is neither a version nor a directory.
+/// Why a text is neither a version nor a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} is neither a ZooKeeper version (3.9 or 3.9.6) nor a directory ({hint})")]
 pub struct ParseWantedError {
@@ -54,7 +54,7 @@ impl FromStr for Wanted {
     }
 }
 
-/// Which versions will do.
+/// The requested versions.
 ///
 /// Of the series that is provisioned by default, only releases with [no known loss](Version::known_loss) will do, unless
 /// one is asked for by its exact version.
@@ -92,7 +92,7 @@ impl Request {
         }
     }
 
-    /// Why a version will not do, as the end of a sentence about where it is.
+    /// Returns why a version does not match, as the end of a sentence about its place.
     pub(super) fn refusal(self, version: Version) -> Option<String> {
         if self.accepts(version) {
             return None;
@@ -158,7 +158,7 @@ const SOUND: Version = Version {
 };
 
 impl Version {
-    /// Says how a release is known to lose acknowledged writes, if it is; `docs/compatibility.md` has the sources.
+    /// Returns how a release loses acknowledged writes, if it is known to; `docs/compatibility.md` has the sources.
     pub(super) fn known_loss(self) -> Option<&'static str> {
         if self >= SOUND {
             None

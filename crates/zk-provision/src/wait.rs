@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline.
+//! Polls a condition until a deadline.
 
 use std::thread;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Asks again and again until there is an answer; `None` once `limit` has passed.
+/// Polls until there is a value; `None` after `limit`.
 pub(super) fn until<T, E>(
     limit: Duration,
     mut ask: impl FnMut() -> Result<Option<T>, E>,

@@ -39,11 +39,11 @@ use tokio::task::AbortHandle;
 use zk_core::ErrorClass;
 use zk_core::Sequence;
 use zk_core::Session;
-use zk_history::Answer;
 use zk_history::Held;
 use zk_history::Op;
 use zk_history::Pending;
 use zk_history::Recorder;
+use zk_history::ReturnValue;
 use zk_history::check::Span;
 use zk_history::now;
 use zk_lock::AcquireError;
@@ -245,7 +245,7 @@ impl Worker {
         let from = now();
         let node = guard.path().name().context("a lock's node has a name")?;
         let (_, sequence) = Sequence::split(node).context("a lock's node has a number")?;
-        let answer = Answer::token(guard.fencing_token().as_u64());
+        let answer = ReturnValue::token(guard.fencing_token().as_u64());
         let held = pending.granted(answer.with_sequence(sequence.number()));
         self.tell(Event::Acquired {
             token: guard.fencing_token().as_u64(),

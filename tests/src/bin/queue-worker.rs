@@ -17,9 +17,9 @@ use tokio::sync::watch;
 use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_history::Answer;
 use zk_history::Op;
 use zk_history::Recorder;
+use zk_history::ReturnValue;
 use zk_queue::OfferError;
 use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
@@ -146,7 +146,7 @@ impl Worker {
                     }
                 };
                 let item = claim.item().clone();
-                pending.ok(Answer::items([item.as_str()]));
+                pending.ok(ReturnValue::items([item.as_str()]));
                 let work = Duration::from_millis(fastrand::u64(0..15));
                 drop(tokio::time::timeout(work, claim.lost()).await);
                 let settled = match fastrand::u8(0..20) {

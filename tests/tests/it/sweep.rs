@@ -19,9 +19,9 @@ use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
 use zk_fault_proxy::FaultProxy;
 use zk_fault_proxy::Match;
+use zk_fault_proxy::Route;
 use zk_fault_proxy::Rule;
 use zk_fault_proxy::RuleBuilder;
-use zk_fault_proxy::Route;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
 

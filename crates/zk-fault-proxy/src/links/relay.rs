@@ -113,13 +113,13 @@ impl Relay {
     ///
     /// A follower retries when its new leader refuses the connection, but starts another election when a connection is
     /// accepted and then closed.
-        async fn connect(self) -> Option<TcpStream> {
+    async fn connect(self) -> Option<TcpStream> {
         let deadline = Instant::now() + CONNECT_WITHIN;
         loop {
             if let Ok(stream) = TcpStream::connect(self.target).await {
                 return Some(stream);
             }
-            let next = Instant::now() + DIAL_EVERY;
+            let next = Instant::now() + CONNECT_EVERY;
             if next > deadline {
                 return None;
             }

@@ -558,10 +558,13 @@ fn members(
     };
     let count = u16::try_from(missing + proxies + relays)
         .expect("at most 255 servers with four ports each, or 32 with four and two for each other");
-    let reservation = ports::reserve(directory, count, &requested).map_err(|error| match error {
-        ports::ReserveError::Failed(error) => error,
-        ports::ReserveError::Taken { port, by } => reserved_port_error(&servers, port, &by).into(),
-    })?;
+    let reservation =
+        ports::reserve(directory, count, &requested).map_err(|error| match error {
+            ports::ReserveError::Failed(error) => error,
+            ports::ReserveError::Taken { port, by } => {
+                reserved_port_error(&servers, port, &by).into()
+            }
+        })?;
     let mut next = reservation.first;
     let mut choose = |port: Option<u16>| {
         port.unwrap_or_else(|| {

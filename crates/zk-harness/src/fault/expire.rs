@@ -37,13 +37,13 @@ impl Ensemble {
         loop {
             let addr = leader.client_address();
             let remaining = deadline.saturating_duration_since(Instant::now());
-            let (attempt, mut failed) =
-                match end_session(addr, session, &password, remaining).await {
-                    Ok(true) => (Attempt::Ended, None),
-                    Ok(false) => (Attempt::NoSession, None),
-                    Err(error) if error.is_broken() => (Attempt::Broken, Some(error)),
-                    Err(error) => (Attempt::NoReply, Some(error)),
-                };
+            let (attempt, mut failed) = match end_session(addr, session, &password, remaining).await
+            {
+                Ok(true) => (Attempt::Ended, None),
+                Ok(false) => (Attempt::NoSession, None),
+                Err(error) if error.is_broken() => (Attempt::Broken, Some(error)),
+                Err(error) => (Attempt::NoReply, Some(error)),
+            };
             match state.next(attempt) {
                 Next::Done => return Ok(()),
                 Next::NoSession => return Err(Error::NoSuchSession { session }),

@@ -1,4 +1,4 @@
-//! A checker by name, with its settings, as `run.json` and the command line have it.
+//! Selects a checker by name and settings, as in `run.json` and on the command line.
 //!
 //! Pure: no I/O and no clock.
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::counter::Counter;
 use super::fenced_register::FencedRegister;
 use super::linearizable::Linearizable;
+use super::liveness::Liveness;
 use super::mutex::FencedMutex;
-use super::progress::Progress;
 use super::queue::TotalQueue;
 use super::read_write::ReadWriteLock;
 use super::semaphore::Semaphore;
@@ -41,7 +41,7 @@ pub struct Checker {
     kind: Kind,
 }
 
-/// A checker is not known, or has no such setting.
+/// Why a text does not select a checker.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}: {problem}")]
 #[non_exhaustive]
@@ -91,18 +91,18 @@ checkers! {
     "fenced-register" FencedRegister;
     "total-queue" TotalQueue;
     "counter" Counter;
-    "progress" Progress;
+    "progress" Liveness;
 }
 
 impl Checker {
-    /// Judges only the operations on one path; with `*` at its end, on all paths that begin so. Default: all.
+    /// Judges only the operations on one path; with a final `*`, on all paths with that prefix. Default: all.
     #[must_use]
     pub fn on(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -125,7 +125,7 @@ impl Checker {
         let path = match settings.remove("path") {
             None | Some(Value::Null) => None,
             Some(Value::String(path)) => Some(path),
-            Some(other) => return Err(format!("path is a text, not {other}")),
+            Some(other) => return Err(format!("path must be a string, not {other}")),
         };
         let kind =
             serde_json::from_value(Value::Object(settings)).map_err(|error| error.to_string())?;
@@ -151,7 +151,7 @@ impl std::str::FromStr for Checker {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         if !NAMES.contains(&name) {
             return Err(wrong(format!(
-                "there is no checker {name:?}; there are {}",
+                "unknown checker {name:?}; choose one of {}",
                 NAMES.join(", ")
             )));
         }
@@ -160,7 +160,7 @@ impl std::str::FromStr for Checker {
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             let (key, value) = setting
                 .split_once('=')
-                .ok_or_else(|| wrong(format!("{setting:?} is no SETTING=VALUE")))?;
+                .ok_or_else(|| wrong(format!("{setting:?} must have the form SETTING=VALUE")))?;
             let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
             json.insert(key.to_owned(), value);
         }

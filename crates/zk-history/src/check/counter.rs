@@ -1,18 +1,18 @@
-//! A counter that many add to.
+//! Checks a shared counter: no update is lost or applied twice.
 //!
 //! Pure: no I/O and no clock.
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::by_path;
+use super::hold_intervals::by_path;
 use super::mutex::is_false;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op, Value};
 
-/// Each read lies between what certainly was added and what may have been.
+/// Each read lies between the sum of the certain updates and that of all possible ones.
 ///
-/// The rule `too low` is broken if a read returns less than all that certainly was added before it began, and what may
-/// have been subtracted; `too high` if it returns more than what may have been added until it ended.
+/// The rule `too low` is broken if a read returns less than the sum of all certain additions before it began and all
+/// possible subtractions; `too high` if it returns more than all possible additions before it ended allow.
 /// A lost update shows as a value that is too low, an update that was applied twice as one that is too high, at the
 /// latest in a read after all updates.
 ///
@@ -29,16 +29,16 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// The value before all updates. Default: zero.
+    /// Sets the value before all updates. Default: zero.
     #[must_use]
     pub const fn with_initial(mut self, initial: i64) -> Self {
         self.initial = initial;
         self
     }
 
-    /// Lets a read return an older value, as a ZooKeeper server that lags does without a `sync` before the read.
+    /// Lets a read return an older value, as a lagging ZooKeeper server does without a `sync` before the read.
     ///
-    /// Then a value is too low only if it is below the lowest one there may ever have been. Default: reads are fresh.
+    /// Then a value is too low only if the counter can never have been that low. Default: reads are fresh.
     #[must_use]
     pub const fn with_stale_reads(mut self) -> Self {
         self.stale_reads = true;
@@ -84,7 +84,7 @@ impl Counter {
         done.sum();
         let initial = i128::from(self.initial);
         for call in calls {
-            let value = match (&call.op, call.outcome.answer()) {
+            let value = match (&call.op, call.outcome.return_value()) {
                 (Op::Read { .. }, Some(answer)) => answer.value.as_ref(),
                 _ => continue,
             };
@@ -93,7 +93,7 @@ impl Counter {
                 continue;
             };
             findings.count("reads", 1);
-            // What had returned before the read began is there; what began before the read returned may be.
+            // Updates that returned before the read began are visible; those that began before it returned may be.
             let (done, begun) = (
                 done.before(call.invoked),
                 begun.until(call.returned.unwrap_or(u64::MAX)),
@@ -133,11 +133,11 @@ impl Counter {
 /// Sums of updates by time.
 #[derive(Default)]
 struct Sums {
-    /// Each moment, and the sums up to and with it.
+    /// Each time with the sums up to and including it.
     updates: Vec<(u64, Sum)>,
 }
 
-/// What was added and what was subtracted, which is negative.
+/// The sums of additions and of subtractions; the latter is negative.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     up: i128,

@@ -1,19 +1,18 @@
-//! A resource that minds fencing tokens.
+//! Checks that a resource accepts no write with a lower fencing token than an earlier one.
 //!
 //! Pure: no I/O and no clock.
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::by_path;
+use super::hold_intervals::by_path;
 use super::order::after_highest;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op};
 
-/// A resource that has accepted a write with a token never accepts a lower one after that.
+/// After a write with a fencing token, the resource accepts no lower token.
 ///
-/// The writes are those with a token. `ok` is accepted, `failed` is refused.
-/// A write that had returned before another one began was before it. Where answers have versions, these tell the order
-/// of all writes.
+/// Only writes with a token count. `ok` means accepted, `failed` refused.
+/// A write that returned before another one began precedes it. If return values have versions, these order all writes.
 ///
 /// Time is O(n log n) in the number of writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -72,13 +71,19 @@ fn by_time(path: &str, accepted: &[Write<'_>], findings: &mut Findings) {
 }
 
 fn by_version(path: &str, mut accepted: Vec<Write<'_>>, findings: &mut Findings) {
-    let version = |write: &Write<'_>| write.call.outcome.answer().and_then(|told| told.version);
+    let version = |write: &Write<'_>| {
+        write
+            .call
+            .outcome
+            .return_value()
+            .and_then(|value| value.version)
+    };
     accepted.retain(|write| version(write).is_some());
     accepted.sort_by_key(version);
     let mut highest: Option<Write<'_>> = None;
     for write in accepted {
         match highest {
-            // What the times show is reported already.
+            // `by_time` reports the others.
             Some(before) if write.token < before.token => {
                 if write.call.invoked <= before.returned {
                     lower(path, before.call, write.call, findings);

@@ -1,7 +1,7 @@
-//! Linearizability: whether there is an order of operations, each within its time, that a model allows.
+//! Decides whether operations are linearizable with respect to a model.
 //!
-//! The search is the one of Wing and Gong with the memory of Lowe: operations are tried in the order of their invokes,
-//! and no set of operations that led to the same state is tried again.
+//! The search is Wing and Gong's with Lowe's cache: it tries operations in the order of their invokes, and skips a set of
+//! operations that led to the same state before.
 //!
 //! Pure: no I/O and no clock.
 
@@ -12,17 +12,17 @@ mod models;
 
 pub use models::{MutexModel, MutexOp, RegisterModel, RegisterOp};
 
-/// What a thing does when one operation comes after the other.
+/// The sequential specification of an object.
 pub trait Model {
-    /// What the thing remembers.
+    /// The state of the object.
     type State: Clone + Eq + Hash;
-    /// What is done to it, with what that answered.
+    /// An operation with its return value.
     type Op;
 
-    /// The state before all operations.
+    /// Returns the initial state.
     fn initial(&self) -> Self::State;
 
-    /// The state after an operation, or nothing if it cannot have answered that in this state.
+    /// Returns the state after an operation, or `None` if it cannot return its value in this state.
     fn step(&self, state: &Self::State, op: &Self::Op) -> Option<Self::State>;
 }
 
@@ -34,12 +34,12 @@ pub struct Timed<O> {
     pub op: O,
     /// When it began.
     pub invoked: u64,
-    /// When it ended; without that it may have taken effect at any time since, or not at all.
+    /// When it ended; `None` if it may take effect at any later time, or never.
     pub returned: Option<u64>,
 }
 
 impl<O> Timed<O> {
-    /// Makes an operation with its time.
+    /// Creates an operation with its time.
     pub const fn new(op: O, invoked: u64, returned: Option<u64>) -> Self {
         Self {
             op,
@@ -49,44 +49,44 @@ impl<O> Timed<O> {
     }
 }
 
-/// What the search found.
+/// The result of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Linearized {
-    /// There is an order: the operations in it, as indices.
+    /// The operations are linearizable in this order of indices.
     Yes(Vec<usize>),
-    /// There is none.
+    /// They are not linearizable.
     No {
-        /// The longest order that the model allows before somebody had to wait too long.
+        /// The longest valid order that was found.
         longest: Vec<usize>,
-        /// The operation that ended and has no place behind that.
+        /// The completed operation that cannot follow it.
         stuck: usize,
     },
-    /// The search was given up after so many steps.
+    /// The search reached its budget.
     GaveUp {
-        /// As many as were allowed.
+        /// The budget.
         steps: u64,
     },
 }
 
-/// Looks for an order, for at most `budget` steps of the model.
+/// Searches for a valid order, for at most `budget` steps of the model.
 ///
-/// Operations of which one ended in the nanosecond in which the other began count as overlapping.
+/// Operations overlap if one ended in the nanosecond in which the other began.
 ///
-/// Time is linear for histories of few clients that need no second try, and exponential in the number of operations that
-/// overlap at worst. Memory is that of the sets that were tried: each as large as the operations that overlap.
+/// Time is linear without backtracking, and at worst exponential in the number of overlapping operations. Memory is that
+/// of the cached sets, each as large as the number of overlapping operations.
 pub fn linearize<M: Model>(model: &M, calls: &[Timed<M::Op>], budget: u64) -> Linearized {
     let mut search = Search::new(calls);
     let mut state = model.initial();
     let mut tried: HashSet<(Taken, M::State)> = HashSet::new();
-    // What was taken, with the state before.
+    // The chosen operations, each with the state before it.
     let mut taken: Vec<(usize, M::State)> = Vec::new();
     let (mut longest, mut stuck): (Vec<usize>, Option<usize>) = (Vec::new(), None);
     let mut at = search.first();
     let mut steps = 0;
     while search.required > 0 {
         let Some(event) = at else {
-            // Not reached: an operation that is required has an end, and nobody passes that.
+            // Not reached: the search stops at the end of each required operation.
             return Linearized::GaveUp { steps };
         };
         let call = search.call(event);
@@ -106,7 +106,7 @@ pub fn linearize<M: Model>(model: &M, calls: &[Timed<M::Op>], budget: u64) -> Li
             }
             at = search.next(event);
         } else {
-            // It ended, and has no place yet.
+            // It ended without a place in the order: backtrack.
             if stuck.is_none() || taken.len() > longest.len() {
                 longest = taken.iter().map(|(call, _)| *call).collect();
                 stuck = Some(call);
@@ -123,24 +123,24 @@ pub fn linearize<M: Model>(model: &M, calls: &[Timed<M::Op>], budget: u64) -> Li
     Linearized::Yes(taken.into_iter().map(|(call, _)| call).collect())
 }
 
-/// Invokes and returns in their order, as a list from which operations are taken and put back.
+/// A linked list of invokes and returns in their order, from which operations are taken and put back.
 struct Search {
     /// Per event: the operation, and whether it is the invoke.
     events: Vec<(usize, bool)>,
-    /// Per event, its neighbours; the last place is the head of the list.
+    /// Per event, its neighbours; the last element is the head of the list.
     next: Vec<usize>,
     previous: Vec<usize>,
     /// Per operation, its events.
     invokes: Vec<usize>,
     returns: Vec<Option<usize>>,
-    /// In the order of invokes, the place of each operation.
+    /// Per operation, its index in the order of invokes.
     places: Vec<usize>,
     taken: Taken,
-    /// How many operations are left that ended.
+    /// The number of remaining operations that ended.
     required: usize,
 }
 
-/// A set of operations: all before a place, and some behind it.
+/// A set of operations: all below an index, and some above it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Taken {
     all_before: usize,
@@ -157,7 +157,7 @@ impl Search {
                 moments.push((returned.max(call.invoked), true, at));
             }
         }
-        // Of one moment, invokes come first.
+        // At the same time, invokes come first.
         moments.sort_unstable();
         let count = moments.len();
         let mut search = Self {
@@ -216,7 +216,7 @@ impl Search {
         self.taken.insert(self.places[call]);
     }
 
-    /// Puts back what was taken last.
+    /// Puts back the operation that was taken last.
     fn put_back(&mut self, call: usize) {
         if let Some(event) = self.returns[call] {
             self.link(event);

@@ -1,4 +1,4 @@
-//! Histories of locks and registers as operations of a model.
+//! Checks the linearizability of a history of locks or registers.
 //!
 //! Pure: no I/O and no clock.
 
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::{Hold, Holds, Pauses, by_path};
+use super::hold_intervals::{Hold, Holds, Pauses, by_path};
 use super::linear::{
     Linearized, Model, MutexModel, MutexOp, RegisterModel, RegisterOp, Timed, linearize,
 };
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op, Value};
 
-/// Which model a history is compared with.
+/// The model of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -26,14 +26,15 @@ pub enum ModelName {
     Register,
 }
 
-/// There is an order of all operations, each between its invoke and its return, that a [model](super::linear) allows.
+/// The operations are linearizable: some order of them, each between its invoke and return, is valid for a
+/// [model](super::linear).
 ///
-/// The mutex judges the same as [`FencedMutex`](super::FencedMutex) with another method, for the case that one of them is
-/// wrong: a grant ends at some time after the holder relied on it last.
+/// The mutex model checks the rules of [`FencedMutex`](super::FencedMutex) with another algorithm, in case one of them has
+/// a bug: a grant ends at some time after the holder last relied on it.
 /// The register begins with the value of [`with_initial`](Self::with_initial), or with none. A read of a ZooKeeper server
 /// is not linearizable, unless there is a `sync` before it and no other write in between.
 ///
-/// What failed is left out; what is unknown may have taken effect at any time, or not at all.
+/// Failed operations are ignored; unknown ones may take effect at any later time, or never.
 ///
 /// The rule `not linearizable` is broken if there is no such order. If the search takes more than
 /// [a number of steps](Self::with_budget), the history cannot be judged.
@@ -50,12 +51,12 @@ pub struct Linearizable {
 }
 
 impl Linearizable {
-    /// Compares with a lock with fencing tokens.
+    /// Uses the model of a lock with fencing tokens.
     pub fn mutex() -> Self {
         Self::default()
     }
 
-    /// Compares with a value.
+    /// Uses the model of a register.
     pub fn register() -> Self {
         Self {
             model: ModelName::Register,
@@ -63,21 +64,21 @@ impl Linearizable {
         }
     }
 
-    /// The value before all operations. Default: none.
+    /// Sets the value before all operations. Default: none.
     #[must_use]
     pub fn with_initial(mut self, value: impl Into<Value>) -> Self {
         self.initial = Some(value.into());
         self
     }
 
-    /// Excuses holders that were paused for as long as this or longer. Default: nobody is excused.
+    /// Ignores holders from the start of a pause of at least this long. Default: none.
     #[must_use]
     pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = Some(timeout);
         self
     }
 
-    /// How many steps the search may take for each path. Default: ten million.
+    /// Limits the steps of the search for each path. Default: ten million.
     #[must_use]
     pub const fn with_budget(mut self, steps: u64) -> Self {
         self.budget = steps;
@@ -124,7 +125,7 @@ impl Linearizable {
         let initial = self.initial.as_ref().and_then(&mut number);
         let mut ops = Vec::new();
         for call in calls.iter().filter(|call| !call.outcome.is_failed()) {
-            let op = match (&call.op, call.outcome.answer()) {
+            let op = match (&call.op, call.outcome.return_value()) {
                 (Op::Read { .. }, Some(answer)) => {
                     RegisterOp::Read(answer.value.as_ref().and_then(&mut number))
                 }
@@ -191,14 +192,14 @@ impl Default for Linearizable {
     }
 }
 
-/// When a grant may have ended.
+/// Returns the interval in which a grant ended.
 fn end_of<'a>(grant: usize, hold: &Hold<'a>) -> (&'a Call, Timed<MutexOp>) {
     let end = MutexOp::End { grant };
     let released = hold.release.filter(|release| release.outcome.is_ok());
-    // A release that found it lost, or of which nothing is known, says nothing of when it ended.
+    // A failed or unknown release does not bound the end.
     let returned = released.and_then(|release| release.returned);
     let call = hold.release.unwrap_or(hold.call);
-    // Who was told too late may have lost it as soon as it was granted.
+    // A holder that saw its grant too late may have lost it as soon as it was granted.
     let from = if hold.span.is_empty() {
         hold.call.invoked
     } else {

@@ -1,4 +1,4 @@
-//! A lock that one may hold at a time, with fencing tokens.
+//! Checks a mutual-exclusion lock with fencing tokens.
 //!
 //! Pure: no I/O and no clock.
 
@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::{Hold, Holds, Latest, Pauses, by_path};
-use super::picture::seconds;
+use super::hold_intervals::{Hold, Holds, Latest, Pauses, by_path};
+use super::timeline::seconds;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History};
 
-/// At most one holder at a time relies on the lock, and tokens rise.
+/// At most one holder at a time relies on the lock, and tokens increase.
 ///
 /// | rule | broken if |
 /// |---|---|
-/// | `overlap` | somebody is told of a grant while another one still relies on theirs |
+/// | `overlap` | an acquire returns a grant while another holder still relies on one |
 /// | `token not higher` | a later holder has a lower token than an earlier one, or the same |
 /// | `token used twice` | two grants have one token |
 /// | `out of order` | with [`with_order`](Self::with_order): a later holder has a lower sequence number |
-/// | `released twice` | a release succeeds though nothing is held |
+/// | `released twice` | a release succeeds without a grant |
 ///
-/// A holder relies on its grant from the return of the acquire until the release begins, it says that it lost it, or its
+/// A holder relies on its grant from the return of the acquire until the release begins, it records the loss, or its
 /// process writes its last line, whichever is first.
-/// What happens after that is no violation: a holder that was paused for longer than its session lasts, and says until
-/// when its guard was trusted, may find its successor at work.
-/// An acquire whose outcome is unknown is held by nobody.
+/// A later grant is no violation: a holder that was paused for longer than the session timeout, and records until when
+/// its guard was trusted, may overlap with its successor afterwards.
+/// An acquire with an unknown outcome is not a grant.
 ///
 /// Time is O(n log n) in the number of operations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,24 +42,23 @@ pub struct FencedMutex {
 }
 
 impl FencedMutex {
-    /// Excuses holders that were paused for as long as this or longer: they do not know how the time passes.
+    /// Ignores holders from the start of a pause of at least this long, which they cannot notice.
     ///
-    /// A pause is a fault named `pause` whose target is the name of the process. From its beginning on the grant does
-    /// not count as relied on. Default: nobody is excused.
+    /// A pause is a fault named `pause` whose target is the name of the process. Default: none.
     #[must_use]
     pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = Some(timeout);
         self
     }
 
-    /// Also requires that grants come in the order of their sequence numbers. Default: any order.
+    /// Also requires grants in the order of their sequence numbers. Default: any order.
     #[must_use]
     pub const fn with_order(mut self) -> Self {
         self.ordered = true;
         self
     }
 
-    /// Judges each value that was granted as a lock of its own: one path leases many worker ids. Default: each path.
+    /// Treats each granted value as a separate lock, because one path leases many worker numbers. Default: one lock per path.
     #[must_use]
     pub const fn with_lock_per_value(mut self) -> Self {
         self.per_value = true;
@@ -100,13 +99,13 @@ impl FencedMutex {
 pub(super) struct Lock<'a, 'h> {
     pub(super) path: &'h str,
     pub(super) calls: &'a [&'h Call],
-    /// In the order in which the holders were told.
+    /// In the order in which the acquires returned.
     pub(super) granted: Vec<Hold<'h>>,
 }
 
-/// Judges each lock by itself, after what all kinds of locks have in common.
+/// Judges each lock, after the rules that all kinds of locks share.
 ///
-/// Nothing is known of a history in which nothing was granted.
+/// A history without grants cannot be judged.
 pub(super) fn judge_each<'h>(
     history: &'h History,
     session_timeout: Option<Duration>,
@@ -128,7 +127,7 @@ pub(super) fn judge_each<'h>(
     if_granted(findings)
 }
 
-/// Reports two holders at a time, the first of which was told first.
+/// Reports two holders at a time; the acquire of the first returned first.
 pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, findings: &mut Findings) {
     let both = first.span.intersection(second.span);
     if both.is_empty() {
@@ -148,7 +147,7 @@ pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, findings:
     );
 }
 
-/// Whoever is told later has the higher token, and no two have the same.
+/// Requires that later holders have higher tokens, and that no two tokens are equal.
 fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
     let mut seen: HashMap<u64, &Hold<'_>> = HashMap::new();
     let mut highest: Option<&Hold<'_>> = None;
@@ -168,7 +167,7 @@ fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
             );
             continue;
         }
-        // Who was told too late relies on nothing, and may be told after its successor.
+        // A holder that saw its grant too late never relied on it, and may see it after its successor.
         if hold.span.is_empty() {
             continue;
         }
@@ -220,7 +219,7 @@ fn in_order(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
     }
 }
 
-/// Counts what happened to one lock.
+/// Counts the grants of one lock.
 fn count(findings: &mut Findings, holds: &Holds<'_>) {
     findings.count("grants", holds.granted.len());
     findings.count("acquires unknown", holds.unknown);
@@ -231,7 +230,7 @@ fn count(findings: &mut Findings, holds: &Holds<'_>) {
     }
 }
 
-/// A release succeeds once for each grant.
+/// Requires at most one successful release per grant.
 fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
     for (release, earlier) in &holds.strays {
         let (client, op) = (&release.client, &release.op);
@@ -247,7 +246,6 @@ fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
     }
 }
 
-/// Without a grant there was nothing to judge.
 fn if_granted(mut findings: Findings) -> Findings {
     if findings.counted("grants") == 0 {
         findings.cannot_judge("the history has no acquire that was granted");
@@ -258,7 +256,7 @@ fn if_granted(mut findings: Findings) -> Findings {
 fn by_value<'a>(holds: &[Hold<'a>]) -> BTreeMap<String, Vec<Hold<'a>>> {
     let mut values: BTreeMap<String, Vec<Hold<'a>>> = BTreeMap::new();
     for hold in holds {
-        let answer = hold.call.outcome.answer();
+        let answer = hold.call.outcome.return_value();
         let value = answer.and_then(|answer| answer.value.as_ref());
         let value = value.map_or_else(|| "?".to_owned(), ToString::to_string);
         values.entry(value).or_default().push(hold.clone());

@@ -1,4 +1,4 @@
-//! A queue: what was offered is delivered.
+//! Checks that a queue delivers exactly the offered items.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,14 +6,14 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::by_path;
+use super::hold_intervals::by_path;
 use super::mutex::is_false;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op, Value};
 
 mod fifo;
 
-/// How often an item that was offered once is delivered.
+/// How often an item may be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -27,21 +27,21 @@ pub enum Delivery {
     AtMostOnce,
 }
 
-/// All that was offered is delivered, and nothing else.
+/// All offered items are delivered, and no others.
 ///
 /// | rule | broken if |
 /// |---|---|
-/// | `lost` | an offer succeeded, and the item is not delivered though the queue was drained |
-/// | `unexpected` | an item is delivered that nobody offered, or whose offer failed |
+/// | `lost` | an offer succeeded, and the item is never delivered although the queue was drained |
+/// | `unexpected` | an item is delivered that was never offered, or whose offer failed |
 /// | `duplicated` | an item is delivered twice, unless delivery is at least once |
 /// | `delivered after ack` | an item is delivered by a take that began after the item was acknowledged |
 /// | `out of order` | with [`with_fifo`](Self::with_fifo): items of one producer and priority are delivered in another order |
 ///
-/// An offer whose outcome is unknown counts as either; its item, if delivered, is counted as recovered.
-/// Each item is offered once in a history.
+/// An item whose offer has an unknown outcome may be delivered or not; if delivered, it counts as recovered.
+/// Each item is offered at most once in a history.
 ///
-/// The queue was drained if, after all offers, a `drain` succeeded or a take found nothing.
-/// Without that nothing is said about lost items, and the history cannot be judged.
+/// The queue was drained if, after all offers, a `drain` succeeded or a take returned no item.
+/// Otherwise lost items cannot be detected, and the history cannot be judged.
 ///
 /// Time is O(n log n) in the number of operations and items.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -54,18 +54,18 @@ pub struct TotalQueue {
 }
 
 impl TotalQueue {
-    /// How often items may be delivered. Default: exactly once.
+    /// Sets how often items may be delivered. Default: exactly once.
     #[must_use]
     pub const fn with_delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
         self
     }
 
-    /// Also requires that items of one producer and one priority are delivered in their order.
+    /// Also requires FIFO order of the items of one producer and one priority.
     ///
     /// A producer is a process, or a task of it if it records one. Only items whose offers did not overlap have an
-    /// order, and only deliveries that do not overlap show one. What was taken by somebody who cannot tell of it may come
-    /// late: at most one item for each take whose outcome is unknown. Default: any order.
+    /// order, and only deliveries that do not overlap show one. For each take with an unknown outcome, one item may
+    /// be late. Default: any order.
     #[must_use]
     pub const fn with_fifo(mut self) -> Self {
         self.fifo = true;
@@ -94,7 +94,7 @@ impl TotalQueue {
         let drained = queue.is_drained();
         if !drained {
             findings.cannot_judge(format!(
-                "{path} was not drained after all offers: what is missing may still be in it"
+                "{path} was not drained after all offers: missing items may still be in it"
             ));
         }
         let mut missing: Vec<&Offer<'_>> = Vec::new();
@@ -168,9 +168,9 @@ struct Queue<'a> {
     deliveries: HashMap<&'a Value, Vec<&'a Call>>,
     acks: HashMap<&'a Value, &'a Call>,
     unknown_takes: usize,
-    /// When the last offer was over, or may still take effect.
+    /// When the last offer ended, or began if its outcome is unknown.
     last_offer: u64,
-    /// When the last call began that found nothing, or took all.
+    /// When the last call began that found the queue empty or drained it.
     last_empty: Option<u64>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Queue<'a> {
         for call in calls {
             match &call.op {
                 Op::Offer { item, priority, .. } => {
-                    // Nothing is known of when an unknown offer takes effect; a drain begins after the others.
+                    // An unknown offer may take effect at any time; a drain begins after the others.
                     let over = call.returned.unwrap_or(call.invoked);
                     queue.last_offer = queue.last_offer.max(over);
                     queue.offers.push(Offer {
@@ -209,7 +209,7 @@ impl<'a> Queue<'a> {
     }
 
     fn take(&mut self, call: &'a Call) {
-        let Some(answer) = call.outcome.answer() else {
+        let Some(answer) = call.outcome.return_value() else {
             self.unknown_takes += usize::from(call.outcome.is_unknown());
             return;
         };
@@ -252,8 +252,8 @@ fn unexpected(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
         findings.violation(
             "unexpected",
             || match offer {
-                Some(_) => format!("{path} delivered {item}, the offer of which had failed"),
-                None => format!("{path} delivered {item}, which nobody offered"),
+                Some(_) => format!("{path} delivered {item}, whose offer had failed"),
+                None => format!("{path} delivered {item}, which was never offered"),
             },
             offer
                 .map(|offer| offer.call)

@@ -1,4 +1,4 @@
-//! A lock that readers share and a writer has alone.
+//! Checks a read/write lock: readers share it, a writer excludes all others.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::{Hold, Latest};
+use super::hold_intervals::{Hold, Latest};
 use super::mutex::{judge_each, lower_token, overlap};
 use super::verdict::{Findings, Verdict};
 use crate::History;
 
-/// Readers share the lock, a writer has it alone, and tokens rise from and to each writer.
+/// Readers share the lock, a writer excludes all others, and tokens increase from and to each writer.
 ///
-/// The rules are those of [`FencedMutex`](super::FencedMutex), without an order, between a writer and everybody else.
-/// Readers among each other are free.
-/// A client that holds the lock may be granted it again: a writer that reads as well, before it stops to write.
+/// The rules are those of [`FencedMutex`](super::FencedMutex), without an order, between a writer and any other client.
+/// A client may hold both modes: a writer may also acquire the read lock, to downgrade.
 ///
 /// Time is O(n log n) in the number of operations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -27,7 +26,7 @@ pub struct ReadWriteLock {
 }
 
 impl ReadWriteLock {
-    /// Excuses holders that were paused for as long as this or longer. Default: nobody is excused.
+    /// Ignores holders from the start of a pause of at least this long. Default: none.
     #[must_use]
     pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = Some(timeout);

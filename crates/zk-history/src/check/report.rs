@@ -1,4 +1,4 @@
-//! What all checkers say of a history, for a person or a script.
+//! Combines the verdicts on a history, and formats them as text or JSON.
 //!
 //! Pure: no I/O and no clock.
 
@@ -7,16 +7,16 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::checker::Checker;
-use super::picture::{self, Ink};
 use super::servers::ServerLogs;
+use super::timeline::{self, Ink};
 use super::verdict::{Judgement, Verdict, Violation};
 use crate::History;
 
-/// What all checkers say of a history.
+/// The verdicts of all checkers on a history.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
-    /// One of each checker.
+    /// One per checker.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -31,9 +31,9 @@ pub fn judge(history: &History, checkers: &[Checker]) -> Report {
 }
 
 impl Report {
-    /// Adds the verdict on the servers, if their logs are at hand.
+    /// Adds the verdict on the servers, if their logs are available.
     ///
-    /// Servers that lost nothing make no report valid in which nothing else was judged.
+    /// Without a checker, servers that lost nothing do not make a report valid.
     #[must_use]
     pub fn with_servers(mut self, history: &History, logs: &ServerLogs) -> Self {
         let judged = !self.verdicts.is_empty();
@@ -43,19 +43,19 @@ impl Report {
         self
     }
 
-    /// The worst of all; without a checker nothing was judged.
+    /// Returns the worst judgement; without a checker, [`Judgement::CannotJudge`].
     pub fn judgement(&self) -> Judgement {
         let verdicts = self.verdicts.iter().map(|verdict| verdict.judgement);
         verdicts.max().unwrap_or(Judgement::CannotJudge)
     }
 
-    /// Whether nothing is wrong, and there was something to judge for each checker.
+    /// Returns whether each checker found enough to judge and no violation.
     pub fn is_valid(&self) -> bool {
         self.judgement() == Judgement::Valid
     }
 
-    /// A text for a person: what was recorded, a line for each checker, and each violation with its operations on a line
-    /// of time. `colour` is for a terminal.
+    /// Formats it for a person: a summary, a line per checker, and each violation with a time line. `colour` is for a
+    /// terminal.
     pub fn to_text(&self, history: &History, colour: bool) -> String {
         let ink = Ink::new(colour);
         let mut text = summary(history);
@@ -95,7 +95,7 @@ impl Report {
         text
     }
 
-    /// An object for a script: `judgement`, and for each checker its `judgement`, `counts`, `notes`, how many violations
+    /// Converts it to an object for a script: `judgement`, and for each checker its `judgement`, `counts`, `notes`, how many violations
     /// were `found`, and of each listed violation the `rule`, the `sentence` and the `records` with file and line.
     pub fn to_json(&self, history: &History) -> serde_json::Value {
         let verdicts: Vec<serde_json::Value> = self
@@ -151,7 +151,7 @@ impl Report {
     }
 }
 
-/// What was recorded, in a few lines.
+/// Summarises the recorded operations.
 fn summary(history: &History) -> String {
     let (from, to) = history.bounds();
     let unknown = history
@@ -163,13 +163,13 @@ fn summary(history: &History) -> String {
         plural(history.calls.len(), "operation"),
         unknown.count(),
         plural(history.processes.len(), "process"),
-        picture::seconds(to - from),
+        timeline::seconds(to - from),
         plural(history.faults.len(), "fault"),
     );
     for torn in &history.torn {
         let _ = writeln!(
             text,
-            "note: {} is a part of a line, as a process that is killed may leave it; it was left out",
+            "note: {} is a partial line of a killed process; it was ignored",
             history.locate(*torn)
         );
     }
@@ -178,7 +178,10 @@ fn summary(history: &History) -> String {
             usize::try_from(history.unrecognised).unwrap_or(usize::MAX),
             "line",
         );
-        let _ = writeln!(text, "note: {lines} of a later program were left out");
+        let _ = writeln!(
+            text,
+            "note: {lines} of a later version of this program were ignored"
+        );
     }
     text
 }
@@ -190,7 +193,7 @@ fn shown(number: &str, violation: &Violation, history: &History, ink: Ink) -> St
         ink.bad(violation.rule),
         violation.sentence
     );
-    text.push_str(&picture::of(&violation.evidence, history, ink));
+    text.push_str(&timeline::of(&violation.evidence, history, ink));
     text
 }
 

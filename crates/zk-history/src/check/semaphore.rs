@@ -1,4 +1,4 @@
-//! Permits of which there is a limited number.
+//! Checks that a semaphore never grants more permits than it has.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::Hold;
+use super::hold_intervals::Hold;
 use super::mutex::judge_each;
 use super::verdict::{Findings, Span, Verdict};
 use crate::{Call, History, Op};
 
-/// Never more permits are relied on than there are.
+/// Holders never rely on more permits than the semaphore has.
 ///
-/// The rule `too many` is broken if somebody is granted permits although those that others rely on leave too few.
+/// The rule `too many` is broken if permits are granted although those of other holders leave too few.
 /// The number may change during the run (`set_permits`): a grant is measured against the highest number that may have
-/// been in force between its invoke and its return. Who was granted permits before the number sank may keep them.
+/// been in force between its invoke and its return. Permits granted before a decrease may be kept.
 /// A release that succeeds twice is a violation as for a [mutex](super::FencedMutex).
 ///
 /// Time is O(n log n) in the number of operations, times the number of changes for the few acquires around them.
@@ -35,7 +35,7 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// Judges a semaphore that begins with so many permits.
+    /// Judges a semaphore with this initial number of permits.
     pub const fn new(permits: u32) -> Self {
         Self {
             permits,
@@ -43,7 +43,7 @@ impl Semaphore {
         }
     }
 
-    /// Excuses holders that were paused for as long as this or longer. Default: nobody is excused.
+    /// Ignores holders from the start of a pause of at least this long. Default: none.
     #[must_use]
     pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = Some(timeout);
@@ -61,7 +61,7 @@ impl Semaphore {
 }
 
 fn judge(path: &str, holds: &[Hold<'_>], limits: &[(Span, u64)], findings: &mut Findings) {
-    // Those that are relied on, by when they end.
+    // The current holds, by their end.
     let mut active: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let (mut taken, mut most) = (0_u64, 0);
     for (at, hold) in holds.iter().enumerate() {
@@ -106,7 +106,7 @@ fn judge(path: &str, holds: &[Hold<'_>], limits: &[(Span, u64)], findings: &mut 
     findings.at_most("most permits at a time", most);
 }
 
-/// The numbers of permits, each with the time for which it may have been in force.
+/// Returns the numbers of permits, each with the interval in which it may have been in force.
 fn limits(first: u32, calls: &[&Call]) -> Vec<(Span, u64)> {
     let changes: Vec<(&Call, u32)> = calls
         .iter()
@@ -116,7 +116,7 @@ fn limits(first: u32, calls: &[&Call]) -> Vec<(Span, u64)> {
             _ => None,
         })
         .collect();
-    // For each moment from which on a change is invoked: when the first of these has certainly taken effect.
+    // Per invoke of a change: when the first change from there on has certainly taken effect.
     let mut replaced_after: BTreeMap<u64, u64> = BTreeMap::new();
     let mut earliest = u64::MAX;
     for (call, _) in changes.iter().rev() {

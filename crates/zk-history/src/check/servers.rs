@@ -1,8 +1,8 @@
-//! Tells a rollback by the servers from a fault of ours: what their logs say of acknowledged writes.
+//! Decides from the servers' logs whether the servers lost acknowledged writes.
 //!
 //! A server that takes the lead of an epoch must have every transaction that was acknowledged in an earlier one. If its
-//! log ends before one, or if it has another server cut one off, the servers lost a write that they had acknowledged, and
-//! no recipe can make up for that. Each transaction belongs to one epoch, the upper half of its zxid, and an epoch has
+//! log ends before one, or if it has another server truncate one, the servers lost an acknowledged write, and no recipe can
+//! make up for that. Each transaction belongs to one epoch, the upper half of its zxid, and an epoch has
 //! one leader, so zxids alone decide this: no clock is read, which a test may have moved.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ struct Log {
     events: Vec<Event>,
 }
 
-/// What a line of a log says, as far as it matters here.
+/// An event in a log that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     /// The server looks for a leader; its log ends there.
@@ -36,24 +36,24 @@ enum Event {
     Following,
     /// As leader, it brings a server up to date.
     Synchronizing { peer: u64, own: u64, theirs: u64 },
-    /// As leader, it has a server cut off what comes after `to`.
+    /// As leader, it has a server truncate its log after `to`.
     Truncation { peer: u64, to: u64 },
     /// A quorum follows it; the upper half is the epoch.
     Established { zxid: u64 },
-    /// It cuts off the end of its own log, as it is told to.
+    /// It truncates its own log on the leader's order.
     Truncating,
 }
 
-/// Transactions that are lost if they were acknowledged: those after `after`, up to and with `last`.
+/// Transactions that are lost if they were acknowledged: those after `after`, up to and including `last`.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     after: u64,
     last: u64,
-    /// The server that is told to cut them off; none if the leader itself has not got them.
-    told: Option<u64>,
+    /// The server that truncates them; `None` if the leader itself does not have them.
+    truncating: Option<u64>,
 }
 
-/// What a server did as leader, from its election to the next.
+/// A server's events as leader, from its election to the next one.
 #[derive(Debug, Default)]
 struct Term {
     /// Where its log ended when it was elected.
@@ -65,7 +65,7 @@ struct Term {
     theirs: BTreeMap<u64, u64>,
 }
 
-/// Who says that a transaction was acknowledged, or committed.
+/// The evidence that a transaction was acknowledged or committed.
 #[derive(Debug, Clone, Copy)]
 enum Witness<'h> {
     History(&'h Call),
@@ -77,7 +77,7 @@ const NAME: &str = "servers";
 const COUNTER: u64 = 0xffff_ffff;
 
 impl ServerLogs {
-    /// Reads the logs `server-N/server.log` of the ensemble in each directory; a directory without any counts nothing.
+    /// Reads the logs `server-N/server.log` of the ensemble in each directory; a directory without any is ignored.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl ServerLogs {
         Ok(logs)
     }
 
-    /// Reads the logs that a kept run has of its ensembles.
+    /// Reads the logs of the ensembles in a kept run.
     ///
     /// # Errors
     ///
@@ -136,11 +136,10 @@ impl ServerLogs {
         }
     }
 
-    /// Says whether the servers lost writes that the history knows to be acknowledged, or that they themselves had
-    /// committed; nothing without logs.
+    /// Decides whether the servers lost writes that are acknowledged in the history, or that they had committed; `None`
+    /// without logs.
     ///
-    /// Acknowledged are the tokens and versions of the history that are transactions, if there is only one ensemble that
-    /// they can be of.
+    /// The tokens and versions of the history that are zxids count as acknowledged, if there is only one ensemble.
     pub fn verdict(&self, history: &History) -> Option<Verdict> {
         if self.ensembles.is_empty() {
             return None;
@@ -159,23 +158,22 @@ impl ServerLogs {
             verdict.judgement = Judgement::RolledBack;
             verdict.notes.push(
                 "the servers rolled back acknowledged writes, which some releases of ZooKeeper are known to do (see \
-                 docs/compatibility.md); what else is found to be wrong may come of that"
+                 docs/compatibility.md); other violations may be a consequence"
                     .to_owned(),
             );
         } else if truncations > 0 {
-            verdict.notes.push(
-                "servers truncated their logs; no write that is known to be acknowledged was cut off"
-                    .to_owned(),
-            );
+            verdict
+                .notes
+                .push("servers truncated their logs; no acknowledged write was lost".to_owned());
         }
         Some(verdict)
     }
 }
 
-/// What the history knows to be acknowledged. A number without an epoch is no transaction of an ensemble.
+/// Finds the acknowledged zxids of the history. A number without an epoch is not a zxid.
 fn acknowledged(history: &History) -> impl Iterator<Item = (u64, Witness<'_>)> {
     history.calls.iter().flat_map(|call| {
-        let answer = call.outcome.answer();
+        let answer = call.outcome.return_value();
         let numbers = answer.map(|answer| [answer.token, answer.version]);
         let numbers = numbers.into_iter().flatten().flatten();
         numbers
@@ -202,7 +200,7 @@ fn judge(logs: &[Log], mut known: BTreeMap<u64, Witness<'_>>, findings: &mut Fin
         }
     }
     for (leader, term) in &terms {
-        // A leader that is not established accepts no writes, so all there are belong to earlier epochs.
+        // A leader without a quorum accepts no writes, so all transactions belong to earlier epochs.
         let bound = term.epoch.map_or(u64::MAX, |epoch| epoch << 32);
         for window in &term.windows {
             if window.last <= window.after {
@@ -212,9 +210,9 @@ fn judge(logs: &[Log], mut known: BTreeMap<u64, Witness<'_>>, findings: &mut Fin
             let Some((&zxid, &witness)) = lost.rfind(|(zxid, _)| **zxid < bound) else {
                 continue;
             };
-            let did = match window.told {
+            let did = match window.truncating {
                 Some(server) => format!(
-                    "server {server} was told by server {leader} to truncate its log to {:#x}",
+                    "server {server} was ordered by server {leader} to truncate its log to {:#x}",
                     window.after
                 ),
                 None => format!(
@@ -225,7 +223,7 @@ fn judge(logs: &[Log], mut known: BTreeMap<u64, Witness<'_>>, findings: &mut Fin
             let had = match witness {
                 Witness::History(_) => format!("{zxid:#x} had been acknowledged"),
                 Witness::Log { server } => {
-                    format!("{zxid:#x} had been committed, as the log of server {server} says")
+                    format!("{zxid:#x} had been committed, according to the log of server {server}")
                 }
             };
             let evidence = match witness {
@@ -238,7 +236,7 @@ fn judge(logs: &[Log], mut known: BTreeMap<u64, Witness<'_>>, findings: &mut Fin
 }
 
 impl Log {
-    /// What the server did as leader, each time with the transactions that were then committed.
+    /// Returns the server's terms as leader, each with the transactions committed in it.
     fn terms(&self) -> Vec<(Term, Vec<u64>)> {
         let mut terms: Vec<(Term, Vec<u64>)> = Vec::new();
         let (mut last, mut leads) = (None, false);
@@ -261,7 +259,7 @@ impl Log {
                     term.windows.push(Window {
                         after: own,
                         last: theirs,
-                        told: Some(peer),
+                        truncating: Some(peer),
                     });
                     if term.epoch.is_some() {
                         committed.push(own);
@@ -272,7 +270,7 @@ impl Log {
                         term.windows.push(Window {
                             after: to,
                             last: theirs,
-                            told: Some(peer),
+                            truncating: Some(peer),
                         });
                     }
                 }
@@ -282,7 +280,7 @@ impl Log {
                         term.windows.push(Window {
                             after: last,
                             last: zxid,
-                            told: None,
+                            truncating: None,
                         });
                         committed.push(last);
                     }
@@ -291,7 +289,7 @@ impl Log {
             }
         }
         for (_, committed) in &mut terms {
-            // The first number of an epoch is no transaction.
+            // The first zxid of an epoch is not a transaction.
             committed.retain(|zxid| zxid & COUNTER > 0);
         }
         terms
@@ -347,7 +345,7 @@ fn after<'l>(line: &'l str, label: &str) -> Option<&'l str> {
     Some(line[at + label.len()..].trim_start())
 }
 
-/// The upper half of a zxid.
+/// Returns the epoch, the upper half of a zxid.
 const fn epoch(zxid: u64) -> u64 {
     zxid >> 32
 }

@@ -1,4 +1,4 @@
-//! What a checker found.
+//! Defines the verdict of a checker.
 //!
 //! Pure: no I/O and no clock.
 
@@ -10,44 +10,44 @@ use serde::Serialize;
 
 use crate::Call;
 
-/// What one checker says of a history.
+/// The verdict of one checker on a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// Which checker.
+    /// The name of the checker.
     pub checker: String,
-    /// In a word.
+    /// The judgement.
     pub judgement: Judgement,
-    /// What is wrong, at most [`LISTED`] of it.
+    /// The violations, at most [`LISTED`].
     pub violations: Vec<Violation>,
-    /// How much is wrong, whether listed or not.
+    /// The number of violations, listed or not.
     pub found: u64,
-    /// What was counted: grants, items, outcomes that nobody knows.
+    /// Counts of grants, items, unknown outcomes and so on.
     pub counts: BTreeMap<String, u64>,
-    /// What a reader should know, and why nothing was judged if so.
+    /// Remarks, and the reason if the history cannot be judged.
     pub notes: Vec<String>,
 }
 
-/// What a checker, or all of them, say in a word.
+/// The judgement of one or all checkers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Judgement {
-    /// Nothing is wrong.
+    /// No violation.
     Valid,
     /// The history has too little to judge: no operation of the kind, no full drain, no end of a search.
     CannotJudge,
-    /// Something is wrong.
+    /// At least one violation.
     Violated,
-    /// The servers lost writes that they had acknowledged; what else is wrong may come of that.
+    /// The servers lost writes that they had acknowledged; other violations may be a consequence.
     RolledBack,
 }
 
-/// One thing that is wrong.
+/// A violation of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Which rule is broken, in a word or two.
+    /// The name of the rule.
     pub rule: &'static str,
     /// What happened, as a sentence.
     pub sentence: String,
@@ -55,17 +55,17 @@ pub struct Violation {
     pub evidence: Vec<Evidence>,
 }
 
-/// An operation that shows what is wrong.
+/// An operation that shows a violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Evidence {
     /// The operation.
     pub call: Call,
-    /// For which time it counts: of a grant, as long as the holder relied on it.
+    /// The interval that counts: for a grant, while the holder relied on it.
     pub span: Span,
 }
 
-/// A time between two moments, in nanoseconds of the host's monotonic clock; the second one is not part of it.
+/// A half-open interval in nanoseconds of the host's monotonic clock.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize,
 )]
@@ -77,11 +77,11 @@ pub struct Span {
     pub to: u64,
 }
 
-/// How many violations a verdict lists.
+/// The maximum number of listed violations of a verdict.
 pub const LISTED: usize = 20;
 
 impl Verdict {
-    /// Whether nothing is wrong, and there was something to judge.
+    /// Returns whether there was enough to judge and no violation.
     pub fn is_valid(&self) -> bool {
         self.judgement == Judgement::Valid
     }
@@ -102,23 +102,23 @@ impl Evidence {
 }
 
 impl Span {
-    /// Makes the span between two moments; empty if the second one is not later.
+    /// Creates a span between two times; empty if the second one is not later.
     pub const fn new(from: u64, to: u64) -> Self {
         Self { from, to }
     }
 
-    /// Whether it contains no moment.
+    /// Returns whether it is empty.
     pub const fn is_empty(self) -> bool {
         self.to <= self.from
     }
 
-    /// The time that two spans have in common.
+    /// Returns the intersection of two spans.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self::new(self.from.max(other.from), self.to.min(other.to))
     }
 
-    /// How long it is.
+    /// Returns the length.
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.nanos())
     }
@@ -155,7 +155,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A verdict in the making.
+/// Collects the findings of a checker for a verdict.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     violations: Vec<Violation>,
@@ -171,7 +171,7 @@ impl Findings {
         *count += more as u64;
     }
 
-    /// Keeps the highest of all that is told.
+    /// Keeps the highest value.
     pub(super) fn at_most(&mut self, what: &str, value: u64) {
         let most = self.counts.entry(what.to_owned()).or_default();
         *most = value.max(*most);
@@ -185,7 +185,7 @@ impl Findings {
         self.notes.push(note.into());
     }
 
-    /// There is too little to judge; what is found to be wrong nevertheless counts.
+    /// Marks that there is too little to judge; violations still count.
     pub(super) fn cannot_judge(&mut self, why: impl Into<String>) {
         self.unjudged = true;
         self.note(why);

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Answer, Mode, Value};
+use crate::{Mode, ReturnValue, Value};
 
 fn parse(text: &str) -> Result<History, String> {
     History::parse([("h.jsonl", text)]).map_err(|error| error.to_string())
@@ -30,7 +30,7 @@ fn the_example_of_the_documentation_is_a_history() {
     assert_eq!((call.invoked, call.returned), (200, Some(300)));
     assert_eq!(
         call.outcome,
-        Outcome::Ok(Answer::token(4_294_967_299).with_sequence(0))
+        Outcome::Ok(ReturnValue::token(4_294_967_299).with_sequence(0))
     );
     assert_eq!(call.believed_until, Some(400));
     let fault = &history.faults[0];
@@ -107,7 +107,7 @@ fn defaults_are_left_out_of_lines_and_filled_in() {
 }
 
 #[test]
-fn what_a_later_program_adds_is_left_out() {
+fn unknown_fields_operations_and_lines_are_ignored() {
     let history = begun(&[
         r#"{"type":"invoke","proc":"a","t_mono_ns":2,"id":1,"op":"read","path":"/x","colour":"red"}"#,
         r#"{"type":"return","proc":"a","t_mono_ns":3,"id":1,"outcome":"ok","value":4,"mood":{"good":true}}"#,
@@ -118,7 +118,7 @@ fn what_a_later_program_adds_is_left_out() {
     .unwrap();
     assert_eq!(history.calls.len(), 1);
     assert_eq!(
-        history.calls[0].outcome.answer().unwrap().value,
+        history.calls[0].outcome.return_value().unwrap().value,
         Some(Value::Number(4))
     );
     assert_eq!(history.unrecognised, 2);
@@ -138,11 +138,11 @@ fn another_version_is_refused_whatever_else_the_line_has() {
 }
 
 #[test]
-fn a_torn_last_line_is_left_out_and_told() {
+fn a_torn_last_line_is_ignored_and_listed() {
     let whole = r#"{"type":"invoke","proc":"a","t_mono_ns":2,"id":1,"op":"acquire","path":"/x"}"#;
     let torn = r#"{"type":"return","proc":"a","t_mono_ns":3,"id":1,"outco"#;
     let history = parse(&format!("{BEGIN}\n{whole}\n{torn}")).unwrap();
-    assert_eq!(history.torn, [Place { file: 0, line: 3 }]);
+    assert_eq!(history.torn, [SourceLine { file: 0, line: 3 }]);
     assert!(history.calls[0].outcome.is_unknown());
     assert_eq!(history.calls[0].returned, None);
     assert_eq!(history.locate(history.torn[0]), "h.jsonl:3");
@@ -158,14 +158,14 @@ fn a_torn_line_does_not_hide_the_next_one_of_another_process() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused_with_its_line() {
+fn contradicting_lines_are_refused_with_their_number() {
     let invoke = r#"{"type":"invoke","proc":"a","t_mono_ns":5,"id":1,"op":"take","path":"/x"}"#;
     let ok = r#"{"type":"return","proc":"a","t_mono_ns":6,"id":1,"outcome":"ok"}"#;
     for (lines, problem) in [
-        (&["nonsense"][..], "h.jsonl:2: no line of a history"),
+        (&["nonsense"][..], "h.jsonl:2: not a line of a history"),
         (
             &[r#"{"type":"invoke","proc":"a","t_mono_ns":5,"id":1,"op":"offer","path":"/x"}"#],
-            "h.jsonl:2: no line of a history (missing field `item`",
+            "h.jsonl:2: not a line of a history (missing field `item`",
         ),
         (&[ok], "h.jsonl:2: call 1 of a never began"),
         (&[invoke, invoke], "h.jsonl:3: a uses the id 1 twice"),
@@ -182,7 +182,7 @@ fn what_contradicts_itself_is_refused_with_its_line() {
         ),
         (
             &[r#"{"type":"end","proc":"b","t_mono_ns":5}"#],
-            "h.jsonl:2: b tells something before it begins",
+            "h.jsonl:2: b has a line before its `begin` line",
         ),
         (
             &[r#"{"type":"fault","proc":"a","t_mono_ns":5,"id":1,"phase":"end"}"#],
@@ -195,7 +195,7 @@ fn what_contradicts_itself_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_process_that_begins_anew_has_new_ids() {
+fn a_restarted_process_has_new_ids() {
     let invoke = r#"{"type":"invoke","proc":"a","t_mono_ns":5,"id":1,"op":"take","path":"/x"}"#;
     let ok = r#"{"type":"return","proc":"a","t_mono_ns":9,"id":1,"outcome":"ok"}"#;
     let history = begun(&[invoke, BEGIN, invoke, ok]).unwrap();
@@ -245,7 +245,7 @@ proptest! {
         let cut = (BEGIN.len() + 1 + cut).min(whole.len());
         let text = String::from_utf8_lossy(&whole.as_bytes()[..cut]).into_owned();
         let history = parse(&text).unwrap();
-        // All that was written as a whole is there. Without its last letter, the end of the line, a line is whole.
+        // Every complete line counts. A line that only lacks its newline is complete.
         let newlines = text.matches('\n').count();
         let seen = history.processes.len()
             + history.calls.len()

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::{Answer, History};
+use crate::{History, ReturnValue};
 
 fn file() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -18,7 +18,7 @@ fn what_is_recorded_is_read_again() {
     let task = recorder.task("7");
     let held = task
         .invoke(Op::acquire("/x"))
-        .granted(Answer::token(3).with_sequence(1));
+        .granted(ReturnValue::token(3).with_sequence(1));
     let id = held.id();
     held.release().ok(());
     recorder.invoke(Op::read("/y")).failed("no node");
@@ -28,13 +28,13 @@ fn what_is_recorded_is_read_again() {
     drop((recorder, task));
 
     let history = History::read(&file).unwrap();
-    let told: Vec<String> = history
+    let lines: Vec<String> = history
         .calls
         .iter()
         .map(|call| format!("{}: {}: {}", call.client, call.op, call.outcome))
         .collect();
     assert_eq!(
-        told,
+        lines,
         [
             "a/7: acquire /x: ok, token 3, sequence 1",
             "a/7: release /x: ok",
@@ -61,7 +61,7 @@ fn what_is_recorded_is_read_again() {
 }
 
 #[test]
-fn what_is_dropped_is_unknown_and_held_until_then() {
+fn a_drop_records_unknown_and_the_end_of_the_hold() {
     let (_directory, file) = file();
     let recorder = Recorder::open(&file, "a").unwrap();
     drop(recorder.invoke(Op::acquire("/x")));
@@ -81,7 +81,7 @@ fn what_is_dropped_is_unknown_and_held_until_then() {
     assert_eq!(calls[0].believed_until, None);
     let until = calls[1].believed_until.unwrap();
     assert!(until >= calls[1].returned.unwrap());
-    assert_eq!(calls[2].believed_until, Some(5), "the last word counts");
+    assert_eq!(calls[2].believed_until, Some(5), "the last record counts");
     assert_eq!(calls[3].believed_until, Some(7), "after its release");
 }
 
@@ -112,7 +112,7 @@ fn threads_and_recorders_share_a_file_without_mixing_lines() {
 }
 
 #[test]
-fn what_a_killed_process_left_does_not_spoil_the_next_line() {
+fn a_partial_line_does_not_spoil_the_next_one() {
     let (_directory, file) = file();
     drop(Recorder::open(&file, "a").unwrap());
     let mut text = std::fs::read_to_string(&file).unwrap();
@@ -127,7 +127,7 @@ fn what_a_killed_process_left_does_not_spoil_the_next_line() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told() {
+fn a_full_disk_is_reported() {
     let recorder = Recorder {
         shared: Arc::new(Shared {
             process: "a".to_owned(),

@@ -1,15 +1,15 @@
-//! Copying the evidence of a run.
+//! Copies the evidence of a run.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-/// Copies a file or directory with all that is in it.
+/// Copies a file or directory tree.
 ///
-/// Blocks of zeros become holes. Links become links, and what is neither file, directory nor link is left out. A file
-/// that vanishes meanwhile is left out as well: a server cleans up.
+/// Blocks of zeros become holes, and links stay links. Sockets and other special files are skipped, and so is a file that
+/// disappears meanwhile, because a running server deletes old files.
 pub(super) fn tree(from: &Path, to: &Path) -> io::Result<()> {
-    // What is named as the root has to be there, and may be a link.
+    // The root must exist, and may be a link.
     if fs::metadata(from)?.is_dir() {
         directory(from, to)
     } else {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_take_no_room() {
+    fn zeros_become_holes() {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (root.path().join("log"), root.path().join("copy"));
         let mut bytes = b"begin".to_vec();
@@ -99,7 +99,7 @@ mod tests {
         fs::write(&from, &bytes).unwrap();
         tree(&from, &to).unwrap();
         assert!(fs::read(&to).unwrap() == bytes, "the copy differs");
-        let room = fs::metadata(&to).unwrap().blocks() * 512;
-        assert!(room <= 4 * BLOCK as u64, "{room} bytes");
+        let allocated = fs::metadata(&to).unwrap().blocks() * 512;
+        assert!(allocated <= 4 * BLOCK as u64, "{allocated} bytes");
     }
 }

@@ -1,4 +1,4 @@
-//! `run.json`: what a run is and how it is judged.
+//! Reads and writes `run.json`, which describes a run and its checkers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,45 +7,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Checker;
 
-/// What `run.json` says of a run.
+/// The contents of `run.json`.
 ///
-/// Fields that this program does not know are ignored.
+/// Unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
     /// The name of the run.
     pub name: String,
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
-    /// How it is judged.
+    /// The checkers.
     pub checkers: Vec<Checker>,
-    /// The command that runs the test again; empty if nobody knows.
+    /// The command that repeats the test; empty if unknown.
     pub again: String,
 }
 
-/// A directory that has no `run.json`, or one that cannot be read.
+/// Why `run.json` could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// There is none, or it cannot be read.
+    /// It does not exist or cannot be read.
     #[error("cannot read {path}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is none of a run.
+    /// It does not describe a run.
     #[error("{path} does not describe a run")]
     Json {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// A later program wrote it.
+    /// It has another version.
     #[error(
         "{path} has version {version}, and this program reads version {}",
         Description::VERSION
@@ -53,7 +53,7 @@ pub enum DescriptionError {
     Version {
         /// The file.
         path: PathBuf,
-        /// Which version.
+        /// The version.
         version: u64,
     },
 }

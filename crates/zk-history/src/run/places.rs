@@ -1,4 +1,4 @@
-//! Where runs are kept, and the commands that bring them back.
+//! Chooses the directories of runs, and the commands that repeat and judge them.
 
 use std::env;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::RunError;
 
-/// The directory of all runs: `$ZK_RUNS_DIR`, or else one in the target directory of the build.
+/// Returns the directory of all runs: `$ZK_RUNS_DIR`, or else one in the build's target directory.
 pub(super) fn runs() -> PathBuf {
     if let Some(named) = env::var_os("ZK_RUNS_DIR").filter(|named| !named.is_empty()) {
         return PathBuf::from(named);
@@ -20,7 +20,7 @@ pub(super) fn runs() -> PathBuf {
         .join("zk-runs")
 }
 
-/// Makes a new directory for a run.
+/// Creates a new directory for a run.
 pub(super) fn fresh(root: &Path, name: &str, seed: u64) -> io::Result<PathBuf> {
     std::fs::create_dir_all(root)?;
     let name = format!("{}-{seed}-{}", file_name(name), std::process::id());
@@ -36,7 +36,7 @@ pub(super) fn fresh(root: &Path, name: &str, seed: u64) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// A name as a part of the name of a file.
+/// Converts a name into a part of a file name.
 pub(super) fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let mut name: String = name
@@ -49,7 +49,7 @@ pub(super) fn file_name(name: &str) -> String {
     name
 }
 
-/// The seed of the environment variable `SEED`, or a random one.
+/// Returns the seed in the environment variable `SEED`, or a random one.
 pub(super) fn seed() -> Result<u64, RunError> {
     let Some(value) = env::var_os("SEED").filter(|value| !value.is_empty()) else {
         return Ok(fastrand::u64(..));
@@ -65,7 +65,7 @@ fn parsed(seed: &str) -> Option<u64> {
     }
 }
 
-/// The command that runs the test of this thread again; empty if it is none.
+/// Returns the command that repeats the test of this thread; empty if it runs none.
 pub(super) fn command(seed: u64) -> String {
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main");
@@ -85,7 +85,7 @@ fn command_of(seed: u64, test: Option<&str>, package: Option<&str>, nextest: boo
     }
 }
 
-/// The command that judges a run: that of the workspace if it has one, or else the program itself.
+/// Returns the command that judges a run: the workspace's if it has one, or else the program itself.
 pub(super) fn judge_command() -> &'static str {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let workspace = manifest.as_deref().into_iter().flat_map(Path::ancestors);
@@ -140,7 +140,6 @@ mod tests {
 
     #[test]
     fn runs_are_kept_in_the_target_directory() {
-        // What is set for the whole test run counts.
         if env::var_os("ZK_RUNS_DIR").is_none() {
             let runs = runs();
             let target = runs.parent().unwrap();

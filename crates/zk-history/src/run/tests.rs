@@ -1,19 +1,19 @@
 use std::fs;
 
 use super::*;
-use crate::check::{FencedMutex, Judgement, Progress};
-use crate::{Answer, Op};
+use crate::check::{FencedMutex, Judgement, Liveness};
+use crate::{Op, ReturnValue};
 
 fn begin(root: &Path) -> Run {
     let mut run = Run::begin(root, "a lock", 7).unwrap();
-    // Whatever is asked for this whole test run.
+    // Independent of `ZK_RUNS_KEEP`.
     run.keep = false;
     run.judged_by(FencedMutex::default()).unwrap()
 }
 
 fn hold(recorder: &Recorder, token: u64) -> crate::Held {
     let pending = recorder.invoke(Op::acquire("/x"));
-    pending.granted(Answer::token(token))
+    pending.granted(ReturnValue::token(token))
 }
 
 fn entries(directory: &Path) -> Vec<String> {
@@ -39,7 +39,7 @@ fn a_run_without_a_fault_leaves_nothing() {
 
 // covers: H9
 #[test]
-fn a_violation_keeps_the_run_and_says_how_to_come_back() {
+fn a_violation_keeps_the_run_and_prints_the_commands() {
     let root = tempfile::tempdir().unwrap();
     let servers = tempfile::tempdir().unwrap();
     fs::write(servers.path().join("server.log"), "a log").unwrap();
@@ -63,7 +63,7 @@ fn a_violation_keeps_the_run_and_says_how_to_come_back() {
             directory.display()
         ),
         "run it again:   SEED=7 cargo ",
-        "run::tests::a_violation_keeps_the_run_and_says_how_to_come_back",
+        "run::tests::a_violation_keeps_the_run_and_prints_the_commands",
         "gone could not be copied: No such file",
     ] {
         assert!(text.contains(part), "{part:?} is missing in:\n{text}");
@@ -102,7 +102,7 @@ fn a_panic_keeps_the_run() {
     );
     let history = History::read(&kept).unwrap();
     assert_eq!(history.calls.len(), 1);
-    assert!(!history.processes[0].ended, "it did not end in order");
+    assert!(!history.processes[0].ended, "it did not end normally");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_run_that_cannot_be_judged_fails() {
     let run = begin(root.path());
     fs::write(run.history_file("b"), "nonsense\n").unwrap();
     let error = format!("{:?}", run.finish().unwrap_err());
-    assert!(error.contains("history-b.jsonl:1: no line"), "{error}");
+    assert!(error.contains("history-b.jsonl:1: not a line"), "{error}");
     assert!(error.contains("kept in: "), "{error}");
 }
 
@@ -144,7 +144,7 @@ fn a_run_that_cannot_be_judged_fails() {
 fn another_description_is_refused_with_a_reason() {
     let root = tempfile::tempdir().unwrap();
     let run = Run::begin(root.path(), "a", 1).unwrap();
-    let run = run.judged_by(Progress::default().with_rate(100)).unwrap();
+    let run = run.judged_by(Liveness::default().with_rate(100)).unwrap();
     let read = |text: &str| {
         fs::write(run.directory().join("run.json"), text).unwrap();
         Description::read(run.directory()).map_err(|error| {
@@ -200,12 +200,12 @@ fn servers_that_lost_acknowledged_writes_fail_a_run() {
     assert_eq!(report.judgement(), Judgement::RolledBack);
     let sentence = "server 1 took the lead with a log that ends at 0x100000006 although 0x100000007 had been acknowledged";
     assert!(text.contains(sentence), "{text}");
-    // The fault is the servers' alone.
+    // Only the servers are at fault.
     assert!(report.verdicts[0].is_valid(), "{text}");
 }
 
 #[test]
-fn servers_without_a_loss_do_not_stand_for_a_checker() {
+fn servers_without_a_loss_do_not_replace_a_checker() {
     let (root, ensemble) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::create_dir_all(ensemble.path().join("server-1")).unwrap();
     fs::write(ensemble.path().join("server-1/server.log"), "").unwrap();

@@ -1,4 +1,4 @@
-//! What a process recorded before it was killed.
+//! Tests that the history of a killed process is readable.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_recorded() {
         .by_ref()
         .map_while(Result::ok)
         .filter_map(|line| line.strip_prefix("recorded ")?.parse::<i64>().ok());
-    // In the midst of it.
+    // While it records.
     assert!(numbers.any(|number| number == 1000), "it ended by itself");
     child.kill().unwrap();
     let last = numbers.last().unwrap_or(1000);
@@ -36,7 +36,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_recorded() {
     let returned = history.calls.iter().filter(|call| call.outcome.is_ok());
     let returned = i64::try_from(returned.count()).unwrap();
     println!("recorded {returned}, said {last}, torn {:?}", history.torn);
-    // The last one may have been recorded and not said.
+    // The last call may be recorded and not yet printed.
     assert!(
         returned == last || returned == last + 1,
         "{returned} of {last}"
@@ -44,7 +44,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_recorded() {
     assert!(!history.processes[0].ended);
 }
 
-/// Records until it is killed, and says how far it is.
+/// Records until it is killed, and prints the number of calls.
 fn record(file: &Path) -> ! {
     let recorder = Recorder::open(file, "child").unwrap();
     let mut output = std::io::stdout();

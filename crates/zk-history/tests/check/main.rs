@@ -1,4 +1,4 @@
-//! The `zk-check` program, as a person or a script uses it.
+//! Tests the `zk-check` program with its text and JSON output.
 #![cfg(test)]
 
 mod killed;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use zk_history::Run;
-use zk_history::check::{FencedMutex, NAMES, Progress};
+use zk_history::check::{FencedMutex, Liveness, NAMES};
 
-/// A lock that two hold, by two processes, one of which was killed while it wrote.
+/// Two processes that hold one lock at the same time; one was killed while writing.
 const A: &str = r#"{"type":"begin","proc":"a","t_mono_ns":1000000000,"version":1,"pid":41}
 {"type":"invoke","proc":"a","t_mono_ns":1010000000,"id":1,"op":"acquire","path":"/locks/x"}
 {"type":"return","proc":"a","t_mono_ns":1015000000,"id":1,"outcome":"ok","token":7}
@@ -30,11 +30,11 @@ struct Printed {
     code: Option<i32>,
 }
 
-struct Place {
+struct SourceLine {
     root: tempfile::TempDir,
 }
 
-impl Place {
+impl SourceLine {
     fn new() -> Self {
         Self {
             root: tempfile::tempdir().unwrap(),
@@ -45,13 +45,13 @@ impl Place {
     fn run(&self, files: &[(&str, &str)]) -> PathBuf {
         let run = Run::begin(self.root.path(), "lock", 7).unwrap().keep();
         let run = run.judged_by(FencedMutex::default()).unwrap();
-        let run = run.judged_by(Progress::default()).unwrap();
+        let run = run.judged_by(Liveness::default()).unwrap();
         let run = run.run_again_by("SEED=7 make test").unwrap();
         for (name, text) in files {
             std::fs::write(run.history_file(name), text).unwrap();
         }
         let directory = run.directory().to_owned();
-        // It prints what it finds, which is of no interest here.
+        // Its output on standard error is irrelevant here.
         drop(run);
         directory
     }
@@ -74,7 +74,7 @@ impl Place {
         }
     }
 
-    /// Without what differs from run to run.
+    /// Removes what differs between runs.
     fn plain(&self, text: &str) -> String {
         let pid = format!("lock-7-{}", std::process::id());
         text.replace(&self.root.path().display().to_string(), "RUNS")
@@ -89,7 +89,7 @@ fn text(path: &Path) -> &str {
 // covers: H9
 #[test]
 fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
-    let place = Place::new();
+    let place = SourceLine::new();
     let run = place.run(&[("a", A), ("b", B)]);
     let printed = place.check(&[text(&run)]);
     assert_eq!(printed.code, Some(1), "{printed:?}");
@@ -97,7 +97,7 @@ fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
     lock with seed 7
     RUNS/lock-7-PID
     4 operations (1 with an unknown outcome) of 2 processes in 90.0 ms, 0 faults
-    note: history-a.jsonl:5 is a part of a line, as a process that is killed may leave it; it was left out
+    note: history-a.jsonl:5 is a partial line of a killed process; it was ignored
 
     fenced-mutex  violated      grants 2
     progress      valid         operations 4, succeeded 3
@@ -111,14 +111,14 @@ fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
 
     run it again: SEED=7 make test
     ");
-    // Once more without a name: it is the newest.
+    // Without an argument, it judges the newest run.
     assert_eq!(place.check(&[]).out, printed.out);
 }
 
 // covers: H9
 #[test]
-fn a_rollback_of_the_servers_is_told_from_a_violation() {
-    let place = Place::new();
+fn a_rollback_of_the_servers_is_not_a_violation() {
+    let place = SourceLine::new();
     let later = A.replace("\"token\":7", "\"token\":4294967303");
     let run = place.run(&[("a", &later)]);
     let server = run.join("ensemble/server-2");
@@ -132,12 +132,12 @@ fn a_rollback_of_the_servers_is_told_from_a_violation() {
     lock with seed 7
     RUNS/lock-7-PID
     2 operations (1 with an unknown outcome) of 1 process in 55.0 ms, 0 faults
-    note: history-a.jsonl:5 is a part of a line, as a process that is killed may leave it; it was left out
+    note: history-a.jsonl:5 is a partial line of a killed process; it was ignored
 
     fenced-mutex  valid         grants 1
     progress      valid         operations 2, succeeded 1
     servers       rolled back   leaders 1
-                  note: the servers rolled back acknowledged writes, which some releases of ZooKeeper are known to do (see docs/compatibility.md); what else is found to be wrong may come of that
+                  note: the servers rolled back acknowledged writes, which some releases of ZooKeeper are known to do (see docs/compatibility.md); other violations may be a consequence
 
     servers 1 of 1: rollback
       server 2 took the lead with a log that ends at 0x100000006 although 0x100000007 had been acknowledged
@@ -153,7 +153,7 @@ fn a_rollback_of_the_servers_is_told_from_a_violation() {
 // covers: H9
 #[test]
 fn the_exit_status_tells_fine_from_violated_from_unjudged() {
-    let place = Place::new();
+    let place = SourceLine::new();
     let fine = place.run(&[("b", B)]);
     assert_eq!(place.check(&[text(&fine)]).code, Some(0));
     let spec = "semaphore:permits=2";
@@ -164,7 +164,7 @@ fn the_exit_status_tells_fine_from_violated_from_unjudged() {
     lock with seed 7
     RUNS/lock-7-PID-2
     4 operations (1 with an unknown outcome) of 2 processes in 90.0 ms, 0 faults
-    note: history-a.jsonl:5 is a part of a line, as a process that is killed may leave it; it was left out
+    note: history-a.jsonl:5 is a partial line of a killed process; it was ignored
 
     semaphore        valid         grants 2, most permits at a time 2
     fenced-register  cannot judge
@@ -181,7 +181,7 @@ fn the_exit_status_tells_fine_from_violated_from_unjudged() {
 // covers: H9
 #[test]
 fn a_script_reads_one_line_of_json() {
-    let place = Place::new();
+    let place = SourceLine::new();
     let run = place.run(&[("a", A), ("b", B)]);
     let printed = place.check(&["--json", text(&run)]);
     assert_eq!(printed.code, Some(1));
@@ -199,7 +199,7 @@ fn a_script_reads_one_line_of_json() {
 
 #[test]
 fn colours_are_for_terminals() {
-    let place = Place::new();
+    let place = SourceLine::new();
     let run = place.run(&[("a", A), ("b", B)]);
     assert!(!place.check(&[text(&run)]).out.contains('\u{1b}'));
     let coloured = place.check(&["--color", "always", text(&run)]);
@@ -208,7 +208,7 @@ fn colours_are_for_terminals() {
 
 #[test]
 fn what_cannot_be_judged_is_said() {
-    let place = Place::new();
+    let place = SourceLine::new();
     let error = |args: &[&str]| {
         let printed = place.check(args);
         assert_eq!(printed.code, Some(2), "{printed:?}");
@@ -218,20 +218,20 @@ fn what_cannot_be_judged_is_said() {
     insta::assert_snapshot!(error(&["/no/such/run"]), @"error: /no/such/run is not there");
     let bare = place.root.path().join("bare");
     std::fs::create_dir(&bare).unwrap();
-    insta::assert_snapshot!(error(&[text(&bare)]), @"error: RUNS/bare has no run.json to say how it is judged; name a checker with --checker, --list shows them");
+    insta::assert_snapshot!(error(&[text(&bare)]), @"error: RUNS/bare has no run.json with checkers; name a checker with --checker, --list prints them");
     insta::assert_snapshot!(error(&["-c", "counter", text(&bare)]), @"error: RUNS/bare has no file named history*.jsonl");
     let later = place.run(&[("a", &A.replace(r#""version":1"#, r#""version":9"#))]);
     insta::assert_snapshot!(error(&[text(&later)]), @"error: history-a.jsonl:1: the format has version 9, and this program reads version 1");
     let usage = error(&["-c", "mutex", text(&later)]);
     assert!(
-        usage.contains("there is no checker \"mutex\"; there are fenced-mutex,"),
+        usage.contains("unknown checker \"mutex\"; choose one of fenced-mutex,"),
         "{usage}"
     );
 }
 
 #[test]
 fn the_list_names_every_checker_and_the_help_every_exit_status() {
-    let place = Place::new();
+    let place = SourceLine::new();
     let list = place.check(&["--list"]).out;
     let names: Vec<&str> = list
         .lines()
@@ -239,7 +239,7 @@ fn the_list_names_every_checker_and_the_help_every_exit_status() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert_eq!(names, NAMES);
-    // Each setting that is listed is one.
+    // Each listed setting is valid.
     let mut name = "";
     for line in list.lines() {
         let word = line.split_whitespace().next().unwrap();

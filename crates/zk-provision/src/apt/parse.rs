@@ -1,4 +1,4 @@
-//! What apt is told and what it answers. Pure.
+//! Formats apt's configuration and parses its output. Pure.
 //!
 //! Pure: no I/O and no clock.
 
@@ -11,7 +11,7 @@ use crate::version::Request;
 const DEBIAN: [((u32, u32), &[&str]); 2] = [((3, 8), &["bookworm"]), ((3, 9), &["sid", "trixie"])];
 const UBUNTU: [((u32, u32), &[&str]); 1] = [((3, 9), &["noble"])];
 
-/// Names under which a machine may follow its distribution instead of a release.
+/// Suite names that follow the distribution instead of a release.
 const MOVING: [&str; 7] = [
     "stable",
     "oldstable",
@@ -55,7 +55,7 @@ impl Family {
         }
     }
 
-    /// Suites to look for a version in, that with the newest first, the machine's own always among them.
+    /// Returns the suites that may have a version, the one with the newest first; the machine's own is always included.
     pub(super) fn suites(self, request: Request, own: &str) -> Vec<String> {
         let table: &[((u32, u32), &[&str])] = match self {
             Self::Debian => &DEBIAN,
@@ -120,10 +120,10 @@ pub(super) fn source_line(
     )
 }
 
-/// The configuration file that stands in for the machine's own.
+/// Formats the configuration file that replaces the machine's own.
 ///
-/// The machine's settings for fetching (a proxy, say) are kept. Its scripts to run after an update are not ours to
-/// run, and what would loosen the check of signatures is left out.
+/// It keeps the machine's settings for fetching, such as a proxy. It omits scripts that run after an update, and settings
+/// that weaken the check of signatures.
 pub(super) fn configuration(machines_acquire: &str) -> String {
     const OURS: [&str; 6] = [
         "Acquire::IndexTargets",
@@ -159,7 +159,7 @@ pub(super) fn configuration(machines_acquire: &str) -> String {
     text
 }
 
-/// The version that `apt-cache policy` would install, if there is one.
+/// Returns the candidate version in the output of `apt-cache policy`.
 pub(super) fn candidate(policy: &str) -> Option<&str> {
     let candidate = policy
         .lines()
@@ -167,7 +167,7 @@ pub(super) fn candidate(policy: &str) -> Option<&str> {
     (candidate != "(none)").then_some(candidate)
 }
 
-/// The packages that a simulated installation would install.
+/// Returns the packages that a simulated installation would install.
 pub(super) fn installs(simulation: &str) -> Vec<&str> {
     simulation
         .lines()
@@ -175,13 +175,13 @@ pub(super) fn installs(simulation: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Is it a package of jars?
+/// Returns whether it is a package of jars.
 pub(super) fn is_jar_package(name: &str) -> bool {
     name.starts_with("lib") && name.ends_with("-java")
 }
 
-/// Does it have jars of a server's class path? The rest of what the packages depend on is for building them, for
-/// the graphical tools and for the admin server.
+/// Returns whether it has jars of a server's class path. The other dependencies are for building, for the graphical tools
+/// and for the admin server.
 pub(super) fn is_on_class_path(name: &str) -> bool {
     const NEEDED: [&str; 10] = [
         "libzookeeper-java",

@@ -1,4 +1,4 @@
-//! A download that goes on where an earlier one ended.
+//! Downloads a file, and resumes an earlier partial download.
 
 use std::fs;
 use std::fs::File;
@@ -20,25 +20,25 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const STALL_LIMIT: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Broken connections in a row that are answered by asking for the rest.
+/// How many broken connections in a row are resumed.
 const ATTEMPTS: u32 = 4;
 
-/// What to do with an answer, given how many bytes are there already.
+/// What to do with a response, given the bytes of an earlier download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plan {
     /// The body is the whole file.
     Whole,
     /// The body is the rest.
     Rest,
-    /// What is there is all there is.
+    /// The partial file is complete.
     Complete,
-    /// What is there fits nothing: delete it and ask again.
+    /// The partial file does not match: delete it and start over.
     StartOver,
 }
 
-/// Makes `part` the whole file behind `url`.
+/// Downloads `url` to `part`.
 ///
-/// What was received stays in `part` when it fails, for the next attempt or the next process.
+/// On failure, the received bytes stay in `part` for the next attempt or process.
 pub(super) fn fetch(
     url: &str,
     part: &Path,

@@ -1,4 +1,4 @@
-//! Unpacks a release archive, trusting nothing in it.
+//! Unpacks a release archive, and refuses paths and links that leave its directory.
 
 use std::fs;
 use std::fs::File;
@@ -12,7 +12,7 @@ use tar::EntryType;
 /// Directories of a release that no server needs.
 const SKIPPED: [&str; 1] = ["docs"];
 
-/// Unpacks what is below the archive's top directory into `tree`.
+/// Unpacks the contents of the archive's top directory into `tree`.
 pub(super) fn unpack(archive: &Path, tree: &Path) -> Result<(), String> {
     let broken = |error: std::io::Error| format!("it cannot be unpacked: {error}");
     fs::create_dir_all(tree).map_err(broken)?;
@@ -65,7 +65,7 @@ pub(super) fn unpack(archive: &Path, tree: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The path without its first component; `None` if it leads anywhere but down.
+/// Returns the path without its first component; `None` if it leaves the directory.
 fn below_top(path: &Path) -> Option<&Path> {
     if !is_plain(path) {
         return None;

@@ -59,13 +59,13 @@ fn version_is_that_of_the_link_or_of_the_only_jar() {
     );
     assert_eq!(
         shared(&two, None).unwrap_err(),
-        "jars of several versions are there (3.8.0, 3.9.3); one is needed"
+        "it has jars of several versions (3.8.0, 3.9.3); keep those of one"
     );
     let mut none = set(&DEBIAN);
     none.remove("zookeeper-3.8.0.jar");
     assert_eq!(
         shared(&none, None).unwrap_err(),
-        "no jar named zookeeper-X.Y.Z.jar tells the version"
+        "the version is unknown without a jar named zookeeper-X.Y.Z.jar"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Puts packages into the cache, each into a directory of its own.
+//! Puts packages into the cache, each into a separate directory.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,9 @@ impl Provisioner<'_> {
         wanted: &mut [(Package, Option<PathBuf>)],
         tried: &mut Vec<Tried>,
     ) -> Result<(), FindError> {
-        let locked = self.cache.lock(self.patience, &|| waiting(self.progress))?;
+        let locked = self
+            .cache
+            .lock(self.lock_timeout, &|| waiting(self.progress))?;
         for (package, found) in wanted.iter_mut().filter(|(_, found)| found.is_none()) {
             *found = self.cache.package(package, tag, &mut Vec::new());
         }
@@ -83,7 +85,7 @@ fn package_of_suite(
     Ok(published.map_err(cache("write", work.locked)))
 }
 
-/// All regular files of a tree: what a package is made of is not known here, so none may be lost later.
+/// Lists all regular files of a tree, because any of a package's files may be essential.
 fn files(tree: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut dirs = vec![tree.to_owned()];

@@ -46,7 +46,7 @@ fn program_that_takes_too_long_is_killed() {
 }
 
 #[test]
-fn program_that_is_not_there_is_told() {
+fn missing_program_is_reported() {
     let lock = File::open("/dev/null").unwrap();
     let run = Run {
         lock: &lock,

@@ -1,4 +1,4 @@
-//! The one command that would fix a search that found nothing. Pure.
+//! Chooses the command that fixes a failed search. Pure.
 
 use super::super::error::Missing;
 use super::super::machine::System;
@@ -9,7 +9,7 @@ use super::super::version::Version;
 
 const WHEN_MISSING: &str = "export ZK_HARNESS_PROVISION=when-missing";
 
-/// What the advice depends on, beside the system.
+/// The inputs of the advice, except the system.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Advice<'a> {
     pub(super) missing: Missing,
@@ -21,7 +21,7 @@ pub(super) struct Advice<'a> {
 }
 
 impl Advice<'_> {
-    /// A command for a shell.
+    /// Returns a shell command.
     pub(super) fn command(&self, system: &System) -> String {
         if self.provisioning == Provisioning::Never {
             return WHEN_MISSING.to_owned();
@@ -43,7 +43,7 @@ impl Advice<'_> {
     }
 
     fn zookeeper(&self, system: &System) -> String {
-        // Not so on Debian and Ubuntu, whose packages are in some releases of a version that will not do.
+        // Except on Debian and Ubuntu, some of whose releases package an unsuitable version.
         if self.request == Request::Any && !self.ignores_installed && system.is("macos") {
             return "brew install zookeeper".to_owned();
         }

@@ -1,4 +1,4 @@
-//! The search for packages that a test wants beside ZooKeeper.
+//! Finds packages that a test needs in addition to ZooKeeper, or provisions them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,27 +19,27 @@ use crate::packages::Package;
 use crate::provision::Provisioner;
 use crate::settings::Provisioning;
 
-/// Where dpkg says what is installed.
+/// The list of installed packages.
 const STATUS: &str = "/var/lib/dpkg/status";
 
 impl Search {
-    /// Finds packages of Debian or Ubuntu, or provisions them: programs of others that a test measures itself against.
+    /// Finds packages of Debian or Ubuntu, or provisions them: for example other clients to compare with.
     ///
-    /// The answer is a directory for each package, in the same order, with the package's files below it: `/` for one
+    /// Returns a directory for each package, in the same order, with the package's files below it: `/` for one
     /// that is installed, otherwise a directory of the cache that belongs to this package.
     /// The packages are those of the machine's own release. They are unpacked, not installed: none of their scripts
-    /// runs, and *what they depend on is not fetched*, so a caller names all that is needed.
+    /// runs, and *dependencies are not fetched*, so a caller names all packages that it needs.
     /// A name can have alternatives, `"libnew-java | libold-java"`, for a package that changed its name; the first
     /// that the release has is taken.
     /// [`cache_dir`](Self::cache_dir), [`use_installed`](Self::use_installed), [`provisioning`](Self::provisioning),
-    /// [`patience`](Self::patience), [`progress`](Self::progress) and [`root`](Self::root) count as for
+    /// [`lock_timeout`](Self::lock_timeout), [`progress`](Self::progress) and [`root`](Self::root) apply as for
     /// [`find`](Self::find). What the cache has is used without asking whether there is something newer.
     ///
     /// Blocks, as [`find`](Self::find) does.
     ///
     /// # Errors
     ///
-    /// [`FindError::Setting`] for a name that is none and for a setter's bad value, [`FindError::Cache`] and
+    /// [`FindError::Setting`] for an invalid name and for a setter's bad value, [`FindError::Cache`] and
     /// [`FindError::Busy`] for a cache that cannot be used, otherwise [`FindError::NotFound`] with all that was tried;
     /// on a system that is neither Debian nor Ubuntu nor like them that is always so.
     ///
@@ -142,14 +142,14 @@ impl Search {
             return Ok(());
         }
         let progress = Arc::clone(&self.progress);
-        let tell = move |step: Progress| progress(&step);
+        let report = move |step: Progress| progress(&step);
         let provisioner = Provisioner {
             machine: &self.machine,
             cache,
             mirror: &self.mirror,
             pins: &self.pins,
-            patience: self.patience,
-            progress: &tell,
+            lock_timeout: self.lock_timeout,
+            progress: &report,
         };
         provisioner.packages(tag, wanted, tried)
     }

@@ -1,4 +1,4 @@
-//! What a search does, step by step.
+//! Performs the steps of a search in order.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -194,14 +194,14 @@ impl Search {
             java: java.is_none(),
         };
         let progress = Arc::clone(&self.progress);
-        let tell = move |step: Progress| progress(&step);
+        let report = move |step: Progress| progress(&step);
         let provisioner = Provisioner {
             machine: &self.machine,
             cache,
             mirror: &self.mirror,
             pins: &self.pins,
-            patience: self.patience,
-            progress: &tell,
+            lock_timeout: self.lock_timeout,
+            progress: &report,
         };
         let mut tries = Tries::default();
         let outcome = provisioner.provision(parts, java_tag, &mut tries)?;

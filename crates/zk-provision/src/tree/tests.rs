@@ -17,7 +17,7 @@ fn relative_way_goes_up_to_what_is_shared() {
 }
 
 #[test]
-fn downloads_are_told_from_what_apt_makes_of_them() {
+fn only_downloads_of_apt_count_as_progress() {
     for name in [
         "host_dists_trixie_InRelease",
         "host_main_Packages.xz",

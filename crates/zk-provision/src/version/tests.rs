@@ -90,7 +90,7 @@ fn refusal_says_what_is_there_and_what_is_wanted() {
 }
 
 #[test]
-fn releases_with_a_known_loss_are_told_from_the_others() {
+fn releases_with_a_known_loss_are_recognised() {
     for (release, issue) in [
         ("3.8.0", Some("ZOOKEEPER-4394")),
         ("3.8.6", Some("ZOOKEEPER-4394")),

@@ -1,4 +1,4 @@
-//! The release archive: fetched, resumed, checked, unpacked.
+//! Tests the download, resumption, verification and unpacking of the release archive.
 
 use std::fs;
 use std::net::TcpListener;
@@ -29,7 +29,7 @@ fn search(world: &World, server: &Server, archive: &[u8]) -> Search {
         .pin("3.9.6", &sha512(archive))
 }
 
-/// What the archive route said, without the list of everything that was tried before it.
+/// The error of the archive, without the other attempts.
 fn last_try(world: &World, server: &Server, error: &FindError) -> String {
     let FindError::NotFound(not_found) = error else {
         panic!("expected NotFound, got {error}")
@@ -295,9 +295,9 @@ fn wrong_checksum_leaves_nothing_and_names_both() {
 }
 
 #[test]
-fn refusals_of_the_server_are_told() {
+fn refusals_of_the_server_are_reported() {
     let archive = tarball().bytes();
-    for (status, told) in [
+    for (status, reported) in [
         ("404 Not Found", "the server answered 404 Not Found"),
         (
             "503 Service Unavailable",
@@ -307,7 +307,8 @@ fn refusals_of_the_server_are_told() {
         let world = World::with_java();
         let server = Server::start(move |_, _| Reply::status(status));
         let error = search(&world, &server, &archive).find().unwrap_err();
-        let expected = format!("$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: {told}");
+        let expected =
+            format!("$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: {reported}");
         assert_eq!(last_try(&world, &server, &error), expected);
         assert_eq!(server.requests().len(), 1);
     }
@@ -330,7 +331,7 @@ fn redirect_is_followed() {
 }
 
 #[test]
-fn refused_connection_is_told() {
+fn refused_connection_is_reported() {
     let world = World::with_java();
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -376,7 +377,7 @@ fn archive_that_leads_out_of_its_directory_is_refused() {
             "it is refused: apache-zookeeper-3.9.6-bin/pipe has the type Fifo",
         ),
     ];
-    for (tarball, told) in cases {
+    for (tarball, reported) in cases {
         let archive = tarball.bytes();
         let world = World::with_java();
         let served = archive.clone();
@@ -385,15 +386,15 @@ fn archive_that_leads_out_of_its_directory_is_refused() {
         let said = last_try(&world, &server, &error);
         assert_eq!(
             said,
-            format!("$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: {told}")
+            format!("$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: {reported}")
         );
-        assert_eq!(world.cached(), ["downloads", "lock"], "{told}");
+        assert_eq!(world.cached(), ["downloads", "lock"], "{reported}");
         assert!(!world.path("home/.cache/evil").exists() && !world.cache().join("evil").exists());
     }
 }
 
 #[test]
-fn archive_with_the_right_checksum_and_the_wrong_content_is_refused() {
+fn archive_with_wrong_content_is_refused() {
     let top = "apache-zookeeper-3.9.6-bin";
     let other = crate::world::RELEASE
         .iter()
@@ -416,14 +417,14 @@ fn archive_with_the_right_checksum_and_the_wrong_content_is_refused() {
             "it cannot be unpacked: ",
         ),
     ];
-    for (archive, told) in cases {
+    for (archive, reported) in cases {
         let world = World::with_java();
         let served = archive.clone();
         let server = Server::start(move |_, request| Reply::range(&served, request.from));
         let error = search(&world, &server, &archive).find().unwrap_err();
         let said = last_try(&world, &server, &error);
-        assert!(said.contains(told), "{said}");
-        assert_eq!(world.cached(), ["downloads", "lock"], "{told}");
+        assert!(said.contains(reported), "{said}");
+        assert_eq!(world.cached(), ["downloads", "lock"], "{reported}");
     }
 }
 

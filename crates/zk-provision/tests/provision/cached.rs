@@ -1,4 +1,4 @@
-//! What counts as installed in the cache.
+//! Tests which directories of the cache count as complete.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn directory_without_a_record_does_not_count() {
 }
 
 #[test]
-fn damaged_directory_is_told_and_then_replaced() {
+fn damaged_directory_is_reported_and_then_replaced() {
     let archive = tarball().bytes();
     let world = World::with_java();
     let served = archive.clone();
@@ -144,7 +144,7 @@ fn release_with_a_known_loss_is_taken_only_by_name() {
         assert!(warning.contains("ZOOKEEPER-4925"), "{warning}");
     }
 
-    // The cache has it now, and so has the machine.
+    // It is now both cached and installed.
     release(&world.root().join("opt/zookeeper"), "3.9.3");
     let refused = |search: Search| {
         let error = search.find().unwrap_err();

@@ -1,4 +1,4 @@
-//! Several searches at once, and one that died.
+//! Tests concurrent searches, and one that was killed.
 
 use std::fs::File;
 use std::sync::Barrier;
@@ -68,7 +68,7 @@ fn four_searches_at_once_download_once() {
 }
 
 #[test]
-fn waiting_for_another_process_is_told_and_bounded() {
+fn waiting_for_another_process_is_reported_and_bounded() {
     let world = World::with_java();
     std::fs::create_dir_all(world.cache()).unwrap();
     let lock = File::create(world.cache().join("lock")).unwrap();
@@ -76,12 +76,12 @@ fn waiting_for_another_process_is_told_and_bounded() {
     let heard = Heard::default();
     let search = world
         .search()
-        .patience(Duration::from_millis(120))
+        .lock_timeout(Duration::from_millis(120))
         .progress(heard.listener());
 
     let error = search.find().unwrap_err();
     assert!(matches!(error, FindError::Busy { .. }), "{error}");
-    insta::assert_snapshot!(world.anonymous(&error), @"waited 120ms for another process that is provisioning and holds $W/home/.cache/zk-harness/lock; end that process, or wait longer with Search::patience");
+    insta::assert_snapshot!(world.anonymous(&error), @"waited 120ms for another process that is provisioning and holds $W/home/.cache/zk-harness/lock; end that process, or wait longer with Search::lock_timeout");
     assert_eq!(heard.what(), [WAITING]);
 }
 
@@ -141,7 +141,7 @@ fn cached_release_is_found_while_another_process_provisions() {
     let lock = File::open(world.cache().join("lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     assert_eq!(
-        search.patience(Duration::ZERO).find().unwrap().source,
+        search.lock_timeout(Duration::ZERO).find().unwrap().source,
         Source::Cached
     );
 }

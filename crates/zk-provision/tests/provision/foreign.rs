@@ -1,4 +1,4 @@
-//! A distribution whose `zookeeper.jar` names jars of the machine, as Debian's does, and a machine that has other ones.
+//! Tests that a provisioned distribution uses no jars of the machine, which Debian's manifests name.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn naming(jar: &[u8], class_path: &Path) -> Vec<u8> {
             .chain(text.as_bytes()),
     );
     let moved = u32::try_from(made.len()).unwrap();
-    // What hides the manifest of a provisioned jar is a name that is one letter off.
+    // The manifest of a provisioned jar is hidden by a name with another last letter.
     made.extend(directory);
     made.extend(b"PK\x01\x02\x14\0".iter().chain(&common).chain(&[0; 10]));
     made.extend(start.to_le_bytes().iter().chain(NAME));
@@ -136,7 +136,7 @@ fn jars_of_the_machine_are_never_mixed_in() {
     let mut jars = copy(&real, &machine, &lib);
     let said = |jars: &[PathBuf], class: &str| loading(&real.java, jars, class);
 
-    // Is it a trap at all?
+    // Without the fix, the machine's class is loaded.
     jars.sort_by_key(|jar| !jar.ends_with(format!("zookeeper-{}.jar", real.version)));
     for class in [SHARED, FOREIGN] {
         assert!(
@@ -146,7 +146,7 @@ fn jars_of_the_machine_are_never_mixed_in() {
         );
     }
 
-    // A home is not ours to change: a class that it has comes from it.
+    // An explicit home is not modified: its own classes come first.
     let debian = dir.path().join("debian/usr/share/java");
     copy(&real, &machine, &debian);
     let home = Search::from_env().unwrap().home(dir.path().join("debian"));

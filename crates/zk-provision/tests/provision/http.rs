@@ -1,4 +1,4 @@
-//! A small HTTP server whose answers a test decides.
+//! An HTTP server whose responses a test chooses.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -12,15 +12,15 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::thread::JoinHandle;
 
-/// A request as far as the tests care.
+/// The parts of a request that tests use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) path: String,
-    /// First byte of a range that was asked for.
+    /// The first byte of the requested range.
     pub(crate) from: Option<usize>,
 }
 
-/// An answer; `sent` may be less of the body than its declared length.
+/// A response; `sent` may be less of the body than its declared length.
 pub(crate) struct Reply {
     head: String,
     body: Vec<u8>,
@@ -52,7 +52,7 @@ impl Reply {
         }
     }
 
-    /// What a server that knows ranges answers.
+    /// The response of a server that supports ranges.
     pub(crate) fn range(file: &[u8], from: Option<usize>) -> Self {
         let total = file.len();
         match from {
@@ -94,7 +94,7 @@ impl Reply {
 }
 
 impl Server {
-    /// Answers the n-th request (from 0) with what `answer` says.
+    /// Answers the n-th request (from 0) with the response of `answer`.
     pub(crate) fn start(answer: impl Fn(usize, &Request) -> Reply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -110,7 +110,7 @@ impl Server {
                 let request = read(&stream);
                 let number = log.lock().unwrap().len();
                 log.lock().unwrap().push(request.clone());
-                // The client may have given up; its test says so.
+                // The client may have closed the connection; its test asserts that.
                 drop(answer(number, &request).write(&mut stream));
             }
         });

@@ -1,4 +1,4 @@
-//! Explicit homes and what is installed on the machine.
+//! Tests the search in explicit homes and among installed packages.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -70,7 +70,7 @@ fn debian_package_without_slf4j_simple_logs_through_log4j() {
 }
 
 #[test]
-fn incomplete_package_is_told_and_the_search_goes_on() {
+fn incomplete_package_is_listed_and_the_search_goes_on() {
     let world = World::with_java();
     debian(&world, &["slf4j-log4j12"]);
     let never = world.search().provisioning(Provisioning::Never);
@@ -176,7 +176,7 @@ fn explicit_home_wins_and_is_never_passed_over() {
     };
     insta::assert_snapshot!(said("absent", None), @"$W/absent is not a usable ZooKeeper home: no such directory");
     insta::assert_snapshot!(said("jarless", None), @"$W/jarless is not a usable ZooKeeper home: no zookeeper jar there, nor in its lib, libexec/lib or usr/share/java");
-    insta::assert_snapshot!(said("two", None), @"$W/two is not a usable ZooKeeper home: jars of several versions are there (3.8.0, 3.9.6); one is needed");
+    insta::assert_snapshot!(said("two", None), @"$W/two is not a usable ZooKeeper home: it has jars of several versions (3.8.0, 3.9.6); keep those of one");
     insta::assert_snapshot!(said("mine", Some("3.8")), @"$W/mine is not a usable ZooKeeper home: it is ZooKeeper 3.9.6, but 3.8 is wanted");
     fs::remove_file(world.path("mine/lib/zookeeper-jute-3.9.6.jar")).unwrap();
     insta::assert_snapshot!(said("mine", None), @"$W/mine is not a usable ZooKeeper home: incomplete: zookeeper-jute.jar is missing");
@@ -253,7 +253,7 @@ fn java_is_found_in_the_usual_places() {
 
 // covers: H2
 #[test]
-fn everything_that_was_tried_is_listed_with_the_command_that_fixes_it() {
+fn all_attempts_are_listed_with_the_command_that_helps() {
     let world = World::with_java();
     debian(&world, &[]);
     release(
@@ -279,7 +279,7 @@ fn everything_that_was_tried_is_listed_with_the_command_that_fixes_it() {
 }
 
 #[test]
-fn missing_java_is_told_apart_from_missing_zookeeper() {
+fn missing_java_and_missing_zookeeper_differ() {
     let mut world = World::empty();
     release(&world.path("mine"), "3.9.6");
     world.set("JAVA_HOME", world.path("nojava"));

@@ -1,4 +1,4 @@
-//! Finding and provisioning ZooKeeper, with real files, a real HTTP server and the machine's own apt.
+//! Tests the search and provisioning of ZooKeeper, with real files, a real HTTP server and the machine's own apt.
 #![cfg(test)]
 #![cfg(feature = "download")]
 

@@ -1,4 +1,4 @@
-//! The machine's own apt, with a repository of stand-ins in place of the mirror.
+//! Tests provisioning by the machine's apt from a local test repository.
 
 use std::fs;
 use std::path::Path;
@@ -243,7 +243,7 @@ fn suite_with_another_version_is_passed_over() {
 }
 
 #[test]
-fn apt_without_a_source_for_the_release_is_told() {
+fn apt_without_a_source_for_the_release_is_reported() {
     let debian = Debian::new();
     program(&debian.world.path("bin/apt-get"), "#!/bin/sh\n");
     let error = debian.search().find().unwrap_err().to_string();
@@ -315,7 +315,7 @@ fn installed_packages_are_used_unless_they_are_to_be_ignored() {
 }
 
 #[test]
-fn packages_that_are_nowhere_are_told_with_what_was_tried() {
+fn missing_packages_are_reported_with_all_attempts() {
     let debian = Debian::new();
     let refusal = |search: Search| {
         let error = search.packages(["libnone-java | libno-java"]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Provisions by apt from the machine's mirror, then starts what came.
+//! Tests servers that apt provisioned from the machine's mirror.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Starts real servers with a distribution, by hand.
+//! Starts real servers with a distribution, without `Ensemble`.
 
 use std::fs;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Settings from the environment and from setters.
+//! Tests settings from the environment and from setters.
 
 use std::ffi::OsString;
 
@@ -112,7 +112,7 @@ fn debug_output_does_not_show_the_environment() {
 
 #[test]
 fn tests_run_on_versions_of_their_own() {
-    // What the value is, is for whoever runs the tests to say; without one, installed packages would be used.
+    // The environment of the test run chooses the value; without one, installed packages would be used.
     assert!(
         std::env::var_os("ZK_HARNESS_PROVISION").is_some(),
         "`.cargo/config.toml` sets it: run cargo in a directory of the workspace"

@@ -1,4 +1,4 @@
-//! A small machine of the test's own: directories, variables, a release archive.
+//! A simulated machine: directories, variables, a release archive.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -64,7 +64,7 @@ impl World {
         self.path("root")
     }
 
-    /// Where the search below puts its cache by itself.
+    /// The default cache directory.
     pub(crate) fn cache(&self) -> PathBuf {
         self.path("home/.cache/zk-harness")
     }
@@ -80,7 +80,7 @@ impl World {
         names(&self.cache())
     }
 
-    /// The text with this world's directories called `$W`.
+    /// Replaces the directories of this world by `$W`.
     pub(crate) fn anonymous(&self, text: &dyn ToString) -> String {
         text.to_string()
             .replace(&self.dir.path().display().to_string(), "$W")
@@ -202,7 +202,7 @@ pub(crate) fn sha512(bytes: &[u8]) -> String {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Remembers each different thing that was said to be going on.
+/// Records the distinct steps of the progress.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<Progress>>>);
 
@@ -227,15 +227,15 @@ impl Heard {
     }
 }
 
-/// Waits until something holds; the failure says what it was and what was seen last.
+/// Polls until there is a value; panics at the deadline with the condition and the last state.
 pub(crate) fn wait_for<T>(
     what: &str,
     limit: Duration,
-    mut look: impl FnMut() -> Result<T, String>,
+    mut poll: impl FnMut() -> Result<T, String>,
 ) -> T {
     let deadline = Instant::now() + limit;
     loop {
-        match look() {
+        match poll() {
             Ok(seen) => return seen,
             Err(last) => assert!(
                 Instant::now() < deadline,

@@ -31,9 +31,9 @@ use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::fault_time;
 use zk_harness::nemesis::tally;
-use zk_history::Answer;
 use zk_history::Op;
 use zk_history::Recorder;
+use zk_history::ReturnValue;
 use zk_history::Run;
 use zk_history::check::TotalQueue;
 use zk_leader::Selector;
@@ -307,10 +307,10 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
     let results = results(&session).await;
     for text in &results {
         let take = recorder.invoke(Op::take("/app"));
-        take.ok(Answer::items([text.as_str()]));
+        take.ok(ReturnValue::items([text.as_str()]));
     }
     let take = recorder.invoke(Op::take("/app"));
-    take.ok(Answer::items::<&str>([]));
+    take.ok(ReturnValue::items::<&str>([]));
     drop(recorder);
 
     let (seed, looks) = (run.seed(), looks.load(Ordering::Relaxed));

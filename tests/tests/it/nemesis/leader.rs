@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_core::Session;
-use zk_history::Answer;
 use zk_history::Op;
+use zk_history::ReturnValue;
 use zk_history::Run;
 use zk_history::check::FencedMutex;
 use zk_history::now;
@@ -75,7 +75,7 @@ async fn participate(
                 return;
             }
         };
-        let token = Answer::token(lease.fencing_token().as_u64());
+        let token = ReturnValue::token(lease.fencing_token().as_u64());
         let mut relied = now();
         let held = work.granted(session, acquire, token);
         let mut looks = random.u8(1..8);

@@ -12,13 +12,13 @@ use zk_harness::Ensemble;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::InjectedFault;
 use zk_harness::nemesis::tally;
-use zk_history::Answer;
 use zk_history::Op;
 use zk_history::Recorder;
+use zk_history::ReturnValue;
 use zk_history::Run;
 use zk_history::check::Counter;
 use zk_history::check::FencedMutex;
-use zk_history::check::Progress;
+use zk_history::check::Liveness;
 use zk_lock::FairLock;
 use zk_lock::Guard;
 
@@ -83,7 +83,8 @@ async fn turn(session: &Session, lock: &FairLock, work: &Work, random: &mut fast
         Err(error) => return acquire.unknown(error.to_string()),
     };
     let (_, sequence) = Sequence::split(guard.path().as_str()).expect("the node has a number");
-    let answer = Answer::token(guard.fencing_token().as_u64()).with_sequence(sequence.number());
+    let answer =
+        ReturnValue::token(guard.fencing_token().as_u64()).with_sequence(sequence.number());
     let held = work.granted(session, acquire, answer);
     let body = add_one(session, &guard, &work.recorder, random);
     tokio::select! {
@@ -126,7 +127,7 @@ async fn add_one(
         .commit()
         .await
     {
-        Ok(_) => pending.ok(Answer::value(value + 1)),
+        Ok(_) => pending.ok(ReturnValue::value(value + 1)),
         Err(error) if error.is_outcome_unknown() => pending.unknown(error.to_string()),
         Err(error) => pending.failed(error.to_string()),
     }
@@ -154,10 +155,10 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         .unwrap()
         .judged_by(Counter::default())
         .unwrap()
-        .judged_by(Progress::default().with_rate(5))
+        .judged_by(Liveness::default().with_rate(5))
         .unwrap()
         .judged_by(
-            Progress::default()
+            Liveness::default()
                 .with_op("acquire")
                 .with_progress_after(1)
                 .with_bound(BOUND),
@@ -257,7 +258,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
     observer.sync(COUNTER).await.unwrap();
     let (data, _) = observer.get(COUNTER).await.unwrap();
     let value: i64 = String::from_utf8_lossy(&data).parse().unwrap();
-    pending.ok(Answer::value(value));
+    pending.ok(ReturnValue::value(value));
     drop(read);
 
     let seed = run.seed();

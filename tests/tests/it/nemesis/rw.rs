@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zk_core::ConnectionState;
 use zk_core::Session;
-use zk_history::Answer;
 use zk_history::Held;
 use zk_history::Op;
+use zk_history::ReturnValue;
 use zk_history::Run;
 use zk_history::check::ReadWriteLock;
 use zk_lock::Guard;
@@ -126,8 +126,8 @@ async fn write(session: &Session, lock: &RwLock, work: &Work, random: &mut fastr
     }
 }
 
-fn token(guard: &Guard) -> Answer {
-    Answer::token(guard.fencing_token().as_u64())
+fn token(guard: &Guard) -> ReturnValue {
+    ReturnValue::token(guard.fencing_token().as_u64())
 }
 
 /// Holds the lock for a moment, and returns whether it was held until its end: by the word of the ensemble, so that a

@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_harness::nemesis::InjectedFault;
-use zk_history::Answer;
 use zk_history::Held;
 use zk_history::Pending;
 use zk_history::Recorder;
+use zk_history::ReturnValue;
 use zk_history::Run;
-use zk_history::check::Progress;
+use zk_history::check::Liveness;
 use zk_history::now;
 
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -58,7 +58,7 @@ pub(super) struct Beside {
 impl Beside {
     /// What has no workers yet. The first checker of the run counts what must have happened at all.
     pub(super) fn new(name: &'static str, run: Run, counts: &'static str) -> Self {
-        let run = run.judged_by(Progress::default().with_op("acquire"));
+        let run = run.judged_by(Liveness::default().with_op("acquire"));
         let run = run.expect("a file can be written");
         Self {
             name,
@@ -133,7 +133,7 @@ impl Work {
         &self,
         session: &Session,
         acquire: Pending,
-        answer: impl Into<Answer>,
+        answer: impl Into<ReturnValue>,
     ) -> Held {
         let held = acquire.granted(answer);
         self.grants.all.lock().unwrap().push(Grant {

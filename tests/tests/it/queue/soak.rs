@@ -18,8 +18,8 @@ use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::fault_time;
 use zk_harness::nemesis::tally;
 use zk_harness::program_of_next_process;
-use zk_history::Answer;
 use zk_history::Op;
+use zk_history::ReturnValue;
 use zk_history::Run;
 use zk_history::check::Delivery;
 use zk_history::check::TotalQueue;
@@ -170,11 +170,11 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
         let pending = recorder.invoke(Op::take(PATH));
         match queue.claim_timeout(Duration::from_secs(1)).await.unwrap() {
             Some(claim) => {
-                pending.ok(Answer::items([claim.item().as_str()]));
+                pending.ok(ReturnValue::items([claim.item().as_str()]));
                 claim.acknowledge().await.unwrap();
             }
             None if queue.is_empty().await.unwrap() => {
-                pending.ok(Answer::items::<&str>([]));
+                pending.ok(ReturnValue::items::<&str>([]));
                 break;
             }
             None => pending.failed("somebody has what is left"),

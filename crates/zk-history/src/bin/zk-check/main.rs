@@ -1,4 +1,4 @@
-//! `zk-check`: judges what a run recorded, once more.
+//! `zk-check`: judges a recorded run again.
 
 mod args;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             let causes: String = error.chain().skip(1).fold(String::new(), |text, cause| {
                 text + &format!("  because: {cause}\n")
             });
-            // Nobody is left to tell if standard error is closed.
+            // If standard error is closed, there is no other output.
             drop(write!(io::stderr(), "error: {error}\n{causes}"));
             ExitCode::from(CANNOT_JUDGE)
         }
@@ -78,22 +78,22 @@ fn run(args: &args::Args) -> anyhow::Result<Judgement> {
     Ok(report.judgement())
 }
 
-/// What `run.json` says; a file, or a directory without one, needs checkers on the command line.
+/// Reads `run.json`; a file, or a directory without one, needs checkers on the command line.
 fn describe(path: &Path, args: &args::Args) -> anyhow::Result<Option<Description>> {
     if path.join("run.json").exists() {
         return Ok(Some(Description::read(path)?));
     }
-    anyhow::ensure!(path.exists(), "{} is not there", path.display());
+    anyhow::ensure!(path.exists(), "{} does not exist", path.display());
     anyhow::ensure!(
         !args.checkers.is_empty(),
-        "{} has no run.json to say how it is judged; name a checker with --checker, \
-         --list shows them",
+        "{} has no run.json with checkers; name a checker with --checker, \
+         --list prints them",
         path.display()
     );
     Ok(None)
 }
 
-/// The run that was begun last.
+/// Finds the newest run.
 fn newest(root: &Path) -> anyhow::Result<PathBuf> {
     let none = || format!("no run is kept in {}; name one", root.display());
     let mut newest = None;
@@ -120,7 +120,7 @@ fn is_coloured(choice: ColorChoice) -> bool {
 
 fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
-        // A reader such as `head` that has seen enough is no failure.
+        // A reader such as `head` may close the pipe early.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
     }

@@ -1,4 +1,4 @@
-use super::super::sketch::{Sketch, valid, violated};
+use super::super::history_builder::{HistoryBuilder, valid, violated};
 use super::*;
 
 fn parse(text: &str) -> Result<Checker, String> {
@@ -48,7 +48,7 @@ fn what_is_no_checker_or_setting_is_named() {
     for (text, problem) in [
         (
             "mutex",
-            r#"mutex: there is no checker "mutex"; there are fenced-mutex, "#,
+            r#"mutex: unknown checker "mutex"; choose one of fenced-mutex, "#,
         ),
         ("semaphore", "semaphore: missing field `permits`"),
         (
@@ -61,9 +61,12 @@ fn what_is_no_checker_or_setting_is_named() {
         ),
         (
             "counter:initial",
-            r#"counter:initial: "initial" is no SETTING=VALUE"#,
+            r#"counter:initial: "initial" must have the form SETTING=VALUE"#,
         ),
-        ("counter:path=3", "counter:path=3: path is a text, not 3"),
+        (
+            "counter:path=3",
+            "counter:path=3: path must be a string, not 3",
+        ),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.starts_with(problem), "{error}");
@@ -72,7 +75,7 @@ fn what_is_no_checker_or_setting_is_named() {
 
 #[test]
 fn only_the_paths_that_were_named_are_judged() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 1);
     s.acquire("b", 0..20, 2);
     s.release("a", 30..31);

@@ -1,25 +1,25 @@
 use proptest::prelude::*;
 
-use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
-use crate::Answer;
+use crate::ReturnValue;
 
-fn check(sketch: &Sketch) -> Verdict {
-    Counter::default().check(&sketch.history())
+fn check(builder: &HistoryBuilder) -> Verdict {
+    Counter::default().check(&builder.history())
 }
 
-fn add(s: &mut Sketch, by: i64, time: std::ops::Range<u64>) -> u64 {
+fn add(s: &mut HistoryBuilder, by: i64, time: std::ops::Range<u64>) -> u64 {
     s.ok("w", &Op::increment("/n", by), time, ())
 }
 
-fn read(s: &mut Sketch, value: i64, time: std::ops::Range<u64>) -> u64 {
-    s.ok("r", &Op::read("/n"), time, Answer::value(value))
+fn read(s: &mut HistoryBuilder, value: i64, time: std::ops::Range<u64>) -> u64 {
+    s.ok("r", &Op::read("/n"), time, ReturnValue::value(value))
 }
 
 // covers: H9
 #[test]
 fn a_read_within_the_bounds_is_fine() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     read(&mut s, 0, 0..1);
     add(&mut s, 3, 2..10);
     read(&mut s, 3, 5..6);
@@ -36,7 +36,7 @@ fn a_read_within_the_bounds_is_fine() {
 // covers: H9
 #[test]
 fn a_lost_update_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     add(&mut s, 1, 2..10);
     add(&mut s, 1, 5..12);
     read(&mut s, 1, 13..14);
@@ -50,11 +50,11 @@ fn a_lost_update_is_found() {
 
 #[test]
 fn an_update_that_was_applied_twice_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     add(&mut s, 1, 2..10);
     read(&mut s, 2, 13..14);
     violated(&check(&s), &["too high: 2"]);
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     add(&mut s, -1, 2..10);
     read(&mut s, -2, 13..14);
     violated(&check(&s), &["too low: 2"]);
@@ -68,17 +68,17 @@ fn an_unknown_update_counts_once_or_not_at_all() {
         (3, &[]),
         (4, &["too high: 3"]),
     ] {
-        let mut s = Sketch::new();
+        let mut s = HistoryBuilder::new();
         add(&mut s, 2, 2..10);
         s.unknown("w", &Op::increment("/n", 1), 11..12);
         read(&mut s, value, 13..14);
-        assert_eq!(super::super::sketch::broken(&check(&s)), rules);
+        assert_eq!(super::super::history_builder::broken(&check(&s)), rules);
     }
 }
 
 #[test]
 fn an_update_that_failed_counts_for_nothing() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     add(&mut s, 2, 2..10);
     s.failed("w", &Op::increment("/n", 1), 11..12);
     read(&mut s, 3, 13..14);
@@ -87,7 +87,7 @@ fn an_update_that_failed_counts_for_nothing() {
 
 #[test]
 fn a_counter_may_begin_elsewhere_and_reads_may_be_stale() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     add(&mut s, 2, 2..10);
     read(&mut s, 7, 13..14);
     valid(&Counter::default().with_initial(5).check(&s.history()));
@@ -102,7 +102,7 @@ fn a_counter_may_begin_elsewhere_and_reads_may_be_stale() {
 
 #[test]
 fn without_a_read_nothing_is_judged() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     add(&mut s, 2, 2..10);
     unjudged(&check(&s), "no read of one");
 }
@@ -114,7 +114,7 @@ proptest! {
         steps in prop::collection::vec((any::<bool>(), -5..6_i64, 1..9_u64, 1..9_u64), 1..30),
         off in prop_oneof![-9..0_i64, 1..9_i64],
     ) {
-        let mut s = Sketch::new();
+        let mut s = HistoryBuilder::new();
         let (mut at, mut value) = (0, 0);
         for (reads, by, before, after) in steps {
             // It takes effect between the two.

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 
-use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
-use crate::Answer;
+use crate::ReturnValue;
 
-fn check(sketch: &Sketch) -> Verdict {
-    FencedRegister::default().check(&sketch.history())
+fn check(builder: &HistoryBuilder) -> Verdict {
+    FencedRegister::default().check(&builder.history())
 }
 
 fn write(token: u64) -> Op {
@@ -15,7 +15,7 @@ fn write(token: u64) -> Op {
 // covers: H9
 #[test]
 fn tokens_that_rise_or_stay_are_fine_and_refusals_too() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("a", &write(7), 0..10, ());
     s.ok("a", &write(7), 11..20, ());
     s.ok("b", &write(9), 21..30, ());
@@ -30,7 +30,7 @@ fn tokens_that_rise_or_stay_are_fine_and_refusals_too() {
 // covers: H9
 #[test]
 fn a_lower_token_that_was_accepted_later_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("a", &write(7), 0..5, ());
     s.ok("b", &write(9), 6..20, ());
     s.ok("c", &write(8), 7..21, ());
@@ -45,7 +45,7 @@ fn a_lower_token_that_was_accepted_later_is_found() {
 
 #[test]
 fn of_two_at_a_time_either_may_be_first() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("b", &write(9), 0..20, ());
     s.ok("a", &write(7), 20..40, ());
     valid(&check(&s));
@@ -53,24 +53,24 @@ fn of_two_at_a_time_either_may_be_first() {
 
 #[test]
 fn versions_tell_the_order_of_two_at_a_time() {
-    let mut s = Sketch::new();
-    s.ok("b", &write(9), 0..20, Answer::version(3));
-    s.ok("a", &write(7), 10..40, Answer::version(4));
+    let mut s = HistoryBuilder::new();
+    s.ok("b", &write(9), 0..20, ReturnValue::version(3));
+    s.ok("a", &write(7), 10..40, ReturnValue::version(4));
     violated(&check(&s), &["lower token accepted: 1 2"]);
-    let mut s = Sketch::new();
-    s.ok("b", &write(9), 0..20, Answer::version(4));
-    s.ok("a", &write(7), 10..40, Answer::version(3));
+    let mut s = HistoryBuilder::new();
+    s.ok("b", &write(9), 0..20, ReturnValue::version(4));
+    s.ok("a", &write(7), 10..40, ReturnValue::version(3));
     valid(&check(&s));
-    // Seen by both ways, told once.
-    let mut s = Sketch::new();
-    s.ok("b", &write(9), 0..20, Answer::version(3));
-    s.ok("a", &write(7), 30..40, Answer::version(4));
+    // Both rules find it; it is reported once.
+    let mut s = HistoryBuilder::new();
+    s.ok("b", &write(9), 0..20, ReturnValue::version(3));
+    s.ok("a", &write(7), 30..40, ReturnValue::version(4));
     violated(&check(&s), &["lower token accepted: 1 2"]);
 }
 
 #[test]
 fn each_resource_has_its_own_highest_token() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("b", &write(9), 0..20, ());
     s.ok("a", &Op::write_fenced("/other", "v", 7), 30..40, ());
     valid(&check(&s));
@@ -78,7 +78,7 @@ fn each_resource_has_its_own_highest_token() {
 
 #[test]
 fn without_an_accepted_write_nothing_is_judged() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("a", &Op::write("/r", "v"), 0..1, ());
     s.failed("a", &write(7), 2..3);
     unjudged(&check(&s), "no write with a token");
@@ -86,10 +86,10 @@ fn without_an_accepted_write_nothing_is_judged() {
 
 proptest! {
     #[test]
-    fn a_register_that_minds_tokens_passes_and_one_that_does_not_is_found(
+    fn only_a_register_that_compares_tokens_passes(
         writes in prop::collection::vec((1..50_u64, 1..9_u64), 2..30),
     ) {
-        let (mut minding, mut careless) = (Sketch::new(), Sketch::new());
+        let (mut minding, mut careless) = (HistoryBuilder::new(), HistoryBuilder::new());
         let (mut at, mut highest, mut sank) = (0, 0, false);
         for (token, lasts) in writes {
             let time = at..at + lasts;

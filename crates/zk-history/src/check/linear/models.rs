@@ -1,34 +1,34 @@
-//! What a mutex and a register do.
+//! Defines the models of a mutex and a register.
 //!
 //! Pure: no I/O and no clock.
 
 use super::Model;
 
-/// A lock with fencing tokens: one holder at a time, and each has a higher token than those before.
+/// A lock with fencing tokens: one holder at a time, each with a higher token than the last.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct MutexModel {}
 
-/// What is done to a [`MutexModel`].
+/// An operation of a [`MutexModel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MutexOp {
     /// It was granted.
     Acquire {
-        /// Which grant it is, a number used once.
+        /// The unique number of the grant.
         grant: usize,
-        /// The token; unknown tokens are as high as they have to be.
+        /// The token; an unknown token is as high as needed.
         token: Option<u64>,
     },
-    /// A grant ended: it was given back, or lost.
+    /// A grant ended by release or loss.
     End {
-        /// Which grant.
+        /// The number of the grant.
         grant: usize,
     },
 }
 
 impl Model for MutexModel {
-    /// Who holds it, and the highest token so far.
+    /// The current grant, and the highest token so far.
     type State = (Option<usize>, Option<u64>);
     type Op = MutexOp;
 
@@ -47,7 +47,7 @@ impl Model for MutexModel {
     }
 }
 
-/// A value that can be read, replaced, and replaced if it is as expected.
+/// A value with read, write and compare-and-set.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct RegisterModel {
@@ -55,7 +55,7 @@ pub struct RegisterModel {
     pub initial: Option<u64>,
 }
 
-/// What is done to a [`RegisterModel`]; values are numbers, and none is a value, too.
+/// An operation of a [`RegisterModel`]; `None` is a value, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegisterOp {
@@ -63,7 +63,7 @@ pub enum RegisterOp {
     Read(Option<u64>),
     /// A write replaced the value.
     Write(Option<u64>),
-    /// A write found the value as expected, and replaced it.
+    /// A compare-and-set replaced the expected value.
     Cas(Option<u64>, Option<u64>),
 }
 

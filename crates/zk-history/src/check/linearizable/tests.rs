@@ -1,19 +1,19 @@
-use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
-use crate::Answer;
+use crate::ReturnValue;
 
-fn mutex(sketch: &Sketch) -> Verdict {
-    Linearizable::mutex().check(&sketch.history())
+fn mutex(builder: &HistoryBuilder) -> Verdict {
+    Linearizable::mutex().check(&builder.history())
 }
 
-fn register(sketch: &Sketch) -> Verdict {
-    Linearizable::register().check(&sketch.history())
+fn register(builder: &HistoryBuilder) -> Verdict {
+    Linearizable::register().check(&builder.history())
 }
 
 // covers: H9
 #[test]
 fn a_lock_that_two_hold_has_no_order() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.release("a", 20..35);
     s.acquire("b", 5..30, 9);
@@ -32,8 +32,8 @@ fn a_lock_that_two_hold_has_no_order() {
 }
 
 #[test]
-fn a_holder_that_was_paused_for_too_long_is_excused_when_told_so() {
-    let mut s = Sketch::new();
+fn the_session_timeout_excuses_a_paused_holder() {
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.acquire("b", 5..3000, 9);
     s.release("b", 4000..4005);
@@ -46,24 +46,24 @@ fn a_holder_that_was_paused_for_too_long_is_excused_when_told_so() {
 
 #[test]
 fn a_stale_read_has_no_order() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("a", &Op::read("/r"), 0..1, ());
     s.ok("a", &Op::write("/r", "one"), 2..3, ());
     s.ok("a", &Op::cas("/r", "one", "two"), 4..10, ());
     s.failed("a", &Op::cas("/r", "one", "three"), 11..12);
     s.unknown("a", &Op::write("/r", "four"), 13..14);
-    s.ok("b", &Op::read("/r"), 5..6, Answer::value("one"));
-    s.ok("b", &Op::read("/r"), 15..16, Answer::value("two"));
-    s.ok("b", &Op::read("/r"), 17..18, Answer::value("four"));
+    s.ok("b", &Op::read("/r"), 5..6, ReturnValue::value("one"));
+    s.ok("b", &Op::read("/r"), 15..16, ReturnValue::value("two"));
+    s.ok("b", &Op::read("/r"), 17..18, ReturnValue::value("four"));
     valid(&register(&s));
-    s.ok("c", &Op::read("/r"), 19..20, Answer::value("two"));
+    s.ok("c", &Op::read("/r"), 19..20, ReturnValue::value("two"));
     violated(&register(&s), &["not linearizable: 7 5 8 9"]);
 }
 
 #[test]
 fn a_register_may_begin_with_a_value() {
-    let mut s = Sketch::new();
-    s.ok("a", &Op::read("/r"), 0..1, Answer::value(3));
+    let mut s = HistoryBuilder::new();
+    s.ok("a", &Op::read("/r"), 0..1, ReturnValue::value(3));
     violated(&register(&s), &["not linearizable: 1"]);
     let three = Linearizable::register().with_initial(3);
     valid(&three.check(&s.history()));
@@ -71,7 +71,7 @@ fn a_register_may_begin_with_a_value() {
 
 #[test]
 fn too_few_steps_or_operations_judge_nothing() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("a", &Op::write("/r", 1), 0..5, ());
     s.ok("b", &Op::write("/r", 2), 0..5, ());
     unjudged(&mutex(&s), "no operation of the model");

@@ -1,18 +1,18 @@
 use proptest::prelude::*;
 
-use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::super::{Linearizable, Verdict};
 use super::*;
-use crate::{Answer, Op, Outcome};
+use crate::{Op, Outcome, ReturnValue};
 
-fn check(sketch: &Sketch) -> Verdict {
-    FencedMutex::default().check(&sketch.history())
+fn check(builder: &HistoryBuilder) -> Verdict {
+    FencedMutex::default().check(&builder.history())
 }
 
 // covers: H9
 #[test]
 fn one_after_the_other_is_fine() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.acquire("b", 5..30, 9);
     s.release("a", 20..35);
@@ -25,7 +25,7 @@ fn one_after_the_other_is_fine() {
 // covers: H9
 #[test]
 fn two_at_a_time_are_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.acquire("b", 5..19, 9);
     s.release("a", 20..35);
@@ -40,7 +40,7 @@ fn two_at_a_time_are_found() {
 
 #[test]
 fn the_overlap_of_a_long_holder_is_found_behind_short_ones() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 1);
     s.acquire("b", 0..20, 2);
     s.release("b", 30..35);
@@ -52,7 +52,7 @@ fn the_overlap_of_a_long_holder_is_found_behind_short_ones() {
 
 #[test]
 fn a_release_that_has_begun_ends_what_its_holder_relies_on() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.unknown("a", &Op::release("/x"), 20..90);
     s.acquire("b", 5..30, 9);
@@ -63,7 +63,7 @@ fn a_release_that_has_begun_ends_what_its_holder_relies_on() {
 
 #[test]
 fn a_holder_that_knew_of_its_loss_is_no_holder() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     let lost = s.acquire("a", 0..10, 7);
     s.until(lost, 25);
     s.acquire("b", 5..30, 9);
@@ -76,7 +76,7 @@ fn a_holder_that_knew_of_its_loss_is_no_holder() {
 
 #[test]
 fn a_process_relies_on_its_grant_until_its_last_sign() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.acquire("b", 5..30, 9);
     s.release("b", 50..55);
@@ -88,7 +88,7 @@ fn a_process_relies_on_its_grant_until_its_last_sign() {
 
 #[test]
 fn who_was_paused_for_longer_than_its_session_is_excused() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.acquire("b", 5..3000, 9);
     s.release("b", 4000..4005);
@@ -101,7 +101,7 @@ fn who_was_paused_for_longer_than_its_session_is_excused() {
     assert_eq!(counted(&verdict, "holders paused too long"), 1);
     let strict = FencedMutex::default().with_session_timeout(Duration::from_nanos(4901));
     violated(&strict.check(&s.history()), &["overlap: 1 2"]);
-    let mut other = Sketch::new();
+    let mut other = HistoryBuilder::new();
     other.acquire("a", 0..10, 7);
     other.acquire("b", 5..3000, 9);
     other.release("a", 6000..6005);
@@ -116,7 +116,7 @@ fn who_was_paused_for_longer_than_its_session_is_excused() {
 
 #[test]
 fn a_token_that_sinks_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.release("a", 20..25);
     s.acquire("b", 5..30, 6);
@@ -126,7 +126,7 @@ fn a_token_that_sinks_is_found() {
 
 #[test]
 fn a_token_that_two_have_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.release("a", 20..25);
     s.acquire("b", 5..30, 7);
@@ -135,8 +135,8 @@ fn a_token_that_two_have_is_found() {
 }
 
 #[test]
-fn who_was_told_of_its_grant_after_it_was_lost_breaks_no_order() {
-    let mut s = Sketch::new();
+fn a_grant_seen_after_its_loss_breaks_no_order() {
+    let mut s = HistoryBuilder::new();
     let late = s.acquire("a", 0..50, 5);
     s.until(late, 10);
     s.acquire("b", 0..30, 7);
@@ -150,7 +150,7 @@ fn who_was_told_of_its_grant_after_it_was_lost_breaks_no_order() {
 
 #[test]
 fn unknown_tokens_and_unknown_acquires_are_no_violation() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.unknown("c", &Op::acquire("/x"), 0..100);
     s.ok("a", &Op::acquire("/x"), 0..10, ());
     s.release("a", 20..25);
@@ -163,13 +163,13 @@ fn unknown_tokens_and_unknown_acquires_are_no_violation() {
 
 #[test]
 fn a_release_that_succeeds_twice_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     let grant = s.acquire("a", 0..10, 7);
     s.release("a", 20..25);
     s.release("a", 30..35);
     s.release("b", 40..45);
     violated(&check(&s), &["released twice: 3", "released twice: 4"]);
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     let again = Op::Release {
         path: "/x".into(),
@@ -182,7 +182,7 @@ fn a_release_that_succeeds_twice_is_found() {
 
 #[test]
 fn a_release_may_be_tried_again() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.unknown("a", &Op::release("/x"), 20..25);
     s.release("a", 30..35);
@@ -192,9 +192,9 @@ fn a_release_may_be_tried_again() {
 }
 
 #[test]
-fn grants_out_of_their_order_are_found_when_an_order_is_promised() {
-    let mut s = Sketch::new();
-    let answer = |token, sequence: i32| Answer::token(token).with_sequence(sequence);
+fn with_order_grants_out_of_order_are_found() {
+    let mut s = HistoryBuilder::new();
+    let answer = |token, sequence: i32| ReturnValue::token(token).with_sequence(sequence);
     s.ok("a", &Op::acquire("/x"), 0..10, answer(1, 4));
     s.release("a", 20..25);
     s.ok("b", &Op::acquire("/x"), 0..30, answer(2, 3));
@@ -206,15 +206,15 @@ fn grants_out_of_their_order_are_found_when_an_order_is_promised() {
 
 #[test]
 fn locks_and_leased_values_are_judged_one_by_one() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
-    s.ok("b", &Op::acquire("/y"), 0..10, Answer::token(3));
+    s.ok("b", &Op::acquire("/y"), 0..10, ReturnValue::token(3));
     s.release("a", 20..25);
     s.ok("b", &Op::release("/y"), 20..25, ());
     valid(&check(&s));
 
-    let mut s = Sketch::new();
-    let lease = |token, id: i32| Answer::token(token).with_value(id);
+    let mut s = HistoryBuilder::new();
+    let lease = |token, id: i32| ReturnValue::token(token).with_value(id);
     s.ok("a", &Op::acquire("/ids"), 0..10, lease(7, 1));
     s.ok("b", &Op::acquire("/ids"), 0..10, lease(8, 2));
     s.ok("a", &Op::read("/y"), 90..95, ());
@@ -229,7 +229,7 @@ fn locks_and_leased_values_are_judged_one_by_one() {
 
 #[test]
 fn without_a_grant_nothing_is_judged() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.unknown("c", &Op::acquire("/x"), 0..100);
     unjudged(&check(&s), "no acquire that was granted");
 }
@@ -240,13 +240,13 @@ fn turns() -> impl Strategy<Value = Vec<(u8, u64, u64, u64, u64)>> {
 }
 
 /// Each is granted some time after the one before began to release.
-fn working(turns: &[(u8, u64, u64, u64, u64)]) -> Sketch {
-    let mut s = Sketch::new();
+fn working(turns: &[(u8, u64, u64, u64, u64)]) -> HistoryBuilder {
+    let mut s = HistoryBuilder::new();
     let (mut free, mut token) = (100, 0);
-    for (client, waited, told, held, released) in turns {
+    for (client, waited, delayed, held, released) in turns {
         let client = format!("p{client}");
-        token += 1 + told % 3;
-        let granted = free + told;
+        token += 1 + delayed % 3;
+        let granted = free + delayed;
         s.acquire(&client, free.saturating_sub(*waited)..granted, token);
         let given_back = granted + held;
         s.release(&client, given_back..given_back + released);
@@ -291,7 +291,7 @@ proptest! {
             .map(|call| call.returned).max().unwrap();
         let at = releases[at.index(releases.len())];
         prop_assume!(history.calls[at].returned < last);
-        let broken = super::super::sketch::without(&history, at);
+        let broken = super::super::history_builder::without(&history, at);
         prop_assert!(FencedMutex::default().check(&broken).found > 0);
     }
 
@@ -300,13 +300,13 @@ proptest! {
     fn the_sweep_and_the_search_for_an_order_agree(
         calls in prop::collection::vec((0..3_u8, 0..60_u64, 1..12_u64, 1..12_u64, 1..12_u64, 0..4_u8), 1..7),
     ) {
-        let mut s = Sketch::new();
-        for (token, (client, at, told, held, released, end)) in (1..).zip(calls) {
+        let mut s = HistoryBuilder::new();
+        for (token, (client, at, delayed, held, released, end)) in (1..).zip(calls) {
             // Tasks of their own: each releases what it was granted.
             let client = format!("p{client}/{token}");
             // No two moments of one kind are the same.
             let at = at * 100 + token;
-            let granted = at + told * 100;
+            let granted = at + delayed * 100;
             let grant = s.acquire(&client, at..granted, token);
             let free = granted + held * 100;
             let op = Op::Release { path: "/x".into(), of: Some(grant) };

@@ -1,4 +1,4 @@
-//! The order of one producer's items.
+//! Checks the FIFO order of each producer's items.
 //!
 //! Pure: no I/O and no clock.
 
@@ -12,7 +12,7 @@ use crate::{Call, Client};
 struct Item<'q, 'a> {
     offer: &'q Offer<'a>,
     offered: u64,
-    /// The first time; later ones repeat what was delivered before.
+    /// The first delivery; later ones are repetitions.
     delivery: &'a Call,
 }
 
@@ -57,9 +57,9 @@ pub(super) fn judge(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
     }
 }
 
-/// The items that were delivered after a later one, each with such a one.
+/// Finds the items that were delivered after a later one, each with such an item.
 fn late<'q, 'a>(line: &[Item<'q, 'a>]) -> Vec<(Item<'q, 'a>, Item<'q, 'a>)> {
-    // From the last offer to the first, each is compared with the one delivered first of those offered after it.
+    // From the last offer to the first, compare each with the earliest delivery of those offered after it.
     let mut by_invoke = line.to_vec();
     by_invoke.sort_by_key(|item| item.offer.call.invoked);
     let mut by_return = line.to_vec();

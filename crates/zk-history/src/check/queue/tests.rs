@@ -1,30 +1,32 @@
 use proptest::prelude::*;
 
-use super::super::sketch::{Sketch, broken, counted, number, unjudged, valid, violated};
+use super::super::history_builder::{
+    HistoryBuilder, broken, counted, number, unjudged, valid, violated,
+};
 use super::*;
-use crate::{Answer, Outcome};
+use crate::{Outcome, ReturnValue};
 
-fn check(sketch: &Sketch) -> Verdict {
-    TotalQueue::default().check(&sketch.history())
+fn check(builder: &HistoryBuilder) -> Verdict {
+    TotalQueue::default().check(&builder.history())
 }
 
-fn offer(s: &mut Sketch, client: &str, item: &str, time: std::ops::Range<u64>) -> u64 {
+fn offer(s: &mut HistoryBuilder, client: &str, item: &str, time: std::ops::Range<u64>) -> u64 {
     s.ok(client, &Op::offer("/q", item), time, ())
 }
 
-fn take(s: &mut Sketch, client: &str, items: &[&str], time: std::ops::Range<u64>) -> u64 {
-    let items = Answer::items(items.iter().copied());
+fn take(s: &mut HistoryBuilder, client: &str, items: &[&str], time: std::ops::Range<u64>) -> u64 {
+    let items = ReturnValue::items(items.iter().copied());
     s.ok(client, &Op::take("/q"), time, items)
 }
 
 // covers: H9
 #[test]
 fn what_was_offered_and_taken_is_fine() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     take(&mut s, "c", &["a"], 5..12);
     offer(&mut s, "p", "b", 11..20);
-    let rest = Answer::items(["b"]);
+    let rest = ReturnValue::items(["b"]);
     s.ok("c", &Op::drain("/q"), 20..30, rest);
     let verdict = check(&s);
     valid(&verdict);
@@ -34,7 +36,7 @@ fn what_was_offered_and_taken_is_fine() {
 // covers: H9
 #[test]
 fn an_item_that_nobody_was_given_is_found_lost() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     offer(&mut s, "p", "b", 11..20);
     take(&mut s, "c", &["b"], 21..22);
@@ -44,7 +46,7 @@ fn an_item_that_nobody_was_given_is_found_lost() {
 
 #[test]
 fn without_a_full_drain_nothing_is_said_of_lost_items() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     take(&mut s, "c", &[], 9..12);
     offer(&mut s, "p", "b", 11..20);
@@ -56,7 +58,7 @@ fn without_a_full_drain_nothing_is_said_of_lost_items() {
 
 #[test]
 fn what_nobody_offered_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     s.failed("p", &Op::offer("/q", "f"), 11..12);
     take(&mut s, "c", &["a", "x"], 12..13);
@@ -67,7 +69,7 @@ fn what_nobody_offered_is_found() {
 
 #[test]
 fn an_item_may_be_delivered_twice_only_at_least_once() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     take(&mut s, "c", &["a"], 12..13);
     take(&mut s, "d", &["a"], 14..15);
@@ -83,7 +85,7 @@ fn an_item_may_be_delivered_twice_only_at_least_once() {
 #[test]
 fn an_item_that_was_acknowledged_is_never_delivered_again() {
     let at_least_once = TotalQueue::default().with_delivery(Delivery::AtLeastOnce);
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     take(&mut s, "c", &["a"], 12..13);
     s.ok("c", &Op::ack("/q", "a"), 14..20, ());
@@ -100,7 +102,7 @@ fn an_item_that_was_acknowledged_is_never_delivered_again() {
 
 #[test]
 fn an_unknown_offer_may_or_may_not_be_there() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.unknown("p", &Op::offer("/q", "a"), 0..10);
     s.unknown("p", &Op::offer("/q", "b"), 11..20);
     take(&mut s, "c", &["b"], 21..22);
@@ -116,7 +118,7 @@ fn an_unknown_offer_may_or_may_not_be_there() {
 #[test]
 fn an_unknown_take_excuses_one_lost_item_where_that_is_promised() {
     let at_most_once = TotalQueue::default().with_delivery(Delivery::AtMostOnce);
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     s.unknown("c", &Op::take("/q"), 11..12);
     take(&mut s, "c", &[], 23..24);
@@ -129,7 +131,7 @@ fn an_unknown_take_excuses_one_lost_item_where_that_is_promised() {
 #[test]
 fn a_later_item_before_an_earlier_one_of_its_producer_is_found() {
     let fifo = TotalQueue::default().with_fifo();
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     offer(&mut s, "p", "b", 11..20);
     offer(&mut s, "o", "z", 11..20);
@@ -139,7 +141,7 @@ fn a_later_item_before_an_earlier_one_of_its_producer_is_found() {
     take(&mut s, "c", &[], 33..34);
     violated(&fifo.check(&s.history()), &["out of order: 1 2 5 6"]);
     valid(&check(&s));
-    // A take that cannot tell may have had it first.
+    // A take with an unknown outcome may have had it first.
     s.unknown("d", &Op::take("/q"), 21..22);
     valid(&fifo.check(&s.history()));
 }
@@ -148,7 +150,7 @@ fn a_later_item_before_an_earlier_one_of_its_producer_is_found() {
 fn what_overlaps_or_has_another_priority_has_no_order() {
     let fifo = TotalQueue::default().with_fifo();
     for (second, deliveries) in [(10..20, (23..24, 25..26)), (11..20, (23..26, 25..27))] {
-        let mut s = Sketch::new();
+        let mut s = HistoryBuilder::new();
         offer(&mut s, "p", "a", 0..10);
         offer(&mut s, "p", "b", second);
         take(&mut s, "c", &["b"], deliveries.0);
@@ -156,7 +158,7 @@ fn what_overlaps_or_has_another_priority_has_no_order() {
         take(&mut s, "c", &[], 33..34);
         valid(&fifo.check(&s.history()));
     }
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     s.ok("p", &Op::offer_with_priority("/q", "b", 1), 11..20, ());
     take(&mut s, "c", &["b"], 23..24);
@@ -168,7 +170,7 @@ fn what_overlaps_or_has_another_priority_has_no_order() {
 #[test]
 fn one_delivery_of_several_items_has_one_time() {
     let fifo = TotalQueue::default().with_fifo();
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     offer(&mut s, "p", "b", 11..20);
     take(&mut s, "c", &["b", "a"], 23..24);
@@ -178,14 +180,14 @@ fn one_delivery_of_several_items_has_one_time() {
 
 #[test]
 fn without_an_offer_nothing_is_judged() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("c", &Op::read("/q"), 0..1, ());
     unjudged(&check(&s), "no offer");
 }
 
 /// A queue that works: producers offer, consumers take the oldest item, at the end all is drained.
-fn working(steps: &[(u8, bool, u64)]) -> Sketch {
-    let mut s = Sketch::new();
+fn working(steps: &[(u8, bool, u64)]) -> HistoryBuilder {
+    let mut s = HistoryBuilder::new();
     let (mut at, mut next) = (0, 0);
     let mut waiting = std::collections::VecDeque::new();
     for (client, offers, lasts) in steps {
@@ -205,11 +207,16 @@ fn working(steps: &[(u8, bool, u64)]) -> Sketch {
             waiting.push_back(item.to_string());
         } else {
             let item = waiting.pop_front();
-            s.ok(&client, &Op::take("/q"), time, Answer::items(item));
+            s.ok(&client, &Op::take("/q"), time, ReturnValue::items(item));
         }
         at += lasts;
     }
-    s.ok("end", &Op::drain("/q"), at..at + 9, Answer::items(waiting));
+    s.ok(
+        "end",
+        &Op::drain("/q"),
+        at..at + 9,
+        ReturnValue::items(waiting),
+    );
     s
 }
 
@@ -225,7 +232,7 @@ proptest! {
         prop_assert!(fifo.check(&history).is_valid());
 
         let deliveries: Vec<usize> = (0..history.calls.len())
-            .filter(|at| history.calls[*at].outcome.answer().is_some_and(|told| !told.items.is_empty()))
+            .filter(|at| history.calls[*at].outcome.return_value().is_some_and(|value| !value.items.is_empty()))
             .collect();
         let victim = deliveries[at.index(deliveries.len())];
         let change = |change: &dyn Fn(&mut Vec<Value>)| {
@@ -243,12 +250,12 @@ proptest! {
         prop_assert!(made_up.iter().any(|rule| rule.starts_with("unexpected")), "{:?}", made_up);
     }
 
-    /// The sweep and a look at all pairs say the same.
+    /// The sweep agrees with a comparison of all pairs.
     #[test]
     fn an_inversion_is_found_exactly_if_there_is_one(
         items in prop::collection::vec((0..30_u64, 1..9_u64, 100..130_u64, 1..9_u64), 2..8),
     ) {
-        let mut s = Sketch::new();
+        let mut s = HistoryBuilder::new();
         for (at, (offered, lasts, taken, takes)) in items.iter().enumerate() {
             let name = at.to_string();
             offer(&mut s, "p", &name, *offered..offered + lasts);

@@ -1,26 +1,26 @@
 use proptest::prelude::*;
 
-use super::super::sketch::{Sketch, broken, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, broken, counted, unjudged, valid, violated};
 use super::*;
-use crate::{Answer, Op};
+use crate::{Op, ReturnValue};
 
-fn check(sketch: &Sketch) -> Verdict {
-    ReadWriteLock::default().check(&sketch.history())
+fn check(builder: &HistoryBuilder) -> Verdict {
+    ReadWriteLock::default().check(&builder.history())
 }
 
-fn read(s: &mut Sketch, client: &str, time: std::ops::Range<u64>, token: u64) -> u64 {
+fn read(s: &mut HistoryBuilder, client: &str, time: std::ops::Range<u64>, token: u64) -> u64 {
     s.ok(
         client,
         &Op::acquire_shared("/x"),
         time,
-        Answer::token(token),
+        ReturnValue::token(token),
     )
 }
 
 // covers: H9
 #[test]
 fn readers_share_and_a_writer_is_alone() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     read(&mut s, "a", 0..10, 7);
     read(&mut s, "b", 0..11, 6);
     s.release("a", 20..25);
@@ -36,7 +36,7 @@ fn readers_share_and_a_writer_is_alone() {
 
 #[test]
 fn a_writer_among_readers_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     read(&mut s, "a", 0..10, 7);
     read(&mut s, "b", 0..11, 8);
     s.acquire("c", 0..22, 9);
@@ -48,7 +48,7 @@ fn a_writer_among_readers_is_found() {
 
 #[test]
 fn a_reader_beside_a_writer_is_found_behind_another_reader() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("c", 0..10, 5);
     read(&mut s, "a", 0..22, 7);
     read(&mut s, "b", 0..23, 8);
@@ -59,8 +59,8 @@ fn a_reader_beside_a_writer_is_found_behind_another_reader() {
 }
 
 #[test]
-fn a_reader_that_becomes_a_writer_beside_another_reader_is_found() {
-    let mut s = Sketch::new();
+fn a_reader_upgraded_beside_another_reader_is_found() {
+    let mut s = HistoryBuilder::new();
     read(&mut s, "a", 0..10, 7);
     read(&mut s, "b", 0..11, 8);
     s.acquire("b", 0..22, 9);
@@ -72,7 +72,7 @@ fn a_reader_that_becomes_a_writer_beside_another_reader_is_found() {
 
 #[test]
 fn two_writers_are_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 5);
     s.acquire("b", 0..11, 6);
     s.release("a", 30..35);
@@ -82,7 +82,7 @@ fn two_writers_are_found() {
 
 #[test]
 fn a_writer_may_read_on_when_it_stops_to_write() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     let write = s.acquire("a", 0..10, 5);
     read(&mut s, "a", 15..16, 6);
     let of = Some(write);
@@ -104,7 +104,7 @@ fn a_writer_may_read_on_when_it_stops_to_write() {
 
 #[test]
 fn tokens_rise_from_and_to_writers_only() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     read(&mut s, "a", 0..10, 7);
     s.release("a", 11..12);
     read(&mut s, "b", 0..20, 6);
@@ -113,7 +113,7 @@ fn tokens_rise_from_and_to_writers_only() {
     s.acquire("c", 0..30, 5);
     s.release("c", 31..32);
     violated(&check(&s), &["token not higher: 1 5"]);
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("c", 0..30, 5);
     s.release("c", 31..32);
     read(&mut s, "a", 0..40, 4);
@@ -123,7 +123,7 @@ fn tokens_rise_from_and_to_writers_only() {
 
 #[test]
 fn without_a_grant_nothing_is_judged() {
-    unjudged(&check(&Sketch::new()), "no acquire");
+    unjudged(&check(&HistoryBuilder::new()), "no acquire");
 }
 
 proptest! {
@@ -132,7 +132,7 @@ proptest! {
     fn an_overlap_is_found_exactly_if_there_is_one(
         holds in prop::collection::vec((0..3_u8, any::<bool>(), 1..40_u64, 1..20_u64), 1..9),
     ) {
-        let mut s = Sketch::new();
+        let mut s = HistoryBuilder::new();
         let mut spans = Vec::new();
         for (token, (client, shared, from, held)) in (1_u64..).zip(&holds) {
             let client = format!("p{client}");

@@ -1,20 +1,20 @@
 use proptest::prelude::*;
 
-use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
 
-fn check(permits: u32, sketch: &Sketch) -> Verdict {
-    Semaphore::new(permits).check(&sketch.history())
+fn check(permits: u32, builder: &HistoryBuilder) -> Verdict {
+    Semaphore::new(permits).check(&builder.history())
 }
 
-fn take(s: &mut Sketch, client: &str, time: std::ops::Range<u64>, permits: u32) -> u64 {
+fn take(s: &mut HistoryBuilder, client: &str, time: std::ops::Range<u64>, permits: u32) -> u64 {
     s.ok(client, &Op::acquire_permits("/x", permits), time, ())
 }
 
 // covers: H9
 #[test]
 fn as_many_as_there_are_permits_may_be_held() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     take(&mut s, "a", 0..10, 2);
     take(&mut s, "b", 0..11, 1);
     s.release("a", 20..25);
@@ -29,7 +29,7 @@ fn as_many_as_there_are_permits_may_be_held() {
 
 #[test]
 fn several_permits_at_once_count_as_many() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     take(&mut s, "a", 0..10, 1);
     take(&mut s, "b", 0..11, 3);
     s.release("a", 20..25);
@@ -44,7 +44,7 @@ fn several_permits_at_once_count_as_many() {
 
 #[test]
 fn one_client_may_hold_several_leases() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     take(&mut s, "a", 0..10, 1);
     take(&mut s, "a", 0..11, 1);
     s.release("a", 20..25);
@@ -57,13 +57,13 @@ fn one_client_may_hold_several_leases() {
 
 #[test]
 fn who_was_granted_before_the_number_sank_may_keep_it() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     take(&mut s, "a", 0..10, 1);
     take(&mut s, "b", 0..11, 1);
     s.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
     s.ok("a", &Op::read("/y"), 100..101, ());
     s.release("b", 60..65);
-    let mut early = Sketch::new();
+    let mut early = HistoryBuilder::new();
     valid(&check(2, &s));
     // Invoked while there still were two.
     take(&mut early, "a", 0..10, 1);
@@ -80,7 +80,7 @@ fn who_was_granted_before_the_number_sank_may_keep_it() {
 
 #[test]
 fn a_number_that_was_replaced_is_in_force_no_more() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("admin", &Op::set_permits("/x", 2), 0..10, ());
     s.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
     take(&mut s, "a", 31..40, 1);
@@ -91,9 +91,9 @@ fn a_number_that_was_replaced_is_in_force_no_more() {
 }
 
 #[test]
-fn a_number_that_may_have_risen_is_not_held_against_anybody() {
+fn a_possible_increase_is_not_a_violation() {
     for (outcome_known, expected_valid) in [(true, true), (false, false)] {
-        let mut s = Sketch::new();
+        let mut s = HistoryBuilder::new();
         let more = Op::set_permits("/x", 2);
         if outcome_known {
             s.unknown("admin", &more, 0..5);
@@ -110,17 +110,17 @@ fn a_number_that_may_have_risen_is_not_held_against_anybody() {
 
 #[test]
 fn without_a_grant_nothing_is_judged() {
-    unjudged(&check(1, &Sketch::new()), "no acquire");
+    unjudged(&check(1, &HistoryBuilder::new()), "no acquire");
 }
 
 proptest! {
-    /// The sweep and a look at each moment say the same.
+    /// The sweep agrees with a count at each time.
     #[test]
     fn too_many_are_found_exactly_if_there_are(
         holds in prop::collection::vec((1..40_u64, 1..20_u64, 1..4_u32), 1..9),
         permits in 1..8_u32,
     ) {
-        let mut s = Sketch::new();
+        let mut s = HistoryBuilder::new();
         for (client, (from, held, count)) in holds.iter().enumerate() {
             let client = format!("p{client}");
             take(&mut s, &client, 0..*from, *count);

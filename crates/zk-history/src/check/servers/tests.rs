@@ -142,7 +142,7 @@ fn an_acknowledged_write_that_is_cut_off_is_a_rollback() {
     assert_eq!(
         said(&texts, &[0x1_0000_0004, 0x1_0000_00a8]),
         [
-            "server 3 was told by server 2 to truncate its log to 0x100000005 although 0x1000000a8 had been \
+            "server 3 was ordered by server 2 to truncate its log to 0x100000005 although 0x1000000a8 had been \
              acknowledged",
             "server 2 took the lead with a log that ends at 0x100000005 although 0x1000000a8 had been acknowledged"
         ]
@@ -158,7 +158,7 @@ fn an_acknowledged_write_that_is_cut_off_is_a_rollback() {
 #[test]
 fn a_cut_is_a_rollback_from_the_first_acknowledged_write_on() {
     let texts = [(2, SHORT), (3, CUT)];
-    // Nothing acknowledged, the last that stays, the first that goes, the last that goes, one that nobody had.
+    // Nothing acknowledged, the last that stays, the first that goes, the last that goes, one that no server had.
     for (acknowledged, found) in [
         (vec![], 0),
         (vec![0x1_0000_0005], 0),
@@ -190,7 +190,7 @@ fn a_truncation_in_the_midst_of_a_log_is_judged_by_where_it_was() {
     assert_eq!(
         said(&texts, &[0x1_0000_0004]),
         [
-            "server 3 was told by server 2 to truncate its log to 0x100000003 although 0x100000004 had been acknowledged"
+            "server 3 was ordered by server 2 to truncate its log to 0x100000003 although 0x100000004 had been acknowledged"
         ]
     );
     assert_eq!(said(&texts, &[0x1_0000_0003, 0x1_0000_00a9]), [""; 0]);
@@ -233,22 +233,22 @@ Synchronizing with Learner sid: 2 maxCommittedLog=0x1000000a8 minCommittedLog=0x
 ";
     assert_eq!(
         said(&[(1, before), (2, SHORT), (3, CUT)], &[])[0],
-        "server 3 was told by server 2 to truncate its log to 0x100000005 although 0x1000000a8 had been committed, as \
-         the log of server 1 says"
+        "server 3 was ordered by server 2 to truncate its log to 0x100000005 although 0x1000000a8 had been committed, \
+         according to the log of server 1"
     );
     // What a leader had when it took the lead is committed, too: the next one lacks it.
     let after = SHORT.replace("proposed zxid=0x100000005", "proposed zxid=0x100000004");
     assert_eq!(
         said(
             &[
-                (1, &SHORT.replace("Learner", "Nobody")),
+                (1, &SHORT.replace("Learner", "Other")),
                 (2, &after.replace("0x200000000", "0x300000000"))
             ],
             &[]
         ),
         [
-            "server 2 took the lead with a log that ends at 0x100000004 although 0x100000005 had been committed, as the \
-          log of server 1 says"
+            "server 2 took the lead with a log that ends at 0x100000004 although 0x100000005 had been committed, according to the \
+          log of server 1"
         ]
     );
 }

@@ -19,7 +19,7 @@ fn suites_follow_the_table_and_include_the_machines_own() {
 }
 
 #[test]
-fn family_is_told_by_the_nearest_relative() {
+fn family_is_that_of_the_nearest_relative() {
     let of = |text: &str| Family::of(&System::parse(text));
     assert_eq!(of("ID=debian"), Some(Family::Debian));
     assert_eq!(of("ID=ubuntu\nID_LIKE=debian"), Some(Family::Ubuntu));
@@ -68,7 +68,7 @@ fn source_line_names_the_keyring_if_there_is_one() {
 }
 
 #[test]
-fn configuration_keeps_the_proxy_and_nothing_that_loosens_signatures() {
+fn configuration_keeps_the_proxy_and_signature_checks() {
     let machine = "Acquire \"\";\n\
                    Acquire::http::Proxy \"http://proxy:3128\";\n\
                    Acquire::http::Timeout \"\";\n\

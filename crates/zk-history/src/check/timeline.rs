@@ -1,4 +1,4 @@
-//! Operations on a line of time, in text.
+//! Draws the operations of a violation on a time line, as text.
 //!
 //! Pure: no I/O and no clock.
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::verdict::{Evidence, Span};
 use crate::History;
 
-/// Colours, or none.
+/// Whether to use colours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ink {
     colour: bool,
@@ -43,9 +43,9 @@ impl Ink {
     }
 }
 
-/// A bar for each operation, with a line of time below; nothing without operations.
+/// Draws a bar for each operation and a time axis; nothing without operations.
 ///
-/// Dots are the time for which an operation went on before what counts, blocks are what counts.
+/// Blocks are the interval that counts, dots the time of the operation before it.
 pub(super) fn of(evidence: &[Evidence], history: &History, ink: Ink) -> String {
     let Some(scale) = Scale::of(evidence) else {
         return String::new();
@@ -87,7 +87,7 @@ pub(super) fn of(evidence: &[Evidence], history: &History, ink: Ink) -> String {
     text
 }
 
-/// A duration in seconds, milliseconds or microseconds, as it is best read.
+/// Formats a duration in seconds, milliseconds, microseconds or nanoseconds.
 pub(super) fn seconds(nanos: u64) -> String {
     let (whole, unit, digits) = match nanos {
         0..1_000 => return format!("{nanos} ns"),
@@ -100,7 +100,7 @@ pub(super) fn seconds(nanos: u64) -> String {
     format!("{}.{part:0w$} {unit}", nanos / whole, w = digits as usize)
 }
 
-/// Which column a moment has.
+/// Maps times to columns.
 struct Scale {
     time: Span,
 }
@@ -121,7 +121,7 @@ impl Scale {
         (0..BAR)
             .map(|column| {
                 if one.span.is_empty() {
-                    // A moment, or a holder that relied on nothing.
+                    // An instant, or a holder that never relied on its grant.
                     if column == from { '|' } else { ' ' }
                 } else if (from..to.max(from + 1)).contains(&column) {
                     '█'
@@ -160,7 +160,7 @@ fn shortened(text: &str, most: usize) -> String {
     short
 }
 
-/// Columns of a bar and of a label.
+/// The width of a bar and of a label, in columns.
 const BAR: usize = 44;
 const LABEL: usize = 48;
 

@@ -1,4 +1,4 @@
-//! Gates: a run in which nothing happened shows nothing.
+//! Checks that enough operations succeed, and that none waits too long.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::picture::seconds;
+use super::timeline::seconds;
 use super::verdict::{Evidence, Findings, Span, Verdict};
 use crate::{Call, History};
 
-/// Enough succeeds before the first fault, something does after the last one, and nobody waits for ever.
+/// Enough operations succeed before the first and after the last fault, and none waits too long without a fault.
 ///
 /// | rule | broken if |
 /// |---|---|
 /// | `too slow` | with [`with_rate`](Self::with_rate): fewer operations a second succeeded before the first fault began |
-/// | `no progress after healing` | with [`with_progress_after`](Self::with_progress_after): fewer operations returned with success after the last fault ended |
-/// | `stuck` | with [`with_bound`](Self::with_bound): an operation had no end for longer than this while there was no fault |
+/// | `no progress after healing` | with [`with_progress_after`](Self::with_progress_after): fewer operations succeeded after the last fault ended |
+/// | `stuck` | with [`with_bound`](Self::with_bound): an operation did not end for longer than this without a fault |
 ///
-/// Without any of these it requires that one operation succeeded.
-/// The time for `stuck` is the longest one without a fault between the invoke and the end of an operation: a waiter may
-/// wait as long as something is broken, and then for the bound.
+/// Without settings, it only requires that one operation succeeded.
+/// The time for `stuck` is the longest interval without a fault between the invoke and the end of an operation: a waiter
+/// may wait as long as a fault lasts, and then for the bound.
 ///
 /// Time is O(n log n) in the number of operations, and for `stuck` O(n f) with f faults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct Liveness {
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,29 +37,29 @@ pub struct Progress {
     bound: Option<Duration>,
 }
 
-impl Progress {
-    /// Looks only at operations of one name, such as `acquire`. Default: at all.
+impl Liveness {
+    /// Judges only operations of one name, such as `acquire`. Default: all.
     #[must_use]
     pub fn with_op(mut self, name: impl Into<String>) -> Self {
         self.op = Some(name.into());
         self
     }
 
-    /// Requires so many successes a second before the first fault. Default: not required.
+    /// Requires this many successes per second before the first fault. Default: not required.
     #[must_use]
     pub const fn with_rate(mut self, per_second: u32) -> Self {
         self.rate = Some(per_second);
         self
     }
 
-    /// Requires so many successes after the last fault ended. Default: not required.
+    /// Requires this many successes after the last fault ended. Default: not required.
     #[must_use]
     pub const fn with_progress_after(mut self, successes: u64) -> Self {
         self.after = Some(successes);
         self
     }
 
-    /// Bounds for how long an operation may go on while there is no fault. Default: no bound.
+    /// Limits the time of an operation without a fault. Default: no limit.
     #[must_use]
     pub const fn with_bound(mut self, bound: Duration) -> Self {
         self.bound = Some(bound);
@@ -162,7 +162,7 @@ fn stuck(bound: Duration, calls: &[&Call], history: &History, findings: &mut Fin
     let quiet = without_fault(history);
     let mut longest = Duration::ZERO;
     for call in calls {
-        let alive = history.last_sign_of(&call.client);
+        let alive = history.last_line_of(&call.client);
         let ended = call.returned.or(call.given_up).unwrap_or(alive);
         let waited = Span::new(call.invoked, ended);
         let most = quiet
@@ -190,7 +190,7 @@ fn stuck(bound: Duration, calls: &[&Call], history: &History, findings: &mut Fin
     findings.at_most("ms at most without an end", longest);
 }
 
-/// The times between faults.
+/// Returns the intervals without a fault.
 fn without_fault(history: &History) -> Vec<Span> {
     let mut quiet = Vec::new();
     let mut from = 0;

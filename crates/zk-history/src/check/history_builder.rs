@@ -1,12 +1,12 @@
-//! Histories made by hand, for the tests of checkers.
+//! Builds histories by hand, for the tests of checkers.
 
 use std::ops::Range;
 
 use super::{Judgement, Verdict};
-use crate::{Answer, Call, Fault, History, Op, Outcome, Value};
+use crate::{Call, Fault, History, Op, Outcome, ReturnValue, Value};
 
-/// A history in the making; calls are numbered from one.
-pub(super) struct Sketch {
+/// Builds a history; calls are numbered from one.
+pub(super) struct HistoryBuilder {
     lines: Vec<String>,
     clients: Vec<String>,
     last_id: u64,
@@ -15,7 +15,7 @@ pub(super) struct Sketch {
     pub(super) faults: Vec<(String, String, u64, Option<u64>)>,
 }
 
-impl Sketch {
+impl HistoryBuilder {
     pub(super) fn new() -> Self {
         Self {
             lines: Vec::new(),
@@ -27,7 +27,7 @@ impl Sketch {
         }
     }
 
-    /// A call of `process` or `process/task`; answers its number.
+    /// Adds a call of `process` or `process/task`; returns its id.
     pub(super) fn call(
         &mut self,
         client: &str,
@@ -59,7 +59,7 @@ impl Sketch {
         client: &str,
         op: &Op,
         time: Range<u64>,
-        answer: impl Into<Answer>,
+        answer: impl Into<ReturnValue>,
     ) -> u64 {
         self.call(client, op, time, Outcome::Ok(answer.into()))
     }
@@ -74,12 +74,12 @@ impl Sketch {
         self.call(client, op, time, Outcome::Unknown { reason })
     }
 
-    /// A grant of `/x` with a token.
+    /// Adds a grant of `/x` with a token.
     pub(super) fn acquire(&mut self, client: &str, time: Range<u64>, token: u64) -> u64 {
-        self.ok(client, &Op::acquire("/x"), time, Answer::token(token))
+        self.ok(client, &Op::acquire("/x"), time, ReturnValue::token(token))
     }
 
-    /// A release of the last grant of `/x`.
+    /// Adds a release of the last grant of `/x`.
     pub(super) fn release(&mut self, client: &str, time: Range<u64>) -> u64 {
         self.ok(client, &Op::release("/x"), time, ())
     }
@@ -104,7 +104,7 @@ impl Sketch {
         for line in &self.lines {
             text += &(line.clone() + "\n");
         }
-        let mut history = History::parse([("sketch", text)]).unwrap();
+        let mut history = History::parse([("builder", text)]).unwrap();
         for (id, time, outcome) in &self.outcomes {
             let call = of(&mut history, *id);
             if outcome.is_unknown() {
@@ -137,7 +137,7 @@ fn of(history: &mut History, id: u64) -> &mut Call {
     history.calls.iter_mut().find(|call| call.id == id).unwrap()
 }
 
-/// What is wrong, as rules with the numbers of the calls that show it.
+/// Returns the violated rules with the ids of the calls that show it.
 pub(super) fn broken(verdict: &Verdict) -> Vec<String> {
     verdict
         .violations
@@ -150,20 +150,20 @@ pub(super) fn broken(verdict: &Verdict) -> Vec<String> {
         .collect()
 }
 
-/// The verdict is that exactly this is wrong.
+/// Asserts that exactly these rules are violated.
 #[track_caller]
 pub(super) fn violated(verdict: &Verdict, expected: &[&str]) {
     assert_eq!(broken(verdict), expected, "{verdict}");
     assert_eq!(verdict.judgement, Judgement::Violated, "{verdict}");
 }
 
-/// The verdict is that nothing is wrong.
+/// Asserts that the verdict is valid.
 #[track_caller]
 pub(super) fn valid(verdict: &Verdict) {
     assert_eq!(verdict.judgement, Judgement::Valid, "{verdict}");
 }
 
-/// The verdict is that nothing can be said.
+/// Asserts that the history cannot be judged.
 #[track_caller]
 pub(super) fn unjudged(verdict: &Verdict, why: &str) {
     assert_eq!(verdict.judgement, Judgement::CannotJudge, "{verdict}");
@@ -178,7 +178,7 @@ pub(super) fn counted(verdict: &Verdict, what: &str) -> u64 {
     verdict.counts.get(what).copied().unwrap_or(0)
 }
 
-/// The history with one call left out.
+/// Returns the history without one call.
 pub(super) fn without(history: &History, at: usize) -> History {
     let mut other = history.clone();
     other.calls.remove(at);

@@ -1,5 +1,5 @@
+use super::super::history_builder::HistoryBuilder;
 use super::super::report::judge;
-use super::super::sketch::Sketch;
 use super::super::{Checker, FencedMutex};
 use super::*;
 use crate::Op;
@@ -9,7 +9,7 @@ const MS: u64 = 1_000_000;
 // covers: H9
 #[test]
 fn two_holders_are_two_bars() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..100 * MS, 7);
     s.acquire("worker-2", 110 * MS..160 * MS, 9);
     s.release("a", 200 * MS..201 * MS);
@@ -24,8 +24,8 @@ fn two_holders_are_two_bars() {
 
     fenced-mutex 1 of 1: overlap
       worker-2 (token 9) was granted /x while a (token 7) still relied on it: both did for 40.0 ms
-        a: acquire /x: ok, token 7         ·█████████████████████████                    sketch:3
-        worker-2: acquire /x: ok, token 9      ············█████████████████████████     sketch:4
+        a: acquire /x: ok, token 7         ·█████████████████████████                    builder:3
+        worker-2: acquire /x: ok, token 9      ············█████████████████████████     builder:4
                          at the same time                  ▔▔▔▔▔▔▔▔▔▔
                                            +92.0 ms                           +268.0 ms
     ");
@@ -50,7 +50,7 @@ fn durations_are_read_best_in_their_unit() {
 
 #[test]
 fn moments_at_both_ends_of_all_time_are_drawn() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.ok("a", &Op::take("/q"), 0..u64::MAX, ());
     let history = s.history();
     let evidence = [Evidence::of(&history.calls[0])];

@@ -1,4 +1,4 @@
-//! Who held what, and for how long they relied on it.
+//! Computes the interval in which each holder relied on its grant.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,42 +8,42 @@ use std::time::Duration;
 use super::verdict::{Evidence, Span};
 use crate::{Call, Client, Fault, History, Mode, Op};
 
-/// A grant, from when the holder was told of it until it relied on it no more.
+/// A grant, with the interval in which its holder relied on it.
 #[derive(Debug, Clone)]
 pub(super) struct Hold<'a> {
     pub(super) call: &'a Call,
-    /// For how long the holder relied on it, as far as that is certain.
+    /// The interval in which the holder certainly relied on it, from the return of the acquire.
     pub(super) span: Span,
-    /// How it was given back.
+    /// The call that released it.
     pub(super) release: Option<&'a Call>,
-    /// Whether the span ends early because the holder's process was paused for longer than its session lasts.
+    /// Whether the span ends early because the holder's process was paused for longer than the session timeout.
     pub(super) paused: bool,
 }
 
-/// All grants of one lock, and the releases that belong to none.
+/// All grants of one lock, and the releases without a grant.
 #[derive(Debug, Default)]
 pub(super) struct Holds<'a> {
-    /// In the order in which the holders were told.
+    /// In the order in which the acquires returned.
     pub(super) granted: Vec<Hold<'a>>,
-    /// Releases that succeeded though nothing was held, each with the earlier release of the same grant.
+    /// Releases that succeeded without a grant, each with an earlier release of the same grant.
     pub(super) strays: Vec<(&'a Call, Option<&'a Call>)>,
-    /// Acquires that nobody knows the outcome of.
+    /// The number of acquires with an unknown outcome.
     pub(super) unknown: usize,
-    /// Acquires that were not granted.
+    /// The number of acquires that failed.
     pub(super) failed: usize,
 }
 
-/// The times for which processes were paused for longer than their sessions last.
+/// Pauses of processes that are longer than the session timeout.
 #[derive(Debug, Default)]
 pub(super) struct Pauses<'a> {
     by_process: HashMap<&'a str, Vec<&'a Fault>>,
 }
 
-/// The latest ends of holds, of two clients, so that one of them is somebody else.
+/// The holds that end last, of two different clients.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Latest<'h, 'a> {
     first: Option<&'h Hold<'a>>,
-    /// Of another client than the first one.
+    /// The latest of another client.
     second: Option<&'h Hold<'a>>,
 }
 
@@ -53,13 +53,16 @@ impl<'a> Hold<'a> {
     }
 
     pub(super) fn token(&self) -> Option<u64> {
-        self.call.outcome.answer().and_then(|answer| answer.token)
+        self.call
+            .outcome
+            .return_value()
+            .and_then(|answer| answer.token)
     }
 
     pub(super) fn sequence(&self) -> Option<i64> {
         self.call
             .outcome
-            .answer()
+            .return_value()
             .and_then(|answer| answer.sequence)
     }
 
@@ -84,7 +87,7 @@ impl<'a> Hold<'a> {
         Evidence::with_span(self.call, self.span)
     }
 
-    /// As reports name it.
+    /// Formats the client and the token for a report.
     pub(super) fn name(&self) -> String {
         let client = self.client();
         self.token().map_or_else(
@@ -98,7 +101,7 @@ impl<'a> Holds<'a> {
     /// Finds the grants among the calls of one lock.
     pub(super) fn of(calls: &[&'a Call], history: &History, pauses: &Pauses<'_>) -> Self {
         let mut holds = Self::default();
-        // Grants count from their return, releases from their invoke; of one moment the grant comes first.
+        // Grants count from their return, releases from their invoke; at the same time, grants come first.
         let mut events: Vec<(u64, bool, &'a Call)> = Vec::with_capacity(calls.len());
         for call in calls {
             match (&call.op, call.returned) {
@@ -147,7 +150,7 @@ impl<'a> Holds<'a> {
             Op::Release { of: Some(id), .. } => {
                 match known.get(&(release.client.process, id)) {
                     Some(hold) => Some(*hold),
-                    // It is about a grant that nobody was told of.
+                    // It releases a grant whose acquire never returned.
                     None if !release.outcome.is_ok() => return,
                     None => None,
                 }
@@ -169,13 +172,13 @@ impl<'a> Holds<'a> {
             Some(earlier) if earlier.outcome.is_ok() && release.outcome.is_ok() => {
                 self.strays.push((release, Some(earlier)));
             }
-            // A release that did not work is tried again.
+            // A failed release may be repeated.
             Some(_) if release.outcome.is_ok() => hold.release = Some(release),
             Some(_) => {}
         }
     }
 
-    /// The last grant that is not released, or else the last one whose release is not known to have worked.
+    /// Finds the last grant without a release, or else the last one if its release did not succeed.
     fn last_of(&self, grants: &[usize]) -> Option<usize> {
         let newest = |wanted: &dyn Fn(&Hold<'_>) -> bool| {
             let mut newest_first = grants.iter().rev();
@@ -183,7 +186,7 @@ impl<'a> Holds<'a> {
                 .find(|grant| wanted(&self.granted[**grant]))
                 .copied()
         };
-        // The newest few are looked at: a client that holds many at a time names which one it releases.
+        // Only recent grants are searched: a client with many names the one it releases.
         let recent = grants.len().saturating_sub(RECENT);
         let grants = &grants[recent..];
         let open = grants
@@ -198,15 +201,14 @@ impl<'a> Holds<'a> {
 }
 
 impl Hold<'_> {
-    /// Settles for how long the holder relied on it.
+    /// Ends the span at the first sign that the holder no longer relied on it.
     fn end(&mut self, history: &History, pauses: &Pauses<'_>) {
         if let Some(until) = self.call.believed_until {
             self.span.to = self.span.to.min(until);
         }
         if self.release.is_none() {
-            // A process relies on what it holds for as long as it certainly is alive, if only for the moment in which it
-            // was told; then nobody knows.
-            let alive = history.last_sign_of(&self.call.client);
+            // A process relies on its grants while it is certainly alive, and at least for an instant.
+            let alive = history.last_line_of(&self.call.client);
             self.span.to = self.span.to.min(alive.max(self.span.from + 1));
         }
         let until = self.release.and_then(|release| release.returned);
@@ -220,7 +222,7 @@ impl Hold<'_> {
 }
 
 impl<'a> Pauses<'a> {
-    /// The pauses that are longer than `session_timeout`; none if there is no such time.
+    /// Finds the pauses of at least `session_timeout`; none without a timeout.
     pub(super) fn longer_than(session_timeout: Option<Duration>, history: &'a History) -> Self {
         let mut pauses = Self::default();
         let Some(timeout) = session_timeout else {
@@ -238,7 +240,7 @@ impl<'a> Pauses<'a> {
         pauses
     }
 
-    /// The first pause of a process within a time.
+    /// Finds the first pause of a process within a span.
     fn of(&self, process: &str, time: Span) -> Option<&'a Fault> {
         let pauses = self.by_process.get(process)?;
         let mut within = pauses.iter().filter(|pause| {
@@ -271,12 +273,12 @@ impl<'h, 'a> Latest<'h, 'a> {
         }
     }
 
-    /// The one that ends last.
+    /// Returns the hold that ends last.
     pub(super) fn of_all(&self) -> Option<&'h Hold<'a>> {
         self.first
     }
 
-    /// The one of somebody else that ends last.
+    /// Returns the hold of another client that ends last.
     pub(super) fn of_others(&self, client: &Client) -> Option<&'h Hold<'a>> {
         self.first
             .filter(|first| first.client() != client)
@@ -284,7 +286,7 @@ impl<'h, 'a> Latest<'h, 'a> {
     }
 }
 
-/// The calls of each path, in their order.
+/// Groups the calls by path, and keeps their order.
 pub(super) fn by_path(history: &History) -> BTreeMap<&str, Vec<&Call>> {
     let mut paths: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
     for call in &history.calls {
@@ -293,6 +295,6 @@ pub(super) fn by_path(history: &History) -> BTreeMap<&str, Vec<&Call>> {
     paths
 }
 
-/// A fault of this name is a pause of the process that is its target.
+/// The name of a fault that pauses the target process.
 const PAUSE: &str = "pause";
 const RECENT: usize = 64;

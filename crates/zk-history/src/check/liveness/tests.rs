@@ -1,12 +1,12 @@
-use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
 use crate::Op;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// One operation every tenth of a second, for ten seconds.
-fn busy() -> Sketch {
-    let mut s = Sketch::new();
+fn busy() -> HistoryBuilder {
+    let mut s = HistoryBuilder::new();
     for at in 0..100 {
         let at = at * SECOND / 10;
         s.ok("a", &Op::read("/x"), at..at + SECOND / 20, ());
@@ -19,7 +19,7 @@ fn busy() -> Sketch {
 fn a_run_with_enough_before_and_after_is_fine() {
     let mut s = busy();
     s.fault("kill", "server 1", 5 * SECOND, Some(6 * SECOND));
-    let progress = Progress::default()
+    let progress = Liveness::default()
         .with_rate(10)
         .with_progress_after(1)
         .with_bound(Duration::from_millis(50));
@@ -35,7 +35,7 @@ fn a_run_with_enough_before_and_after_is_fine() {
 fn too_few_before_the_first_fault_are_found() {
     let mut s = busy();
     s.fault("kill", "server 1", 5 * SECOND, Some(6 * SECOND));
-    let verdict = Progress::default().with_rate(11).check(&s.history());
+    let verdict = Liveness::default().with_rate(11).check(&s.history());
     violated(&verdict, &["too slow: "]);
     assert_eq!(
         verdict.violations[0].sentence,
@@ -47,7 +47,7 @@ fn too_few_before_the_first_fault_are_found() {
 fn nothing_after_healing_is_found() {
     let mut s = busy();
     s.fault("kill", "server 1", 5 * SECOND, Some(10 * SECOND));
-    let progress = Progress::default().with_progress_after(1);
+    let progress = Liveness::default().with_progress_after(1);
     violated(
         &progress.check(&s.history()),
         &["no progress after healing: "],
@@ -59,11 +59,11 @@ fn nothing_after_healing_is_found() {
 
 #[test]
 fn who_waits_for_longer_than_the_bound_without_a_fault_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..SECOND, 1);
     s.acquire("b", 0..10 * SECOND, 2);
     let bounded = |bound| {
-        Progress::default()
+        Liveness::default()
             .with_bound(Duration::from_secs(bound))
             .with_op("acquire")
     };
@@ -78,10 +78,10 @@ fn who_waits_for_longer_than_the_bound_without_a_fault_is_found() {
 
 #[test]
 fn who_never_had_an_answer_waited_until_its_process_ended() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.acquire("a", 0..SECOND, 1);
     s.unknown("b", &Op::acquire("/x"), 0..9 * SECOND);
-    let bounded = Progress::default().with_bound(Duration::from_secs(5));
+    let bounded = Liveness::default().with_bound(Duration::from_secs(5));
     violated(&bounded.check(&s.history()), &["stuck: 2"]);
     let mut history = s.history();
     history.calls[1].given_up = None;
@@ -93,14 +93,14 @@ fn who_never_had_an_answer_waited_until_its_process_ended() {
 
 #[test]
 fn a_run_in_which_nothing_succeeded_is_found() {
-    let mut s = Sketch::new();
+    let mut s = HistoryBuilder::new();
     s.failed("a", &Op::acquire("/x"), 0..1);
     s.ok("a", &Op::read("/x"), 0..1, ());
-    valid(&Progress::default().check(&s.history()));
-    let acquires = Progress::default().with_op("acquire");
+    valid(&Liveness::default().check(&s.history()));
+    let acquires = Liveness::default().with_op("acquire");
     violated(&acquires.check(&s.history()), &["nothing succeeded: 1"]);
     violated(
-        &Progress::default().check(&Sketch::new().history()),
+        &Liveness::default().check(&HistoryBuilder::new().history()),
         &["nothing succeeded: "],
     );
 }
