@@ -1,31 +1,31 @@
-//! Who may do what with a node.
+//! Access control lists of nodes.
 //!
 //! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::ops::BitOr;
 
-/// The access rules of a node, at least one.
+/// The access control list of a node: at least one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acl(Vec<AclEntry>);
 
 impl Acl {
-    /// Collects entries; an empty list is refused by the operation that uses it.
+    /// Creates a list of entries. Operations refuse an empty list.
     pub fn new(entries: impl IntoIterator<Item = AclEntry>) -> Self {
         Self(entries.into_iter().collect())
     }
 
-    /// Everyone may do everything. The default of [`Session::create`](crate::Session::create).
+    /// Grants all permissions to all clients. The default of [`Session::create`](crate::Session::create).
     pub fn open() -> Self {
         Self::new([AclEntry::new(Permissions::ALL, "world", "anyone")])
     }
 
-    /// All clients may read, and none may change anything.
+    /// Grants only the permission to read, to all clients.
     pub fn read_only() -> Self {
         Self::new([AclEntry::new(Permissions::READ, "world", "anyone")])
     }
 
-    /// Only the identities the creating session has authenticated as may do anything.
+    /// Grants all permissions to the identities of the session that creates the node, and none to others.
     pub fn creator_only() -> Self {
         Self::new([AclEntry::new(Permissions::ALL, "auth", "")])
     }
@@ -42,7 +42,7 @@ impl Default for Acl {
     }
 }
 
-/// One rule: these permissions for that identity.
+/// An entry of an access control list: permissions for an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclEntry {
     permissions: Permissions,
@@ -60,7 +60,7 @@ impl AclEntry {
         }
     }
 
-    /// Returns what is granted.
+    /// Returns the permissions.
     pub fn permissions(&self) -> Permissions {
         self.permissions
     }
@@ -81,7 +81,7 @@ impl AclEntry {
 pub struct Permissions(u8);
 
 impl Permissions {
-    /// Read the data, list the children.
+    /// Read the data and list the children.
     pub const READ: Self = Self(1);
     /// Change the data.
     pub const WRITE: Self = Self(2);
@@ -89,11 +89,11 @@ impl Permissions {
     pub const CREATE: Self = Self(4);
     /// Delete children.
     pub const DELETE: Self = Self(8);
-    /// Change the access rules.
+    /// Change the access control list.
     pub const ADMIN: Self = Self(16);
-    /// All of these.
+    /// All permissions.
     pub const ALL: Self = Self(31);
-    /// None of these.
+    /// No permissions.
     pub const NONE: Self = Self(0);
 
     /// Returns whether every permission of `other` is in this set.
@@ -111,7 +111,7 @@ impl BitOr for Permissions {
 }
 
 impl fmt::Display for Permissions {
-    /// Writes the letters ZooKeeper's own shell uses, `cdrwa`.
+    /// Formats the permissions as ZooKeeper's shell does: the letters of `cdrwa`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [
             ('c', Self::CREATE),

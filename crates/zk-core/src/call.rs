@@ -87,7 +87,7 @@ impl Call {
         self.deadline
     }
 
-    /// The path below the chroot of a path below the namespace.
+    /// Returns the path below the chroot for a path below the namespace.
     pub(crate) fn wire(&self, path: &NodePath) -> NodePath {
         self.session.view().wire(path)
     }
@@ -307,7 +307,7 @@ impl Call {
         self.until_answered(path, in_doubt, ask).await
     }
 
-    /// Pauses before the next attempt at the whole, after `attempts` of them; false when there is to be none.
+    /// Pauses before the next attempt of the whole operation. Returns false to give up after `attempts`.
     pub(crate) async fn may_try_again(&self, attempts: u32) -> bool {
         let policy = &self.session.view().retry;
         match policy.pause(attempts, self.started.elapsed(), || self.engine().chance()) {
@@ -316,7 +316,7 @@ impl Call {
         }
     }
 
-    /// Makes a read.
+    /// Sends a read.
     pub(crate) async fn read<T>(
         &self,
         path: &NodePath,
@@ -326,7 +326,7 @@ impl Call {
         self.request(path, Repeat::Read, request, read).await.result
     }
 
-    /// The bytes the chroot and the namespace add to every path on the wire.
+    /// Returns how many bytes the chroot and the namespace add to each path on the wire.
     pub(crate) fn prefix_len(&self) -> usize {
         let chroot = self.engine().servers.chroot().as_str().len();
         match &self.session.view().namespace {
@@ -335,12 +335,12 @@ impl Call {
         }
     }
 
-    /// An error of this call that no server gave.
+    /// Creates an error of this call that is not from a server.
     pub(crate) fn error(&self, path: &NodePath, kind: ErrorKind) -> Error {
         Error::new(self.operation, Some(path), kind)
     }
 
-    /// The error for a fault that ends the call; `in_doubt` when a write was sent and may have been applied.
+    /// Creates the error for a fault that ends the call. `in_doubt` means that a write may have been applied.
     pub(crate) fn failure(
         &self,
         path: &NodePath,
@@ -375,7 +375,7 @@ impl Call {
         }
     }
 
-    /// The error for a call that found no connection until the deadline.
+    /// Creates the error of a call that had no connection until the deadline.
     fn unsent(
         &self,
         path: &NodePath,
@@ -393,7 +393,7 @@ impl Call {
         }
     }
 
-    /// The error for a call whose time was over before the request could be sent.
+    /// Creates the error of a call whose deadline passed before the request could be sent.
     fn too_late(&self, path: &NodePath, in_doubt: bool, attempts: u32) -> Error {
         let kind = if in_doubt {
             ErrorKind::OutcomeUnknown
@@ -413,7 +413,7 @@ impl Call {
             ))
     }
 
-    /// The error for a request that was sent and not answered by the deadline.
+    /// Creates the error of a request without a reply by the deadline.
     fn unanswered(&self, path: &NodePath, repeat: Repeat, attempts: u32) -> Error {
         let kind = match repeat {
             Repeat::Read => ErrorKind::TimedOut,
@@ -438,7 +438,7 @@ impl Call {
     }
 }
 
-/// Runs requests side by side: all are sent in their order before the first answer is awaited.
+/// Runs requests concurrently. Sends all in order before it awaits the first reply.
 pub(crate) async fn join_all<T>(
     requests: impl IntoIterator<Item = impl Future<Output = T>>,
 ) -> Vec<T> {
@@ -471,7 +471,7 @@ pub(crate) async fn join_all<T>(
     slots.into_iter().filter_map(|slot| slot.output).collect()
 }
 
-/// Whether the request may be sent once more after this fault.
+/// Returns whether the request may be repeated after this fault.
 fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
     match fault {
         TransportError::Later(_) => true,
@@ -482,7 +482,7 @@ fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
     }
 }
 
-/// Whether a write that was sent may have been applied after this fault.
+/// Returns whether a write that was sent may have been applied after this fault.
 fn may_be_applied(fault: &TransportError) -> bool {
     match fault {
         TransportError::Lost(_) | TransportError::Server(_) | TransportError::Ended(_) => true,

@@ -1,9 +1,9 @@
-//! Values of nodes as types: raw bytes, text, JSON, TOML, and any of them compressed.
+//! Typed data of nodes: raw bytes, text, JSON, TOML, and each of them compressed.
 //!
-//! A [`Codec`] turns a value into the bytes of a node and back.
-//! [`Get::decoded`](crate::Get::decoded) reads a node through one; what it encodes is given to
-//! [`Session::create`](crate::Session::create) and the other writes, which refuse what is too large for a server
-//! before it is sent ([`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge)).
+//! A [`Codec`] encodes a value as the data of a node, and decodes it.
+//! [`Get::decoded`](crate::Get::decoded) reads a node with a codec.
+//! Pass encoded data to [`Session::create`](crate::Session::create) and the other writes; they refuse data that is too
+//! large for a server before they send it ([`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge)).
 //!
 //! ```no_run
 //! # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -21,16 +21,16 @@
 //! |---|---|---|
 //! | [`Raw`] | `Vec<u8>` | |
 //! | [`Text`] | `String`, as UTF-8 | |
-//! | `Json` | any value that serde can write and read | `json` |
-//! | `Toml` | any value that serde can write and read as a table | `toml` |
-//! | `Gzip` | those of another codec, compressed | `gzip` |
+//! | `Json` | any type with serde support | `json` |
+//! | `Toml` | any type with serde support that is a table | `toml` |
+//! | `Gzip` | the values of another codec, compressed | `gzip` |
 //!
 //! # Errors
 //!
-//! The error of a refused payload contains its format, the problem, its [`Position`] in the payload if known, and the
-//! path of the node once an operation knows it.
-//! It may quote the invalid part of the payload, as serde does for a value of an unexpected type; keep secrets out of
-//! values whose errors you log.
+//! A [`DecodeError`] contains the format, the problem, its [`Position`] in the data if known, and the path of the node
+//! if an operation added it.
+//! It may quote the invalid part of the data, as serde does for a value of an unexpected type. Do not log these errors
+//! if the values contain secrets.
 //!
 //! Pure: no I/O and no clock.
 
@@ -52,27 +52,27 @@ pub use json::Json;
 #[cfg(feature = "toml")]
 pub use toml::Toml;
 
-/// Turns values into the data of nodes and back.
+/// Encodes values as the data of nodes, and decodes them.
 ///
-/// What [`encode`](Self::encode) answers, [`decode`](Self::decode) takes for the same value.
-/// Neither does more than compute: no I/O, no waiting.
+/// [`decode`](Self::decode) must return the value that [`encode`](Self::encode) was given.
+/// Neither may do I/O or block.
 pub trait Codec<T>: Send + Sync {
     /// Encodes a value.
     ///
     /// # Errors
     ///
-    /// When the format cannot express the value.
+    /// If the format cannot represent the value.
     fn encode(&self, value: &T) -> Result<Vec<u8>, EncodeError>;
 
     /// Decodes the data of a node.
     ///
     /// # Errors
     ///
-    /// When the data is not of the format, or not of the type.
+    /// If the data is not valid in this format, or does not match the type.
     fn decode(&self, data: &[u8]) -> Result<T, DecodeError>;
 }
 
-/// Takes the data as it is.
+/// Uses the data unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Raw;
@@ -87,7 +87,7 @@ impl Codec<Vec<u8>> for Raw {
     }
 }
 
-/// Takes the data for text in UTF-8. A node without data is an empty text.
+/// Encodes strings as UTF-8. Empty data is an empty string.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Text;
@@ -102,7 +102,7 @@ impl Codec<String> for Text {
     }
 }
 
-/// A value cannot be expressed in a format.
+/// A format cannot represent a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the value cannot be written as {format}: {message}")]
 pub struct EncodeError {
@@ -111,7 +111,7 @@ pub struct EncodeError {
 }
 
 impl EncodeError {
-    /// Describes a value that `format` cannot express, for a [`Codec`] of one's own.
+    /// Creates an error for a value that `format` cannot represent, for custom [`Codec`]s.
     pub fn new(format: &'static str, message: impl Into<String>) -> Self {
         Self {
             format,
@@ -124,15 +124,15 @@ impl EncodeError {
         self.format
     }
 
-    /// Returns what is wrong.
+    /// Returns the description of the problem.
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// The data of a node is not what its codec expects.
+/// The data of a node is not valid for its codec.
 ///
-/// The message names the path, if it is known, the format, the position and what is wrong there.
+/// The message contains the format and the problem, and the path and the position if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError(Box<Repr>);
 
@@ -146,7 +146,7 @@ struct Repr {
 }
 
 impl DecodeError {
-    /// Describes data that is not of `format`, for a [`Codec`] of one's own.
+    /// Creates an error for data that is not valid `format`, for custom [`Codec`]s.
     pub fn new(format: &'static str, kind: DecodeErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Repr {
             format,
@@ -157,31 +157,31 @@ impl DecodeError {
         }))
     }
 
-    /// Adds where in the data it goes wrong.
+    /// Adds the position of the problem in the data.
     #[must_use]
     pub fn at(mut self, position: Position) -> Self {
         self.0.position = Some(position);
         self
     }
 
-    /// Adds the path of the node that has the data.
+    /// Adds the path of the node.
     #[must_use]
     pub fn of_node(mut self, path: &NodePath) -> Self {
         self.0.path = Some(path.clone());
         self
     }
 
-    /// Returns the name of the format: `JSON`, `TOML`, `text`, `gzip`, or that of a codec of one's own.
+    /// Returns the name of the format: `JSON`, `TOML`, `text`, `gzip`, or that of a custom codec.
     pub fn format(&self) -> &'static str {
         self.0.format
     }
 
-    /// Returns what is wrong, as a value to branch on.
+    /// Returns the kind of the problem.
     pub fn kind(&self) -> DecodeErrorKind {
         self.0.kind
     }
 
-    /// Returns what is wrong, without format, position and path.
+    /// Returns the description of the problem, without format, position and path.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -217,38 +217,39 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// What is wrong with the data of a node.
+/// The kind of a problem with the data of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// There is no data, and the format has no document of no bytes.
+    /// The data is empty, which is not a document of the format.
     Empty,
-    /// A text is not UTF-8.
+    /// The text is not UTF-8.
     NotUtf8,
-    /// It does not follow the rules of the format.
+    /// The data is not valid in the format.
     Syntax,
-    /// It is of the format, and not of the type: a value of another type, a missing or an unknown field.
+    /// The data is valid in the format but does not match the type: a value of another type, a missing or an unknown
+    /// field.
     Shape,
-    /// What is compressed is damaged or cut short.
+    /// The compressed data is damaged or truncated.
     Damaged,
-    /// What is compressed is larger than the codec takes.
+    /// The decompressed data is larger than the codec's limit.
     TooLarge,
 }
 
-/// A place in the data of a node.
+/// A position in the data of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Position {
     /// The line, counted from one.
     pub line: usize,
-    /// The column in characters, counted from one; in bytes where the line is not UTF-8.
+    /// The column in characters, counted from one; in bytes if the line is not UTF-8.
     pub column: usize,
     /// The offset in bytes, counted from zero. At most the length of the data.
     pub offset: usize,
 }
 
 impl Position {
-    /// Finds the line and the column of the byte at `offset`, or of the end if that is less.
+    /// Returns the position of the byte at `offset`, or of the end of the data if that comes first.
     pub fn of_offset(data: &[u8], offset: usize) -> Self {
         let offset = offset.min(data.len());
         let before = &data[..offset];
@@ -271,7 +272,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Takes the data of a document for text.
+/// Decodes data as UTF-8.
 fn text<'a>(format: &'static str, data: &'a [u8]) -> Result<&'a str, DecodeError> {
     str::from_utf8(data).map_err(|error| {
         let offset = error.valid_up_to();
@@ -284,7 +285,7 @@ fn text<'a>(format: &'static str, data: &'a [u8]) -> Result<&'a str, DecodeError
     })
 }
 
-/// Takes the data of a document that has at least a byte for text.
+/// Decodes data as UTF-8 and refuses empty data.
 #[cfg(any(feature = "json", feature = "toml"))]
 fn document<'a>(
     format: &'static str,

@@ -1,4 +1,4 @@
-//! Where the ensemble is: the list of servers and the chroot.
+//! Connect strings: a list of servers and an optional chroot.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,9 +8,9 @@ use std::str::FromStr;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 
-/// The servers of an ensemble and the node that serves as the root, as in `host1:2181,host2,[::1]:2182/app`.
+/// The servers of an ensemble and an optional chroot, as in `host1:2181,host2,[::1]:2182/app`.
 ///
-/// A server without a port has port 2181.
+/// The default port is 2181.
 /// Spaces around a server are ignored.
 ///
 /// ```
@@ -28,12 +28,12 @@ pub struct ConnectString {
 }
 
 impl ConnectString {
-    /// Returns the servers in the order they were written, at least one.
+    /// Returns the servers in the given order. There is at least one.
     pub fn servers(&self) -> &[ServerAddress] {
         &self.servers
     }
 
-    /// Returns the node all paths are relative to; the root unless a chroot was written.
+    /// Returns the chroot, to which all paths are relative. The default is the root.
     pub fn chroot(&self) -> &NodePath {
         &self.chroot
     }
@@ -70,7 +70,7 @@ impl FromStr for ConnectString {
             return refuse(Problem::Empty);
         }
         if has_credentials(trimmed) {
-            // Nothing of the text is kept, since it may hold a password.
+            // The string may contain a password, so the error must not contain the string.
             return Err(ParseConnectStringError {
                 text: String::new(),
                 problem: Problem::Credentials,
@@ -203,7 +203,9 @@ enum Problem {
     },
 }
 
-/// Whether a `@` stands anywhere but in the chroot, which is what follows the first `/` that is not of a scheme.
+/// Returns whether the part before the chroot contains a `@`.
+///
+/// The chroot begins at the first `/` that is not part of a scheme.
 fn has_credentials(text: &str) -> bool {
     let text = text.replace("://", " ");
     let hosts = text

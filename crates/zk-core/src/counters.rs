@@ -1,24 +1,25 @@
-//! What a session has done so far, in numbers.
+//! Counters of a session.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
-/// The counters of a session at one moment; made by [`Session::counters`](crate::Session::counters).
+/// The counters of a session at one time; returned by [`Session::counters`](crate::Session::counters).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Calls of operations.
+    /// The number of calls of operations.
     pub calls: u64,
-    /// Requests that were made again within a call.
+    /// The number of requests that were retried within a call.
     pub retries: u64,
-    /// Times the connection broke.
+    /// How often the connection broke.
     pub connection_losses: u64,
-    /// Watches that were set.
+    /// The number of watches that were set.
     pub watches: u64,
-    /// Bytes of the paths that are under watch now; a session can have 120 KiB of them, and subscriptions take a
-    /// recursive watch on a parent in the place of many before that.
+    /// The number of bytes in the paths of all current watches, of which a session can have 120 KiB.
+    ///
+    /// Before that limit, subscriptions replace many watches by a recursive one on the parent.
     pub watched_bytes: usize,
-    /// Removals in the background that are not done yet.
+    /// The number of deletions in the background that are not completed.
     pub unsettled: u64,
 }
 

@@ -1,11 +1,11 @@
-//! One deadline for a whole call.
+//! The deadline of a call.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The instant by which a call ends, and how long that was from its start.
+/// The instant by which a call ends, and its time limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -13,7 +13,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// A deadline `allowed` from now; one beyond what the clock can count is as good as never.
+    /// Creates a deadline `allowed` from now, or in ten years if the clock cannot represent it.
     pub(crate) fn after(allowed: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -22,7 +22,7 @@ impl Deadline {
         }
     }
 
-    /// How long the call was given in all.
+    /// Returns the time limit of the call.
     pub(crate) fn allowed(self) -> Duration {
         self.allowed
     }
@@ -31,12 +31,12 @@ impl Deadline {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// The answer of `future`, or `None` when the deadline comes first.
+    /// Returns the output of `future`, or `None` if the deadline comes first.
     pub(crate) async fn bound<T>(self, future: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout_at(self.at, pin!(future)).await.ok()
     }
 
-    /// Waits for `pause`; false when the deadline comes first.
+    /// Waits for `pause`. Returns false if the deadline comes first.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where retries pause, and only before a deadline"

@@ -1,4 +1,4 @@
-//! The one error of all operations.
+//! The error type of all operations of a session.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::path::ParsePathError;
 /// An operation failed.
 ///
 /// [`kind`](Self::kind) says what happened, [`class`](Self::class) what a caller can do about it.
-/// The message names the operation and the path, and the attempts when there was more than one.
+/// The message contains the operation, the path, and the number of attempts if there was more than one.
 #[derive(Debug, Clone)]
 pub struct Error(Box<Repr>);
 
@@ -57,7 +57,7 @@ impl Error {
         self
     }
 
-    /// Adds what the connection said, as the source.
+    /// Adds the message of the transport as the source.
     #[must_use]
     pub(crate) fn caused_by(mut self, cause: Option<String>) -> Self {
         if let Some(cause) = cause {
@@ -66,35 +66,35 @@ impl Error {
         self
     }
 
-    /// Notes that the request was sent and its answer is not known.
+    /// Records that the request was sent and no reply arrived.
     #[must_use]
     pub(crate) fn maybe_applied(mut self) -> Self {
         self.0.may_be_applied = true;
         self
     }
 
-    /// Notes which part of a transaction was refused.
+    /// Records which part of a transaction the server refused.
     #[must_use]
     pub(crate) fn failed_at(mut self, part: usize) -> Self {
         self.0.failed_part = Some(part);
         self
     }
 
-    /// Notes that it is about none of the parts that were asked for.
+    /// Records that the error concerns none of the caller's parts.
     #[must_use]
     pub(crate) fn of_no_part(mut self) -> Self {
         self.0.failed_part = None;
         self.decided()
     }
 
-    /// Notes that the request was certainly not applied.
+    /// Records that the request was certainly not applied.
     #[must_use]
     pub(crate) fn decided(mut self) -> Self {
         self.0.may_be_applied = false;
         self
     }
 
-    /// Names the part of a transaction that was refused, and its path.
+    /// Adds the path of the refused part of a transaction, and details.
     #[must_use]
     pub(crate) fn about(mut self, path: &NodePath, detail: impl Into<String>) -> Self {
         self.0.path = Some(path.clone());
@@ -117,28 +117,30 @@ impl Error {
         self.0.operation
     }
 
-    /// Returns the path of the node concerned, which for a recursive operation may lie below the path that was given.
-    /// `None` when the path could not be parsed or the operation has none.
+    /// Returns the path of the node that the error concerns.
+    ///
+    /// A recursive operation may fail at a node below the given path.
+    /// `None` if the path is invalid or the operation has none.
     pub fn path(&self) -> Option<&NodePath> {
         self.0.path.as_ref()
     }
 
-    /// Returns how often the request was sent; zero when it never was.
+    /// Returns how often the request was sent.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
     }
 
-    /// Returns which part of a transaction was refused, counted from zero in the order in which they were added.
+    /// Returns the index of the part of a transaction that the server refused, in the order of addition.
     pub fn failed_part(&self) -> Option<usize> {
         self.0.failed_part
     }
 
-    /// Returns whether the session is gone, and everything built on it.
+    /// Returns whether the session is over, and everything built on it.
     pub fn is_fatal(&self) -> bool {
         self.class() == ErrorClass::Fatal
     }
 
-    /// Returns whether the node does not exist (for a create: its parent).
+    /// Returns whether the node does not exist (for a create: the parent node).
     pub fn is_no_node(&self) -> bool {
         self.0.kind == ErrorKind::NoNode
     }
@@ -148,9 +150,9 @@ impl Error {
         self.0.kind == ErrorKind::NodeExists
     }
 
-    /// Returns whether a write may have been applied although no answer came.
+    /// Returns whether a write may have been applied although no reply arrived.
     ///
-    /// That is so for [`ErrorKind::OutcomeUnknown`], and for a fatal error that hit a write in flight.
+    /// True for [`ErrorKind::OutcomeUnknown`], and for a fatal error that occurred while a write was in flight.
     pub fn is_outcome_unknown(&self) -> bool {
         self.0.may_be_applied
     }
@@ -184,7 +186,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What the transport said, as text: its own error types stay behind it.
+/// The message of the transport, without its error types.
 #[derive(Debug)]
 struct Cause(String);
 
@@ -204,7 +206,7 @@ pub enum ErrorKind {
     NoNode,
     /// A node with this path exists already.
     NodeExists,
-    /// The version given is not the node's version.
+    /// The given version differs from the node's version.
     BadVersion,
     /// The node has children.
     NotEmpty,
@@ -216,36 +218,37 @@ pub enum ErrorKind {
     InvalidAcl,
     /// A quota on the path forbids it.
     QuotaExceeded,
-    /// The server is cut off from the quorum and answers reads only; it may be back in the quorum soon.
+    /// The server has no quorum and serves reads only. It may rejoin the quorum soon.
     ReadOnlyServer,
-    /// The server does not know the operation or has it switched off.
+    /// The server does not implement the operation, or it is disabled there.
     Unsupported,
-    /// The path given is not a path.
+    /// The given path is not a valid node path.
     InvalidPath,
-    /// The options given do not go together, or the server refuses them.
+    /// The given options contradict each other, or the server refuses them.
     InvalidArgument,
-    /// The request is over the size the server reads; it was not sent.
+    /// The request is larger than the server accepts. It was not sent.
     TooLarge,
-    /// The session has as many bytes of paths under watch as it can set again on another server; nothing was sent.
-    /// There is room again when other watches end.
-    TooManyWatches,
-    /// The session was not connected until the deadline; the request was never sent, and will not be.
-    NotConnected,
-    /// No answer by the deadline: of a read that was sent, or of any request that came too late to be sent at all.
+    /// The paths of the session's watches have as many bytes as a client can restore on another server.
     ///
-    /// [`Error::attempts`] tells them apart.
+    /// Nothing was sent. Retry when other watches have ended.
+    TooManyWatches,
+    /// The session was not connected until the deadline. The request was not sent, and will not be.
+    NotConnected,
+    /// The deadline passed: no reply to a read arrived, or a request could not be sent in time.
+    ///
+    /// [`Error::attempts`] is zero if nothing was sent.
     TimedOut,
-    /// The connection broke during the read, each time until the deadline.
+    /// The connection broke during every attempt of the read until the deadline.
     ConnectionLost,
-    /// The write was sent and no answer came: it may have been applied, may not have been, or may still be.
+    /// The write was sent and no reply arrived. The server may have applied it, may still apply it, or never will.
     OutcomeUnknown,
-    /// The server was too busy to take the request, each time until the deadline.
+    /// The server was too busy for every attempt until the deadline.
     Throttled,
-    /// The session had moved to another server, each time until the deadline.
+    /// The session had moved to another server at every attempt until the deadline.
     SessionMoved,
-    /// The server answered with an error code of its own trouble, each time until the deadline.
+    /// The server returned an internal error for every attempt until the deadline.
     ServerError,
-    /// The ensemble has expired the session, or it must be assumed so.
+    /// The ensemble expired the session, or must have.
     SessionExpired,
     /// The server refused the session's credentials.
     AuthFailed,
@@ -290,15 +293,15 @@ impl ErrorKind {
     reason = "callers branch on exactly these three"
 )]
 pub enum ErrorClass {
-    /// A definite answer: the operation was judged and did nothing. Repeating it unchanged gives the same.
+    /// The server, or a check before sending, refused the operation. It had no effect; the same request fails again.
     Outcome,
-    /// The session is still good; the operation may work later.
+    /// The session is still alive. The operation may succeed later.
     Recoverable,
-    /// The session is gone, and with it everything built on it.
+    /// The session is over, and everything built on it.
     Fatal,
 }
 
-/// An operation of a session, as errors and spans name it.
+/// An operation of a session, as errors and spans show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {

@@ -136,7 +136,7 @@ fn check_version(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(
 const NOT_A_VERSION: &str =
     "version -1 means any version to servers; to ask for none, leave the version away";
 
-/// Takes a share of what a session may have under watch, and a place at the node.
+/// Reserves a part of the session's watch quota and registers a one-shot watch on the node.
 fn reserve_watch(call: &Call, path: &NodePath) -> Result<Reserved, Error> {
     let bytes = path.as_str().len() + call.prefix_len();
     let share = WatchQuota::take(&call.engine().watched, bytes).map_err(|taken| {
@@ -154,7 +154,7 @@ fn watch(call: &Call, watched: Watched, reserved: Reserved, waits_for_children: 
     Watch::new(watched, reserved, waits_for_children)
 }
 
-/// Refuses a request that the server would answer by cutting the connection.
+/// Refuses a request that would make the server close the connection.
 fn check_size(call: &Call, path: &NodePath, data: &[u8], acl_bytes: usize) -> Result<(), Error> {
     let size = data.len() + path.as_str().len() + call.prefix_len() + acl_bytes + FRAME_OVERHEAD;
     if size <= MAX_REQUEST {
@@ -172,7 +172,7 @@ fn check_size(call: &Call, path: &NodePath, data: &[u8], acl_bytes: usize) -> Re
     Err(call.error(path, ErrorKind::TooLarge).detail(detail))
 }
 
-/// Refuses a request of several parts that the server would answer by cutting the connection.
+/// Refuses a request of several parts that would make the server close the connection.
 fn check_frame(call: &Call, path: &NodePath, size: usize) -> Result<(), Error> {
     let size = size + FRAME_OVERHEAD;
     if size <= MAX_REQUEST {

@@ -222,7 +222,7 @@ mod tests {
 
     // covers: C3
     #[test]
-    fn overwriting_is_repeated_only_if_nobody_wrote_since() {
+    fn overwrite_is_repeated_only_if_no_client_wrote_since() {
         for (data, mzxid, verdict) in [
             (b"x", SEEN - 1, Verdict::NotOurs),
             (b"y", SEEN - 1, Verdict::NotOurs),
@@ -287,7 +287,7 @@ mod tests {
 
     // covers: C3
     #[test]
-    fn access_rules_are_set_again_only_if_nobody_changed_them() {
+    fn acl_is_set_again_only_if_no_client_changed_it() {
         use Verdict::NotOurs;
         use Verdict::Ours;
         use Verdict::Unknown;

@@ -1,4 +1,4 @@
-//! The path of a node, parsed once.
+//! Absolute node paths.
 //!
 //! Pure: no I/O and no clock.
 
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 /// The absolute path of a node.
 ///
-/// A value of this type is always a path that ZooKeeper accepts, so nothing behind the edge has to check again.
-/// It is relative to the chroot of the session it is used on.
+/// A value of this type is always a path that ZooKeeper accepts.
+/// It is relative to the chroot of the session that uses it.
 /// Cloning is cheap.
 ///
 /// ```
@@ -37,7 +37,7 @@ impl NodePath {
     ///
     /// # Errors
     ///
-    /// When ZooKeeper would refuse the path: see [`ParsePathError`].
+    /// If ZooKeeper would refuse the path: see [`ParsePathError`].
     pub fn parse(path: &str) -> Result<Self, ParsePathError> {
         match problem_of(path) {
             None => Ok(Self(Arc::from(path))),
@@ -75,16 +75,16 @@ impl NodePath {
         })
     }
 
-    /// Returns the parent, its parent and so on, the root last.
+    /// Returns an iterator over the ancestors, from the parent to the root.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> + use<> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// Returns the path of the child called `name`; several components joined by `/` are accepted too.
+    /// Returns the path of the child `name`, which may consist of several components joined by `/`.
     ///
     /// # Errors
     ///
-    /// When the name is empty or makes a path that ZooKeeper would refuse.
+    /// If the name is empty or ZooKeeper would refuse the resulting path.
     pub fn join(&self, name: &str) -> Result<Self, ParsePathError> {
         if name.is_empty() {
             return Err(ParsePathError {
@@ -96,13 +96,13 @@ impl NodePath {
         Self::parse(&format!("{base}/{name}"))
     }
 
-    /// Returns the path of a child whose name the server gave.
+    /// Returns the path of a child that a server listed, without validating its name.
     pub(crate) fn child(&self, name: &str) -> Self {
         let base = if self.is_root() { "" } else { self.as_str() };
         Self(Arc::from(format!("{base}/{name}")))
     }
 
-    /// Returns this path with `name` for its last component. The root has none.
+    /// Returns this path with its last component replaced by `name`; the root is unchanged.
     pub(crate) fn with_name(&self, name: &str) -> Self {
         match self.split() {
             Some((parent, _)) => Self(Arc::from(format!("{parent}/{name}"))),
@@ -110,12 +110,12 @@ impl NodePath {
         }
     }
 
-    /// Returns `path` as a path below this one.
+    /// Returns `path` appended to this one.
     pub(crate) fn below(&self, path: &Self) -> Self {
         Self(Arc::from(format!("{self}{path}")))
     }
 
-    /// Returns this path as seen from `base`, which it begins with.
+    /// Returns this path relative to `base`, which must be an ancestor of it or the same path.
     pub(crate) fn above(&self, base: &Self) -> Self {
         if base.is_root() {
             return self.clone();
@@ -127,7 +127,7 @@ impl NodePath {
         }
     }
 
-    /// Returns this path with the sequence number the server added.
+    /// Returns this path with the sequence number that the server appended.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         Self(Arc::from(format!("{self}{suffix}")))
     }
@@ -197,9 +197,9 @@ impl From<&Self> for NodePath {
     }
 }
 
-/// A text is not the path of a node.
+/// A string is not a valid node path.
 ///
-/// The message says what is wrong, where, and what would be right.
+/// The message contains the problem, its position, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsePathError {
     path: String,
@@ -207,7 +207,7 @@ pub struct ParsePathError {
 }
 
 impl ParsePathError {
-    /// Returns the text that was refused.
+    /// Returns the invalid path.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -275,8 +275,9 @@ enum Problem {
     Character { character: char, at: usize },
 }
 
-/// The rules of the server, which checks the path as UTF-16: a supplementary character is a pair of surrogates there
-/// and therefore refused.
+/// Checks a path by the server's rules.
+///
+/// The server checks UTF-16 code units. It refuses surrogates, and therefore supplementary characters.
 fn problem_of(path: &str) -> Option<Problem> {
     if path.is_empty() {
         return Some(Problem::Empty);

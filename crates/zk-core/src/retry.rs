@@ -1,20 +1,19 @@
-//! When a request that failed for now is made again.
+//! When to retry a request after a recoverable failure.
 //!
 //! Pure: no I/O and no clock.
 
 use std::time::Duration;
 
-/// How long a call pauses before it makes a request again, and how often it does.
+/// How often a call retries a request, and the pause before each retry.
 ///
-/// It is asked when a request could not be carried out for a reason that may pass, and only about requests that may be
-/// made again without harm; the deadline of the call bounds it in any case.
-/// Waiting for a connection is no attempt and costs nothing of the budget.
-/// Each call begins with a fresh budget.
+/// It applies to transient failures of requests that are safe to repeat.
+/// The deadline of the call limits retries in any case.
+/// Waiting for a connection does not count as an attempt.
+/// Each call starts with a fresh budget.
 ///
 /// # Defaults
 ///
-/// [`RetryPolicy::default`] is exponential from 20 ms, capped at one second, with jitter, until the deadline of the
-/// call.
+/// [`RetryPolicy::default`] is exponential from 20 ms to one second, with jitter, until the deadline of the call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,25 +42,25 @@ enum Growth {
     Exponential,
 }
 
-/// Whether pauses vary by chance.
+/// Whether pauses vary randomly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Jitter {
-    /// Each pause is as long as the policy says.
+    /// Each pause is exactly what the policy gives.
     None,
-    /// Each pause is between half of what the policy says and all of it, so that clients which failed together do not
-    /// come back together.
+    /// Each pause is between half of what the policy gives and all of it, so that clients that failed together do not
+    /// retry together.
     Half,
 }
 
 impl RetryPolicy {
-    /// Never makes a request again.
+    /// Never retries.
     #[must_use]
     pub const fn never() -> Self {
         Self::constant(Duration::ZERO).at_most(0)
     }
 
-    /// Pauses for `interval` each time, for as long as the call may take.
+    /// Pauses for `interval` before each retry, until the deadline of the call.
     #[must_use]
     pub const fn constant(interval: Duration) -> Self {
         Self {
@@ -74,7 +73,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Pauses for `first`, then for twice as long each time, for as long as the call may take, with jitter.
+    /// Pauses for `first` and doubles the pause for each retry, with jitter, until the deadline of the call.
     #[must_use]
     pub const fn exponential(first: Duration) -> Self {
         Self {
@@ -84,38 +83,39 @@ impl RetryPolicy {
         }
     }
 
-    /// Lets no pause be longer than `longest`; by default there is no such bound.
+    /// Limits each pause to `longest`. Unlimited by default.
     #[must_use]
     pub const fn capped(mut self, longest: Duration) -> Self {
         self.cap = longest;
         self
     }
 
-    /// Makes a request again at most `retries` times; zero is never, and by default there is no such bound.
+    /// Limits the number of retries. Unlimited by default; zero never retries.
     #[must_use]
     pub const fn at_most(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Makes no request again that could not begin within `elapsed` from the start of the call; by default there is
-    /// no such bound but the deadline of the call.
+    /// Starts no retry later than `elapsed` after the start of the call. By default only the deadline of the call
+    /// limits retries.
     #[must_use]
     pub const fn within(mut self, elapsed: Duration) -> Self {
         self.within = elapsed;
         self
     }
 
-    /// Says whether pauses vary by chance.
+    /// Sets whether pauses vary randomly. The default is [`Jitter::Half`] for exponential pauses, otherwise none.
     #[must_use]
     pub const fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Returns the pause before the next attempt, or nothing when there is to be none.
+    /// Returns the pause before the next attempt, or `None` to give up.
     ///
-    /// `attempts` have been made, the call began `elapsed` ago, and `chance` is a number from 0 up to 1.
+    /// `attempts` is the number of attempts so far, `elapsed` the time since the call began, and `chance` returns a
+    /// random number from 0 to 1.
     pub(crate) fn pause(
         &self,
         attempts: u32,

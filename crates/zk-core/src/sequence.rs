@@ -1,14 +1,14 @@
-//! The numbers that servers append to the names of sequential nodes.
+//! Sequence numbers, which servers append to the names of sequential nodes.
 //!
 //! Pure: no I/O and no clock.
 
 use std::fmt;
 
-/// The number at the end of a sequential node's name, which servers write as `%010d`.
+/// The sequence number of a sequential node, in the format `%010d`.
 ///
 /// A server takes it from a 32-bit counter of the parent.
-/// Before ZooKeeper 3.6 the counter wraps below zero after 2147483647; since then it stays there, so that one number is
-/// given out again and again (see [`is_near_end`](Self::is_near_end)).
+/// Before ZooKeeper 3.6 the counter wraps to a negative number after 2147483647. Since 3.6 it stays at 2147483647, so
+/// that several nodes get the same number (see [`is_near_end`](Self::is_near_end)).
 ///
 /// ```
 /// use zk_core::Sequence;
@@ -22,14 +22,14 @@ use std::fmt;
 pub struct Sequence(i32);
 
 impl Sequence {
-    /// Makes a sequence from its number.
+    /// Creates a sequence number.
     pub const fn new(number: i32) -> Self {
         Self(number)
     }
 
-    /// Splits a name into what stands before the number, and the number; `None` when it does not end in one.
+    /// Splits a name into its prefix and its sequence number. Returns `None` if it does not end with one.
     ///
-    /// A minus sign belongs to the number when another one stands before it, as in `lock--2147483648`.
+    /// A minus sign belongs to the number if another minus sign precedes it, as in `lock--2147483648`.
     pub fn split(name: &str) -> Option<(&str, Self)> {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let before = name.get(..name.len() - digits)?;
@@ -45,31 +45,32 @@ impl Sequence {
         Some((name.get(..number_at)?, Self(number)))
     }
 
-    /// Reads a text that is a number as servers write it and nothing else: `%010d`.
+    /// Parses a string that consists of a sequence number in the format `%010d`.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('-').unwrap_or(text);
-        let is_written_so = digits.len() == DIGITS || (text.len() == DIGITS && digits != text);
-        if is_written_so && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let has_width = digits.len() == DIGITS || (text.len() == DIGITS && digits != text);
+        if has_width && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             text.parse().ok().map(Self)
         } else {
             None
         }
     }
 
-    /// Returns the number.
+    /// Returns the number as an integer.
     pub const fn number(self) -> i32 {
         self.0
     }
 
-    /// Returns how far `self` comes after `other`, negative if it comes before, also across a wrap of the counter.
+    /// Returns the distance from `other` to `self`, negative if `self` comes first. The counter may have wrapped
+    /// between.
     ///
-    /// Right as long as the two are less than 2^31 creations apart, which contenders that wait at the same time are.
+    /// Correct if fewer than 2^31 nodes were created between the two, as is the case for contenders that wait at the
+    /// same time.
     pub const fn distance_from(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0)
     }
 
-    /// Returns whether the counter is so near the place where it wraps or sticks that its numbers no longer tell an
-    /// order.
+    /// Returns whether the counter is so close to the end of its range that its numbers no longer define an order.
     pub const fn is_near_end(self) -> bool {
         self.0 > i32::MAX - MARGIN || self.0 < i32::MIN + MARGIN
     }

@@ -418,9 +418,9 @@ impl Session {
 
     /// Asks the leader whether the session is over. Returns `false` if there is no reply within the session timeout.
     ///
-    /// When an ephemeral node of this session is gone, this tells whether another client deleted it or the session
-    /// expired: a server reports the deletion of ephemeral nodes before it reports the expiry, and may answer reads in
-    /// between, but the leader answers a [`sync`](Self::sync) only for a session that it has not ended.
+    /// Use it when an ephemeral node of this session is gone, to distinguish a deletion by another client from the
+    /// expiry of the session. A server reports the deletion of ephemeral nodes before it reports the expiry, and may
+    /// answer reads in between. The leader answers a [`sync`](Self::sync) only for a session that it has not ended.
     /// It takes one round trip, or longer while there is no connection.
     ///
     /// # Cancel safety

@@ -1,29 +1,30 @@
-//! What the server knows of a node, besides its data.
+//! The metadata of a node.
 
 use std::fmt;
 use std::time::SystemTime;
 
-/// The metadata of a node at the moment of the answer.
+/// The metadata of a node at the time of the server's reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
-    /// The transaction that created the node. It grows with every creation in the ensemble.
+    /// The zxid of the transaction that created the node. Later nodes of the ensemble have higher ones.
     pub czxid: i64,
-    /// The transaction that last changed the data.
+    /// The zxid of the transaction that last changed the data.
     pub mzxid: i64,
-    /// The transaction that last added or removed a child.
+    /// The zxid of the transaction that last added or removed a child.
     pub pzxid: i64,
     /// When the node was created, by the leader's clock.
     pub ctime: SystemTime,
     /// When the data was last changed, by the leader's clock.
     pub mtime: SystemTime,
-    /// The number of changes to the data. It restarts when the node is made anew and wraps below zero.
+    /// The number of changes to the data. A node that is deleted and created again starts at zero. The number can wrap
+    /// to a negative one.
     pub version: i32,
     /// The number of changes to the children.
     pub cversion: i32,
-    /// The number of changes to the access rules.
+    /// The number of changes to the ACL.
     pub aversion: i32,
-    /// The session an ephemeral node belongs to; `None` for every other kind, containers included.
+    /// The session that owns an ephemeral node; `None` for all other nodes, including containers.
     pub ephemeral_owner: Option<SessionId>,
     /// The length of the data in bytes.
     pub data_length: u32,
@@ -32,8 +33,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Returns the stat of an empty node that no transaction has made, for a [`Transport`](crate::transport::Transport)
-    /// to fill in.
+    /// Returns a stat with all fields zero, for a [`Transport`](crate::transport::Transport) to fill in.
     pub const fn zeroed() -> Self {
         Self {
             czxid: 0,
@@ -51,7 +51,7 @@ impl Stat {
     }
 }
 
-/// The number by which the ensemble knows a session.
+/// The id of a session in its ensemble.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(i64);
 
@@ -60,12 +60,12 @@ impl SessionId {
         Self(id)
     }
 
-    /// Takes the number on the wire for an id.
+    /// Creates an id from the number in the wire protocol.
     pub const fn from_i64(id: i64) -> Self {
         Self(id)
     }
 
-    /// Returns the id as the number on the wire.
+    /// Returns the number in the wire protocol.
     pub const fn as_i64(self) -> i64 {
         self.0
     }

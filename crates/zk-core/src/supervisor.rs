@@ -1,4 +1,4 @@
-//! The next session for an application whose session was lost.
+//! Opens a new session and restarts the application when its session is lost.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::session::SessionBuilder;
 use crate::transport::SessionEnd;
 
 impl SessionBuilder {
-    /// Opens a session and runs `body` with it; when the session is lost, and only then, drops what is running, opens
-    /// the next session and runs `body` again.
+    /// Opens a session and runs `body` with it. When the session is lost, drops the running `body`, opens a new session
+    /// and runs `body` again.
     ///
-    /// This is for the outermost layer of an application, which knows everything that was built on the lost session
-    /// and builds it again: locks, elections, caches.
-    /// It returns what `body` answers as soon as it answers `Ok`, or `Err` while the session is alive; an `Err` that
-    /// comes with the loss of the session is taken for its consequence.
-    /// The session is closed first, so that its ephemeral nodes are gone.
+    /// Use it in the outermost layer of an application, which can rebuild everything that depends on the session:
+    /// locks, elections, caches.
+    /// It returns the result of `body` if that is `Ok`, or if it is `Err` and the session is alive.
+    /// If the session is lost, it treats an `Err` as a consequence of the loss, and runs `body` again.
+    /// Before it returns, it closes the session, which deletes its ephemeral nodes.
     ///
-    /// A session that is [closed](Session::close) by the application, in `body` or elsewhere, is not lost: `body` is
-    /// neither dropped nor run again, and whatever it answers is returned.
+    /// A session that the application [closes](Session::close), in `body` or elsewhere, is not lost: `body` runs to its
+    /// end, and its result is returned.
     ///
-    /// Before it tries to connect again it pauses as `reopening` says; sessions that were lost or not granted count as
-    /// its attempts, and the count begins anew when a session has lasted for longer than its timeout.
+    /// `reopening` sets the pauses between connection attempts. Lost sessions and failed connection attempts count as
+    /// attempts. The count starts again after a session that lived longer than its timeout.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,19 +46,19 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// [`SuperviseError::Body`] has the error of `body`.
-    /// [`SuperviseError::Connect`] when no session can be opened: at once when the cause will not pass (an option,
-    /// the connect string, credentials), otherwise when `reopening` gives up.
-    /// [`SuperviseError::SessionLost`] when `reopening` gives up after a loss.
+    /// [`SuperviseError::Body`] contains the error of `body`.
+    /// [`SuperviseError::Connect`] if no session can be opened: immediately for a permanent cause (an option, the
+    /// connect string, credentials), otherwise when `reopening` gives up.
+    /// [`SuperviseError::SessionLost`] if `reopening` gives up after a loss.
     ///
     /// # Cancel safety
     ///
-    /// Safe: `body` is dropped, and the session ends in the background.
-    /// While the session of a `body` that has ended is being closed, its answer is lost.
+    /// Safe: `body` is dropped, and the session is closed in the background.
+    /// If `body` has already ended and its session is being closed, the result of `body` is lost.
     ///
     /// # Session loss
     ///
-    /// That is what it is for.
+    /// `body` is dropped and runs again with a new session.
     pub async fn supervise<T, E, F>(
         self,
         reopening: RetryPolicy,
@@ -93,7 +93,7 @@ impl SessionBuilder {
                         }
                         (Some(Err(_)) | None, _) => {}
                     }
-                    tracing::warn!(session = %session.id(), ?end, "the session is lost, opening another one");
+                    tracing::warn!(session = %session.id(), ?end, "session lost, opening a new one");
                     if opened.elapsed() > session.session_timeout() {
                         failures = 0;
                         since = Instant::now();
@@ -101,7 +101,7 @@ impl SessionBuilder {
                     SuperviseError::SessionLost
                 }
                 Err(error @ ConnectError::Unanswered(_)) => {
-                    tracing::warn!(%error, "no session was granted");
+                    tracing::warn!(%error, "cannot open a session");
                     SuperviseError::Connect(error)
                 }
                 Err(error) => return Err(SuperviseError::Connect(error)),
@@ -115,12 +115,12 @@ impl SessionBuilder {
     }
 }
 
-/// Ends the session of a body that has ended, unless it is over.
+/// Closes the session of a completed body, unless the session is over.
 async fn close(session: &Session) {
     if let Err(error) = session.close().await
         && !session.state().is_lost()
     {
-        tracing::warn!(session = %session.id(), %error, "the session ends after its timeout");
+        tracing::warn!(session = %session.id(), %error, "cannot close the session; it ends after its timeout");
     }
 }
 
@@ -131,10 +131,10 @@ pub enum SuperviseError<E> {
     /// No session could be opened.
     #[error("no session could be opened")]
     Connect(#[source] ConnectError),
-    /// The session was lost, and the policy allows no other one.
-    #[error("the session is lost, and no other one is to be opened")]
+    /// The session was lost, and the retry policy allows no further session.
+    #[error("the session is lost, and the retry policy allows no further session")]
     SessionLost,
-    /// The application gave up.
+    /// The application returned an error.
     #[error(transparent)]
     Body(E),
 }

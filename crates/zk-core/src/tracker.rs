@@ -85,9 +85,9 @@ impl IntoFuture for Track {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrackedNode {
-    /// Its data.
+    /// The data.
     pub data: Arc<[u8]>,
-    /// Its stat.
+    /// The stat.
     pub stat: Stat,
 }
 
@@ -135,8 +135,8 @@ pub struct Tracked {
 ///
 /// # Dropping
 ///
-/// With the last clone the watch is taken back, in the background.
-/// It keeps the session open.
+/// When the last clone is dropped, the watch is removed in the background.
+/// A tracker keeps the session open.
 #[derive(Debug, Clone)]
 #[must_use = "the copy is updated only while the tracker exists"]
 pub struct NodeTracker {

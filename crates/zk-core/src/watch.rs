@@ -6,27 +6,27 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use crate::engine::claims::Claim;
-use crate::engine::claims::Poke;
+use crate::engine::claims::Wakeup;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
 
-/// A one-shot watch that a server has set; created by [`Get::watched`](crate::Get::watched) and its like.
+/// A one-shot watch; created by [`Get::watched`](crate::Get::watched) and similar methods.
 ///
-/// It fires once, on the first change after the read that set it, whichever server the session is connected to then.
+/// It fires once, on the first change after the read that set it, even if the session has moved to another server.
 ///
 /// # Dropping
 ///
-/// Dropping it before it fired takes it back in the background, at the cost of one round trip of the session.
+/// If it has not fired, the watch is removed in the background, which costs one round trip of the session.
 pub struct Watch {
     watched: Option<Watched>,
     fired: Option<WatchEvent>,
     place: Box<Place>,
 }
 
-/// What a watch has at its node, as long as it is held.
+/// The registration of a watch, released on drop.
 #[derive(Debug)]
 struct Place {
-    poke: Option<Poke>,
+    wakeup: Option<Wakeup>,
     claim: Claim,
     _share: WatchQuota,
 }
@@ -38,28 +38,28 @@ impl Watch {
             watched: Some(watched),
             fired: None,
             place: Box::new(Place {
-                poke: claim.set(waits_for_children),
+                wakeup: claim.set(waits_for_children),
                 claim,
                 _share: share,
             }),
         }
     }
 
-    /// Waits until the watch fires; later calls answer the same at once.
+    /// Waits until the watch fires. Later calls return the same event at once.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe, no event is lost.
     ///
     /// # Session loss
     ///
     /// Returned as [`WatchEvent::SessionLost`].
     pub async fn changed(&mut self) -> WatchEvent {
         if let Some(watched) = &mut self.watched {
-            let poked = async {
-                match &mut self.place.poke {
-                    // It lives as long as the claim: this is no end of the sender.
-                    Some(poke) => drop(poke.await),
+            let woken = async {
+                match &mut self.place.wakeup {
+                    // The sender lives as long as the claim, so this is not its end.
+                    Some(wakeup) => drop(wakeup.await),
                     None => std::future::pending().await,
                 }
             };
@@ -69,7 +69,7 @@ impl Watch {
                     self.place.claim.fired();
                     event
                 }
-                () = poked => WatchEvent::ChildrenChanged,
+                () = woken => WatchEvent::ChildrenChanged,
             };
             self.fired = Some(event);
             self.watched = None;
@@ -86,17 +86,17 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// What is reserved before a one-shot watch is asked for.
+/// The reservations of a one-shot watch, made before its request.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) share: WatchQuota,
     pub(crate) claim: Claim,
 }
 
-/// A share of the bytes of paths that a session may have under watch.
+/// A part of the bytes of watched paths that a session may have.
 ///
-/// When a session moves to another server, its client sets all its watches again; the client crate cannot do that for
-/// more than 128 KiB of paths and would never connect again.
+/// When a session moves to another server, the client crate sets all its watches again. It cannot do so for more than
+/// 128 KiB of paths, and would never reconnect.
 #[derive(Debug)]
 pub(crate) struct WatchQuota {
     taken: Arc<AtomicUsize>,
@@ -104,7 +104,7 @@ pub(crate) struct WatchQuota {
 }
 
 impl WatchQuota {
-    /// Takes `bytes`, unless that would be too many.
+    /// Reserves `bytes`. Returns the number of reserved bytes if there are not enough left.
     pub(crate) fn take(taken: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, usize> {
         let before = taken.fetch_add(bytes, Ordering::SeqCst);
         let share = Self {

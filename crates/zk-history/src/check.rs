@@ -56,6 +56,7 @@ mod read_write;
 mod report;
 mod semaphore;
 mod servers;
+mod timeline;
 mod verdict;
 
 pub use checker::{Checker, NAMES, ParseCheckerError};

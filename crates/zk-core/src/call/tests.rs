@@ -532,7 +532,7 @@ async fn repeated_create_that_finds_a_node_judges_whose_it_is() {
 
 // covers: C3
 #[tokio::test(start_paused = true)]
-async fn ephemeral_node_that_another_call_of_the_session_made_is_not_ours() {
+async fn ephemeral_node_of_another_call_is_not_ours() {
     let mine = Stat {
         ephemeral_owner: Some(SessionId::new(7)),
         ..stat()
@@ -580,7 +580,7 @@ async fn ephemeral_node_may_be_deleted_while_it_is_made() {
 
 // covers: C3
 #[tokio::test(start_paused = true)]
-async fn ephemeral_node_that_two_calls_at_once_may_have_made_is_unknown() {
+async fn ephemeral_node_of_two_concurrent_calls_is_unknown() {
     let mine = Stat {
         ephemeral_owner: Some(SessionId::new(7)),
         ..stat()
@@ -834,7 +834,7 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
 
 // covers: C6
 #[tokio::test(start_paused = true)]
-async fn whoever_is_told_that_the_session_is_over_finds_it_lost() {
+async fn caller_that_sees_the_session_end_finds_it_lost() {
     let script = Script::new([Step::Fail(TransportError::Ended(SessionEnd::Expired))]);
     let session = script.session();
     assert!(session.get("/a").await.unwrap_err().is_fatal());
@@ -873,7 +873,7 @@ fn without_id(log: &[String]) -> Vec<String> {
 
 // covers: C4
 #[tokio::test(start_paused = true)]
-async fn protected_create_looks_once_the_server_has_caught_up_and_the_link_holds() {
+async fn protected_create_searches_after_sync_on_a_stable_link() {
     let script = Script::new([
         lost(),
         Step::Answer,
@@ -1036,7 +1036,7 @@ fn what_may_work_later_is_recoverable() {
 
 // covers: C6
 #[tokio::test(start_paused = true)]
-async fn abandoned_session_is_closed_although_its_cleanup_keeps_failing() {
+async fn dropped_session_is_closed_although_its_cleanup_fails() {
     let trouble = Step::Fail(TransportError::Server(
         "unexpected error code: -1".to_owned(),
     ));
@@ -1294,7 +1294,7 @@ async fn parent_with_a_lost_answer_has_an_unknown_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn write_the_server_did_not_take_is_not_in_doubt_when_the_session_ends() {
+async fn refused_write_has_a_known_outcome_when_the_session_ends() {
     let script = Script::new([Step::Fail(TransportError::Later(ErrorKind::Throttled))]);
     let session = script.session();
     let (result, ()) = tokio::join!(session.set("/a", "x").into_future(), async {

@@ -1,4 +1,4 @@
-//! Compression.
+//! The codec that compresses the data of another codec.
 //!
 //! Pure: no I/O and no clock.
 
@@ -14,14 +14,14 @@ use super::DecodeError;
 use super::DecodeErrorKind;
 use super::EncodeError;
 
-/// Compresses what another codec writes.
+/// Compresses the data of another codec.
 ///
-/// The form is gzip, which Curator's compression and every command line read.
+/// The format is gzip, as in Curator's compression and command-line tools.
 /// Uncompressed data is refused, because a mixture of both could not be distinguished from damaged data.
 ///
 /// # Defaults
 ///
-/// - what comes out of a node is at most 16 MiB, see [`with_limit`](Self::with_limit)
+/// - decompressed data is at most 16 MiB, see [`with_limit`](Self::with_limit)
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gzip<C> {
     inner: C,
@@ -38,7 +38,7 @@ impl Default for Limit {
 }
 
 impl<C> Gzip<C> {
-    /// Compresses what `inner` writes.
+    /// Creates a codec that compresses the data of `inner`.
     pub fn new(inner: C) -> Self {
         Self {
             inner,
@@ -46,10 +46,10 @@ impl<C> Gzip<C> {
         }
     }
 
-    /// Bounds how many bytes the data of a node may become; the default is 16 MiB.
+    /// Limits the size of decompressed data in bytes. The default is 16 MiB.
     ///
-    /// A megabyte of gzip can hold a gigabyte of zeros. Decoding stops at the bound, and holds no more than that.
-    /// Encoding refuses what is larger, too.
+    /// A megabyte of gzip can contain a gigabyte of zeros. Decoding stops at the limit and uses no more memory than
+    /// that. Encoding refuses larger data as well.
     #[must_use]
     pub const fn with_limit(mut self, bytes: usize) -> Self {
         self.limit = Limit(bytes);
@@ -64,7 +64,7 @@ impl<T, C: Codec<T>> Codec<T> for Gzip<C> {
             let (size, limit) = (plain.len(), self.limit.0);
             return Err(EncodeError::new(
                 FORMAT,
-                format!("it has {size} bytes, of which at most {limit} are read again"),
+                format!("it has {size} bytes, more than the limit of {limit}"),
             ));
         }
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -86,14 +86,14 @@ impl<T, C: Codec<T>> Codec<T> for Gzip<C> {
         }
         let limit = self.limit.0;
         let mut plain = Vec::new();
-        // One more byte shows whether the data fits.
+        // One more byte shows whether the data exceeds the limit.
         let most = u64::try_from(limit).map_or(u64::MAX, |limit| limit.saturating_add(1));
         MultiGzDecoder::new(data)
             .take(most)
             .read_to_end(&mut plain)
             .map_err(|error| wrong(DecodeErrorKind::Damaged, error.to_string()))?;
         if plain.len() > limit {
-            let message = format!("it becomes more than {limit} bytes, which is the bound");
+            let message = format!("it decompresses to more than the limit of {limit} bytes");
             return Err(wrong(DecodeErrorKind::TooLarge, message));
         }
         self.inner.decode(&plain)

@@ -1,4 +1,4 @@
-//! JSON.
+//! The JSON codec.
 //!
 //! Pure: no I/O and no clock.
 
@@ -13,9 +13,9 @@ use super::EncodeError;
 use super::Position;
 use super::document;
 
-/// Writes and reads JSON through serde, on one line.
+/// Encodes values as JSON with serde, on one line.
 ///
-/// A node without data is no JSON: the least documents are `null` and `{}`.
+/// Empty data is not valid JSON; the shortest documents are `{}` and `null`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Json;
@@ -37,7 +37,7 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     }
 }
 
-/// What is wrong, without the place, which the parser appends.
+/// Returns the parser's message without the position that it appends.
 fn message_of(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -47,7 +47,7 @@ fn message_of(error: &serde_json::Error) -> String {
     }
 }
 
-/// The parser counts columns in bytes; it has read that many of the line.
+/// Converts the parser's position, whose column is the number of bytes that it has read of the line.
 fn position_of(data: &[u8], error: &serde_json::Error) -> Position {
     let line: usize = data
         .split_inclusive(|&byte| byte == b'\n')

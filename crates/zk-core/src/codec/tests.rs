@@ -262,11 +262,11 @@ mod compressed {
         assert_eq!(error.kind(), DecodeErrorKind::TooLarge);
         assert_eq!(
             error.to_string(),
-            "the data is not valid gzip: it becomes more than 16777216 bytes, which is the bound"
+            "the data is not valid gzip: it decompresses to more than the limit of 16777216 bytes"
         );
         assert_eq!(
             Gzip::new(Raw).encode(&zeros).unwrap_err().to_string(),
-            "the value cannot be written as gzip: it has 17825792 bytes, of which at most 16777216 are read again"
+            "the value cannot be written as gzip: it has 17825792 bytes, more than the limit of 16777216"
         );
     }
 

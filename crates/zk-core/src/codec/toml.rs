@@ -1,4 +1,4 @@
-//! TOML.
+//! The TOML codec.
 //!
 //! Pure: no I/O and no clock.
 
@@ -12,16 +12,16 @@ use super::EncodeError;
 use super::Position;
 use super::document;
 
-/// Writes and reads TOML through serde.
+/// Encodes values as TOML with serde.
 ///
-/// A value is a table: a structure or a map.
+/// A value must be a table: a struct or a map.
 ///
 /// # Nodes without data
 ///
-/// No bytes at all would be a document in which every field has its default.
-/// They are refused here: a node without data is usually one that somebody made on the way to another one, or has not
-/// filled yet, and is not to reset a configuration.
-/// An empty document is written as a line break.
+/// In TOML, empty data is a document in which every field has its default.
+/// This codec refuses it: a node without data was usually created as a parent or is not written yet, and must not reset
+/// a configuration.
+/// An empty document is encoded as a line break.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Toml;
@@ -42,7 +42,7 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Toml {
         let wrong = |kind| {
             move |mut error: toml::de::Error| {
                 let span = error.span();
-                // Without the text it names the key instead of drawing a picture of the line.
+                // Without the input, the message names the key and does not draw the line.
                 error.set_input(None);
                 let message = error.to_string().trim_end().replace('\n', " ");
                 let error = DecodeError::new(FORMAT, kind, message);

@@ -13,7 +13,7 @@ async fn finding(server: &str) -> Finding {
 
 // covers: C1
 #[tokio::test]
-async fn closed_port_and_unknown_host_are_told_apart() {
+async fn closed_port_and_unknown_host_are_distinguished() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = listener.local_addr().unwrap();
     drop(listener);
@@ -24,7 +24,7 @@ async fn closed_port_and_unknown_host_are_told_apart() {
 
 #[tokio::test]
 async fn silent_server_is_given_up_at_the_deadline() {
-    // The connection is taken by the kernel, and nobody reads from it.
+    // The kernel accepts the connection, and no process reads from it.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     assert_eq!(
         finding(&listener.local_addr().unwrap().to_string()).await,

@@ -23,7 +23,7 @@ use super::lock;
 use super::watch_manager::Command;
 use crate::path::NodePath;
 
-/// The nodes of a session that are under watch in some way, by their paths below the chroot.
+/// The watched nodes of a session, by their paths below the chroot.
 #[derive(Debug)]
 pub(crate) struct Claims {
     uses: Mutex<HashMap<NodePath, Use>>,
@@ -32,22 +32,22 @@ pub(crate) struct Claims {
 
 #[derive(Debug, Default)]
 struct Use {
-    /// Whether the watch manager has, or asks for, a watch of its own there.
-    is_hubs: bool,
-    /// How many one-shot watches are on their way.
+    /// Whether the watch manager has its own watch on the node, or has requested one.
+    is_managed: bool,
+    /// The number of reads with a one-shot watch in flight that the watch manager waits for.
     in_flight: usize,
-    /// Those with smaller numbers that were on their way are waited for no longer.
+    /// The watch manager no longer waits for reads with smaller numbers.
     valid_from: u64,
-    /// How many of those there are.
-    void: usize,
-    /// Whether the watch manager waits until none is on its way.
-    hub_waits: bool,
+    /// The number of reads in flight that the watch manager no longer waits for.
+    abandoned: usize,
+    /// Whether the watch manager waits until no read with a one-shot watch is in flight.
+    manager_waits: bool,
     last_number: u64,
-    /// Those that wait for children, by their numbers.
+    /// The watches that wait for children, by their numbers.
     parents: HashMap<u64, oneshot::Sender<()>>,
 }
 
-/// A one-shot watch, from before it is asked for until it is gone.
+/// A one-shot watch, from before its request until it fires or is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     claims: Arc<Claims>,
@@ -55,12 +55,12 @@ pub(crate) struct Claim {
     is_in_flight: bool,
     has_fired: bool,
     begun: u64,
-    /// Its number, if it waits for children.
+    /// The number of the watch, if it waits for children.
     number: Option<u64>,
 }
 
-/// Tells a watch that waits for children that one came or went, and any watch that may have been taken back.
-pub(crate) type Poke = oneshot::Receiver<()>;
+/// Fires a watch that waits for children when one is created or deleted, and any watch that may have been removed.
+pub(crate) type Wakeup = oneshot::Receiver<()>;
 
 impl Claims {
     pub(super) fn new(watch_manager: mpsc::UnboundedSender<Command>) -> Self {
@@ -70,7 +70,7 @@ impl Claims {
         }
     }
 
-    /// A one-shot watch is about to be asked for.
+    /// Registers a one-shot watch that is about to be requested.
     pub(crate) fn begin(self: &Arc<Self>, path: NodePath) -> Claim {
         let mut uses = self.uses();
         let it = uses.entry(path.clone()).or_default();
@@ -88,43 +88,43 @@ impl Claims {
         }
     }
 
-    /// Notes whether the watch manager has, or asks for, a watch there.
-    pub(super) fn set_hubs(&self, path: &NodePath, is_hubs: bool) {
+    /// Records whether the watch manager has its own watch on the node, or has requested one.
+    pub(super) fn set_managed(&self, path: &NodePath, is_managed: bool) {
         let mut uses = self.uses();
-        uses.entry(path.clone()).or_default().is_hubs = is_hubs;
+        uses.entry(path.clone()).or_default().is_managed = is_managed;
         tidy(&mut uses, path);
     }
 
-    /// Returns whether reads with one-shot watches are in flight there. If so, the watch manager is notified when the
-    /// last of them is done.
-    pub(super) fn waits_for_those_in_flight(&self, path: &NodePath) -> bool {
+    /// Returns whether reads of the node with one-shot watches are in flight. If so, the watch manager is notified when
+    /// the last of them completes.
+    pub(super) fn wait_for_in_flight(&self, path: &NodePath) -> bool {
         let mut uses = self.uses();
         let Some(it) = uses.get_mut(path) else {
             return false;
         };
-        it.hub_waits = it.in_flight > 0;
-        it.hub_waits
+        it.manager_waits = it.in_flight > 0;
+        it.manager_waits
     }
 
-    /// Those that are on their way are waited for no longer.
-    pub(super) fn void_those_in_flight(&self, path: &NodePath) {
+    /// Stops waiting for the reads in flight.
+    pub(super) fn abandon_in_flight(&self, path: &NodePath) {
         if let Some(it) = self.uses().get_mut(path) {
             it.valid_from = it.last_number + 1;
-            it.void += std::mem::take(&mut it.in_flight);
-            it.hub_waits = false;
+            it.abandoned += std::mem::take(&mut it.in_flight);
+            it.manager_waits = false;
         }
     }
 
-    /// A child of the node came or went.
-    pub(super) fn poke_parents(&self, path: &NodePath) {
+    /// Fires the watches that wait for children of the node.
+    pub(super) fn fire_parents(&self, path: &NodePath) {
         let mut uses = self.uses();
         let parents = uses
             .get_mut(path)
             .map(|it| std::mem::take(&mut it.parents))
             .unwrap_or_default();
         drop(uses);
-        for poke in parents.into_values() {
-            let _gone = poke.send(());
+        for wakeup in parents.into_values() {
+            let _gone = wakeup.send(());
         }
     }
 
@@ -140,54 +140,54 @@ impl Claims {
 }
 
 impl Use {
-    /// Whether the watch manager waited until now for those on their way.
-    fn no_longer_waits(&mut self) -> bool {
-        self.in_flight == 0 && std::mem::take(&mut self.hub_waits)
+    /// Returns whether the watch manager waited for reads in flight and the last one has completed.
+    fn ends_wait(&mut self) -> bool {
+        self.in_flight == 0 && std::mem::take(&mut self.manager_waits)
     }
 }
 
 impl Claim {
-    /// The watch has been set.
-    pub(crate) fn set(&mut self, waits_for_children: bool) -> Option<Poke> {
+    /// Records that the watch is set.
+    pub(crate) fn set(&mut self, waits_for_children: bool) -> Option<Wakeup> {
         let claims = Arc::clone(&self.claims);
         let mut uses = claims.uses();
         let it = uses.entry(self.path.clone()).or_default();
-        let is_void = self.arrive(it);
-        let poke = (waits_for_children || is_void).then(|| {
-            let (poke, poked) = oneshot::channel();
-            if is_void {
-                let _held = poke.send(());
+        let is_abandoned = self.arrive(it);
+        let wakeup = (waits_for_children || is_abandoned).then(|| {
+            let (wakeup, woken) = oneshot::channel();
+            if is_abandoned {
+                let _held = wakeup.send(());
             } else {
                 it.last_number += 1;
-                it.parents.insert(it.last_number, poke);
+                it.parents.insert(it.last_number, wakeup);
                 self.number = Some(it.last_number);
             }
-            poked
+            woken
         });
-        let is_told = it.no_longer_waits() || it.is_hubs;
+        let is_disturbed = it.ends_wait() || it.is_managed;
         tidy(&mut uses, &self.path);
         drop(uses);
-        if is_told {
+        if is_disturbed {
             claims.disturbed(&self.path);
         }
-        poke
+        wakeup
     }
 
-    /// It is on its way no longer; whether it may have been taken back meanwhile.
+    /// Records that the read completed. Returns whether the client crate may have removed the watch meanwhile.
     fn arrive(&mut self, it: &mut Use) -> bool {
-        let is_void = self.begun < it.valid_from;
+        let is_abandoned = self.begun < it.valid_from;
         if std::mem::take(&mut self.is_in_flight) {
-            let among = if is_void {
-                &mut it.void
+            let count = if is_abandoned {
+                &mut it.abandoned
             } else {
                 &mut it.in_flight
             };
-            *among -= 1;
+            *count -= 1;
         }
-        is_void
+        is_abandoned
     }
 
-    /// The watch has fired: nothing is taken back.
+    /// Records that the watch fired, so that dropping it removes no watch.
     pub(crate) fn fired(&mut self) {
         self.has_fired = true;
     }
@@ -202,10 +202,10 @@ impl Drop for Claim {
         if let Some(number) = self.number {
             it.parents.remove(&number);
         }
-        let is_told = it.no_longer_waits() || (it.is_hubs && !self.has_fired);
+        let is_disturbed = it.ends_wait() || (it.is_managed && !self.has_fired);
         tidy(&mut uses, &self.path);
         drop(uses);
-        if is_told {
+        if is_disturbed {
             claims.disturbed(&self.path);
         }
     }
@@ -213,9 +213,9 @@ impl Drop for Claim {
 
 fn tidy(uses: &mut HashMap<NodePath, Use>, path: &NodePath) {
     if let Some(it) = uses.get(path)
-        && !it.is_hubs
+        && !it.is_managed
         && it.in_flight == 0
-        && it.void == 0
+        && it.abandoned == 0
         && it.parents.is_empty()
     {
         uses.remove(path);
@@ -228,27 +228,27 @@ mod tests {
 
     // covers: C15
     #[test]
-    fn a_watch_that_was_waited_for_no_longer_fires_at_once() {
-        let (watch_manager, mut told) = mpsc::unbounded_channel();
+    fn watch_of_an_abandoned_read_fires_at_once() {
+        let (watch_manager, mut commands) = mpsc::unbounded_channel();
         let claims = Arc::new(Claims::new(watch_manager));
         let path = NodePath::parse("/a").unwrap();
-        assert!(!claims.waits_for_those_in_flight(&path));
+        assert!(!claims.wait_for_in_flight(&path));
         let (mut late, dropped) = (claims.begin(path.clone()), claims.begin(path.clone()));
-        assert!(claims.waits_for_those_in_flight(&path));
-        claims.void_those_in_flight(&path);
-        assert!(!claims.waits_for_those_in_flight(&path));
+        assert!(claims.wait_for_in_flight(&path));
+        claims.abandon_in_flight(&path);
+        assert!(!claims.wait_for_in_flight(&path));
         let mut next = claims.begin(path.clone());
-        assert!(claims.waits_for_those_in_flight(&path));
-        let mut poke = late.set(false).expect("it is told");
-        assert_eq!(poke.try_recv(), Ok(()));
+        assert!(claims.wait_for_in_flight(&path));
+        let mut wakeup = late.set(false).expect("the watch fires");
+        assert_eq!(wakeup.try_recv(), Ok(()));
         drop((late, dropped));
-        assert!(told.try_recv().is_err(), "another one is on its way");
-        assert!(next.set(false).is_none(), "nothing was taken from it");
-        assert!(matches!(told.try_recv(), Ok(Command::Disturbed { .. })));
+        assert!(commands.try_recv().is_err(), "another read is in flight");
+        assert!(next.set(false).is_none(), "its watch is still set");
+        assert!(matches!(commands.try_recv(), Ok(Command::Disturbed { .. })));
         drop(next);
         assert!(
-            told.try_recv().is_err(),
-            "the watch manager waits for nothing"
+            commands.try_recv().is_err(),
+            "the watch manager does not wait"
         );
         assert!(claims.uses().is_empty());
     }

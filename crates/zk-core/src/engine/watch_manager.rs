@@ -278,7 +278,7 @@ impl Task {
                     }) = self.slots.get(path)
                     && node.parent().as_ref() == Some(path)
                 {
-                    self.engine.claims().poke_parents(path);
+                    self.engine.claims().fire_parents(path);
                 }
                 self.table.changed(path, &node, event);
             }
@@ -417,7 +417,7 @@ impl Task {
                 return;
             }
             // Removing it now could remove a watch that is in flight. A command follows when none is.
-            Some(Slot::Armed { .. }) if claims.waits_for_those_in_flight(path) => {
+            Some(Slot::Armed { .. }) if claims.wait_for_in_flight(path) => {
                 self.begin_grace_period(path);
                 return;
             }
@@ -430,17 +430,17 @@ impl Task {
                 {
                     cancellable.close();
                     is_disturbed = was_disturbed;
-                    claims.set_hubs(path, false);
+                    claims.set_managed(path, false);
                 }
             }
             None => {}
         }
         let Some(is_recursive) = wanted else {
-            claims.set_hubs(path, false);
+            claims.set_managed(path, false);
             return;
         };
         let is_persistent = !self.has_only_one_shots();
-        claims.set_hubs(path, is_persistent);
+        claims.set_managed(path, is_persistent);
         let slot = Slot::Arming {
             is_disturbed: false,
         };
@@ -483,7 +483,7 @@ impl Task {
         };
         if waited && !self.is_as_wanted(path) {
             tracing::debug!(%path, "no longer waiting for a read with a watch that has taken too long");
-            self.engine.claims().void_those_in_flight(path);
+            self.engine.claims().abandon_in_flight(path);
             self.reconcile(path, 0);
         }
     }

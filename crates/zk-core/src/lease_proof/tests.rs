@@ -14,7 +14,7 @@ fn until(trust: &LeaseProof, start: Instant) -> Duration {
 
 // covers: L12
 #[test]
-fn new_session_is_trusted_from_the_moment_it_was_asked_for() {
+fn lease_of_a_new_session_starts_at_its_request() {
     let start = Instant::now();
     assert_eq!(
         until(&LeaseProof::opened(TIMEOUT, start), start),
@@ -24,7 +24,7 @@ fn new_session_is_trusted_from_the_moment_it_was_asked_for() {
 
 // covers: L12
 #[test]
-fn session_of_a_server_that_is_cut_off_is_not_trusted() {
+fn session_of_an_isolated_server_has_no_valid_lease() {
     let start = Instant::now();
     assert_eq!(
         until(&LeaseProof::unproven(TIMEOUT, start), start),
@@ -70,7 +70,7 @@ fn touch_is_proven_by_a_commit_that_comes_late_enough() {
 
 // covers: L12
 #[test]
-fn gap_between_answers_of_the_leader_may_be_a_standstill_and_the_proof_begins_anew() {
+fn proof_restarts_after_a_gap_between_replies_of_the_leader() {
     let start = Instant::now();
     for (gap, proves) in [(2400, true), (2401, false)] {
         let mut trust = committing(start, 5);
@@ -125,7 +125,7 @@ fn lapsed_proof_is_not_revived_by_a_move() {
 
 // covers: L12
 #[test]
-fn move_and_a_commit_after_it_prove_all_that_was_answered_before() {
+fn move_and_a_later_commit_prove_all_earlier_replies() {
     let start = Instant::now();
     let mut trust = committing(start, 5);
     trust.touched(start + 5500 * MS, start + 5510 * MS);
@@ -210,7 +210,7 @@ fn holder_commits_four_times_per_timeout_and_never_lapses() {
 
 // covers: L12
 #[test]
-fn proof_that_is_lasting_lasts_whenever_the_session_is_relied_on_first() {
+fn lasting_proof_lasts_whenever_it_is_first_used() {
     let start = Instant::now();
     for percent in 0..300 {
         let begun = start + TIMEOUT / 100 * percent;
@@ -237,7 +237,7 @@ fn proof_that_is_lasting_lasts_whenever_the_session_is_relied_on_first() {
 
 // covers: L12
 #[test]
-fn session_that_was_idle_has_a_new_proof_after_two_fifths_of_the_timeout() {
+fn idle_session_has_a_proof_after_two_fifths_of_the_timeout() {
     let start = Instant::now();
     for idle in [1, 10, 1000] {
         let mut trust = LeaseProof::opened(TIMEOUT, start);
@@ -256,7 +256,7 @@ fn session_that_was_idle_has_a_new_proof_after_two_fifths_of_the_timeout() {
 
 // covers: L12
 #[test]
-fn proof_of_a_new_session_is_lasting_unless_it_would_end_before_the_next_one() {
+fn first_proof_lasts_unless_it_ends_before_the_next_one() {
     let start = Instant::now();
     let trust = LeaseProof::opened(TIMEOUT, start);
     assert!(trust.is_lasting(start + TIMEOUT * 2 / 5));
@@ -272,7 +272,7 @@ fn proof_of_a_new_session_is_lasting_unless_it_would_end_before_the_next_one() {
 
 // covers: L12
 #[test]
-fn idle_session_that_syncs_is_trusted_at_its_next_commit() {
+fn idle_session_that_syncs_has_a_lease_at_its_next_commit() {
     let start = Instant::now();
     let mut trust = LeaseProof::opened(TIMEOUT, start);
     let mut now = start;
@@ -317,17 +317,17 @@ struct Run {
 enum Step {
     Nothing,
     Read,
-    /// The answer takes this many steps, or longer while the leader stands still.
+    /// The reply takes this many steps, or longer while the leader is paused.
     Write(u64),
-    /// The same, but answered by the leader alone.
+    /// The same, but only the leader answers.
     Sync(u64),
-    /// The follower dies with what it has not told, and the client, which may or may not notice when its link was
-    /// broken, moves to another one.
+    /// The follower dies with what it has not forwarded, and the client moves to another one. It may or may not notice
+    /// when its link broke.
     Move {
         is_seen: bool,
     },
-    /// The leader that the follower follows is deposed, and neither knows: it takes notes for no use, and commits
-    /// nothing. A move ends it.
+    /// The leader of the follower is deposed, and neither notices: its session times are ignored, and it commits
+    /// nothing. A move ends this.
     Depose,
     /// The leader stands still: it takes no note and carries out nothing. Its follower goes on answering reads.
     LeaderStands(u64),
@@ -401,8 +401,8 @@ fn last_gasps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// The leader never expires the session before the proof ends, whenever the follower dies and whoever stands
-    /// still.
+    /// The leader never expires the session before the proof ends, whenever the follower dies and whichever of them is
+    /// paused.
     // covers: L12
     #[test]
     fn proof_ends_before_the_leader_expires_the_session(run in runs()) {
@@ -449,7 +449,7 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
     let mut heard = 0;
     // How many steps it still takes to close the session that it has taken off its list.
     let mut closing = None;
-    // Whether the follower has noted something that it has not told yet.
+    // Whether the follower has recorded activity that it has not forwarded yet.
     let mut has_note = false;
     let mut is_deposed = false;
     let mut breaks = 0;
@@ -474,11 +474,11 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
                 trust.touched(at(sent), at(now));
             }
         }
-        // Whatever the follower has not told by now may be lost with it; it may tell after it forwards a write.
+        // What the follower has not forwarded by now may be lost with it; it may forward it after a write.
         prop_assert!(trust.until() <= at(heard) + TIMEOUT, "step {}", now);
         if now >= next_ping && now >= leader_stands && now >= follower_stands {
-            let is_told = std::mem::take(&mut has_note) && !is_deposed;
-            if is_told && closing.is_none() {
+            let is_forwarded = std::mem::take(&mut has_note) && !is_deposed;
+            if is_forwarded && closing.is_none() {
                 // The leader enters the time at which the note arrives.
                 heard = now;
             }

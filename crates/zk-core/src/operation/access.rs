@@ -66,7 +66,7 @@ impl IntoFuture for GetAcl {
 
 /// Replaces the access rules of a node; created by [`Session::set_acl`](crate::Session::set_acl).
 ///
-/// The answer is the node's stat after the change.
+/// Returns the node's stat after the change.
 ///
 /// # After a lost reply
 ///

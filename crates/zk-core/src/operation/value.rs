@@ -14,12 +14,12 @@ use crate::stat::Stat;
 
 /// Reads the data of a node as a value; created by [`Get::decoded`].
 ///
-/// The answer is the value and the stat that belongs to it.
+/// Returns the value and the stat of the same read.
 ///
 /// # Errors
 ///
 /// [`ReadError::Operation`] as [`Get`] has them.
-/// [`ReadError::Decode`] when the data is not what the codec expects: it names the path, the format and the position.
+/// [`ReadError::Decode`] if the data is not valid for the codec. It contains the path, the format and the position.
 ///
 /// # Cancel safety
 ///
@@ -88,13 +88,13 @@ pub enum ReadError {
     /// The data could not be read.
     #[error(transparent)]
     Operation(#[from] Error),
-    /// The data is not what the codec expects.
+    /// The data is not valid for the codec.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
 impl ReadError {
-    /// Returns what can be done about it. Data that is not what the codec expects is an outcome.
+    /// Returns the class of the error. Invalid data is [`ErrorClass::Outcome`].
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Operation(error) => error.class(),

@@ -205,7 +205,7 @@ impl SessionBuilder {
         let mut pause = FIRST_PAUSE;
         let bounded_by_caller = Deadline::after(self.connect_timeout);
         loop {
-            let wish = ConnectOptions {
+            let options = ConnectOptions {
                 servers,
                 session_timeout: self.session_timeout,
                 digest,
@@ -213,7 +213,7 @@ impl SessionBuilder {
                 #[cfg(feature = "tls")]
                 tls: self.tls.as_ref(),
             };
-            match ClientTransport::connect(&wish).await {
+            match ClientTransport::connect(&options).await {
                 Ok(transport) => return Ok(transport),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);

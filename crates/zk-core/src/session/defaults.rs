@@ -1,4 +1,4 @@
-//! The defaults that one handle of a session has for itself.
+//! The defaults of one handle of a session.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::acl::Acl;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 
-/// The defaults of one view.
+/// The namespace and the defaults of one handle of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionDefaults {
     pub(crate) namespace: NodePath,
@@ -16,7 +16,7 @@ pub(crate) struct SessionDefaults {
 }
 
 impl SessionDefaults {
-    /// The path below the chroot of a path below the namespace.
+    /// Returns the path below the chroot for a path below the namespace.
     pub(crate) fn wire(&self, path: &NodePath) -> NodePath {
         if self.namespace.is_root() {
             path.clone()
@@ -27,8 +27,8 @@ impl SessionDefaults {
         }
     }
 
-    /// The path below the namespace of a path below the chroot, which is one that [`wire`](Self::wire) made or a child
-    /// of one.
+    /// Returns the path below the namespace for a path below the chroot that [`wire`](Self::wire) returned, or for a
+    /// child of it.
     pub(crate) fn unwire(&self, path: &NodePath) -> NodePath {
         path.above(&self.namespace)
     }

@@ -1,12 +1,12 @@
-//! Certificates and keys for encrypted connections.
+//! The TLS configuration of a session.
 
 use std::fmt;
 
-/// What an encrypted connection needs, in PEM; used by [`SessionBuilder::tls`](crate::SessionBuilder::tls).
+/// Certificates and keys in PEM, for [`SessionBuilder::tls`](crate::SessionBuilder::tls).
 ///
-/// The servers must have a `secureClientPort`, which is the port to name in the connect string.
+/// The connect string must contain the `secureClientPort` of the servers.
 /// Host names are checked against the servers' certificates.
-/// Keys are in no debug output, error or log of this crate.
+/// No debug output, error or log of this crate contains keys.
 #[derive(Clone, Default)]
 pub struct Tls {
     pub(crate) ca: String,
@@ -14,9 +14,9 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts servers whose certificates were signed by one of these authorities.
+    /// Accepts servers whose certificates were signed by one of these authorities.
     ///
-    /// `ca` is one or more certificates, and revocation lists if there are any.
+    /// `ca` contains one or more certificates and optional revocation lists.
     pub fn trusting(ca: impl Into<String>) -> Self {
         Self {
             ca: ca.into(),
@@ -24,7 +24,7 @@ impl Tls {
         }
     }
 
-    /// Shows this certificate to the server, with the chain up to the authority, and proves it with its private key.
+    /// Sets the client certificate, with the chain up to the authority, and its private key.
     #[must_use]
     pub fn with_identity(mut self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
         self.identity = Some((certificate.into(), key.into()));

@@ -1,4 +1,4 @@
-//! What a consumer is told, for every short history of a link.
+//! The states that a consumer sees, for every short history of a link.
 
 use super::*;
 use crate::transport::LinkSender;
@@ -95,7 +95,7 @@ fn order_is_right_whenever_the_consumer_looks() {
 
 // covers: C7
 #[tokio::test]
-async fn end_of_the_transport_is_told_as_loss() {
+async fn end_of_the_transport_is_reported_as_loss() {
     let sender = LinkSender::new(Link {
         phase: Phase::Up,
         breaks: 0,

@@ -50,7 +50,7 @@ pub(crate) struct ClientTransport {
     session_timeout: Duration,
 }
 
-/// What a connection is asked for.
+/// The options of a connection.
 pub(crate) struct ConnectOptions<'a> {
     pub(crate) servers: &'a ConnectString,
     pub(crate) session_timeout: Duration,
@@ -61,22 +61,22 @@ pub(crate) struct ConnectOptions<'a> {
 }
 
 impl ClientTransport {
-    /// Tries each server once and returns with the first session that one of them grants.
+    /// Tries each server once and returns the first session.
     ///
-    /// The client's errors hide the cause, so whoever gives up has to find out on its own.
-    pub(crate) async fn connect(wish: &ConnectOptions<'_>) -> Result<Self, TransportError> {
-        let servers = wish.servers;
+    /// The client's errors hide the cause; `connect_diagnosis` finds it.
+    pub(crate) async fn connect(options: &ConnectOptions<'_>) -> Result<Self, TransportError> {
+        let servers = options.servers;
         let mut connector = zk::Client::connector()
-            .with_session_timeout(wish.session_timeout)
-            .with_connection_timeout(link_timeout(wish.session_timeout))
-            .with_readonly(wish.allow_read_only)
+            .with_session_timeout(options.session_timeout)
+            .with_connection_timeout(link_timeout(options.session_timeout))
+            .with_readonly(options.allow_read_only)
             .with_fail_eagerly();
-        if let Some(digest) = wish.digest {
+        if let Some(digest) = options.digest {
             connector = connector.with_auth("digest", digest.as_bytes());
         }
         let address = servers.to_string();
         #[cfg(feature = "tls")]
-        let connected = match wish.tls {
+        let connected = match options.tls {
             Some(tls) => {
                 connector
                     .with_tls(tls_options(tls)?)
@@ -113,7 +113,7 @@ fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, TransportError> {
     }
 }
 
-/// Keeps a channel up to date with the client's state, until the session is over or nobody listens.
+/// Forwards the client's state to a channel until the session is over or all receivers are dropped.
 fn follow(mut states: zk::StateWatcher, broken: Arc<Mutex<Option<Instant>>>) -> LinkReceiver {
     let link = LinkSender::new(Link {
         phase: phase(states.peek_state()),
@@ -130,7 +130,8 @@ fn follow(mut states: zk::StateWatcher, broken: Arc<Mutex<Option<Instant>>>) -> 
                 state = states.changed() => state,
                 () = link.abandoned() => return,
             };
-            // The state may be another one by now: only one that is seen after the clock tells something of its time.
+            // The state may have changed since: only a state that is read after the clock is known to be at least as
+            // new.
             let now = tokio::time::Instant::now().into_std();
             if states.peek_state() == zk::SessionState::Disconnected {
                 *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
@@ -141,14 +142,15 @@ fn follow(mut states: zk::StateWatcher, broken: Arc<Mutex<Option<Instant>>>) -> 
     receiver
 }
 
-/// The link after the client told a state.
+/// Returns the link after the client reported a state.
 ///
-/// The client tells the newest state only: one that repeats means that the link broke and was repaired in between.
+/// The client reports only its newest state. If it reports the same state twice, the link broke and was restored
+/// between.
 fn next_link(before: Link, state: zk::SessionState) -> Link {
     let was_connected = matches!(before.phase, Phase::Up | Phase::ReadOnly);
     let breaks = before.breaks + u64::from(was_connected);
     match (before.phase, phase(state)) {
-        // Where it goes on from a read-only server it goes on with another session.
+        // After a read-only connection, the client continues with another session.
         (Phase::ReadOnly, Phase::Up | Phase::Down | Phase::ReadOnly) => Link {
             phase: Phase::Over(SessionEnd::Expired),
             breaks,
@@ -405,7 +407,7 @@ const fn is_sequential(mode: CreateMode) -> bool {
     )
 }
 
-/// The client's watcher as ours. It outlives reconnects: the client sets one-shot watches again.
+/// Converts a one-shot watcher of the client. It survives reconnects, because the client sets the watch again.
 fn watched(watcher: zk::OneshotWatcher, mut link: LinkReceiver) -> Watched {
     Box::pin(async move {
         match watcher.changed().await.event_type {
@@ -414,10 +416,10 @@ fn watched(watcher: zk::OneshotWatcher, mut link: LinkReceiver) -> Watched {
             zk::EventType::NodeDataChanged => WatchEvent::DataChanged,
             zk::EventType::NodeChildrenChanged => WatchEvent::ChildrenChanged,
             zk::EventType::Session => {
-                // The client tells its watchers and its state one after the other: whoever is told by a watch that the
-                // session is lost finds it so.
+                // The client notifies its watchers before it updates its state. Wait for the state, so that a caller
+                // that receives `SessionLost` sees a lost session.
                 let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
-                // Without whoever keeps the link it is over, too.
+                // A dropped link sender also means that the session is over.
                 let _: Result<_, LinkGone> = over.await;
                 WatchEvent::SessionLost
             }
@@ -425,8 +427,8 @@ fn watched(watcher: zk::OneshotWatcher, mut link: LinkReceiver) -> Watched {
     })
 }
 
-/// The client's persistent watcher as ours, which ends with the link: the client does not set it again, but would go on
-/// to tell of whatever another one on the same node is told.
+/// Converts a persistent watcher of the client. It ends with the link: the client does not set the watch again, but
+/// would forward the events of another watch on the same node.
 fn watching(watcher: zk::PersistentWatcher) -> Watching {
     Watching::new(futures_util::stream::unfold(
         Some(watcher),
@@ -446,7 +448,7 @@ fn notice(event: &zk::WatchedEvent) -> WatchNotification {
         zk::EventType::NodeDeleted => WatchEvent::Deleted,
         zk::EventType::NodeDataChanged => WatchEvent::DataChanged,
         zk::EventType::NodeChildrenChanged => WatchEvent::ChildrenChanged,
-        // Whatever is told of the session, it is told at a break or after one.
+        // The client reports a session event only when the connection breaks, or later.
         zk::EventType::Session => return WatchNotification::LinkLost,
     };
     match NodePath::parse(&event.path) {
@@ -455,7 +457,7 @@ fn notice(event: &zk::WatchedEvent) -> WatchNotification {
             event: kind,
             zxid: (event.zxid >= 0).then_some(event.zxid),
         },
-        // A name that we take for none: something changed that cannot be told, which is what a lost link means, too.
+        // An invalid path: some change cannot be reported, as after a lost link.
         Err(_) => WatchNotification::LinkLost,
     }
 }
@@ -471,12 +473,12 @@ fn phase(state: zk::SessionState) -> Phase {
     }
 }
 
-/// How long a silent server is waited for before the next one is tried: the client's own 2/5 of the session timeout, and
-/// long enough for an answer if the server grants more than was asked for.
+/// Returns how long the client waits for a silent server before it tries the next one: its own 2/5 of the session
+/// timeout, and long enough for a reply if the server grants a longer timeout than requested.
 ///
-/// It counts in eighths of this, and pings when it has sent nothing for three of them. A lower value would have it ping
-/// more often, and would break the links of all followers at each pause of the leader: a request that waits for the
-/// leader holds back the pings behind it.
+/// The client divides this into eighths and pings after three of them without a request. With a lower value it would
+/// ping more often, and all links to followers would break at each pause of the leader: a request that waits for the
+/// leader delays the pings behind it.
 fn link_timeout(session_timeout: Duration) -> Duration {
     (session_timeout * 2 / 5).max(SHORTEST_LINK_TIMEOUT)
 }

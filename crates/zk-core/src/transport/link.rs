@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_the_sender_and_of_the_last_receiver_are_told() {
+    async fn end_of_sender_and_last_receiver_is_reported() {
         let sender = LinkSender::new(DOWN);
         let (mut one, other) = (sender.subscribe(), sender.subscribe());
         assert_eq!(

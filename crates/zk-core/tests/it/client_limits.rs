@@ -101,7 +101,7 @@ async fn each_break_is_seen_as_suspended() {
         let server = ensemble.server(1).unwrap();
         server.kill().await.unwrap();
         server.start().unwrap();
-        // Nobody looks before it is repaired.
+        // No read of the state before the link is restored.
         session.get("/").timeout(MAX_WAIT).await.unwrap();
         assert!(session.counters().connection_losses > 0);
         passes_through(

@@ -54,7 +54,7 @@ async fn repetition_of_a_write_undoes_nothing_on_a_real_server() {
     let client = session.id().as_i64();
     let writes = || Match::writes().session(client);
 
-    // Nobody else writes: it works out, whichever way the link breaks.
+    // No other client writes, so every write succeeds wherever the link breaks.
     for (at, kind) in KINDS.iter().enumerate() {
         for is_applied in [false, true] {
             let path = format!("/{at}-{is_applied}");

@@ -146,7 +146,7 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
             );
             assert_eq!(error.path().unwrap().as_str(), path);
         }
-        // Nodes far above may be closed to whoever makes one far below.
+        // A client may create nodes below an ancestor that it cannot read.
         let closed = Acl::new([
             AclEntry::new(Permissions::READ, "world", "anyone"),
             AclEntry::new(Permissions::ALL, "auth", ""),
@@ -163,7 +163,7 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
 
 // covers: C12
 #[tokio::test(flavor = "multi_thread")]
-async fn container_parents_go_after_their_last_child_and_plain_ones_stay() {
+async fn container_parents_go_with_their_last_child_others_stay() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         session

@@ -19,7 +19,7 @@ use crate::connect;
 use crate::is_ready;
 use crate::with_ensemble;
 
-/// A subscriber that keeps all it is told, at every level and of every crate.
+/// A subscriber that records all spans and events, at every level and of every crate.
 #[derive(Debug, Clone, Default)]
 struct Recorder(Arc<Mutex<Record>>);
 
@@ -96,7 +96,7 @@ impl tracing::Subscriber for Recorder {
 }
 
 impl Recorder {
-    /// All that was told, a line each.
+    /// Returns all events, one per line.
     fn text(&self) -> String {
         self.0.lock().unwrap().text.clone()
     }

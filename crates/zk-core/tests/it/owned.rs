@@ -185,7 +185,7 @@ async fn owned_node_goes_with_its_handle_and_stays_when_it_is_kept() {
 
 // covers: C12
 #[tokio::test(flavor = "multi_thread")]
-async fn persistent_owned_node_goes_although_the_session_is_dropped_right_after() {
+async fn persistent_owned_node_is_deleted_when_the_session_drops() {
     with_ensemble(async |ensemble| {
         let observer = connect(ensemble).await;
         observer.create("/dir", "").await.unwrap();
@@ -214,7 +214,7 @@ async fn persistent_owned_node_goes_although_the_session_is_dropped_right_after(
 
 // covers: C4 C12
 #[tokio::test(flavor = "multi_thread")]
-async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_back() {
+async fn handle_dropped_during_an_outage_is_settled_after_it() {
     with_ensemble(async |ensemble| {
         let session = connect_for(ensemble, MAX_WAIT).await;
         session.create("/dir", "").await.unwrap();

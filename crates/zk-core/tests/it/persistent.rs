@@ -123,7 +123,7 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
 
 // covers: C14
 #[tokio::test(flavor = "multi_thread")]
-async fn a_persistent_watch_ends_with_the_link_and_another_one_tells_again() {
+async fn a_persistent_watch_ends_with_the_link_and_can_be_set_again() {
     for release in RELEASES {
         with_release(3, release, async |ensemble| {
             let transport = open(ensemble.connect_string()).await;

@@ -13,7 +13,7 @@ use crate::within;
 
 // covers: C7
 #[tokio::test(flavor = "multi_thread")]
-async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
+async fn session_on_an_isolated_server_is_read_only_then_lost() {
     let ensemble = Ensemble::builder()
         .servers(3)
         .tick_time(Duration::from_millis(500))

@@ -259,7 +259,7 @@ async fn short_session_timeout_does_not_break_the_connection() {
     let mut write = std::pin::pin!(session.create("/slow", "").into_future());
     let early = tokio::time::timeout(Duration::from_millis(300), &mut write).await;
     server.resume().await.expect("it goes on");
-    assert!(early.is_err(), "nobody answers: {early:?}");
+    assert!(early.is_err(), "no server replies: {early:?}");
     write.await.expect("the connection is still the same");
     ensemble.down().await.expect("the server goes down");
 }

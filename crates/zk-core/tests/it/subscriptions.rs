@@ -40,8 +40,8 @@ async fn next(updates: &mut Subscription) -> Update {
     next.await.expect("the session is not over")
 }
 
-/// What is told up to and with `last`.
-async fn told_until(updates: &mut Subscription, last: &Update) -> Vec<Update> {
+/// Returns the updates up to and including `last`.
+async fn updates_until(updates: &mut Subscription, last: &Update) -> Vec<Update> {
     let mut told = Vec::new();
     while told.last() != Some(last) {
         told.push(next(updates).await);
@@ -69,7 +69,7 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
             other.delete("/ns/a").await.unwrap();
             let (a, b) = ("/a", "/a/b");
             assert_eq!(
-                told_until(&mut children, &at(a, Deleted)).await,
+                updates_until(&mut children, &at(a, Deleted)).await,
                 [
                     at(a, Created),
                     at(a, ChildrenChanged),
@@ -79,7 +79,7 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
                 "{release}"
             );
             assert_eq!(
-                told_until(&mut below, &at(a, Deleted)).await,
+                updates_until(&mut below, &at(a, Deleted)).await,
                 [
                     at(a, Created),
                     at(b, Created),
@@ -98,7 +98,7 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
 
 // covers: C15
 #[tokio::test(flavor = "multi_thread")]
-async fn one_shot_watches_on_the_same_node_take_nothing_from_a_subscription() {
+async fn one_shot_watches_take_no_events_from_a_subscription() {
     for release in RELEASES {
         for is_recursive in [false, true] {
             with_release(1, release, async |ensemble| {
@@ -127,7 +127,7 @@ async fn one_shot_watches_on_the_same_node_take_nothing_from_a_subscription() {
                 } else {
                     at("/a", ChildrenChanged)
                 };
-                let told = told_until(&mut updates, &at("/a", DataChanged)).await;
+                let told = updates_until(&mut updates, &at("/a", DataChanged)).await;
                 assert!(told.contains(&child), "{release} {told:?}");
                 for (watch, event) in [
                     (&mut before, ChildrenChanged),
@@ -145,7 +145,7 @@ async fn one_shot_watches_on_the_same_node_take_nothing_from_a_subscription() {
     }
 }
 
-/// Waits until nothing more is told, and all that was is taken.
+/// Waits until no more updates arrive.
 async fn settled(session: &Session, updates: &mut Subscription) {
     let mut is_live = true;
     let mut quiet = 0;
@@ -189,7 +189,7 @@ async fn thousands_of_subscriptions_survive_a_reconnect() {
             let server = server_of(ensemble, &session).await;
             server.kill().await.unwrap();
             for updates in &mut all {
-                told_until(updates, &Stale).await;
+                updates_until(updates, &Stale).await;
                 assert_eq!(next(updates).await, Resynchronize);
             }
             let created = stream::iter((0..COUNT).map(|number| {
@@ -199,7 +199,7 @@ async fn thousands_of_subscriptions_survive_a_reconnect() {
             let created: Vec<_> = created.buffer_unordered(200).collect().await;
             assert!(created.iter().all(Result::is_ok), "{created:?}");
             for (number, updates) in all.iter_mut().enumerate() {
-                told_until(updates, &at(&path(number), Created)).await;
+                updates_until(updates, &at(&path(number), Created)).await;
             }
             assert_eq!(session.state(), ConnectionState::Connected);
             let counts = session.counters();

@@ -132,7 +132,7 @@ async fn application_that_closes_its_session_is_not_run_again() {
 
 // covers: C6
 #[tokio::test(flavor = "multi_thread")]
-async fn ephemeral_nodes_are_gone_when_the_supervised_application_has_returned() {
+async fn ephemeral_nodes_are_gone_when_supervise_returns() {
     with_ensemble(async |ensemble| {
         let observer = connect(ensemble).await;
         for is_ok in [true, false] {
@@ -162,7 +162,7 @@ async fn ephemeral_nodes_are_gone_when_the_supervised_application_has_returned()
 
 // covers: C1 C6
 #[tokio::test(flavor = "multi_thread")]
-async fn session_that_cannot_be_opened_ends_it_at_once_or_when_the_policy_gives_up() {
+async fn failed_connect_ends_supervise_at_once_or_by_the_policy() {
     let never = async |_: Session| -> Result<(), zk_core::Error> { panic!("there is no session") };
     let bad = Session::builder("127.0.0.1:1").session_timeout(Duration::ZERO);
     let error = bad
@@ -178,9 +178,9 @@ async fn session_that_cannot_be_opened_ends_it_at_once_or_when_the_policy_gives_
     );
 
     let start = Instant::now();
-    let nobody = Session::builder("127.0.0.1:1").connect_timeout(Duration::from_millis(200));
+    let unreachable = Session::builder("127.0.0.1:1").connect_timeout(Duration::from_millis(200));
     let policy = RetryPolicy::constant(Duration::from_millis(100)).at_most(2);
-    let error = nobody.supervise(policy, never).await.unwrap_err();
+    let error = unreachable.supervise(policy, never).await.unwrap_err();
     assert!(
         matches!(error, SuperviseError::Connect(ConnectError::Unanswered(_))),
         "{error:?}"

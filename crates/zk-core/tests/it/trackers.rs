@@ -195,7 +195,7 @@ async fn early_events_are_kept_up_to_the_bound(ensemble: &Ensemble) -> Session {
     let mut updates = session.subscribe("/early").buffer(3).await.unwrap();
     let births = session.subscribe("/early").only([Created]).buffer(3);
     let mut births = births.await.unwrap();
-    // It is told last of the three, so what it has seen waits in the buffers of the others.
+    // It is notified last of the three, so its updates are in the buffers of the others.
     let mut witness = session.subscribe("/early").await.unwrap();
     let change = async |data: &str| {
         other.set("/early", data).await.unwrap();
@@ -216,7 +216,7 @@ async fn early_events_are_kept_up_to_the_bound(ensemble: &Ensemble) -> Session {
         assert_eq!(update(&mut updates).await, expected);
     }
 
-    // One more than there is room for: whoever reads again sees them all.
+    // One more than the buffer holds: a consumer that reads again sees all of them.
     for data in ["3", "4", "5", "6"] {
         change(data).await;
         assert_eq!(update(&mut witness).await, early(DataChanged));
@@ -273,12 +273,12 @@ fn data(tracked: &Tracked) -> Option<&[u8]> {
 
 async fn next(tracker: &mut NodeTracker) -> Tracked {
     let changed = within(MAX_WAIT, "the tracker changes", tracker.changed()).await;
-    changed.expect("the end was not told yet")
+    changed.expect("the session is not over")
 }
 
 async fn update(updates: &mut Subscription) -> Update {
     let update = within(MAX_WAIT, "an update", updates.next()).await;
-    update.expect("the end was not told yet")
+    update.expect("the session is not over")
 }
 
 /// Waits until the one wait of a session has its watch.

@@ -120,7 +120,7 @@ async fn refused_transaction_changes_nothing_and_names_the_part() {
 
 // covers: C13 C16
 #[tokio::test(flavor = "multi_thread")]
-async fn transaction_over_the_limit_is_refused_unsent_and_one_below_it_is_carried_out() {
+async fn only_a_transaction_over_the_limit_is_refused_unsent() {
     with_ensemble(async |ensemble| {
         // A long chroot is sent with every part.
         let chroot = format!("/{}", "c".repeat(200));

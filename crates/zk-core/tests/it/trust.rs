@@ -15,7 +15,7 @@ use crate::within;
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_session_stays_trusted_also_when_its_leader_dies() {
+async fn idle_session_keeps_its_lease_when_the_leader_dies() {
     with_three(async |ensemble| {
         let timeout = Duration::from_secs(10);
         let session = connect_for(ensemble, timeout).await;
@@ -31,7 +31,7 @@ async fn idle_session_stays_trusted_also_when_its_leader_dies() {
         ensemble.leader().await.unwrap().kill().await.unwrap();
         watch_over(timeout * 3 / 2).await;
         assert!(trusted.is_valid() && session.counters().connection_losses > 0);
-        // Whoever asks for a proof that is there gets it without waiting.
+        // An existing proof is returned without waiting.
         trusted.renewed(Duration::ZERO).await.unwrap();
     })
     .await;
@@ -59,7 +59,7 @@ async fn idle_session_sends_pings_only() {
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
-async fn proof_lapses_within_a_session_timeout_of_the_silence_and_is_renewed_after_it() {
+async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
     with_ensemble(async |ensemble| {
         let timeout = Duration::from_secs(5);
         let session = connect_for(ensemble, timeout).await;
@@ -92,7 +92,7 @@ async fn proof_lapses_within_a_session_timeout_of_the_silence_and_is_renewed_aft
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
-async fn session_nobody_asks_about_is_not_kept_trusted_but_can_be_renewed() {
+async fn unused_session_lease_expires_but_can_be_renewed() {
     with_ensemble(async |ensemble| {
         let timeout = Duration::from_secs(4);
         let session = connect_for(ensemble, timeout).await;
@@ -118,7 +118,7 @@ async fn session_nobody_asks_about_is_not_kept_trusted_but_can_be_renewed() {
 /// The ephemeral node of a session whose server dies and that cannot reach another one.
 // covers: L12 C6
 #[tokio::test(flavor = "multi_thread")]
-async fn ephemeral_node_is_there_for_as_long_as_the_session_is_trusted() {
+async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
     with_three(async |ensemble| {
         let timeout = Duration::from_secs(4);
         let observer = connect(ensemble).await;

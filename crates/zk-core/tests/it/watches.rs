@@ -69,7 +69,7 @@ async fn watches_tell_what_happened() {
 /// A supervisor looks at the state when the body fails for the sake of such a watch.
 // covers: C14 C18
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_told_by_a_watch_that_the_session_is_lost_finds_it_lost() {
+async fn session_is_lost_when_a_watch_reports_its_loss() {
     let ensemble = Ensemble::builder().servers(1).proxied(true).start().await;
     let ensemble = ensemble.expect("a server starts");
     let mut waiting = tokio::task::JoinSet::new();
@@ -143,7 +143,7 @@ async fn watch_survives_the_server_that_set_it() {
         other.sync("/").await.unwrap();
         other.stat("/later").await.unwrap();
 
-        // The first server pauses, so that the session cannot be told what happens meanwhile.
+        // The first server pauses, so that the session receives no events meanwhile.
         let server = server_of(ensemble, &session).await;
         server.pause().await.unwrap();
         let max_wait = MAX_WAIT;

@@ -17,7 +17,7 @@ use crate::soon;
 
 // covers: C8
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_is_slow_or_uses_the_session_holds_up_nobody() {
+async fn a_slow_or_reentrant_listener_delays_no_other() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let other = sim.connect().await;
@@ -80,7 +80,7 @@ async fn a_listener_that_is_slow_or_uses_the_session_holds_up_nobody() {
 
 // covers: C8
 #[tokio::test(start_paused = true)]
-async fn a_panic_ends_one_listener_and_is_told() {
+async fn a_panic_ends_one_listener_and_is_reported() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let others = Arc::new(Mutex::new(0));

@@ -30,7 +30,7 @@ fn at(path: &str, event: WatchEvent) -> Update {
     }
 }
 
-/// What has been told by now: what a server has to tell comes before the answer to what it is asked later.
+/// Returns the updates so far: a server sends its notifications before the reply to a later request.
 async fn told(subscription: &mut Subscription, session: &Session) -> Vec<Update> {
     session.sync("/").await.expect("the server answers");
     pass(Duration::from_millis(1)).await;

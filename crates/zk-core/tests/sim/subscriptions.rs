@@ -117,7 +117,7 @@ async fn each_reach_tells_its_own() {
 
 // covers: C15
 #[tokio::test(start_paused = true)]
-async fn a_break_is_told_and_the_watch_is_set_again_before_resynchronising() {
+async fn after_a_break_the_watch_is_set_before_resynchronising() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let other = sim.connect().await;
@@ -125,14 +125,14 @@ async fn a_break_is_told_and_the_watch_is_set_again_before_resynchronising() {
     assert_eq!(updates.next().await, Some(Resynchronize));
     for round in 0..10 {
         sim.session(session.id()).cut();
-        // What happens meanwhile is told by nobody.
+        // No server reports what happens meanwhile.
         other.create("/a", "").await.unwrap();
         assert_eq!(soon("the break", updates.next()).await, Some(Stale));
         assert_eq!(
             soon("the return", updates.next()).await,
             Some(Resynchronize)
         );
-        // From here on everything is told.
+        // From here on every change is reported.
         other.delete("/a").await.unwrap();
         assert_eq!(
             soon("the change", updates.next()).await,
@@ -147,7 +147,7 @@ async fn a_break_is_told_and_the_watch_is_set_again_before_resynchronising() {
 
 // covers: C15
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_session_is_told_once_and_last() {
+async fn the_end_of_the_session_is_reported_once_and_last() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let other = sim.connect().await;
@@ -174,7 +174,7 @@ async fn the_end_of_the_session_is_told_once_and_last() {
     }
     let error = session.subscribe("/c").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionExpired);
-    // One that nobody holds ends as well, and a subscription does not hold it.
+    // A dropped session ends as well, and a subscription does not keep it open.
     let third = sim.connect().await;
     let mut updates = third.subscribe("/a").await.unwrap();
     drop(third);
@@ -322,7 +322,7 @@ async fn a_lost_answer_to_a_watch_is_made_good() {
 
 // covers: C15
 #[tokio::test(start_paused = true)]
-async fn on_a_server_that_lags_nothing_after_resynchronising_is_missed() {
+async fn on_a_lagging_server_no_event_after_resync_is_missed() {
     let sim = Ensemble::new(3);
     let session = sim.connect().server(1).await;
     let other = sim.connect().server(1).await;
@@ -347,7 +347,7 @@ async fn on_a_server_that_lags_nothing_after_resynchronising_is_missed() {
 
 // covers: C15
 #[tokio::test(start_paused = true)]
-async fn one_shot_watches_on_the_same_node_take_nothing_from_it_nor_it_from_them() {
+async fn one_shot_watches_and_subscriptions_keep_their_events() {
     for release in [Release::V3_8, Release::V3_9] {
         for is_recursive in [false, true] {
             let sim = Ensemble::builder().release(release).build();
@@ -489,7 +489,7 @@ async fn servers_without_persistent_watches_are_followed_by_one_shots() {
 
 // covers: C15
 #[tokio::test(start_paused = true)]
-async fn subscriptions_that_begin_together_learn_together_that_there_are_only_one_shots() {
+async fn concurrent_subscriptions_learn_of_one_shots_together() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     // Servers that have none break the link after such an answer; here each is answered.
@@ -508,10 +508,10 @@ async fn subscriptions_that_begin_together_learn_together_that_there_are_only_on
     none_left(&sim, &session).await;
 }
 
-/// A read with a watch that is on its way, or that nobody polls, when the link breaks.
+/// A read with a watch is in flight, or not polled, when the link breaks.
 // covers: C15
 #[tokio::test(start_paused = true)]
-async fn a_read_on_the_same_node_keeps_no_subscription_from_coming_back() {
+async fn a_read_of_the_same_node_blocks_no_subscription() {
     let ensemble = Ensemble::builder();
     for ensemble in [ensemble.clone(), ensemble.without_persistent_watches()] {
         for is_dropped in [true, false] {
@@ -529,7 +529,7 @@ async fn a_read_on_the_same_node_keeps_no_subscription_from_coming_back() {
             pass(Duration::from_secs(1)).await;
             let mut get = Some(get).filter(|_| !is_dropped);
             assert_eq!(soon(&what, updates.next()).await, Some(Resynchronize));
-            // Whoever comes back to it is not left waiting for what was taken back meanwhile.
+            // A caller that polls the read again does not wait for a watch that was removed meanwhile.
             let mut watch = match get.take() {
                 Some(get) => Some(get.await.unwrap().2),
                 None => None,
@@ -575,7 +575,7 @@ async fn a_lack_of_room_folds_no_more_watches_than_it_must() {
     }
     let on_the_root =
         |request: &Request| matches!(request, Request::AddWatch { path, .. } if path.is_root());
-    assert_eq!(sim.arrived(on_the_root), 0, "everything is told");
+    assert_eq!(sim.arrived(on_the_root), 0, "every change is reported");
 }
 
 // covers: C15
@@ -601,7 +601,7 @@ async fn one_shots_that_do_not_fit_are_refused_with_the_reason() {
     assert_eq!(one.next().await, Some(Resynchronize));
 }
 
-/// What a consumer knows that does as it is told.
+/// Follows the updates as a consumer that reads again at each of them.
 async fn follow(
     session: &Session,
     updates: &mut zk_core::Subscription,
@@ -625,14 +625,14 @@ async fn follow(
 
 // covers: C15
 #[test]
-fn whoever_does_as_told_knows_the_truth_in_the_end() {
+fn consumer_that_resynchronizes_knows_the_newest_state() {
     let ensemble = Ensemble::builder();
     for ensemble in [ensemble.clone(), ensemble.without_persistent_watches()] {
-        does_as_told(ensemble);
+        follows_updates(ensemble);
     }
 }
 
-fn does_as_told(ensemble: EnsembleBuilder) {
+fn follows_updates(ensemble: EnsembleBuilder) {
     Check::new(0..30)
         .ensemble(ensemble)
         .run(async |sim, _seed| {
@@ -653,7 +653,7 @@ fn does_as_told(ensemble: EnsembleBuilder) {
                 }
             };
             let work = tokio::spawn(async { tokio::join!(chaos, writes) });
-            // A minute in which nothing is told is longer than any read takes, so that none is cut short.
+            // A minute without an update is longer than any read takes, so that no read is interrupted.
             let quiet = Duration::from_secs(60);
             while !work.is_finished() || !session.state().is_lost() {
                 let next = follow(&session, &mut updates, &mut known);

@@ -20,7 +20,7 @@ fn data(tracked: &Tracked) -> Option<&[u8]> {
 
 // covers: C9
 #[tokio::test(start_paused = true)]
-async fn a_tracker_knows_the_newest_data_of_a_node_that_comes_and_goes() {
+async fn a_tracker_knows_the_newest_data_of_a_recreated_node() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await.with_namespace("/ns").unwrap();
     let other = sim.connect().await;

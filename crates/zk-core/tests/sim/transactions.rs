@@ -68,7 +68,7 @@ async fn a_marked_transaction_is_made_once_whatever_is_lost() {
         );
         assert_eq!(markers(&sim, &session).await, [""; 0]);
     }
-    // Without a marker nobody knows.
+    // Without a marker the outcome is unknown.
     sim.on(is_transaction).lose_reply();
     let unmarked = session.transaction().delete("/a/0").delete("/a/1");
     let error = unmarked.commit().await.unwrap_err();

@@ -40,7 +40,7 @@ async fn session_that_no_handle_relies_on_sends_pings_only() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn holder_has_the_quorum_commit_four_times_per_timeout_and_nothing_a_minute_later() {
+async fn lease_commits_four_times_per_timeout_until_a_minute_later() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let timeout = session.session_timeout();
@@ -63,7 +63,7 @@ async fn holder_has_the_quorum_commit_four_times_per_timeout_and_nothing_a_minut
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn proof_takes_two_fifths_of_the_timeout_after_a_rest_and_none_on_standby() {
+async fn proof_after_idling_takes_two_fifths_of_the_timeout() {
     let sim = Ensemble::new(3);
     let session = sim.connect().server(2).await;
     assert_eq!(renewed(&session).await, 0, "the session is new");

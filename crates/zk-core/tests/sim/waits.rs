@@ -91,7 +91,7 @@ async fn a_wait_that_is_over_or_dropped_leaves_nothing() {
 
 // covers: C10
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_the_end_of_one_node_is_over_when_another_one_has_its_place() {
+async fn a_wait_for_deletion_ends_when_another_node_replaces_it() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let (_, first) = session.create("/a", "").await.unwrap();
@@ -111,7 +111,7 @@ async fn a_wait_for_the_end_of_one_node_is_over_when_another_one_has_its_place()
 /// The session has not seen the node, whose czxid somebody else has told.
 // covers: C10
 #[tokio::test(start_paused = true)]
-async fn an_older_node_that_a_lagging_server_shows_is_not_the_end_of_a_newer_one() {
+async fn an_older_node_on_a_lagging_server_does_not_end_a_wait() {
     let sim = Ensemble::new(3);
     let session = sim.connect().server(1).await;
     let other = sim.connect().server(3).await;
@@ -148,7 +148,7 @@ async fn a_wait_that_is_over_without_a_connection_says_so() {
 
 // covers: C10
 #[test]
-fn whoever_waits_is_told_whatever_breaks() {
+fn every_wait_ends_under_random_faults() {
     Check::new(0..60).run(async |sim, seed| {
         let session = sim.connect().timeout(Duration::from_secs(20)).await;
         let writer = sim.connect().timeout(Duration::from_secs(20)).await;
@@ -164,7 +164,10 @@ fn whoever_waits_is_told_whatever_breaks() {
                 .is_err_and(|it| !it.is_node_exists() && !it.is_fatal())
             {}
             let come = tokio::time::timeout(Duration::from_secs(300), come).await;
-            assert!(come.is_ok(), "not told in five minutes that it has come");
+            assert!(
+                come.is_ok(),
+                "no notification of the creation in five minutes"
+            );
             match come.unwrap().expect("no panic") {
                 Ok(_) => {}
                 Err(error) if error.is_fatal() => return Ok(()),
@@ -178,7 +181,10 @@ fn whoever_waits_is_told_whatever_breaks() {
                 .is_err_and(|it| !it.is_no_node() && !it.is_fatal())
             {}
             let gone = tokio::time::timeout(Duration::from_secs(300), gone).await;
-            assert!(gone.is_ok(), "not told in five minutes that it has gone");
+            assert!(
+                gone.is_ok(),
+                "no notification of the deletion in five minutes"
+            );
             match gone.unwrap().expect("no panic") {
                 Err(error) if !error.is_fatal() => return Err(error),
                 _ => {}

@@ -1,4 +1,4 @@
-//! What is refused before, and said after, an attempt to connect.
+//! The errors of a connection attempt.
 
 use std::time::Instant;
 
@@ -42,19 +42,22 @@ async fn bad_options_are_refused_at_once() {
         assert_eq!(error.to_string(), message);
         assert!(
             !matches!(error, ConnectError::Unanswered(_)),
-            "it has tried to connect"
+            "it tried to connect"
         );
     }
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_within_the_connect_timeout() {
+async fn closed_port_is_reported_within_the_connect_timeout() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let start = Instant::now();
     let builder = Session::builder(address.to_string()).connect_timeout(Duration::from_millis(600));
-    let error = builder.connect().await.expect_err("nobody listens there");
+    let error = builder
+        .connect()
+        .await
+        .expect_err("no server listens there");
     assert_eq!(
         error.to_string(),
         format!(
@@ -74,7 +77,10 @@ async fn silent_server_is_given_up_within_the_connect_timeout() {
     let address = listener.local_addr().unwrap();
     let start = Instant::now();
     let builder = Session::builder(address.to_string()).connect_timeout(Duration::from_millis(600));
-    let error = builder.connect().await.expect_err("nobody reads from it");
+    let error = builder
+        .connect()
+        .await
+        .expect_err("no server reads from it");
     assert_eq!(
         error.to_string(),
         format!(

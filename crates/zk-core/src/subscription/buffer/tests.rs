@@ -1,4 +1,4 @@
-//! However slow a consumer is, it knows in the end what it was told to know.
+//! A slow consumer eventually knows every change.
 
 use std::task::Waker;
 
@@ -48,7 +48,7 @@ fn kept(told: &str) -> String {
 
 // covers: C11
 #[test]
-fn what_need_not_be_told_is_left_out() {
+fn redundant_updates_are_left_out() {
     for (told, expected) in [
         ("rcc", "rcc"),
         ("rccc", "r"),
@@ -69,7 +69,7 @@ fn what_need_not_be_told_is_left_out() {
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Something happens, and is told if the consumer is to be told.
+    /// A node changes, and the consumer is notified if it is subscribed.
     Happens,
     Break,
     Return,
@@ -80,7 +80,7 @@ enum Step {
 proptest! {
     // covers: C11
     #[test]
-    fn who_reads_again_when_told_knows_the_newest(
+    fn consumer_that_reads_after_updates_knows_the_newest(
         steps in prop::collection::vec(
             prop_oneof![
                 4 => Just(Step::Happens),

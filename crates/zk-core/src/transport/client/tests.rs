@@ -122,7 +122,7 @@ fn times_before_the_epoch_and_beyond_the_clock_do_not_panic() {
 }
 
 #[test]
-fn silent_server_is_left_after_two_fifths_of_the_session_timeout() {
+fn silent_server_is_left_after_two_fifths_of_the_timeout() {
     assert_eq!(
         link_timeout(Duration::from_secs(10)),
         Duration::from_secs(4)
@@ -134,7 +134,7 @@ fn silent_server_is_left_after_two_fifths_of_the_session_timeout() {
 }
 
 #[test]
-fn arguments_the_server_refuses_are_not_called_an_error_of_the_server() {
+fn refused_arguments_are_not_server_errors() {
     let TransportError::Refused(ErrorKind::InvalidArgument, detail) =
         fault(&zk::Error::BadArguments(&"server error"))
     else {

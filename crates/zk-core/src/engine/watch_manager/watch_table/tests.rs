@@ -17,7 +17,7 @@ fn path(text: &str) -> NodePath {
 struct Played {
     table: WatchTable,
     set: BTreeMap<NodePath, bool>,
-    wishes: HashMap<Id, (NodePath, WatchScope)>,
+    requested: HashMap<Id, (NodePath, WatchScope)>,
     is_live: HashMap<Id, bool>,
 }
 
@@ -26,20 +26,20 @@ impl Played {
         Self {
             table: WatchTable::new(0, capacity),
             set: BTreeMap::new(),
-            wishes: HashMap::new(),
+            requested: HashMap::new(),
             is_live: HashMap::new(),
         }
     }
 
     fn subscribe(&mut self, id: Id, at: &str, scope: WatchScope) {
-        self.wishes.insert(id, (path(at), scope));
+        self.requested.insert(id, (path(at), scope));
         self.is_live.insert(id, false);
         self.table.subscribe(id, path(at), scope);
         self.settle();
     }
 
     fn unsubscribe(&mut self, id: Id) {
-        self.wishes.remove(&id);
+        self.requested.remove(&id);
         self.is_live.remove(&id);
         self.table.unsubscribe(id);
         self.settle();
@@ -110,7 +110,7 @@ impl Played {
         }
         let told: Vec<_> = self.table.take_events();
         let expected: BTreeSet<_> = self
-            .wishes
+            .requested
             .iter()
             .flat_map(|(id, (at, scope))| {
                 happened
@@ -150,7 +150,7 @@ const EVENTS: [WatchEvent; 3] = [
 
 // covers: C15
 #[test]
-fn any_two_subscriptions_are_each_told_their_own() {
+fn any_two_subscriptions_each_receive_their_own_events() {
     for capacity in [2, 12, 1000] {
         for (one, first) in PATHS.iter().flat_map(|at| REACHES.map(|scope| (at, scope))) {
             for (two, second) in PATHS.iter().flat_map(|at| REACHES.map(|scope| (at, scope))) {
@@ -196,7 +196,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     // covers: C15
     #[test]
-    fn whatever_comes_and_goes_each_change_is_told_once(steps in steps(), capacity in 1..40_usize) {
+    fn each_change_is_reported_once(steps in steps(), capacity in 1..40_usize) {
         let mut played = Played::new(capacity);
         let mut last = 0;
         for step in steps {
@@ -250,7 +250,7 @@ fn neighbours_are_folded_and_others_are_left_alone() {
 
 // covers: C15
 #[test]
-fn nothing_is_told_of_changes_while_it_is_stale() {
+fn stale_subscription_reports_no_changes() {
     let mut table = WatchTable::new(0, usize::MAX);
     table.subscribe(1, path("/a"), WatchScope::Children);
     table.armed(&path("/a"));
