@@ -408,7 +408,7 @@ impl Call {
         self.error(path, kind)
             .attempts_made(attempts)
             .detail(format!(
-                "{sent}, the {:?} it was given were over",
+                "{sent}, its time limit of {:?} had passed",
                 self.deadline.allowed()
             ))
     }
@@ -420,7 +420,7 @@ impl Call {
             Repeat::Write | Repeat::Never => ErrorKind::OutcomeUnknown,
         };
         let detail = if self.engine().is_connected() {
-            format!("waited {:?} for the answer", self.deadline.allowed())
+            format!("waited {:?} for the reply", self.deadline.allowed())
         } else {
             self.waited_for()
         };

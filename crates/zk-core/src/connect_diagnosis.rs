@@ -59,7 +59,9 @@ impl fmt::Display for Finding {
             Self::Refused => f.write_str("refused the connection (nothing listens there)"),
             Self::TimedOut => f.write_str("did not take the connection in time"),
             Self::Io(why) => write!(f, "failed ({why})"),
-            Self::Silent => f.write_str("took the connection and says nothing (hung or paused?)"),
+            Self::Silent => {
+                f.write_str("accepted the connection but does not reply (hung or paused?)")
+            }
             Self::NotServing => f.write_str("runs but does not serve (no quorum?)"),
             Self::Foreign => {
                 f.write_str("took the connection and does not serve (no quorum, or not ZooKeeper?)")
@@ -91,7 +93,7 @@ async fn check(server: &ServerAddress, deadline: Deadline) -> Finding {
     {
         Some(Ok(addresses)) => addresses.collect::<Vec<_>>(),
         Some(Err(error)) => return Finding::NotResolved(error.to_string()),
-        None => return Finding::NotResolved("no answer from the name service".to_owned()),
+        None => return Finding::NotResolved("no reply from the name service".to_owned()),
     };
     match deadline.bound(TcpStream::connect(&*addresses)).await {
         None => Finding::TimedOut,

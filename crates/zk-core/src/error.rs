@@ -384,19 +384,17 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         (ErrorKind::NoAuth, _) => "not permitted",
         (ErrorKind::InvalidAcl, _) => "the server does not accept the acl",
         (ErrorKind::QuotaExceeded, _) => "a quota on the path forbids it",
-        (ErrorKind::ReadOnlyServer, _) => {
-            "the server is cut off from the quorum and only answers reads"
-        }
+        (ErrorKind::ReadOnlyServer, _) => "the server has no quorum and serves only reads",
         (ErrorKind::Unsupported, _) => "the server does not support it",
         (ErrorKind::InvalidPath, _) => "not a valid path",
         (ErrorKind::InvalidArgument, _) => "not possible",
         (ErrorKind::TooLarge, _) => "the request is too large",
-        (ErrorKind::TooManyWatches, _) => "the session has too much under watch",
+        (ErrorKind::TooManyWatches, _) => "the session has too many watches",
         (ErrorKind::NotConnected, _) => "not sent, the session was not connected",
-        (ErrorKind::TimedOut, _) => "no answer in time",
+        (ErrorKind::TimedOut, _) => "no reply in time",
         (ErrorKind::ConnectionLost, _) => "the connection broke",
         (ErrorKind::OutcomeUnknown, _) => {
-            "outcome unknown, the request was sent and no answer came"
+            "outcome unknown, the request was sent and no reply arrived"
         }
         (ErrorKind::Throttled, _) => "the server is too busy",
         (ErrorKind::SessionMoved, _) => "the session moved to another server",

@@ -1,4 +1,4 @@
-//! What a call makes of faults, over a scripted transport in paused time.
+//! Calls under transport faults, over a scripted transport in paused time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::transport::Reply;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
 
-/// What becomes of one request.
+/// The outcome of one request.
 #[derive(Debug, Clone)]
 enum Step {
     Answer,
-    /// A node with this data and this stat is there.
+    /// A node with this data and stat exists.
     Found(&'static str, Stat),
-    /// The link breaks and is repaired before the answer comes.
+    /// The link breaks and is restored before the reply arrives.
     Break,
     Fail(TransportError),
     Silence,
 }
 
-/// A transport that answers from a script and notes what was sent, the session's own probes apart.
+/// A transport that replies from a script and records the requests, except the session's own probes.
 #[derive(Debug, Clone)]
 struct Script(Arc<State>);
 
@@ -509,7 +509,7 @@ async fn repeated_create_that_finds_a_node_judges_whose_it_is() {
     let unknown = persistent("x").await;
     assert_eq!(
         unknown.to_string(),
-        "create /a: outcome unknown, the request was sent and no answer came \
+        "create /a: outcome unknown, the request was sent and no reply arrived \
          (a node exists, and its state does not show whether this call created it) after 2 attempts"
     );
     assert!(unknown.is_outcome_unknown());
@@ -767,7 +767,7 @@ async fn silent_server_ends_a_read_at_the_deadline() {
     let error = script.session().list("/a").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "list /a: no answer in time (waited 10s for the answer)"
+        "list /a: no reply in time (waited 10s for the reply)"
     );
 }
 
@@ -838,7 +838,7 @@ async fn caller_that_sees_the_session_end_finds_it_lost() {
     let script = Script::new([Step::Fail(TransportError::Ended(SessionEnd::Expired))]);
     let session = script.session();
     assert!(session.get("/a").await.unwrap_err().is_fatal());
-    // The link is behind.
+    // The transport has not updated the link.
     let lost = ConnectionState::Lost(SessionEnd::Expired);
     assert_eq!(session.state(), lost);
     assert_eq!(session.valid_until(), None);
@@ -1117,7 +1117,7 @@ async fn closing_without_an_acknowledgement_ends_at_the_deadline() {
     let error = Script::new([]).session().close().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "close: no answer in time (no reply from h1:2181,h2:2182/app to closing session 0x7 within 10s)"
+        "close: no reply in time (no reply from h1:2181,h2:2182/app to closing session 0x7 within 10s)"
     );
 }
 
@@ -1325,7 +1325,7 @@ async fn nothing_is_sent_after_the_deadline() {
     }
     assert_eq!(
         write.to_string(),
-        "set /a: no answer in time (not sent, the 0ns it was given were over)"
+        "set /a: no reply in time (not sent, its time limit of 0ns had passed)"
     );
 }
 

@@ -92,7 +92,7 @@ fn every_server_is_named_with_what_was_found() {
          b:1 refused the connection (nothing listens there), \
          [::1]:2 did not take the connection in time, \
          c:2181 failed (network unreachable), \
-         d:2181 took the connection and says nothing (hung or paused?), \
+         d:2181 accepted the connection but does not reply (hung or paused?), \
          e:2181 runs but does not serve (no quorum?), \
          f:2181 took the connection and does not serve (no quorum, or not ZooKeeper?), \
          g:2181 serves, but granted no session in time"

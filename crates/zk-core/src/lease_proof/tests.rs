@@ -8,8 +8,8 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const TIMEOUT: Duration = Duration::from_secs(12);
 
-fn until(trust: &LeaseProof, start: Instant) -> Duration {
-    trust.until() - start
+fn until(proof: &LeaseProof, start: Instant) -> Duration {
+    proof.until() - start
 }
 
 // covers: L12
@@ -34,38 +34,38 @@ fn session_of_an_isolated_server_has_no_valid_lease() {
 
 /// A session that commits every second from its opening up to `to`.
 fn committing(start: Instant, to: u32) -> LeaseProof {
-    let mut trust = LeaseProof::opened(TIMEOUT, start);
+    let mut proof = LeaseProof::opened(TIMEOUT, start);
     for second in 1..=to {
         let sent = start + second * 1000 * MS;
-        trust.committed(sent, sent + 10 * MS);
+        proof.committed(sent, sent + 10 * MS);
     }
-    trust
+    proof
 }
 
 // covers: L12
 #[test]
 fn touch_is_proven_by_a_commit_that_comes_late_enough() {
     let start = Instant::now();
-    let mut trust = committing(start, 5);
+    let mut proof = committing(start, 5);
     assert_eq!(
-        until(&trust, start),
+        until(&proof, start),
         worth(TIMEOUT),
         "commits alone prove nothing"
     );
-    trust.touched(start + 5000 * MS, start + 5010 * MS);
+    proof.touched(start + 5000 * MS, start + 5010 * MS);
     for second in 6..=9 {
         let sent = start + second * 1000 * MS;
-        trust.committed(sent, sent + 10 * MS);
+        proof.committed(sent, sent + 10 * MS);
     }
     // A quarter of the timeout, and the 1010 ms between the answers to two commits.
-    trust.committed(start + 9019 * MS, start + 9030 * MS);
+    proof.committed(start + 9019 * MS, start + 9030 * MS);
     assert_eq!(
-        until(&trust, start),
+        until(&proof, start),
         worth(TIMEOUT),
-        "the follower may not have told the leader yet"
+        "the follower may not have reported to the leader yet"
     );
-    trust.committed(start + 9020 * MS, start + 9030 * MS);
-    assert_eq!(until(&trust, start), worth(TIMEOUT) + 5000 * MS);
+    proof.committed(start + 9020 * MS, start + 9030 * MS);
+    assert_eq!(until(&proof, start), worth(TIMEOUT) + 5000 * MS);
 }
 
 // covers: L12
@@ -73,53 +73,53 @@ fn touch_is_proven_by_a_commit_that_comes_late_enough() {
 fn proof_restarts_after_a_gap_between_replies_of_the_leader() {
     let start = Instant::now();
     for (gap, proves) in [(2400, true), (2401, false)] {
-        let mut trust = committing(start, 5);
-        trust.touched(start + 2000 * MS, start + 2000 * MS);
-        trust.committed(start + 7400 * MS, start + (5000 + gap) * MS);
+        let mut proof = committing(start, 5);
+        proof.touched(start + 2000 * MS, start + 2000 * MS);
+        proof.committed(start + 7400 * MS, start + (5000 + gap) * MS);
         let expected = if proves { 2000 } else { 0 };
         assert_eq!(
-            until(&trust, start),
+            until(&proof, start),
             worth(TIMEOUT) + expected * MS,
             "{gap}"
         );
     }
     // From the end of the gap on it takes the usual time.
-    let mut trust = committing(start, 2);
-    trust.touched(start + 1500 * MS, start + 1500 * MS);
+    let mut proof = committing(start, 2);
+    proof.touched(start + 1500 * MS, start + 1500 * MS);
     for sent in [5000, 6000, 7000, 8000, 9000, 9019] {
-        trust.committed(start + sent * MS, start + (sent + 10) * MS);
+        proof.committed(start + sent * MS, start + (sent + 10) * MS);
     }
-    assert_eq!(until(&trust, start), worth(TIMEOUT));
-    trust.committed(start + 9020 * MS, start + 9030 * MS);
-    assert_eq!(until(&trust, start), worth(TIMEOUT) + 1500 * MS);
+    assert_eq!(until(&proof, start), worth(TIMEOUT));
+    proof.committed(start + 9020 * MS, start + 9030 * MS);
+    assert_eq!(until(&proof, start), worth(TIMEOUT) + 1500 * MS);
 }
 
 // covers: L12
 #[test]
 fn lapsed_proof_is_not_revived_by_the_first_write_after_it() {
     let start = Instant::now();
-    let mut trust = committing(start, 10);
-    trust.touched(start + 10_000 * MS, start + 10_010 * MS);
+    let mut proof = committing(start, 10);
+    proof.touched(start + 10_000 * MS, start + 10_010 * MS);
     // In time it would have been proven at 14,020 ms: later by one more gap, and by what the expiry may take.
     for sent in [11_000, 12_000, 13_000, 14_000, 15_000, 15_629] {
-        trust.committed(start + sent * MS, start + (sent + 10) * MS);
-        assert_eq!(until(&trust, start), worth(TIMEOUT), "{sent}");
+        proof.committed(start + sent * MS, start + (sent + 10) * MS);
+        assert_eq!(until(&proof, start), worth(TIMEOUT), "{sent}");
     }
-    trust.committed(start + 15_630 * MS, start + 15_640 * MS);
-    assert_eq!(until(&trust, start), worth(TIMEOUT) + 10_000 * MS);
+    proof.committed(start + 15_630 * MS, start + 15_640 * MS);
+    assert_eq!(until(&proof, start), worth(TIMEOUT) + 10_000 * MS);
 }
 
 // covers: L12
 #[test]
 fn lapsed_proof_is_not_revived_by_a_move() {
     let start = Instant::now();
-    let mut trust = committing(start, 10);
-    trust.touched(start + 10_000 * MS, start + 10_010 * MS);
-    trust.committed(start + 11_000 * MS, start + 11_010 * MS);
-    trust.broke(1, Some(start + 11_500 * MS));
+    let mut proof = committing(start, 10);
+    proof.touched(start + 10_000 * MS, start + 10_010 * MS);
+    proof.committed(start + 11_000 * MS, start + 11_010 * MS);
+    proof.broke(1, Some(start + 11_500 * MS));
     for sent in (12_000..30_000).step_by(1000) {
-        trust.committed(start + sent * MS, start + (sent + 10) * MS);
-        assert_eq!(until(&trust, start), worth(TIMEOUT), "{sent}");
+        proof.committed(start + sent * MS, start + (sent + 10) * MS);
+        assert_eq!(until(&proof, start), worth(TIMEOUT), "{sent}");
     }
 }
 
@@ -127,21 +127,21 @@ fn lapsed_proof_is_not_revived_by_a_move() {
 #[test]
 fn move_and_a_later_commit_prove_all_earlier_replies() {
     let start = Instant::now();
-    let mut trust = committing(start, 5);
-    trust.touched(start + 5500 * MS, start + 5510 * MS);
-    trust.touched(start + 6000 * MS, start + 6100 * MS);
-    trust.broke(1, Some(start + 6050 * MS));
+    let mut proof = committing(start, 5);
+    proof.touched(start + 5500 * MS, start + 5510 * MS);
+    proof.touched(start + 6000 * MS, start + 6100 * MS);
+    proof.broke(1, Some(start + 6050 * MS));
     assert_eq!(
-        until(&trust, start),
+        until(&proof, start),
         worth(TIMEOUT),
         "the move has not come yet"
     );
     // One that was sent before the break was seen may have been carried out before it.
-    trust.committed(start + 6040 * MS, start + 6200 * MS);
-    assert_eq!(until(&trust, start), worth(TIMEOUT));
-    trust.committed(start + 9000 * MS, start + 9010 * MS);
+    proof.committed(start + 6040 * MS, start + 6200 * MS);
+    assert_eq!(until(&proof, start), worth(TIMEOUT));
+    proof.committed(start + 9000 * MS, start + 9010 * MS);
     assert_eq!(
-        until(&trust, start),
+        until(&proof, start),
         worth(TIMEOUT) + 5500 * MS,
         "the second answer may have come over the new link"
     );
@@ -151,7 +151,7 @@ fn move_and_a_later_commit_prove_all_earlier_replies() {
 #[test]
 fn session_that_is_kept_fresh_survives_a_short_failover() {
     let start = Instant::now();
-    let mut trust = LeaseProof::opened(TIMEOUT, start);
+    let mut proof = LeaseProof::opened(TIMEOUT, start);
     let mut now = start;
     for tenth in 0..1200_u32 {
         now += 100 * MS;
@@ -159,34 +159,34 @@ fn session_that_is_kept_fresh_survives_a_short_failover() {
         let is_down = tenth % 600 > 560 && tenth % 600 < 560 + 30;
         if is_down {
             if tenth % 600 == 561 {
-                trust.broke(u64::from(tenth), Some(now));
+                proof.broke(u64::from(tenth), Some(now));
             }
-        } else if now >= trust.commit_due(now) {
-            trust.committed(now, now + 20 * MS);
-            trust.touched(now, now + 20 * MS);
-        } else if now >= trust.reach_due(now) {
-            trust.reached(now, now + 20 * MS);
-            trust.touched(now, now + 20 * MS);
+        } else if now >= proof.commit_due(now) {
+            proof.committed(now, now + 20 * MS);
+            proof.touched(now, now + 20 * MS);
+        } else if now >= proof.reach_due(now) {
+            proof.reached(now, now + 20 * MS);
+            proof.touched(now, now + 20 * MS);
         }
-        assert!(trust.until() > now, "lapsed after {:?}", now - start);
+        assert!(proof.until() > now, "lapsed after {:?}", now - start);
     }
 }
 
 /// Goes on as the tasks of a session do while it is relied on, and returns how often the leader and the quorum answer.
-fn relied_on(trust: &mut LeaseProof, from: Instant, to: Instant, holds: bool) -> (u32, u32) {
+fn relied_on(proof: &mut LeaseProof, from: Instant, to: Instant, holds: bool) -> (u32, u32) {
     let (mut reaches, mut commits) = (0, 0);
     let mut now = from;
     while now < to {
         now += 10 * MS;
         let answered = now + 10 * MS;
-        if holds && now >= trust.commit_due(now) {
+        if holds && now >= proof.commit_due(now) {
             commits += 1;
-            trust.committed(now, answered);
-            trust.touched(now, answered);
-        } else if now >= trust.reach_due(now) {
+            proof.committed(now, answered);
+            proof.touched(now, answered);
+        } else if now >= proof.reach_due(now) {
             reaches += 1;
-            trust.reached(now, answered);
-            trust.touched(now, answered);
+            proof.reached(now, answered);
+            proof.touched(now, answered);
         }
     }
     (reaches, commits)
@@ -196,14 +196,14 @@ fn relied_on(trust: &mut LeaseProof, from: Instant, to: Instant, holds: bool) ->
 #[test]
 fn holder_commits_four_times_per_timeout_and_never_lapses() {
     let start = Instant::now();
-    let mut trust = LeaseProof::opened(TIMEOUT, start);
+    let mut proof = LeaseProof::opened(TIMEOUT, start);
     let mut now = start;
     let mut commits = 0;
     for _ in 0..1000 {
         let next = now + TIMEOUT / 10;
-        commits += relied_on(&mut trust, now, next, true).1;
+        commits += relied_on(&mut proof, now, next, true).1;
         now = next;
-        assert!(trust.is_lasting(now), "{:?}", now - start);
+        assert!(proof.is_lasting(now), "{:?}", now - start);
     }
     assert!((390..=400).contains(&commits), "{commits}");
 }
@@ -214,19 +214,19 @@ fn lasting_proof_lasts_whenever_it_is_first_used() {
     let start = Instant::now();
     for percent in 0..300 {
         let begun = start + TIMEOUT / 100 * percent;
-        let mut trust = LeaseProof::opened(TIMEOUT, start);
+        let mut proof = LeaseProof::opened(TIMEOUT, start);
         // As a lock does: a write, and the proof if it is at hand.
-        trust.committed(begun, begun + 10 * MS);
-        trust.touched(begun, begun + 10 * MS);
+        proof.committed(begun, begun + 10 * MS);
+        proof.touched(begun, begun + 10 * MS);
         let mut now = begun + 10 * MS;
         let mut was_lasting = false;
         while now < begun + 3 * TIMEOUT {
-            was_lasting |= trust.is_lasting(now);
+            was_lasting |= proof.is_lasting(now);
             let next = now + TIMEOUT / 50;
-            relied_on(&mut trust, now, next, true);
+            relied_on(&mut proof, now, next, true);
             now = next;
             assert!(
-                !was_lasting || trust.until() > now,
+                !was_lasting || proof.until() > now,
                 "{percent}, {:?}",
                 now - begun
             );
@@ -240,12 +240,12 @@ fn lasting_proof_lasts_whenever_it_is_first_used() {
 fn idle_session_has_a_proof_after_two_fifths_of_the_timeout() {
     let start = Instant::now();
     for idle in [1, 10, 1000] {
-        let mut trust = LeaseProof::opened(TIMEOUT, start);
+        let mut proof = LeaseProof::opened(TIMEOUT, start);
         let begun = start + idle * TIMEOUT;
         let (mut now, mut commits) = (begun, 0);
-        while !trust.is_lasting(now) {
+        while !proof.is_lasting(now) {
             let next = now + 10 * MS;
-            commits += relied_on(&mut trust, now, next, true).1;
+            commits += relied_on(&mut proof, now, next, true).1;
             now = next;
             assert!(now < begun + TIMEOUT * 9 / 20, "after {idle}");
         }
@@ -258,13 +258,13 @@ fn idle_session_has_a_proof_after_two_fifths_of_the_timeout() {
 #[test]
 fn first_proof_lasts_unless_it_ends_before_the_next_one() {
     let start = Instant::now();
-    let trust = LeaseProof::opened(TIMEOUT, start);
-    assert!(trust.is_lasting(start + TIMEOUT * 2 / 5));
-    assert!(!trust.is_lasting(start + TIMEOUT * 3 / 5));
-    let mut used = trust.clone();
+    let proof = LeaseProof::opened(TIMEOUT, start);
+    assert!(proof.is_lasting(start + TIMEOUT * 2 / 5));
+    assert!(!proof.is_lasting(start + TIMEOUT * 3 / 5));
+    let mut used = proof.clone();
     used.touched(start + TIMEOUT / 4, start + TIMEOUT / 4);
     assert!(used.is_lasting(start + TIMEOUT / 4));
-    let mut late = trust;
+    let mut late = proof;
     late.touched(start + TIMEOUT * 9 / 10, start + TIMEOUT * 9 / 10);
     assert!(!late.is_lasting(start + TIMEOUT * 9 / 10));
     assert!(late.until() > start + TIMEOUT * 9 / 10);
@@ -274,30 +274,30 @@ fn first_proof_lasts_unless_it_ends_before_the_next_one() {
 #[test]
 fn idle_session_that_syncs_has_a_lease_at_its_next_commit() {
     let start = Instant::now();
-    let mut trust = LeaseProof::opened(TIMEOUT, start);
+    let mut proof = LeaseProof::opened(TIMEOUT, start);
     let mut now = start;
     while now < start + 100 * TIMEOUT {
-        now = trust.reach_due(now);
-        trust.reached(now, now + 20 * MS);
-        trust.touched(now, now + 20 * MS);
+        now = proof.reach_due(now);
+        proof.reached(now, now + 20 * MS);
+        proof.touched(now, now + 20 * MS);
     }
-    assert!(trust.until() < now);
-    trust.committed(now + 20 * MS, now + 40 * MS);
+    assert!(proof.until() < now);
+    proof.committed(now + 20 * MS, now + 40 * MS);
     assert!(
-        trust.until() > now + TIMEOUT * 7 / 20,
+        proof.until() > now + TIMEOUT * 7 / 20,
         "{:?}",
-        trust.until() - now
+        proof.until() - now
     );
 }
 
 #[test]
 fn memory_is_bounded() {
     let start = Instant::now();
-    let mut trust = LeaseProof::opened(TIMEOUT, start);
+    let mut proof = LeaseProof::opened(TIMEOUT, start);
     for at in 0..1_000_000_u32 {
-        trust.touched(start + MS * at, start + MS * (at + 1));
+        proof.touched(start + MS * at, start + MS * (at + 1));
     }
-    assert!(trust.touches.len() <= MOST_TOUCHES);
+    assert!(proof.touches.len() <= MOST_TOUCHES);
 }
 
 /// A session on a follower, in steps of a hundredth of the timeout.
@@ -441,7 +441,7 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
     assert_eq!(25, 100 * HALF_TICK_SHARE.0 / HALF_TICK_SHARE.1);
     let start = Instant::now();
     let at = |step: u64| start + TIMEOUT / 100 * u32::try_from(step).unwrap();
-    let mut trust = LeaseProof {
+    let mut proof = LeaseProof {
         is_revived_at_once,
         ..LeaseProof::opened(TIMEOUT, start)
     };
@@ -461,21 +461,21 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
         if now >= follower_stands {
             for sent in reads.drain(..) {
                 has_note = true;
-                trust.touched(at(sent), at(now));
+                proof.touched(at(sent), at(now));
             }
             while now >= leader_stands && writes.front().is_some_and(|&(_, due, _)| due <= now) {
                 let (sent, _, is_commit) = writes.pop_front().unwrap();
                 has_note = true;
                 match (is_commit, is_deposed) {
                     (true, true) => continue,
-                    (true, false) => trust.committed(at(sent), at(now)),
-                    (false, _) => trust.reached(at(sent), at(now)),
+                    (true, false) => proof.committed(at(sent), at(now)),
+                    (false, _) => proof.reached(at(sent), at(now)),
                 }
-                trust.touched(at(sent), at(now));
+                proof.touched(at(sent), at(now));
             }
         }
         // What the follower has not forwarded by now may be lost with it; it may forward it after a write.
-        prop_assert!(trust.until() <= at(heard) + TIMEOUT, "step {}", now);
+        prop_assert!(proof.until() <= at(heard) + TIMEOUT, "step {}", now);
         if now >= next_ping && now >= leader_stands && now >= follower_stands {
             let is_forwarded = std::mem::take(&mut has_note) && !is_deposed;
             if is_forwarded && closing.is_none() {
@@ -500,7 +500,7 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
             Step::Depose => is_deposed = true,
             Step::Move { is_seen } => {
                 breaks += 1;
-                trust.broke(breaks, is_seen.then_some(at(now)));
+                proof.broke(breaks, is_seen.then_some(at(now)));
                 is_deposed = false;
                 has_note = false;
                 follower_stands = 0;

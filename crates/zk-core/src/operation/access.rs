@@ -71,11 +71,11 @@ impl IntoFuture for GetAcl {
 /// # After a lost reply
 ///
 /// The rules are read, once the server has caught up.
-/// The change is repeated if their version shows that they are unchanged: it is the one that was asked for, or,
-/// without one, that of rules that were never changed.
-/// Without a version it is done if the rules are those of this call, even if another client set them.
-/// Otherwise the outcome is unknown, and the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): a repetition never
-/// replaces rules that another client has set in between.
+/// The change is repeated if their version shows that they are unchanged: it is the required version or, without one,
+/// the version of rules that were never changed.
+/// Without a required version the change succeeded if the rules are those of this call, even if another client set
+/// them. Otherwise the outcome is unknown, and the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): a repetition
+/// never replaces rules that another client has set in between.
 ///
 /// # Errors
 ///

@@ -374,7 +374,7 @@ async fn create_plain(
                     }
                 }
                 match set(call, path, request.data.clone(), None, false).await {
-                    // It went in between, and nothing was written to it: create it after all.
+                    // It was deleted in between, and this call has written nothing to it: create it.
                     Err(error)
                         if error.is_no_node()
                             && !error.is_outcome_unknown()
@@ -394,7 +394,7 @@ async fn create_plain(
     }
 }
 
-/// Finds out whether the node that is there is the one whose answer was lost.
+/// Determines whether the existing node is from the create with the lost reply.
 async fn judge(
     call: &Call,
     path: &NodePath,

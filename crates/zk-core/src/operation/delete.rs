@@ -309,8 +309,8 @@ async fn delete_tree(call: &Call, root: &NodePath) -> Result<(), Error> {
             };
         };
         let mut is_gone = true;
-        // Deepest first. Requests of one session are carried out in the order they are sent, so that a parent may
-        // follow its children without waiting for their answers.
+        // Deepest first. A server executes the requests of one session in order, so a parent may follow its children
+        // without waiting for their replies.
         let deepest_first: Vec<_> = nodes.iter().rev().collect();
         for batch in deepest_first.chunks(BATCH) {
             let requests = batch.iter().map(|path| delete_any(call, path));
@@ -358,5 +358,5 @@ async fn collect_tree(call: &Call, root: &NodePath) -> Result<Option<Vec<NodePat
 
 /// How many requests are in flight at once.
 const BATCH: usize = 64;
-/// How often nodes that appear meanwhile are gone after.
+/// How often the delete is repeated for nodes that were created meanwhile.
 const MOST_ROUNDS: u32 = 16;

@@ -120,7 +120,7 @@ impl Exists {
         self
     }
 
-    /// Sets a watch with the read, which fires when the node comes, changes or goes.
+    /// Sets a watch with the read, which fires when the node is created, changed or deleted.
     pub fn watched(self) -> ExistsWatched {
         ExistsWatched {
             target: self.target,
@@ -149,7 +149,7 @@ impl IntoFuture for Exists {
 
 /// Reads the stat of a node; created by [`Session::stat`](crate::Session::stat).
 ///
-/// The answer is the stat; a missing node is an error, unlike with [`Exists`].
+/// Returns the stat. A missing node is an error, unlike with [`Exists`].
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
 ///
 /// # Errors
@@ -206,7 +206,7 @@ impl IntoFuture for GetStat {
 
 /// Lists the children of a node; created by [`Session::list`](crate::Session::list).
 ///
-/// The answer is the names of the children, in no order, and the stat of the node.
+/// Returns the names of the children, in no particular order, and the stat of the node.
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
 ///
 /// # Errors
@@ -321,7 +321,7 @@ impl IntoFuture for Sync {
 
 /// Reads the data of a node and sets a watch; created by [`Get::watched`].
 ///
-/// The answer is that of [`Get`], and the watch.
+/// Returns the result of [`Get`], and the watch.
 ///
 /// # Errors
 ///
@@ -382,7 +382,7 @@ impl IntoFuture for GetWatched {
 
 /// Reads whether a node exists and sets a watch; created by [`Exists::watched`].
 ///
-/// The answer is that of [`Exists`], and the watch.
+/// Returns the result of [`Exists`], and the watch.
 ///
 /// # Errors
 ///
@@ -450,7 +450,7 @@ pub(super) async fn exists_watched(
 
 /// Reads the children of a node and sets a watch; created by [`List::watched`].
 ///
-/// The answer is that of [`List`], and the watch.
+/// Returns the result of [`List`], and the watch.
 ///
 /// # Errors
 ///

@@ -42,12 +42,12 @@ fn histories(length: usize) -> Vec<Vec<Link>> {
 }
 
 /// What a consumer sees who looks only at the links that `looks` picks.
-fn told(history: &[Link], looks: u32) -> Vec<ConnectionState> {
+fn received(history: &[Link], looks: u32) -> Vec<ConnectionState> {
     let mut seen = Seen {
         state: None,
         breaks: 0,
     };
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for (at, link) in history.iter().enumerate() {
         let is_last = at + 1 == history.len();
         if !is_last && looks & (1 << at) == 0 {
@@ -55,13 +55,13 @@ fn told(history: &[Link], looks: u32) -> Vec<ConnectionState> {
         }
         while let Some((state, next)) = step(seen, *link) {
             seen = next;
-            told.push(state);
+            received.push(state);
             if state.is_lost() {
                 break;
             }
         }
     }
-    told
+    received
 }
 
 // covers: C7
@@ -73,13 +73,13 @@ fn order_is_right_whenever_the_consumer_looks() {
     const LOST: ConnectionState = ConnectionState::Lost(SessionEnd::Expired);
     for history in histories(5) {
         for looks in 0..1 << history.len() {
-            let told = told(&history, looks);
-            let context = format!("{history:?} looked at {looks:b}: {told:?}");
+            let received = received(&history, looks);
+            let context = format!("{history:?} looked at {looks:b}: {received:?}");
             let last = ConnectionState::of(history.last().unwrap().phase);
-            assert_eq!(told.last(), Some(&last), "{context}");
-            let lost = told.iter().filter(|&&state| state == LOST).count();
+            assert_eq!(received.last(), Some(&last), "{context}");
+            let lost = received.iter().filter(|&&state| state == LOST).count();
             assert_eq!(lost, usize::from(last == LOST), "{context}");
-            for pair in told.windows(2) {
+            for pair in received.windows(2) {
                 assert!(
                     matches!(
                         (pair[0], pair[1]),

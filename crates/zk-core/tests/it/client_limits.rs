@@ -140,7 +140,7 @@ fn handles_can_be_dropped_without_a_runtime() {
 
         // A session whose runtime has ended is over, and says so at once.
         let text = ensemble.connect_string();
-        let (session, owned, trusted) = tokio::task::spawn_blocking(move || {
+        let (session, owned, session_lease) = tokio::task::spawn_blocking(move || {
             let made = other.block_on(async {
                 let session = Session::builder(text).connect().await.unwrap();
                 let owned = session
@@ -149,15 +149,15 @@ fn handles_can_be_dropped_without_a_runtime() {
                     .owned()
                     .await
                     .unwrap();
-                let trusted = session.keep_lease();
-                (session, owned, trusted)
+                let session_lease = session.keep_lease();
+                (session, owned, session_lease)
             });
             other.shutdown_timeout(Duration::from_secs(5));
             made
         })
         .await
         .unwrap();
-        trusted.lapsed().await;
+        session_lease.lapsed().await;
         assert!(session.get("/").await.unwrap_err().is_fatal());
         drop(owned);
         session.settled().await;

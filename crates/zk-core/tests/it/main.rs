@@ -23,13 +23,13 @@ mod operations;
 mod owned;
 mod persistent;
 mod read_only;
+mod session_lease;
 mod sessions;
 mod states;
 mod subscriptions;
 mod supervisor;
 mod trackers;
 mod transactions;
-mod trust;
 mod values;
 mod watches;
 

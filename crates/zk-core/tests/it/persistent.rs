@@ -50,17 +50,17 @@ async fn watch(transport: &impl Transport, path: &str, recursive: bool) -> Watch
     }
 }
 
-async fn told(watching: &mut Watching, count: usize) -> Vec<(String, WatchEvent)> {
-    let mut told = Vec::new();
+async fn received(watching: &mut Watching, count: usize) -> Vec<(String, WatchEvent)> {
+    let mut received = Vec::new();
     for _ in 0..count {
         match within(Duration::from_secs(10), "a notice", watching.next()).await {
             Some(WatchNotification::Changed { path, event, .. }) => {
-                told.push((path.to_string(), event));
+                received.push((path.to_string(), event));
             }
-            other => panic!("{other:?} after {told:?}"),
+            other => panic!("{other:?} after {received:?}"),
         }
     }
-    told
+    received
 }
 
 // covers: C14
@@ -97,7 +97,7 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
                 ("/a", Deleted),
             ]
             .map(|(path, event)| (path.to_owned(), event));
-            assert_eq!(told(&mut one, 5).await, expected, "{release}");
+            assert_eq!(received(&mut one, 5).await, expected, "{release}");
             let expected = [
                 ("/a", Created),
                 ("/a", Data),
@@ -108,7 +108,7 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
                 ("/a", Deleted),
             ]
             .map(|(path, event)| (path.to_owned(), event));
-            assert_eq!(told(&mut all, 7).await, expected, "{release}");
+            assert_eq!(received(&mut all, 7).await, expected, "{release}");
 
             assert!(watches_of(ensemble).await > 0);
             drop((one, all));
@@ -141,7 +141,7 @@ async fn a_persistent_watch_ends_with_the_link_and_can_be_set_again() {
             let other = connect(ensemble).await;
             other.create("/a", "").await.unwrap();
             let expected = ("/a".to_owned(), Created);
-            assert_eq!(told(&mut after, 1).await, [expected], "{release}");
+            assert_eq!(received(&mut after, 1).await, [expected], "{release}");
             transport.close();
             assert_eq!(
                 within(MAX_WAIT, "the session ends", after.next()).await,

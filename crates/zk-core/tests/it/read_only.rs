@@ -77,10 +77,10 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
         assert!(!error.is_outcome_unknown());
     }
     // The quorum knows nothing of it.
-    let trusted = session.keep_lease();
-    assert!(!trusted.is_valid());
-    trusted.lapsed().await;
-    let error = trusted
+    let session_lease = session.keep_lease();
+    assert!(!session_lease.is_valid());
+    session_lease.lapsed().await;
+    let error = session_lease
         .renewed(Duration::from_millis(500))
         .await
         .unwrap_err();

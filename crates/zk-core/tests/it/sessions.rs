@@ -207,7 +207,7 @@ async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
         assert!(
             error
                 .to_string()
-                .ends_with("took the connection and says nothing (hung or paused?)"),
+                .ends_with("accepted the connection but does not reply (hung or paused?)"),
             "{error}"
         );
         // Without a deadline of its own it would have taken this long.

@@ -52,7 +52,7 @@ async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
         let (_, _, mut watch) = session.get("/").watched().await.unwrap();
         let mut changes = session.state_changes();
         passes_through(&mut changes, &[ConnectionState::Connected]).await;
-        let told = tokio::spawn(changes.into_stream().collect::<Vec<_>>());
+        let received = tokio::spawn(changes.into_stream().collect::<Vec<_>>());
         for server in ensemble.servers() {
             server.kill().await.unwrap();
         }
@@ -71,11 +71,11 @@ async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
         assert_eq!(session.valid_until(), None);
         assert_eq!(session.lost().await, SessionEnd::Expired);
         assert_eq!(watch.changed().await, zk_core::WatchEvent::SessionLost);
-        let told = within(MAX_WAIT, "the changes end", told).await.unwrap();
+        let received = within(MAX_WAIT, "the changes end", received).await.unwrap();
         // Between two servers that die it may have been connected for a moment.
-        assert_eq!(told.last(), Some(&EXPIRED));
-        let lost = told.iter().filter(|state| state.is_lost());
-        assert_eq!((told[0], lost.count()), (ConnectionState::Suspended, 1));
+        assert_eq!(received.last(), Some(&EXPIRED));
+        let lost = received.iter().filter(|state| state.is_lost());
+        assert_eq!((received[0], lost.count()), (ConnectionState::Suspended, 1));
 
         // Servers that come back change nothing.
         ensemble.start_stopped().unwrap();

@@ -42,11 +42,11 @@ async fn next(updates: &mut Subscription) -> Update {
 
 /// Returns the updates up to and including `last`.
 async fn updates_until(updates: &mut Subscription, last: &Update) -> Vec<Update> {
-    let mut told = Vec::new();
-    while told.last() != Some(last) {
-        told.push(next(updates).await);
+    let mut received = Vec::new();
+    while received.last() != Some(last) {
+        received.push(next(updates).await);
     }
-    told
+    received
 }
 
 // covers: C15
@@ -127,8 +127,8 @@ async fn one_shot_watches_take_no_events_from_a_subscription() {
                 } else {
                     at("/a", ChildrenChanged)
                 };
-                let told = updates_until(&mut updates, &at("/a", DataChanged)).await;
-                assert!(told.contains(&child), "{release} {told:?}");
+                let received = updates_until(&mut updates, &at("/a", DataChanged)).await;
+                assert!(received.contains(&child), "{release} {received:?}");
                 for (watch, event) in [
                     (&mut before, ChildrenChanged),
                     (&mut after, ChildrenChanged),

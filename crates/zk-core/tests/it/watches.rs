@@ -82,10 +82,10 @@ async fn session_is_lost_when_a_watch_reports_its_loss() {
         }
         ensemble.expire(session.id().as_i64()).await.unwrap();
     }
-    let told = within(MAX_WAIT, "the watches tell", waiting.join_all()).await;
+    let received = within(MAX_WAIT, "the watches tell", waiting.join_all()).await;
     let lost = ConnectionState::Lost(SessionEnd::Expired);
     let expected = (WatchEvent::SessionLost, lost);
-    assert_eq!(told, vec![expected; 10 * SESSIONS]);
+    assert_eq!(received, vec![expected; 10 * SESSIONS]);
     ensemble.down().await.expect("the server goes down");
 }
 
@@ -164,8 +164,8 @@ async fn watch_survives_the_server_that_set_it() {
             (&mut parent, WatchEvent::ChildrenChanged),
             (&mut come, WatchEvent::Created),
         ] {
-            let told = within(max_wait, "the watch fires", watch.changed()).await;
-            assert_eq!(told, event);
+            let received = within(max_wait, "the watch fires", watch.changed()).await;
+            assert_eq!(received, event);
         }
         assert!(session.counters().connection_losses > 0);
         // One that nothing happened to is still set.

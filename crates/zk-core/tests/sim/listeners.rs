@@ -21,7 +21,7 @@ async fn a_slow_or_reentrant_listener_delays_no_other() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let other = sim.connect().await;
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut received) = mpsc::unbounded_channel();
     let asking = session.subscribe("/a").only([Created]).await.unwrap();
     let reader = session.clone();
     let asks = asking.for_each(move |update| {
@@ -61,11 +61,11 @@ async fn a_slow_or_reentrant_listener_delays_no_other() {
         [Update::Resynchronize, at("/a", Created)]
     );
     assert_eq!(
-        soon("the slow one", told.recv()).await,
+        soon("the slow one", received.recv()).await,
         Some((Update::Resynchronize, true))
     );
     assert_eq!(
-        soon("the slow one", told.recv()).await,
+        soon("the slow one", received.recv()).await,
         Some((at("/a", Created), true))
     );
     assert_eq!(quick.lock().unwrap().last(), Some(&at("/a", DataChanged)));
@@ -73,7 +73,7 @@ async fn a_slow_or_reentrant_listener_delays_no_other() {
     pass(Duration::from_millis(20)).await;
     assert_eq!(sim.watch_count(), 0);
     assert!(
-        told.recv().await.is_none(),
+        received.recv().await.is_none(),
         "the function is gone with its listener"
     );
 }

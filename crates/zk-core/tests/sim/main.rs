@@ -16,10 +16,10 @@ use zk_sim::wait::soon;
 
 mod listeners;
 mod lost_replies;
+mod session_lease;
 mod subscriptions;
 mod trackers;
 mod transactions;
-mod trust;
 mod waits;
 
 /// A change at a path.
@@ -31,15 +31,15 @@ fn at(path: &str, event: WatchEvent) -> Update {
 }
 
 /// Returns the updates so far: a server sends its notifications before the reply to a later request.
-async fn told(subscription: &mut Subscription, session: &Session) -> Vec<Update> {
+async fn received(subscription: &mut Subscription, session: &Session) -> Vec<Update> {
     session.sync("/").await.expect("the server answers");
     pass(Duration::from_millis(1)).await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(update) = subscription.next().now_or_never() {
         match update {
-            Some(update) => told.push(update),
+            Some(update) => received.push(update),
             None => break,
         }
     }
-    told
+    received
 }

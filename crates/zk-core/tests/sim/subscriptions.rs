@@ -23,8 +23,8 @@ use zk_sim::Release;
 use crate::at;
 use crate::pass;
 use crate::polled;
+use crate::received;
 use crate::soon;
-use crate::told;
 
 fn adds_a_watch(request: &Request) -> bool {
     matches!(request, Request::AddWatch { .. })
@@ -50,15 +50,15 @@ async fn each_reach_tells_its_own() {
         let mut below = session.subscribe("/a").recursive().await.unwrap();
         let mut exact = session.subscribe("/a/b").await.unwrap();
         for updates in [&mut node, &mut children] {
-            let first = told(updates, &outer).await;
+            let first = received(updates, &outer).await;
             assert_eq!(
                 first,
                 [Resynchronize, Stale, Resynchronize],
                 "the third has another kind of watch"
             );
         }
-        assert_eq!(told(&mut below, &outer).await, [Resynchronize]);
-        assert_eq!(told(&mut exact, &outer).await, [Resynchronize]);
+        assert_eq!(received(&mut below, &outer).await, [Resynchronize]);
+        assert_eq!(received(&mut exact, &outer).await, [Resynchronize]);
 
         session.create("/a", "").parents().await.unwrap();
         session.create("/a/b", "").await.unwrap();
@@ -70,11 +70,11 @@ async fn each_reach_tells_its_own() {
         }
         let (a, b, c) = ("/a", "/a/b", "/a/b/c");
         assert_eq!(
-            told(&mut node, &outer).await,
+            received(&mut node, &outer).await,
             [at(a, Created), at(a, DataChanged), at(a, Deleted)]
         );
         assert_eq!(
-            told(&mut children, &outer).await,
+            received(&mut children, &outer).await,
             [
                 at(a, Created),
                 at(a, ChildrenChanged),
@@ -84,11 +84,11 @@ async fn each_reach_tells_its_own() {
             ]
         );
         assert_eq!(
-            told(&mut exact, &outer).await,
+            received(&mut exact, &outer).await,
             [at(b, Created), at(b, DataChanged), at(b, Deleted)]
         );
         assert_eq!(
-            told(&mut below, &outer).await,
+            received(&mut below, &outer).await,
             [
                 at(a, Created),
                 at(b, Created),
@@ -106,9 +106,9 @@ async fn each_reach_tells_its_own() {
             "one for all, and one before it"
         );
         drop((below, exact));
-        assert_eq!(told(&mut node, &outer).await, [Stale, Resynchronize]);
+        assert_eq!(received(&mut node, &outer).await, [Stale, Resynchronize]);
         session.create("/a", "").await.unwrap();
-        assert_eq!(told(&mut node, &outer).await, [at(a, Created)]);
+        assert_eq!(received(&mut node, &outer).await, [at(a, Created)]);
         drop((node, children));
         none_left(&sim, &outer).await;
         assert_eq!(outer.counters().watched_bytes, 0);
@@ -155,7 +155,7 @@ async fn the_end_of_the_session_is_reported_once_and_last() {
     let mut two = session.subscribe("/b").recursive().await.unwrap();
     other.create("/a", "").await.unwrap();
     assert_eq!(
-        told(&mut one, &other).await,
+        received(&mut one, &other).await,
         [Resynchronize, at("/a", Created)]
     );
     sim.expire(session.id());
@@ -224,11 +224,11 @@ async fn one_that_comes_and_goes_takes_no_watch_from_another_one() {
             drop(session.subscribe("/a").await.unwrap());
             pass(Duration::from_millis(times as u64 % 4)).await;
         }
-        told(&mut kept, &session).await;
+        received(&mut kept, &session).await;
         other.create("/a", "").await.unwrap();
         other.create("/a/b", "").await.unwrap();
         assert_eq!(
-            told(&mut kept, &session).await,
+            received(&mut kept, &session).await,
             [at("/a", Created), at("/a", ChildrenChanged)]
         );
         drop(kept);
@@ -253,7 +253,7 @@ async fn what_comes_before_anyone_looks_is_kept_up_to_the_bound() {
     session.set("/a", "2").await.unwrap();
     pass(Duration::from_secs(10)).await;
     assert_eq!(
-        told(&mut updates, &session).await,
+        received(&mut updates, &session).await,
         [
             Resynchronize,
             at("/a", Created),
@@ -264,11 +264,14 @@ async fn what_comes_before_anyone_looks_is_kept_up_to_the_bound() {
     for _ in 0..4 {
         session.set("/a", "3").await.unwrap();
     }
-    assert_eq!(told(&mut updates, &session).await, [Resynchronize]);
+    assert_eq!(received(&mut updates, &session).await, [Resynchronize]);
     session.set("/a", "4").await.unwrap();
-    assert_eq!(told(&mut updates, &session).await, [at("/a", DataChanged)]);
     assert_eq!(
-        told(&mut births, &session).await,
+        received(&mut updates, &session).await,
+        [at("/a", DataChanged)]
+    );
+    assert_eq!(
+        received(&mut births, &session).await,
         [Resynchronize, at("/a", Created)]
     );
 }
@@ -312,7 +315,7 @@ async fn a_lost_answer_to_a_watch_is_made_good() {
         session.create("/a", "").await.unwrap();
         session.delete("/a").await.unwrap();
         assert_eq!(
-            told(&mut updates, &session).await,
+            received(&mut updates, &session).await,
             [at("/a", Created), at("/a", Deleted)]
         );
         drop(updates);
@@ -362,7 +365,7 @@ async fn one_shot_watches_and_subscriptions_keep_their_events() {
                 subscribe.await.unwrap()
             };
             let (_, _, mut after) = session.list("/a").watched().await.unwrap();
-            told(&mut updates, &session).await;
+            received(&mut updates, &session).await;
             other.create("/a/b", "").await.unwrap();
             let came = if is_recursive {
                 at("/a/b", Created)
@@ -370,7 +373,10 @@ async fn one_shot_watches_and_subscriptions_keep_their_events() {
                 at("/a", ChildrenChanged)
             };
             let what = format!("{release:?} {is_recursive}");
-            assert!(told(&mut updates, &session).await.contains(&came), "{what}");
+            assert!(
+                received(&mut updates, &session).await.contains(&came),
+                "{what}"
+            );
             assert_eq!(soon(&what, before.changed()).await, ChildrenChanged);
             assert_eq!(soon(&what, after.changed()).await, ChildrenChanged);
             drop((before, after));
@@ -384,10 +390,10 @@ async fn one_shot_watches_and_subscriptions_keep_their_events() {
                 pass(Duration::from_millis(times as u64 % 5)).await;
             }
             pass(Duration::from_millis(50)).await;
-            told(&mut updates, &session).await;
+            received(&mut updates, &session).await;
             let (_, _, mut data) = session.get("/a").watched().await.unwrap();
             pass(Duration::from_millis(50)).await;
-            told(&mut updates, &session).await;
+            received(&mut updates, &session).await;
             other.set("/a", "1").await.unwrap();
             other.delete("/a/b").await.unwrap();
             let gone = if is_recursive {
@@ -396,7 +402,7 @@ async fn one_shot_watches_and_subscriptions_keep_their_events() {
                 at("/a", ChildrenChanged)
             };
             assert_eq!(
-                told(&mut updates, &session).await,
+                received(&mut updates, &session).await,
                 [at("/a", DataChanged), gone],
                 "{what}"
             );
@@ -433,8 +439,8 @@ async fn servers_without_persistent_watches_are_followed_by_one_shots() {
     let mut one = session.subscribe("/a").children().await.unwrap();
     let mut all = session.subscribe("/a").recursive().await.unwrap();
     assert_eq!(one.next().await, Some(Resynchronize));
-    told(&mut one, &session).await;
-    told(&mut all, &session).await;
+    received(&mut one, &session).await;
+    received(&mut all, &session).await;
     other.create("/a/c", "").await.unwrap();
     pass(Duration::from_millis(20)).await;
     other.create("/a/c/d", "").await.unwrap();
@@ -444,11 +450,11 @@ async fn servers_without_persistent_watches_are_followed_by_one_shots() {
     pass(Duration::from_millis(20)).await;
     let (a, c, d) = ("/a", "/a/c", "/a/c/d");
     assert_eq!(
-        told(&mut one, &session).await,
+        received(&mut one, &session).await,
         [at(a, ChildrenChanged), at(a, DataChanged)]
     );
     assert_eq!(
-        told(&mut all, &session).await,
+        received(&mut all, &session).await,
         [
             at(c, Created),
             at(d, Created),
@@ -460,12 +466,12 @@ async fn servers_without_persistent_watches_are_followed_by_one_shots() {
     other.delete("/a").recursive().await.unwrap();
     other.create("/a", "").await.unwrap();
     pass(Duration::from_millis(20)).await;
-    let seen = told(&mut one, &session).await;
+    let seen = received(&mut one, &session).await;
     assert!(
         seen.ends_with(&[at(a, Deleted), at(a, Created)]),
         "{seen:?}"
     );
-    let seen = told(&mut all, &session).await;
+    let seen = received(&mut all, &session).await;
     assert!(
         seen.ends_with(&[at(a, Deleted), at(a, Created)]),
         "{seen:?}"
@@ -521,7 +527,7 @@ async fn a_read_of_the_same_node_blocks_no_subscription() {
             let other = sim.connect().await;
             other.create("/a", "").await.unwrap();
             let mut updates = session.subscribe("/a").await.unwrap();
-            told(&mut updates, &session).await;
+            received(&mut updates, &session).await;
             let mut get = Box::pin(session.get("/a").watched().into_future());
             assert!(futures_util::poll!(&mut get).is_pending());
             sim.session(session.id()).cut();

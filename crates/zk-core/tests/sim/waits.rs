@@ -66,7 +66,7 @@ async fn a_wait_that_is_over_or_dropped_leaves_nothing() {
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert_eq!(
         error.to_string(),
-        "wait for /a: no answer in time (waited 5s for it to be created)"
+        "wait for /a: no reply in time (waited 5s for it to be created)"
     );
     nothing_left(&sim, &session).await;
     for times in 1..6 {

@@ -101,9 +101,9 @@ impl IntoFuture for CreateClaimed {
     }
 }
 
-/// Creates the node, and finds out whose it is when the answer is lost.
+/// Creates the node, and determines after a lost reply whether this call created it.
 ///
-/// If this is dropped, or fails without knowing, what may have been made is removed in the background.
+/// If this is dropped, or the outcome is unknown, a node that may have been created is removed in the background.
 async fn claim(
     call: &Call,
     path: &NodePath,

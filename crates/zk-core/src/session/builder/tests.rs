@@ -84,7 +84,7 @@ async fn silent_server_is_given_up_within_the_connect_timeout() {
     assert_eq!(
         error.to_string(),
         format!(
-            "no server granted a session within 600ms: {address} took the connection and says nothing (hung or paused?)"
+            "no server granted a session within 600ms: {address} accepted the connection but does not reply (hung or paused?)"
         )
     );
     assert!(

@@ -24,10 +24,10 @@ fn take(buffer: &Buffer) -> Option<Update> {
 }
 
 /// What is in a buffer of two after all this: a change, Stale, Resynchronize.
-fn kept(told: &str) -> String {
+fn kept(received: &str) -> String {
     let buffer = Buffer::new(Kinds::all(), 2);
-    for told in told.chars() {
-        match told {
+    for received in received.chars() {
+        match received {
             'c' => buffer.push(change()),
             's' => buffer.push(SubscriptionEvent::Stale),
             'r' => buffer.push(SubscriptionEvent::Resynchronize),
@@ -49,7 +49,7 @@ fn kept(told: &str) -> String {
 // covers: C11
 #[test]
 fn redundant_updates_are_left_out() {
-    for (told, expected) in [
+    for (received, expected) in [
         ("rcc", "rcc"),
         ("rccc", "r"),
         ("rcccc", "rc"),
@@ -63,7 +63,7 @@ fn redundant_updates_are_left_out() {
         ("rcesrc", "rce"),
         ("see", "se"),
     ] {
-        assert_eq!(kept(told), expected, "{told}");
+        assert_eq!(kept(received), expected, "{received}");
     }
 }
 

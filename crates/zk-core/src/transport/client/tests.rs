@@ -116,7 +116,7 @@ fn times_before_the_epoch_and_beyond_the_clock_do_not_panic() {
         SystemTime::UNIX_EPOCH - Duration::from_millis(1)
     );
     for extreme in [i64::MIN, i64::MAX] {
-        // Any answer will do; the server's clock is not ours to trust.
+        // Any answer will do; the server's clock is not ours.
         let _time: SystemTime = to_time(extreme);
     }
 }

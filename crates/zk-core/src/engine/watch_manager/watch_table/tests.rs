@@ -65,11 +65,11 @@ impl Played {
                 }
             }
         }
-        for (id, told) in self.table.take_events() {
+        for (id, received) in self.table.take_events() {
             let Some(is_live) = self.is_live.get_mut(&id) else {
                 continue;
             };
-            match told {
+            match received {
                 SubscriptionEvent::Resynchronize => *is_live = true,
                 SubscriptionEvent::Stale => {
                     assert!(*is_live, "marked as stale twice");
@@ -108,7 +108,7 @@ impl Played {
                 }
             }
         }
-        let told: Vec<_> = self.table.take_events();
+        let received: Vec<_> = self.table.take_events();
         let expected: BTreeSet<_> = self
             .requested
             .iter()
@@ -126,9 +126,9 @@ impl Played {
                     .map(move |(node, event)| format!("{id} {node} {event:?}"))
             })
             .collect();
-        let seen: Vec<_> = told
+        let seen: Vec<_> = received
             .iter()
-            .map(|(id, told)| match told {
+            .map(|(id, received)| match received {
                 SubscriptionEvent::Changed { path, event } => format!("{id} {path} {event:?}"),
                 other => panic!("{other:?}"),
             })
@@ -262,11 +262,11 @@ fn stale_subscription_reports_no_changes() {
         path: path("/a"),
         event: WatchEvent::ChildrenChanged,
     };
-    let told = [
+    let received = [
         SubscriptionEvent::Resynchronize,
         SubscriptionEvent::Stale,
         SubscriptionEvent::Resynchronize,
         changed,
     ];
-    assert_eq!(table.take_events(), told.map(|told| (1, told)));
+    assert_eq!(table.take_events(), received.map(|received| (1, received)));
 }

@@ -19,20 +19,20 @@ async fn idle_session_keeps_its_lease_when_the_leader_dies() {
     with_three(async |ensemble| {
         let timeout = Duration::from_secs(10);
         let session = connect_for(ensemble, timeout).await;
-        let trusted = session.keep_lease();
-        assert!(trusted.is_valid());
-        let first = trusted.valid_until().unwrap();
+        let session_lease = session.keep_lease();
+        assert!(session_lease.is_valid());
+        let first = session_lease.valid_until().unwrap();
         let watch_over = async |duration: Duration| {
-            let lapse = tokio::time::timeout(duration, trusted.lapsed()).await;
+            let lapse = tokio::time::timeout(duration, session_lease.lapsed()).await;
             assert!(lapse.is_err(), "it lapsed, {:?}", session.counters());
         };
         watch_over(timeout * 3 / 2).await;
-        assert!(trusted.valid_until().unwrap() > first + timeout / 2);
+        assert!(session_lease.valid_until().unwrap() > first + timeout / 2);
         ensemble.leader().await.unwrap().kill().await.unwrap();
         watch_over(timeout * 3 / 2).await;
-        assert!(trusted.is_valid() && session.counters().connection_losses > 0);
+        assert!(session_lease.is_valid() && session.counters().connection_losses > 0);
         // An existing proof is returned without waiting.
-        trusted.renewed(Duration::ZERO).await.unwrap();
+        session_lease.renewed(Duration::ZERO).await.unwrap();
     })
     .await;
 }
@@ -63,27 +63,27 @@ async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
     with_ensemble(async |ensemble| {
         let timeout = Duration::from_secs(5);
         let session = connect_for(ensemble, timeout).await;
-        let trusted = session.keep_lease();
+        let session_lease = session.keep_lease();
         let server = ensemble.server(1).unwrap();
         server.pause().await.unwrap();
         let stopped = Instant::now();
-        within(MAX_WAIT, "the proof lapses", trusted.lapsed()).await;
-        assert!(!trusted.is_valid());
+        within(MAX_WAIT, "the proof lapses", session_lease.lapsed()).await;
+        assert!(!session_lease.is_valid());
         // By the clock, however late this task is.
-        assert!(trusted.valid_until().unwrap() < stopped + timeout);
-        let error = trusted
+        assert!(session_lease.valid_until().unwrap() < stopped + timeout);
+        let error = session_lease
             .renewed(Duration::from_millis(200))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         server.resume().await.unwrap();
         // A server that stood still may expire the session when it goes on, or not.
-        match trusted.renewed(Duration::from_secs(30)).await {
-            Ok(()) => assert!(trusted.is_valid()),
+        match session_lease.renewed(Duration::from_secs(30)).await {
+            Ok(()) => assert!(session_lease.is_valid()),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SessionExpired);
-                trusted.lapsed().await;
-                assert_eq!(trusted.valid_until(), None);
+                session_lease.lapsed().await;
+                assert_eq!(session_lease.valid_until(), None);
             }
         }
     })
@@ -97,7 +97,7 @@ async fn unused_session_lease_expires_but_can_be_renewed() {
         let timeout = Duration::from_secs(4);
         let session = connect_for(ensemble, timeout).await;
         drop(session.keep_lease());
-        let trusted = within(timeout * 2, "the proof of the opening ends", async {
+        let session_lease = within(timeout * 2, "the proof of the opening ends", async {
             loop {
                 let until = session.valid_until().expect("it is alive");
                 if until <= Instant::now() {
@@ -109,8 +109,8 @@ async fn unused_session_lease_expires_but_can_be_renewed() {
             }
         })
         .await;
-        trusted.renewed(MAX_WAIT).await.unwrap();
-        assert!(trusted.is_valid());
+        session_lease.renewed(MAX_WAIT).await.unwrap();
+        assert!(session_lease.is_valid());
     })
     .await;
 }
@@ -135,7 +135,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
             assert_eq!(server_of(ensemble, &session).await.id(), follower.id());
             let path = format!("/{round}");
             session.create(path.as_str(), "").ephemeral().await.unwrap();
-            let trusted = session.keep_lease();
+            let session_lease = session.keep_lease();
             // Begin the silence at another point between two of the leader's pings each time.
             let moment = timeout / 2 + Duration::from_millis(70) * round;
             tokio::time::timeout(moment, session.lost())
@@ -158,7 +158,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
             };
             let gone = within(Duration::from_secs(30), "the node goes", watched).await;
             // What the proof said at its last: no answer comes after the kill, so that it does not move any more.
-            let until = trusted.valid_until();
+            let until = session_lease.valid_until();
             assert!(
                 until.is_none_or(|until| until <= gone),
                 "{until:?} {gone:?}"

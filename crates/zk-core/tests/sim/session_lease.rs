@@ -19,9 +19,12 @@ fn asked(sim: &Ensemble) -> (usize, usize) {
 /// How long it takes until the proof holds, in hundredths of the session timeout.
 async fn renewed(session: &Session) -> u128 {
     let begun = Instant::now();
-    let trusted = session.keep_lease();
-    trusted.renewed(session.session_timeout()).await.unwrap();
-    assert!(trusted.is_valid() && trusted.is_lasting());
+    let session_lease = session.keep_lease();
+    session_lease
+        .renewed(session.session_timeout())
+        .await
+        .unwrap();
+    assert!(session_lease.is_valid() && session_lease.is_lasting());
     begun.elapsed().as_millis() * 100 / session.session_timeout().as_millis()
 }
 
@@ -44,15 +47,15 @@ async fn lease_commits_four_times_per_timeout_until_a_minute_later() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let timeout = session.session_timeout();
-    let trusted = session.keep_lease();
+    let session_lease = session.keep_lease();
     for _ in 0..1000 {
         pass(timeout / 10).await;
-        assert!(trusted.is_lasting());
+        assert!(session_lease.is_lasting());
     }
     let (syncs, writes) = asked(&sim);
     assert!((380..=400).contains(&writes), "{writes}");
     assert!(syncs + writes <= 1201, "{syncs} {writes}");
-    drop(trusted);
+    drop(session_lease);
     pass(Duration::from_secs(61)).await;
     let rest = asked(&sim);
     assert_eq!(rest.1, writes, "it holds nothing");
@@ -95,22 +98,22 @@ async fn proof_that_has_lapsed_is_not_revived_by_the_next_write() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let timeout = session.session_timeout();
-    let trusted = session.keep_lease();
+    let session_lease = session.keep_lease();
     pass(timeout).await;
     for number in 1..=sim.servers() {
         sim.server(number).pause();
     }
-    trusted.lapsed().await;
+    session_lease.lapsed().await;
     for number in 1..=sim.servers() {
         sim.server(number).resume();
     }
     let begun = Instant::now();
     while begun.elapsed() < timeout * 3 / 10 {
         let made = session.create("/a", "").or_set().await;
-        assert!(made.is_ok() && !trusted.is_valid(), "{made:?}");
+        assert!(made.is_ok() && !session_lease.is_valid(), "{made:?}");
         pass(timeout / 50).await;
     }
-    trusted.renewed(timeout).await.unwrap();
+    session_lease.renewed(timeout).await.unwrap();
 }
 
 // covers: L12
