@@ -256,8 +256,8 @@ impl Contender {
     /// Safe: nothing is left.
     pub async fn ours(connect: &str, path: &str) -> anyhow::Result<Self> {
         let session = Session::builder(connect)
-            // A session whose commits take longer than 9/20 of this is never trusted and acquires no lock; with a lag
-            // of 2.5 s each way a commit takes 5 s.
+            // A session whose commits take longer than 9/20 of this never has a valid lease and acquires no lock; with
+            // a lag of 2.5 s each way a commit takes 5 s.
             .session_timeout(Duration::from_secs(20))
             .operation_timeout(Duration::from_secs(30))
             .connect()

@@ -37,7 +37,7 @@ pub enum NextError {
     #[error(
         "no reply from the ensemble for too long; another process may hold the worker number soon"
     )]
-    Untrusted,
+    SessionLeaseExpired,
     /// The worker number is lost for good.
     #[error("the worker number is lost: {0}")]
     Lost(WorkerLoss),
@@ -56,7 +56,7 @@ impl NextError {
             Self::MillisecondExhausted { .. }
             | Self::ClockBehind { .. }
             | Self::Unreserved
-            | Self::Untrusted => ErrorClass::Recoverable,
+            | Self::SessionLeaseExpired => ErrorClass::Recoverable,
             Self::Lost(loss) => loss.class(),
             Self::TimeExhausted { .. } => ErrorClass::Outcome,
         }
@@ -75,7 +75,7 @@ pub enum WorkerLoss {
     MarkChanged,
     /// The ensemble did not reply for too long: it may have expired the session and let another process claim the
     /// number.
-    TrustLapsed,
+    SessionLeaseExpired,
     /// The handle was released or dropped.
     Released,
 }
@@ -85,7 +85,9 @@ impl WorkerLoss {
     pub const fn class(self) -> ErrorClass {
         match self {
             Self::SessionLost => ErrorClass::Fatal,
-            Self::NodeDeleted | Self::MarkChanged | Self::TrustLapsed => ErrorClass::Recoverable,
+            Self::NodeDeleted | Self::MarkChanged | Self::SessionLeaseExpired => {
+                ErrorClass::Recoverable
+            }
             Self::Released => ErrorClass::Outcome,
         }
     }
@@ -97,7 +99,7 @@ impl fmt::Display for WorkerLoss {
             Self::SessionLost => "the session is over",
             Self::NodeDeleted => "another client deleted the worker's node",
             Self::MarkChanged => "another client changed or deleted the worker's mark",
-            Self::TrustLapsed => "the ensemble did not reply for too long",
+            Self::SessionLeaseExpired => "the ensemble did not reply for too long",
             Self::Released => "the worker number was released",
         })
     }

@@ -39,7 +39,7 @@ pub(crate) struct GeneratorState {
     window: Mutex<WindowState>,
     clock: BoxedClock,
     /// The proof that the session with the worker number is alive. A fixed worker number needs none.
-    trusted: Option<SessionLease>,
+    session_lease: Option<SessionLease>,
     /// Wakes the ticker when a window was opened.
     opened: Notify,
     /// Notifies waiters that more time was reserved, or that the generator stopped.
@@ -66,7 +66,7 @@ impl GeneratorState {
         layout: Layout,
         worker: u32,
         clock: impl Clock,
-        trusted: Option<SessionLease>,
+        session_lease: Option<SessionLease>,
         start: u64,
         reserved: u64,
     ) -> Self {
@@ -85,7 +85,7 @@ impl GeneratorState {
                 loss: None,
             }),
             clock: BoxedClock(Box::new(clock)),
-            trusted,
+            session_lease,
             opened: Notify::new(),
             changes: watch::Sender::new(()),
         }
@@ -142,8 +142,8 @@ impl GeneratorState {
         if let Some(loss) = window.loss {
             return Err(NextError::Lost(loss));
         }
-        if !self.is_trusted() {
-            return Err(NextError::Untrusted);
+        if !self.is_valid() {
+            return Err(NextError::SessionLeaseExpired);
         }
         // A clock before 1970 counts as a clock at 1970, which is behind.
         let now = self.now().duration_since(SystemTime::UNIX_EPOCH);
@@ -171,12 +171,14 @@ impl GeneratorState {
     }
 
     /// Returns whether the worker number is certainly held until a window that is opened now has expired.
-    fn is_trusted(&self) -> bool {
-        let Some(trusted) = &self.trusted else {
+    fn is_valid(&self) -> bool {
+        let Some(session_lease) = &self.session_lease else {
             return true;
         };
-        let expired = Instant::now().into_std() + TRUST_MARGIN;
-        trusted.valid_until().is_some_and(|until| expired < until)
+        let expired = Instant::now().into_std() + LEASE_MARGIN;
+        session_lease
+            .valid_until()
+            .is_some_and(|until| expired < until)
     }
 
     /// Takes up to `max` positions. Waits for them at most `max_wait`, and only if waiting can help.
@@ -197,7 +199,7 @@ impl GeneratorState {
             let wait = match error {
                 NextError::MillisecondExhausted { wait } => wait,
                 NextError::ClockBehind { by } if by <= left => by.min(CLOCK_POLL),
-                NextError::Unreserved | NextError::Untrusted => ENSEMBLE_POLL,
+                NextError::Unreserved | NextError::SessionLeaseExpired => ENSEMBLE_POLL,
                 _ => return Err(error),
             };
             if left.is_zero() {
@@ -296,7 +298,7 @@ const WINDOW_NANOS: u64 = 1_000_000;
 /// How long the worker number must be held from the opening of a window on.
 ///
 /// This is longer than a window can be open: [`WINDOW_NANOS`] and the 10 ms by which the coarse clock may be late.
-const TRUST_MARGIN: Duration = Duration::from_millis(20);
+const LEASE_MARGIN: Duration = Duration::from_millis(20);
 
 /// How often a caller that waits for the clock reads it again: it may have been corrected.
 const CLOCK_POLL: Duration = Duration::from_millis(250);

@@ -6,7 +6,7 @@
 //! | order | by time, to about a millisecond and the difference of the clocks | within each process | over all processes |
 //! | gaps | always | when a process ends | when a call fails or is dropped |
 //! | cost | a compare-and-swap, and a write every few seconds | a read and a write for each block | a round trip and two writes |
-//! | without ZooKeeper | continues while the session is trusted | continues until the blocks are used up | fails |
+//! | without ZooKeeper | continues while the session lease is valid | continues until the blocks are used up | fails |
 //!
 //! [`WorkerIds`] are small numbers, each held by one process at a time. A [`Generator`] issues snowflakes for a worker
 //! number that you assign yourself.
@@ -39,14 +39,14 @@
 //!    the reservation. This depends neither on clocks, nor on a process noticing in time that it lost its number.
 //! 2. The snowflakes of one generator rise, and none has a time that the generator's clock has not reached.
 //! 3. A generator stops before another process can hold its worker number, under the assumptions of
-//!    [`SessionLease`](zk_core::SessionLease): each call compares the monotonic clock with the end of the proof, less 20 ms.
-//!    This depends on no task and no runtime.
+//!    [`SessionLease`](zk_core::SessionLease): each call compares the monotonic clock with the end of the proof, less
+//!    20 ms. This depends on no task and no runtime.
 //!    A thread that was paused within a call may get one id, or one [`IdRange`], afterwards; by 1 it is still unique.
 //! 4. [`BlockIds`] issue no number of a counter twice, even if requests and replies are lost, as long as no client
 //!    decreases the counter. A handle that notices a decreased counter fails.
 //! 5. The numbers of [`SequenceIds`] rise in the order of the calls over all processes, as long as no client deletes
 //!    the node. Near the end of the 31 bits the calls fail; the servers would repeat numbers.
-//! 6. A worker number is held by one process at a time while it is [trusted](WorkerId::is_trusted), as long as no
+//! 6. A worker number is held by one process at a time while it is [valid](WorkerId::is_valid), as long as no
 //!    client deletes the node of another one.
 //! 7. A dropped future or handle leaves no node that other processes have to wait for. The session deletes the node in
 //!    the background, even if the reply to its creation was lost, and the end of the session deletes it for certain.
@@ -62,7 +62,7 @@
 //!
 //! | event | snowflakes | blocks | sequences |
 //! |---|---|---|---|
-//! | the connection breaks | continue while the session is trusted and time is reserved; then [`NextError::Untrusted`] | continue until the blocks are used up, then wait | wait, then fail |
+//! | the connection breaks | continue while the session lease is valid and time is reserved; then [`NextError::SessionLeaseExpired`] | continue until the blocks are used up, then wait | wait, then fail |
 //! | the reply to a write is lost | no effect | the block is skipped, and the next one is taken | the node is found by its name |
 //! | the session expires or is closed | [`NextError::Lost`] | continue until the blocks are used up, then fail | fail |
 //! | the clock goes back | wait until it has caught up; [`NextError::ClockBehind`] after the [maximum wait](Snowflakes::with_max_wait), or at once if that is too short | – | – |

@@ -294,7 +294,8 @@ impl Snowflake {
 
     /// Waits until the generator has stopped for good, and returns why.
     ///
-    /// A short connection loss does not stop it, but there may be [no ids](crate::NextError::Untrusted) meanwhile.
+    /// A short connection loss does not stop it, but there may be [no ids](crate::NextError::SessionLeaseExpired)
+    /// meanwhile.
     ///
     /// # Cancel safety
     ///

@@ -134,20 +134,20 @@ impl WorkerIds {
         &self,
         avoided: &BTreeSet<u32>,
     ) -> Result<WorkerId, ClaimError> {
-        let trusted = self.session.keep_lease();
+        let session_lease = self.session.keep_lease();
         ensure_schema(&self.session, &self.path, &self.schema).await?;
         for round in 0..MAX_ATTEMPTS {
             match self.try_all(avoided).await {
                 Ok(Some((number, node))) => {
                     // The reply only proves that the session was alive when the servers wrote the node.
                     let limit = self.session.operation_timeout();
-                    trusted
+                    session_lease
                         .renewed(limit.max(self.session.session_timeout()))
                         .await?;
                     return Ok(WorkerId {
                         number,
                         node,
-                        trusted,
+                        session_lease,
                     });
                 }
                 // The server may lag and list numbers that are free again.
@@ -271,7 +271,7 @@ impl WorkerIds {
     }
 }
 
-/// A worker number that this process holds while it is [trusted](Self::is_trusted).
+/// A worker number that this process holds while it is [valid](Self::is_valid).
 ///
 /// # Dropping
 ///
@@ -282,7 +282,7 @@ impl WorkerIds {
 pub struct WorkerId {
     number: u32,
     node: OwnedNode,
-    trusted: SessionLease,
+    session_lease: SessionLease,
 }
 
 impl WorkerId {
@@ -310,13 +310,13 @@ impl WorkerId {
     /// one.
     ///
     /// Sends no request.
-    pub fn is_trusted(&self) -> bool {
-        self.trusted.is_valid()
+    pub fn is_valid(&self) -> bool {
+        self.session_lease.is_valid()
     }
 
-    /// Waits until the number is lost or no longer trusted.
+    /// Waits until the number is lost or no longer valid.
     ///
-    /// After [`WorkerLoss::TrustLapsed`] it may be [trusted](Self::is_trusted) again, if the session survived.
+    /// After [`WorkerLoss::SessionLeaseExpired`] it may be [valid](Self::is_valid) again, if the session survived.
     ///
     /// # Cancel safety
     ///
@@ -324,7 +324,7 @@ impl WorkerId {
     ///
     /// # Session loss
     ///
-    /// [`WorkerLoss::TrustLapsed`] or [`WorkerLoss::SessionLost`].
+    /// [`WorkerLoss::SessionLeaseExpired`] or [`WorkerLoss::SessionLost`].
     ///
     /// # Cost
     ///
@@ -334,8 +334,8 @@ impl WorkerId {
         tokio::select! {
             biased;
             loss = node.lost() => loss,
-            () = self.trusted.lapsed() => match self.trusted.valid_until() {
-                Some(_) => WorkerLoss::TrustLapsed,
+            () = self.session_lease.lapsed() => match self.session_lease.valid_until() {
+                Some(_) => WorkerLoss::SessionLeaseExpired,
                 None => WorkerLoss::SessionLost,
             },
         }

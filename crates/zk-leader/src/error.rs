@@ -59,7 +59,7 @@ pub enum LeadershipLoss {
     /// Another client deleted the leader's node, perhaps an operator.
     NodeDeleted,
     /// The ensemble did not reply for too long: it may have expired the session and let another participant lead.
-    TrustLapsed,
+    SessionLeaseExpired,
     /// The leader resigned, left, or was dropped.
     Resigned,
 }
@@ -69,7 +69,7 @@ impl LeadershipLoss {
     pub const fn class(self) -> ErrorClass {
         match self {
             Self::SessionLost => ErrorClass::Fatal,
-            Self::NodeDeleted | Self::TrustLapsed => ErrorClass::Recoverable,
+            Self::NodeDeleted | Self::SessionLeaseExpired => ErrorClass::Recoverable,
             Self::Resigned => ErrorClass::Outcome,
         }
     }
@@ -80,7 +80,7 @@ impl LeadershipLoss {
             zk_lock::LockLoss::NodeDeleted => Self::NodeDeleted,
             zk_lock::LockLoss::Released => Self::Resigned,
             // Includes variants added later: in each case, the leadership is not proven.
-            _ => Self::TrustLapsed,
+            _ => Self::SessionLeaseExpired,
         }
     }
 }
@@ -90,7 +90,7 @@ impl fmt::Display for LeadershipLoss {
         f.write_str(match self {
             Self::SessionLost => "the session is over",
             Self::NodeDeleted => "another client deleted the leader's node",
-            Self::TrustLapsed => "the ensemble did not reply for too long",
+            Self::SessionLeaseExpired => "the ensemble did not reply for too long",
             Self::Resigned => "the leader resigned",
         })
     }

@@ -38,7 +38,7 @@ use crate::state::StateOwner;
 /// let participant = LeaderLatch::new(&session, "/leaders/billing")?.join();
 /// loop {
 ///     let lease = participant.leading().await?;
-///     while lease.is_trusted() {
+///     while lease.is_valid() {
 ///         tick().await;
 ///     }
 /// }

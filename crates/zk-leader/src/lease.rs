@@ -70,19 +70,19 @@ impl LeaderLease {
 
     /// Returns whether this leadership certainly lasts. Sends no request.
     ///
-    /// See [`Guard::is_trusted`] for the assumptions.
+    /// See [`Guard::is_valid`] for the assumptions.
     /// After the first `false` it stays `false`, and the leader steps down: a late proof does not restore the
     /// leadership.
-    pub fn is_trusted(&self) -> bool {
-        self.state.is_trusted()
+    pub fn is_valid(&self) -> bool {
+        self.state.is_valid()
     }
 
     /// Returns the instant until which the leadership certainly lasts, as long as no client deletes its node.
     ///
     /// While the session is connected, later calls return later instants.
     /// Returns `None` if the leadership is over.
-    pub fn trusted_until(&self) -> Option<Instant> {
-        self.state.trusted_until()
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.state.valid_until()
     }
 
     /// Returns a future that resolves when the leadership is over or no longer proven, which ends it.
@@ -133,7 +133,7 @@ impl fmt::Debug for LeaderLease {
         f.debug_struct("LeaderLease")
             .field("path", &self.state.path)
             .field("fencing_token", &self.state.token)
-            .field("is_trusted", &self.is_trusted())
+            .field("is_valid", &self.is_valid())
             .finish_non_exhaustive()
     }
 }
@@ -212,27 +212,27 @@ impl LeadershipState {
         }
     }
 
-    pub(crate) fn is_trusted(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         if self.end.borrow().is_some() {
             return false;
         }
-        let (is_trusted, is_over) = match self.guard().as_ref() {
-            Some(guard) if guard.is_trusted() => (true, false),
+        let (is_valid, is_over) = match self.guard().as_ref() {
+            Some(guard) if guard.is_valid() => (true, false),
             // The guard reports a final end with its reason.
-            Some(guard) => (false, guard.trusted_until().is_none()),
+            Some(guard) => (false, guard.valid_until().is_none()),
             None => (false, true),
         };
-        if !is_trusted && !is_over {
-            self.end(LeadershipLoss::TrustLapsed);
+        if !is_valid && !is_over {
+            self.end(LeadershipLoss::SessionLeaseExpired);
         }
-        is_trusted
+        is_valid
     }
 
-    fn trusted_until(&self) -> Option<Instant> {
+    fn valid_until(&self) -> Option<Instant> {
         if self.end.borrow().is_some() {
             return None;
         }
-        self.guard().as_ref().and_then(Guard::trusted_until)
+        self.guard().as_ref().and_then(Guard::valid_until)
     }
 
     fn guard(&self) -> MutexGuard<'_, Option<Guard>> {
@@ -273,7 +273,7 @@ impl Leadership {
     /// Returns why it ended, which is [`LeadershipLoss::Resigned`] only if it lasted until now.
     pub(crate) async fn end(self, loss: LeadershipLoss, shared: &SharedState) -> LeadershipLoss {
         // Detects a pause of the process during the last steps of the leader.
-        self.state.is_trusted();
+        self.state.is_valid();
         let loss = self.state.end(loss);
         tracing::info!(path = %self.state.path, token = %self.state.token, %loss, "no longer leading");
         // Before the node is deleted, since the next participant may lead from then on.

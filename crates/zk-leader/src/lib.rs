@@ -41,9 +41,9 @@
 //!
 //! # Guarantees
 //!
-//! 1. No two participants of one election are [trusted](LeaderLease::is_trusted) leaders at the same moment, whatever
-//!    servers, networks and processes do, under the assumptions of [`SessionLease`](zk_core::SessionLease), and as long as no
-//!    client deletes the nodes of others.
+//! 1. No two participants of one election are [valid](LeaderLease::is_valid) leaders at the same moment, whatever
+//!    servers, networks and processes do, under the assumptions of [`SessionLease`](zk_core::SessionLease), and as long
+//!    as no client deletes the nodes of others.
 //! 2. The [fencing tokens](LeaderLease::fencing_token) of successive leaders rise, without any assumption about clocks,
 //!    also if the same participant leads again.
 //! 3. A participant is [joining, waiting, leading or ended](ParticipantState), and its handles report which.
@@ -76,8 +76,8 @@
 //!
 //! | event | waiter | leader |
 //! |---|---|---|
-//! | the connection breaks | keeps its place and waits | no effect if it is back in time; otherwise [`LeadershipLoss::TrustLapsed`], and it joins again |
-//! | the session expires or is closed | [`ParticipantEnd::SessionLost`] | [`LeadershipLoss::SessionLost`], after [`LeadershipLoss::TrustLapsed`] unless it was closed; then [`ParticipantEnd::SessionLost`] |
+//! | the connection breaks | keeps its place and waits | no effect if it is back in time; otherwise [`LeadershipLoss::SessionLeaseExpired`], and it joins again |
+//! | the session expires or is closed | [`ParticipantEnd::SessionLost`] | [`LeadershipLoss::SessionLost`], after [`LeadershipLoss::SessionLeaseExpired`] unless it was closed; then [`ParticipantEnd::SessionLost`] |
 //! | another client deletes the node | joins again, at the end of the queue | [`LeadershipLoss::NodeDeleted`] within about a round trip; joins again, at the end of the queue |
 //! | another client deletes the path | the path is created again, and all join again | [`LeadershipLoss::NodeDeleted`], and the same |
 //! | there is no connection at the start | [`ParticipantState::Joining`] with the error, until there is one | – |

@@ -84,7 +84,7 @@ impl ParticipantHandle {
 
     /// Returns whether this participant certainly leads. Sends no request.
     ///
-    /// At most one participant returns `true` at a time, see [`LeaderLease::is_trusted`].
+    /// At most one participant returns `true` at a time, see [`LeaderLease::is_valid`].
     pub fn is_leader(&self) -> bool {
         self.lease().is_some()
     }
@@ -92,7 +92,7 @@ impl ParticipantHandle {
     /// Returns the lease if this participant certainly leads.
     pub fn lease(&self) -> Option<LeaderLease> {
         match &*self.shared.state.borrow() {
-            ParticipantState::Leading(lease) if lease.is_trusted() => Some(lease.clone()),
+            ParticipantState::Leading(lease) if lease.is_valid() => Some(lease.clone()),
             _ => None,
         }
     }
@@ -110,7 +110,7 @@ impl ParticipantHandle {
         let mut changes = self.changes();
         loop {
             match changes.next().await {
-                Some(ParticipantState::Leading(lease)) if lease.is_trusted() => return Ok(lease),
+                Some(ParticipantState::Leading(lease)) if lease.is_valid() => return Ok(lease),
                 Some(ParticipantState::Ended(end)) => return Err(end),
                 // Not reached: the end is returned above, and no state follows it.
                 None => return Err(ParticipantEnd::Stopped),

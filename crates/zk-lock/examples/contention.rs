@@ -59,7 +59,7 @@ async fn work(name: &str, connect: &str, file: &Path) -> anyhow::Result<()> {
             continue;
         }
         // A file cannot compare tokens, so the guard is checked right before the write.
-        if guard.is_trusted() {
+        if guard.is_valid() {
             writeln!(File::options().append(true).open(file)?, "{token} {name}")?;
             turn += 1;
         }

@@ -229,7 +229,7 @@ pub enum LockLoss {
     /// The ensemble did not reply for too long: it may have granted the lock to another contender.
     ///
     /// This is the only loss that is not final: the session may turn out to have survived.
-    TrustLapsed,
+    SessionLeaseExpired,
     /// The guard was released or dropped.
     Released,
 }
@@ -239,7 +239,7 @@ impl LockLoss {
     pub const fn class(self) -> ErrorClass {
         match self {
             Self::SessionLost => ErrorClass::Fatal,
-            Self::NodeDeleted | Self::TrustLapsed => ErrorClass::Recoverable,
+            Self::NodeDeleted | Self::SessionLeaseExpired => ErrorClass::Recoverable,
             Self::Released => ErrorClass::Outcome,
         }
     }
@@ -250,7 +250,7 @@ impl fmt::Display for LockLoss {
         f.write_str(match self {
             Self::SessionLost => "the session is over",
             Self::NodeDeleted => "another client deleted the lock's node",
-            Self::TrustLapsed => "the ensemble did not reply for too long",
+            Self::SessionLeaseExpired => "the ensemble did not reply for too long",
             Self::Released => "the lock was released",
         })
     }

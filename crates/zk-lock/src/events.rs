@@ -27,8 +27,8 @@ pub enum LockEvent {
     },
     /// The lock was lost, or is no longer known to be held.
     ///
-    /// [`LockLoss::TrustLapsed`] is followed by another event of the guard: [`Regained`](Self::Regained), a final loss
-    /// or the release. Any other loss is the guard's last event.
+    /// [`LockLoss::SessionLeaseExpired`] is followed by another event of the guard: [`Regained`](Self::Regained), a
+    /// final loss or the release. Any other loss is the guard's last event.
     Lost {
         /// The lock's node.
         path: NodePath,
@@ -134,8 +134,8 @@ async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
                 send(LockEvent::Released { path, token });
                 return;
             }
-            LockLoss::TrustLapsed => {
-                let loss = LockLoss::TrustLapsed;
+            LockLoss::SessionLeaseExpired => {
+                let loss = LockLoss::SessionLeaseExpired;
                 send(LockEvent::Lost { path, token, loss });
             }
             loss => {
@@ -148,7 +148,7 @@ async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
             biased;
             _ = held.ended() => {}
             _ = held.session.lost() => {}
-            () = wait_until_trusted(&held) => {
+            () = wait_until_valid(&held) => {
                 let (path, token) = (held.path.clone(), held.token);
                 send(LockEvent::Regained { path, token });
             }
@@ -157,10 +157,10 @@ async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
 }
 
 /// Waits until the session is proved alive again.
-async fn wait_until_trusted(held: &Held) {
-    while !held.trusted.is_valid() {
+async fn wait_until_valid(held: &Held) {
+    while !held.session_lease.is_valid() {
         let timeout = held.session.session_timeout();
-        if let Err(error) = held.trusted.renewed(timeout).await {
+        if let Err(error) = held.session_lease.renewed(timeout).await {
             tracing::debug!(path = %held.path, %error, "retrying to prove the session of a lock alive");
             // The caller notices in parallel if the session is over.
             drop(tokio::time::timeout(timeout / 10, held.session.lost()).await);

@@ -283,14 +283,14 @@ impl FairLock {
             output = body(guard.fencing_token()) => Ok(output),
         };
         // By now the body has finished or is dropped; only then may another contender get the lock.
-        let was_trusted = guard.is_trusted();
+        let was_valid = guard.is_valid();
         match (output, guard.release().await) {
             (Err(loss), _) | (Ok(_), Err(ReleaseError::Lost { loss, .. })) => {
                 Err(RunError::Lost(loss))
             }
             // The process may have been stopped in the last steps of the body; that can no longer be ruled out.
-            (Ok(_), Err(ReleaseError::Pending { .. })) if !was_trusted => {
-                Err(RunError::Lost(LockLoss::TrustLapsed))
+            (Ok(_), Err(ReleaseError::Pending { .. })) if !was_valid => {
+                Err(RunError::Lost(LockLoss::SessionLeaseExpired))
             }
             // The body ran under the lock; an unfinished release does not concern it.
             (Ok(output), _) => Ok(output),

@@ -37,7 +37,7 @@ use crate::revoke::SeenRequests;
 /// Three things help, from the weakest to the strongest:
 ///
 /// - [`lost`](Self::lost) notifies of the loss, so that work can be stopped;
-/// - [`is_trusted`](Self::is_trusted) is checked right before an action that needs the lock;
+/// - [`is_valid`](Self::is_valid) is checked right before an action that needs the lock;
 /// - with [`fencing_token`](Self::fencing_token) the resource itself refuses late writers, and [`txn`](Self::txn) does
 ///   so for writes to ZooKeeper. Only these two are safe in every case.
 ///
@@ -64,7 +64,7 @@ pub(crate) struct Held {
     /// Identifies the node among all that ever had this path.
     pub(crate) czxid: i64,
     pub(crate) token: FencingToken,
-    pub(crate) trusted: SessionLease,
+    pub(crate) session_lease: SessionLease,
     /// The reason of a final loss. The first one is kept.
     end: watch::Sender<Option<LockLoss>>,
     /// Whether the node is known to be gone, for any reason.
@@ -77,36 +77,36 @@ impl Guard {
     pub(crate) fn granted(session: &Session, granted: Granted) -> Self {
         let Granted {
             node,
-            trusted,
+            session_lease,
             watch,
         } = granted;
         let token = FencingToken::of(node.stat());
-        let guard = Self::with_watch(session.clone(), node, trusted, token, watch);
+        let guard = Self::with_watch(session.clone(), node, session_lease, token, watch);
         tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
         guard
     }
 
     /// Creates the guard of a node that holds the lock.
-    pub(crate) fn new(session: Session, node: OwnedNode, trusted: SessionLease) -> Self {
+    pub(crate) fn new(session: Session, node: OwnedNode, session_lease: SessionLease) -> Self {
         let token = FencingToken::of(node.stat());
-        Self::with_watch(session, node, trusted, token, None)
+        Self::with_watch(session, node, session_lease, token, None)
     }
 
     /// Creates the guard of a node that continues the holding of another node, with its token.
     pub(crate) fn with_token(
         session: Session,
         node: OwnedNode,
-        trusted: SessionLease,
+        session_lease: SessionLease,
         token: FencingToken,
     ) -> Self {
-        Self::with_watch(session, node, trusted, token, None)
+        Self::with_watch(session, node, session_lease, token, None)
     }
 
     /// Creates the guard of a node that holds the lock; `watch` may already watch the node.
     fn with_watch(
         session: Session,
         node: OwnedNode,
-        trusted: SessionLease,
+        session_lease: SessionLease,
         token: FencingToken,
         watch: Option<Watch>,
     ) -> Self {
@@ -115,7 +115,7 @@ impl Guard {
             path: node.path().clone(),
             czxid: node.stat().czxid,
             token,
-            trusted,
+            session_lease,
             end: watch::Sender::new(None),
             is_gone: AtomicBool::new(false),
             revocations: SeenRequests::default(),
@@ -147,8 +147,8 @@ impl Guard {
     ///
     /// The future does not borrow the guard: it may be moved to another task and outlive the guard, whose release
     /// resolves it as well.
-    /// After [`LockLoss::TrustLapsed`] the lock may still turn out to be held, see [`is_trusted`](Self::is_trusted);
-    /// the other losses are final.
+    /// After [`LockLoss::SessionLeaseExpired`] the lock may still turn out to be held, see
+    /// [`is_valid`](Self::is_valid); the other losses are final.
     ///
     /// A deletion of the node by another client is noticed about a round trip after it happens. Monitoring starts about
     /// ten milliseconds after the acquire; an earlier deletion is noticed then.
@@ -170,18 +170,18 @@ impl Guard {
     ///
     /// The result holds for the moment of the call. The process may be paused before its next instruction; only
     /// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) protect against that.
-    pub fn is_trusted(&self) -> bool {
-        !self.held.is_over() && self.held.trusted.is_valid()
+    pub fn is_valid(&self) -> bool {
+        !self.held.is_over() && self.held.session_lease.is_valid()
     }
 
     /// Returns the instant until which the lock is certainly held, unless its node is deleted.
     ///
     /// `None` if the lock is lost. The instant advances while the session is connected.
-    pub fn trusted_until(&self) -> Option<Instant> {
+    pub fn valid_until(&self) -> Option<Instant> {
         if self.held.is_over() {
             return None;
         }
-        self.held.trusted.valid_until()
+        self.held.session_lease.valid_until()
     }
 
     /// Starts a transaction that fails unless the lock is held when the ensemble executes it.
@@ -270,7 +270,7 @@ impl fmt::Debug for Guard {
         f.debug_struct("Guard")
             .field("path", &self.held.path)
             .field("fencing_token", &self.held.token)
-            .field("is_trusted", &self.is_trusted())
+            .field("is_valid", &self.is_valid())
             .finish_non_exhaustive()
     }
 }
@@ -306,7 +306,7 @@ impl Held {
     /// Returns the reason of a final loss.
     fn loss(&self) -> Option<LockLoss> {
         let end = *self.end.borrow();
-        end.or_else(|| match self.trusted.valid_until() {
+        end.or_else(|| match self.session_lease.valid_until() {
             None => Some(LockLoss::SessionLost),
             Some(_) => self
                 .is_gone
@@ -337,7 +337,7 @@ impl Held {
 
     /// Waits until the session is proved alive.
     pub(crate) async fn prove_alive(&self) -> Result<(), AcquireError> {
-        prove_alive(&self.session, &self.trusted).await
+        prove_alive(&self.session, &self.session_lease).await
     }
 
     pub(crate) async fn lost(&self) -> LockLoss {
@@ -346,22 +346,22 @@ impl Held {
                 biased;
                 loss = self.ended() => loss,
                 _ = self.session.lost() => LockLoss::SessionLost,
-                () = self.trusted.lapsed() => self.lapse(),
+                () = self.session_lease.lapsed() => self.lapse(),
             }
         });
         poll_fn(|cx| match lost.as_mut().poll(cx) {
             Poll::Ready(loss) => Poll::Ready(loss),
             // After the process was stopped, the first task may resume before a due timer fires.
-            Poll::Pending if !self.trusted.is_valid() => Poll::Ready(self.lapse()),
+            Poll::Pending if !self.session_lease.is_valid() => Poll::Ready(self.lapse()),
             Poll::Pending => Poll::Pending,
         })
         .await
     }
 
-    /// Returns why the session is not trusted.
+    /// Returns why the session lease is not valid.
     fn lapse(&self) -> LockLoss {
-        match self.trusted.valid_until() {
-            Some(_) => LockLoss::TrustLapsed,
+        match self.session_lease.valid_until() {
+            Some(_) => LockLoss::SessionLeaseExpired,
             None => LockLoss::SessionLost,
         }
     }

@@ -42,13 +42,13 @@ impl GuardSet {
         async move { first.await.0 }
     }
 
-    pub(crate) fn is_trusted(&self) -> bool {
-        self.0.iter().all(Guard::is_trusted)
+    pub(crate) fn is_valid(&self) -> bool {
+        self.0.iter().all(Guard::is_valid)
     }
 
     /// Returns the earliest instant of all guards; `None` if one of them is lost.
-    pub(crate) fn trusted_until(&self) -> Option<Instant> {
-        let instants = self.0.iter().map(Guard::trusted_until);
+    pub(crate) fn valid_until(&self) -> Option<Instant> {
+        let instants = self.0.iter().map(Guard::valid_until);
         instants.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
@@ -58,9 +58,9 @@ impl GuardSet {
         paths.fold(transaction, Transaction::check)
     }
 
-    /// Waits until all guards are trusted, or returns the one that is lost for good.
+    /// Waits until all guards are valid, or returns the one that is lost for good.
     pub(crate) async fn prove_alive(&self) -> Result<(), LostGuard> {
-        while !self.is_trusted() {
+        while !self.is_valid() {
             for guard in &self.0 {
                 let held = guard.held();
                 if held.is_over() {

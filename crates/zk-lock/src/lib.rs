@@ -44,10 +44,10 @@
 //!
 //! # Guarantees
 //!
-//! 1. No two guards of one lock are [trusted](Guard::is_trusted) at the same moment, whatever servers, networks and
-//!    processes do. This rests on the assumptions that [`SessionLease`](zk_core::SessionLease) lists, and on no other client
-//!    deleting the nodes of holders or ending the sessions of others. A waiter whose node is deleted, or whose session
-//!    is ended, is never granted the lock.
+//! 1. No two guards of one lock are [valid](Guard::is_valid) at the same moment, whatever servers, networks and
+//!    processes do. This rests on the assumptions that [`SessionLease`](zk_core::SessionLease) lists, and on no other
+//!    client deleting the nodes of holders or ending the sessions of others. A waiter whose node is deleted, or whose
+//!    session is ended, is never granted the lock.
 //! 2. The [fencing tokens](Guard::fencing_token) of successive holders increase, without any assumption about clocks.
 //! 3. Contenders are granted the lock in the order in which the ensemble numbered them. A [`CohortLock`] is one
 //!    contender with many tasks, which are granted the lock in the order in which they asked.
@@ -63,7 +63,7 @@
 //!    [upgrade](ReadGuard::upgrade). Tokens increase from writer to writer, and to and from the readers between them; a
 //!    downgraded writer keeps its own token.
 //! 8. All guards of one owner of a [`ReentrantLock`] share one node and one token. The last guard releases both.
-//! 9. At most as many leases of a [`Semaphore`] as its limit are trusted at the same moment, under the assumptions of
+//! 9. At most as many leases of a [`Semaphore`] as its limit are valid at the same moment, under the assumptions of
 //!    guarantee 1. Several leases, and the locks of a [`MultiLock`], are granted together or not at all.
 //!
 //! Not guaranteed: any order among the waiters of a [`RaceLock`], whose release wakes all of them; that a holder stops
@@ -86,8 +86,8 @@
 //!
 //! | event | waiter | holder |
 //! |---|---|---|
-//! | the connection breaks | keeps waiting, in its place | not affected if the connection is back in time; otherwise [`LockLoss::TrustLapsed`] |
-//! | the session expires or is closed | [`AcquireError::SessionLost`] | [`LockLoss::SessionLost`]; on an expiry, [`LockLoss::TrustLapsed`] comes before it |
+//! | the connection breaks | keeps waiting, in its place | not affected if the connection is back in time; otherwise [`LockLoss::SessionLeaseExpired`] |
+//! | the session expires or is closed | [`AcquireError::SessionLost`] | [`LockLoss::SessionLost`]; on an expiry, [`LockLoss::SessionLeaseExpired`] comes before it |
 //! | another client deletes the node | [`AcquireError::NodeLost`], at its next wake-up, or within a round trip if it is next in line | [`LockLoss::NodeDeleted`] within about a round trip |
 //! | the reply to a request is lost | not affected | not affected; [`ReleaseError::Pending`] if the release cannot be finished in time |
 //! | a server lags behind | waits longer, but never for its own node | not affected |
@@ -95,7 +95,7 @@
 //! | the counter of the parent is used up | [`AcquireError::SequenceExhausted`] | – |
 //! | any of these during a [downgrade](WriteGuard::downgrade) or an [upgrade](ReadGuard::upgrade) | – | the same; an error that is not a loss returns the guard unchanged |
 //! | two readers upgrade, or a writer waits | keeps waiting | [`UpgradeError::Contended`] at once for the later one, which still reads |
-//! | the process is stopped and resumes | resumes waiting | [`LockLoss::TrustLapsed`]; [`FairLock::run`] drops its body before the body resumes |
+//! | the process is stopped and resumes | resumes waiting | [`LockLoss::SessionLeaseExpired`]; [`FairLock::run`] drops its body before the body resumes |
 //!
 //! # Inspecting and revoking
 //!

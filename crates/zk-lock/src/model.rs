@@ -12,8 +12,8 @@
 //! - Sessions that the leader has ended. On a lagging follower, and for its clients, they are still alive.
 //! - Replies and events, which are delivered once the client's server has applied the change, and never over a broken
 //!   connection. The session's clean-up searches for a node by its unique name after a `sync`.
-//! - The trust window: the leader ends a session only when its client no longer trusts it. The window has tests of its
-//!   own.
+//! - The window of the session lease: the leader ends a session only when its client no longer relies on it. The window
+//!   has tests of its own.
 //!
 //! Not modelled: deletions by other clients, numbers near the end of the counter, restarts of servers.
 
@@ -37,7 +37,7 @@ struct Scenario {
     clients: Vec<(Kind, usize)>,
     /// How often a connection breaks, among all clients.
     cuts: u8,
-    /// How often a client is cut off for so long that it no longer trusts its session, and the leader may end it.
+    /// How often a client is cut off for so long that it no longer relies on its session, and the leader may end it.
     lapses: u8,
     /// How many acquires are dropped.
     drops: u8,
@@ -54,8 +54,8 @@ enum Flaw {
     KeepsWatchOverCut,
     /// Leaves the node of a dropped acquire.
     LeavesDropped,
-    /// Relies on the lock although the session may be over.
-    GrantsUntrusted,
+    /// Grants the lock without a valid session lease.
+    GrantsWithoutLease,
     /// Takes the lock when its predecessor is deleted, even if other contenders are ahead.
     TakesOverBlindly,
     /// Watches a node without checking that it still exists.
@@ -135,10 +135,10 @@ impl Model for Scenario {
                         .map(|server| Action::Attach(at, server)),
                 ),
             }
-            if client.is_trusted && state.lapses > 0 {
+            if client.is_valid && state.lapses > 0 {
                 actions.push(Action::Lapse(at));
             }
-            if !client.is_trusted && servers.is_alive_at(LEADER, at) {
+            if !client.is_valid && servers.is_alive_at(LEADER, at) {
                 actions.push(Action::Expire(at));
                 if client.server.is_some() {
                     actions.push(Action::Prove(at));
@@ -177,10 +177,10 @@ impl Model for Scenario {
             }
             Action::Lapse(at) => {
                 state.lapses -= 1;
-                state.clients[at].is_trusted = false;
+                state.clients[at].is_valid = false;
             }
             Action::Expire(at) => servers.expire(at),
-            Action::Prove(at) => state.clients[at].is_trusted = true,
+            Action::Prove(at) => state.clients[at].is_valid = true,
             Action::Drop(at) => {
                 state.drops -= 1;
                 state.clients[at].abandon(self.flaw);

@@ -253,14 +253,14 @@ impl MultiGuard {
         self.guards.lost()
     }
 
-    /// Returns whether all locks are certainly held, see [`Guard::is_trusted`].
-    pub fn is_trusted(&self) -> bool {
-        self.guards.is_trusted()
+    /// Returns whether all locks are certainly held, see [`Guard::is_valid`].
+    pub fn is_valid(&self) -> bool {
+        self.guards.is_valid()
     }
 
-    /// Returns the instant until which all locks are certainly held, see [`Guard::trusted_until`].
-    pub fn trusted_until(&self) -> Option<Instant> {
-        self.guards.trusted_until()
+    /// Returns the instant until which all locks are certainly held, see [`Guard::valid_until`].
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.guards.valid_until()
     }
 
     /// Starts a transaction that fails unless all locks are held when the ensemble executes it.

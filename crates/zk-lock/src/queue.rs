@@ -64,7 +64,7 @@ pub(crate) struct Enlisted {
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) node: OwnedNode,
-    pub(crate) trusted: SessionLease,
+    pub(crate) session_lease: SessionLease,
     /// The watch of its own node, if it was set while it waited.
     pub(crate) watch: Option<Watch>,
 }

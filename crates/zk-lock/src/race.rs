@@ -244,9 +244,9 @@ impl RaceLock {
 
     /// Waits until the session is proved alive and the node is known to exist.
     async fn granted(&self, node: OwnedNode) -> Result<RaceGuard, AcquireError> {
-        let trusted = self.session.keep_lease();
-        while !trusted.is_lasting() {
-            prove_alive(&self.session, &trusted).await?;
+        let session_lease = self.session.keep_lease();
+        while !session_lease.is_lasting() {
+            prove_alive(&self.session, &session_lease).await?;
             let exists = || self.session.exists(&self.path).into_future();
             let found = retry_read(&self.session, exists).await?;
             if found.is_none_or(|stat| stat.czxid != node.stat().czxid) {
@@ -254,7 +254,7 @@ impl RaceLock {
                 return Err(AcquireError::gone(loss, node.path()));
             }
         }
-        let guard = Guard::new(self.session.clone(), node, trusted);
+        let guard = Guard::new(self.session.clone(), node, session_lease);
         tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
         Ok(RaceGuard { guard })
     }
@@ -289,14 +289,14 @@ impl RaceGuard {
         self.guard.lost()
     }
 
-    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_trusted`].
-    pub fn is_trusted(&self) -> bool {
-        self.guard.is_trusted()
+    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_valid`].
+    pub fn is_valid(&self) -> bool {
+        self.guard.is_valid()
     }
 
-    /// Returns the instant until which the lock is certainly held; see [`Guard::trusted_until`].
-    pub fn trusted_until(&self) -> Option<Instant> {
-        self.guard.trusted_until()
+    /// Returns the instant until which the lock is certainly held; see [`Guard::valid_until`].
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.guard.valid_until()
     }
 
     /// Releases the lock and waits until the ensemble has deleted its node.

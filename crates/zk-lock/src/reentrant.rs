@@ -50,7 +50,7 @@ use crate::queue::QueueProgress;
 /// let inner = lock.clone().acquire().await?;
 /// assert_eq!(inner.fencing_token(), outer.fencing_token());
 /// inner.release().await?;
-/// assert!(outer.is_trusted());
+/// assert!(outer.is_valid());
 /// outer.release().await?;
 /// # Ok(())
 /// # }
@@ -147,7 +147,7 @@ impl ReentrantLock {
     /// Returns another guard if this owner holds the lock; otherwise waits for the lock, without a time limit.
     ///
     /// A holding that is [lost](Guard::lost) for good does not count. If the holding is temporarily not
-    /// [trusted](Guard::is_trusted), neither is the new guard.
+    /// [valid](Guard::is_valid), neither is the new guard.
     ///
     /// # Errors
     ///

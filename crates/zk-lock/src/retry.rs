@@ -88,10 +88,10 @@ pub(crate) async fn watch_fired(session: &Session, mut watch: Watch) -> Result<(
 /// Waits until the session is proved alive.
 pub(crate) async fn prove_alive(
     session: &Session,
-    trusted: &SessionLease,
+    session_lease: &SessionLease,
 ) -> Result<(), AcquireError> {
     loop {
-        match trusted.renewed(session.session_timeout()).await {
+        match session_lease.renewed(session.session_timeout()).await {
             Err(error) if error.class() == ErrorClass::Recoverable => {
                 tracing::debug!(session = %session.id(), %error, "retrying to prove the session alive");
             }

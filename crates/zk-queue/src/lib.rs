@@ -43,8 +43,8 @@
 //!    item whose node was written by another client, and an item that is too large for a request with its full name.
 //! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often, or buried. It is not
 //!    delivered after its acknowledgement succeeded, nor to another consumer while its claim is
-//!    [trusted](Claim::is_trusted). This holds under the assumptions of [`SessionLease`](zk_core::SessionLease), and as long as
-//!    no client deletes the nodes of others.
+//!    [valid](Claim::is_valid). This holds under the assumptions of [`SessionLease`](zk_core::SessionLease), and as
+//!    long as no client deletes the nodes of others.
 //! 5. Only the holder of a claim can settle it: a consumer whose claim was lost cannot acknowledge an item that another
 //!    consumer has since.
 //!    Changes made [with an acknowledgement](Claim::acknowledge_with) are applied exactly once for each item.
@@ -112,7 +112,7 @@
 //! | event | producer | consumer | holder of a claim |
 //! |---|---|---|---|
 //! | a reply is lost | no effect | no effect | no effect |
-//! | no connection until the deadline | [`OfferError::Core`], or [`Unknown`](OfferError::Unknown) if the request was sent | [`TakeError::Core`], or [`Unknown`](TakeError::Unknown) with the item | a claim that lapses is no longer trusted; [`SettleError`] |
+//! | no connection until the deadline | [`OfferError::Core`], or [`Unknown`](OfferError::Unknown) if the request was sent | [`TakeError::Core`], or [`Unknown`](TakeError::Unknown) with the item | a claim that lapses is no longer valid; [`SettleError`] |
 //! | the session ends | the same, fatal | the same, fatal | [`ClaimLoss::SessionLost`]; the item is delivered again |
 //! | the process dies | – | items that it has taken are lost; [`WorkQueue`]: they are delivered again when the session expires | the item is delivered again when the session expires |
 //! | the future is dropped | the item may be offered, once | items are put back, also if the reply arrives after the deadline; claims are released | continues in the background |

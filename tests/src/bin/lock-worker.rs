@@ -6,7 +6,7 @@
 //! command                   replies, as lines of JSON with the name and the time
 //!                           ready, once connected
 //! acquire WAIT_MS           acquired | timed_out
-//! check                     checked: whether the guard is trusted
+//! check                     checked: whether the guard is valid
 //! set NODE TEXT             wrote | refused: a write to a node, in a transaction of the guard
 //! mark FILE TEXT            wrote | refused: a write to a register that checks tokens
 //! release                   released
@@ -18,11 +18,11 @@
 //! `contend` adds one to the number in FILE each time, by reading and writing it; only the lock excludes others.
 //! It retries a failed acquire, in a new session if the old one is lost, and reports `retried`.
 //!
-//! While it has a guard, a thread checks every half millisecond whether the guard is trusted. It reports the loss of
+//! While it has a guard, a thread checks every half millisecond whether the guard is valid. It reports the loss of
 //! the guard once as `lost`, and a suspension of the process, with the first check after it, as `resumed`.
 //!
 //! Every operation on the lock and on registers is recorded in the file HISTORY, with the path without a chroot. A
-//! holder relies on its guard until the last check that found it trusted.
+//! holder relies on its guard until the last check that found it valid.
 //!
 //! At the end of the standard input the process ends immediately, without closing the session.
 
@@ -78,7 +78,7 @@ struct Holding {
     held: Held,
 }
 
-/// A thread that checks whether a guard is trusted.
+/// A thread that checks whether a guard is valid.
 struct Looks {
     thread: thread::JoinHandle<Option<Span>>,
     stop: mpsc::Sender<()>,
@@ -148,8 +148,8 @@ impl Worker {
                 }
             }
             ["check"] => {
-                let trusted = self.guard()?.is_trusted();
-                self.tell(Event::Checked { trusted });
+                let valid = self.guard()?.is_valid();
+                self.tell(Event::Checked { valid });
             }
             ["set", node, text] => {
                 let written = self.guard()?.txn().set(*node, *text).commit().await;
@@ -250,7 +250,7 @@ impl Worker {
         self.tell(Event::Acquired {
             token: guard.fencing_token().as_u64(),
             node: node.to_owned(),
-            trusted: guard.is_trusted(),
+            valid: guard.is_valid(),
         });
         let lost = guard.lost();
         let name = self.name.clone();
@@ -283,12 +283,12 @@ impl Worker {
             lost,
             held,
         } = holding;
-        let trusted = looks.end()?;
+        let valid = looks.end()?;
         let before = now();
-        held.believed_until(if guard.is_trusted() {
+        held.believed_until(if guard.is_valid() {
             before
         } else {
-            trusted.map_or(from, |trusted| trusted.to)
+            valid.map_or(from, |valid| valid.to)
         });
         let guard = Arc::into_inner(guard).context("the guard has no other owner")?;
         let node = guard.path().name().context("a lock's node has a name")?;
@@ -311,7 +311,7 @@ impl Worker {
         self.tell(Event::Released(Turn::new(
             &self.name,
             (token, sequence.number()),
-            (time, trusted),
+            (time, valid),
             (kept, outcome),
         )));
         Ok(())
@@ -336,9 +336,9 @@ impl Worker {
 impl Holding {
     /// Records how long the guard was relied on, and drops it.
     fn give_up(self) -> anyhow::Result<()> {
-        let trusted = self.looks.end()?;
+        let valid = self.looks.end()?;
         self.held
-            .believed_until(trusted.map_or(self.from, |trusted| trusted.to));
+            .believed_until(valid.map_or(self.from, |valid| valid.to));
         self.held.forget();
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Looks {
         }
     }
 
-    /// The time from the first until the last check that found the guard trusted.
+    /// The time from the first until the last check that found the guard valid.
     fn end(self) -> anyhow::Result<Option<Span>> {
         drop(self.stop);
         let seen = self.thread.join();
@@ -367,10 +367,10 @@ fn look(name: &str, guard: &Guard, stopped: &mpsc::Receiver<()>) -> Option<Span>
     let mut last_look = now();
     loop {
         let before = now();
-        let trusted = guard.is_trusted();
+        let valid = guard.is_valid();
         let after = now();
-        if trusted {
-            // The guard was checked at some time between the two. Only the time during which it certainly was trusted
+        if valid {
+            // The guard was checked at some time between the two. Only the time during which it certainly was valid
             // counts, so that a suspension of this process in between does not extend it.
             let from = seen.map_or(after, |seen| seen.from);
             seen = Some(Span::new(from, before.max(from)));
@@ -378,7 +378,7 @@ fn look(name: &str, guard: &Guard, stopped: &mpsc::Receiver<()>) -> Option<Span>
         // A suspension between the two may have been before or after the check: the next check is the first one then.
         if before.saturating_sub(last_look) > STOOD {
             let stood = before - last_look;
-            tell(name, Event::Resumed { stood, trusted });
+            tell(name, Event::Resumed { stood, valid });
             last_look = after;
         } else if after.saturating_sub(before) <= STOOD {
             last_look = after;

@@ -38,8 +38,9 @@ pub enum Event {
         token: u64,
         /// The name of the lock's node.
         node: String,
-        /// Whether the guard was trusted then.
-        trusted: bool,
+        /// Whether the guard was valid then.
+        #[serde(rename = "trusted")]
+        valid: bool,
     },
     /// The acquire timed out.
     TimedOut {
@@ -51,17 +52,19 @@ pub enum Event {
         /// The error.
         message: String,
     },
-    /// It checked whether the guard is trusted.
+    /// It checked whether the guard is valid.
     Checked {
         /// The answer.
-        trusted: bool,
+        #[serde(rename = "trusted")]
+        valid: bool,
     },
     /// The process was suspended between two checks of the guard.
     Resumed {
         /// The duration, in nanoseconds.
         stood: u64,
         /// The result of the first check after that.
-        trusted: bool,
+        #[serde(rename = "trusted")]
+        valid: bool,
     },
     /// `Guard::lost` resolved.
     Lost {
@@ -103,10 +106,11 @@ pub struct Turn {
     pub sequence: i32,
     /// From the acquisition until directly before the release.
     pub held: Span,
-    /// From the first until the last check that found the guard trusted.
+    /// From the first until the last check that found the guard valid.
     ///
-    /// A guard that is trusted again after it was not was held all the time, so there is one span.
-    pub trusted: Option<Span>,
+    /// A guard that is valid again after an interruption was held all the time, so there is one span.
+    #[serde(rename = "trusted")]
+    pub valid: Option<Span>,
     /// Whether the release found the lock still held.
     pub kept: bool,
     /// The result of the release.
@@ -129,7 +133,7 @@ impl Turn {
     pub fn new(
         who: &str,
         (token, sequence): (u64, i32),
-        (held, trusted): (Span, Option<Span>),
+        (held, valid): (Span, Option<Span>),
         (kept, outcome): (bool, String),
     ) -> Self {
         Self {
@@ -137,7 +141,7 @@ impl Turn {
             token,
             sequence,
             held,
-            trusted,
+            valid,
             kept,
             outcome,
         }

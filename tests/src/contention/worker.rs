@@ -214,7 +214,7 @@ impl Worker {
             .map_err(|message| anyhow::anyhow!("{}: {message}", self.name))
     }
 
-    /// Returns whether the guard is trusted.
+    /// Returns whether the guard is valid.
     ///
     /// # Errors
     ///
@@ -223,10 +223,10 @@ impl Worker {
     /// # Cancel safety
     ///
     /// Safe.
-    pub async fn is_trusted(&mut self) -> anyhow::Result<bool> {
+    pub async fn is_valid(&mut self) -> anyhow::Result<bool> {
         self.tell("check").await?;
         self.next("an answer", MAX_WAIT, |event| match event {
-            Event::Checked { trusted } => Some(*trusted),
+            Event::Checked { valid } => Some(*valid),
             _ => None,
         })
         .await

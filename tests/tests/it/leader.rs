@@ -93,7 +93,7 @@ async fn curators_latch_waits_for_ours_and_ours_for_curators() {
     they_see(&mut theirs, &["ours*", "curator"]).await;
     ours.resign().await.unwrap();
     theirs.acquire(SOON).await.unwrap().expect("we resigned");
-    assert!(!lease.is_trusted() && !ours.is_leader());
+    assert!(!lease.is_valid() && !ours.is_leader());
     let successor = latch
         .leader_after(Some(lease.fencing_token()))
         .await
@@ -165,7 +165,7 @@ async fn our_latch_contends(session: Session, times: u32, hold: Duration) -> Vec
         let from = monotonic();
         drop(tokio::time::timeout(hold, lease.lost()).await);
         let to = monotonic();
-        assert!(lease.is_trusted());
+        assert!(lease.is_valid());
         terms.push((from, to));
         ours.leave().await;
     }

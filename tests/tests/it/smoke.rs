@@ -61,7 +61,7 @@ async fn lock(session: &Session) {
 async fn leader(session: &Session) {
     let selector = Selector::new(session, "/smoke/leader").unwrap();
     let led = selector
-        .run(async |lease| std::ops::ControlFlow::Break(lease.is_trusted()))
+        .run(async |lease| std::ops::ControlFlow::Break(lease.is_valid()))
         .await;
     assert!(led.unwrap());
 }

@@ -1,7 +1,8 @@
 //! Words that this workspace avoids, in identifiers and in prose, with what to write instead.
 //!
 //! A name is the term that the field already uses, and prose names the subject and the usual technical word.
-//! The glossary in CONTRIBUTING.md is exempt, and so are code spans in prose, which quote names of ZooKeeper and others.
+//! The glossary in CONTRIBUTING.md is exempt, and so are code spans in prose, which quote names of ZooKeeper and
+//! others.
 //!
 //! Pure: no I/O and no clock.
 
@@ -282,6 +283,9 @@ const METAPHORS: &[(&str, &str)] = &[
     ("steering", "routing"),
     ("tenure", "leadership"),
     ("torment", "run, inject or faults"),
+    ("trust", "session lease"),
+    ("trusted", "valid"),
+    ("untrusted", "not valid, or SessionLeaseExpired"),
     ("unwant", "request to resign"),
     ("vigil", "watches"),
     ("wish", "options or request"),

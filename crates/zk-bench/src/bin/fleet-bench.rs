@@ -94,7 +94,7 @@ async fn main() -> anyhow::Result<()> {
     let with_locks = (resident()? - before) / f64::from(count);
     pass(SESSION_TIMEOUT).await;
     let holding = measured(&ensemble).await?;
-    let lost = guards.iter().filter(|guard| !guard.is_trusted()).count();
+    let lost = guards.iter().filter(|guard| !guard.is_valid()).count();
 
     let environment = Environment::of(&ensemble, &meter);
     print_line(&format!(
@@ -149,7 +149,7 @@ async fn main() -> anyhow::Result<()> {
     ensemble.down().await?;
     ensure!(
         lost == 0,
-        "{lost} of the locks were no longer trusted at the end"
+        "{lost} of the locks were no longer valid at the end"
     );
     Ok(())
 }

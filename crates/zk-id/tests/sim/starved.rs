@@ -66,10 +66,10 @@ fn starved_runtime_lets_no_generator_outlive_its_lease() {
             assert!(between >= Duration::from_millis(50), "only {between:?}");
         }
         // This thread was stopped for as long as the lease.
-        Err(error) => assert_eq!(error, NextError::Untrusted),
+        Err(error) => assert_eq!(error, NextError::SessionLeaseExpired),
     }
     reach(since + LEASE);
-    assert_eq!(ids.try_next(), Err(NextError::Untrusted));
+    assert_eq!(ids.try_next(), Err(NextError::SessionLeaseExpired));
     assert!(ids.try_next_many(10).is_err());
 }
 

@@ -34,7 +34,7 @@ async fn each_process_has_a_number_of_its_own_within_the_range() {
     let got: Vec<_> = got.into_iter().map(Result::unwrap).collect();
     let numbers: BTreeSet<u32> = got.iter().map(zk_id::WorkerId::number).collect();
     assert_eq!(numbers, (0..16).collect());
-    assert!(got.iter().all(zk_id::WorkerId::is_trusted));
+    assert!(got.iter().all(zk_id::WorkerId::is_valid));
     for error in not {
         let error = error.unwrap_err();
         assert_eq!(
@@ -73,7 +73,7 @@ async fn released_number_is_used_again() {
         soon("the loss is reported", second.lost()).await,
         WorkerLoss::SessionLost
     );
-    assert!(!second.is_trusted());
+    assert!(!second.is_valid());
     let third = workers(&one, 1).claim().await.unwrap();
     let since = tokio::time::Instant::now();
     let waited = workers(&ensemble.connect().await, 1)
@@ -134,14 +134,14 @@ async fn a_loss_is_reported_before_another_process_claims_the_number() {
     let others = workers(&other, 1);
     let next = async {
         let next = others.claim_timeout(Duration::from_secs(60)).await.unwrap();
-        assert!(!worker.is_trusted(), "two have the number");
+        assert!(!worker.is_valid(), "two have the number");
         next
     };
     let (loss, next) = soon("it changes hands", async {
         tokio::join!(worker.lost(), next)
     })
     .await;
-    assert_eq!(loss, WorkerLoss::TrustLapsed);
+    assert_eq!(loss, WorkerLoss::SessionLeaseExpired);
     // An operator deletes the node.
     let operator = ensemble.connect().await;
     let lost = tokio::spawn(async move { next.lost().await });

@@ -61,7 +61,7 @@ async fn an_expired_leader_ends_and_joins_with_the_next_session() {
         assert!(matches!(end, ParticipantEnd::SessionLost), "{end:?}");
         assert_eq!(lease.lost().await, LeadershipLoss::SessionLost);
         let next = leading(&second).await;
-        assert!(!lease.is_trusted() && next.is_trusted());
+        assert!(!lease.is_valid() && next.is_valid());
 
         let again = LeaderLatch::new(&connect(ensemble).await, "/a")
             .unwrap()
@@ -96,9 +96,9 @@ async fn a_partitioned_leader_steps_down_before_the_next_one_leads() {
         let next = leading(&second).await;
         let led = Instant::now();
         let (loss, told) = soon("the loss is reported", lost).await.unwrap();
-        assert_eq!(loss, LeadershipLoss::TrustLapsed);
+        assert_eq!(loss, LeadershipLoss::SessionLeaseExpired);
         assert!(told < led, "told {:?} after the next one led", told - led);
-        assert!(!first.is_leader() && !lease.is_trusted());
+        assert!(!first.is_leader() && !lease.is_valid());
         println!(
             "told {:?} after the cut, and {:?} before the next one led",
             told - cut,

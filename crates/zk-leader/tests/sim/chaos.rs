@@ -27,7 +27,7 @@ use crate::soon;
 /// What all participants of one election share.
 #[derive(Debug, Default)]
 struct Judge {
-    /// Every lease so far, of which at most one is trusted.
+    /// Every lease so far, of which at most one is valid.
     leases: Vec<LeaderLease>,
     highest: Option<FencingToken>,
     terms: usize,
@@ -40,7 +40,7 @@ impl Judge {
         for other in &self.leases {
             let is_other = other.fencing_token() != lease.fencing_token();
             assert!(
-                !(is_other && other.is_trusted() && lease.is_trusted()),
+                !(is_other && other.is_valid() && lease.is_valid()),
                 "seed {seed}: {other:?} and {lease:?}"
             );
         }
@@ -49,7 +49,7 @@ impl Judge {
             self.terms += 1;
             self.leases.push(lease.clone());
         }
-        self.leases.retain(LeaderLease::is_trusted);
+        self.leases.retain(LeaderLease::is_valid);
     }
 }
 
@@ -198,7 +198,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
 
 // covers: E1 E2
 #[test]
-fn chaos_yields_one_trusted_leader_at_a_time_and_one_at_the_end() {
+fn chaos_yields_one_valid_leader_at_a_time_and_one_at_the_end() {
     let terms = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)

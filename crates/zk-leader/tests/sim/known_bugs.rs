@@ -41,7 +41,7 @@ async fn e1_the_node_of_a_former_session_elects_no_leader() {
     let lease = soon("the former session expires", participant.leading())
         .await
         .unwrap();
-    assert!(!ghost.is_leader() && lease.is_trusted());
+    assert!(!ghost.is_leader() && lease.is_valid());
     assert_eq!(left(&ensemble), [lease.path().name().unwrap()]);
 }
 
@@ -107,7 +107,7 @@ async fn e3_a_late_answer_to_an_earlier_attempt_changes_nothing() {
     let lease = soon("it leads", participant.leading()).await.unwrap();
     soon("the earlier node goes", session.settled()).await;
     pass(Duration::from_secs(2)).await;
-    assert!(participant.is_leader() && lease.is_trusted());
+    assert!(participant.is_leader() && lease.is_valid());
     assert_eq!(left(&ensemble), [lease.path().name().unwrap()]);
 }
 
@@ -310,8 +310,8 @@ async fn e8_foreign_children_and_vanishing_participants_are_ignored() {
     assert!(all[0].is_leader() && first.is_leader());
 }
 
-/// An operator moves the leadership by deleting the leader's node. The leader is notified, the next participant leads, and
-/// the former leader joins again (CURATOR-171).
+/// An operator moves the leadership by deleting the leader's node. The leader is notified, the next participant leads,
+/// and the former leader joins again (CURATOR-171).
 // covers: E1 E2
 #[tokio::test(start_paused = true)]
 async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {

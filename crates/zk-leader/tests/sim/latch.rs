@@ -35,13 +35,13 @@ async fn a_leader_that_resigns_is_succeeded_and_joins_again() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (first, lease, second) = led_and_waited_for(&one, &other).await;
-    assert!(first.is_leader() && lease.is_trusted() && lease.trusted_until().is_some());
+    assert!(first.is_leader() && lease.is_valid() && lease.valid_until().is_some());
     soon("it resigns", first.resign()).await.unwrap();
     assert_eq!(
         soon("the loss is reported", lease.lost()).await,
         LeadershipLoss::Resigned
     );
-    assert!(!lease.is_trusted() && lease.trusted_until().is_none());
+    assert!(!lease.is_valid() && lease.valid_until().is_none());
     let next = soon("the next one leads", second.leading()).await.unwrap();
     assert!(next.fencing_token() > lease.fencing_token());
     until_waiting(first.handle()).await;
@@ -52,7 +52,7 @@ async fn a_leader_that_resigns_is_succeeded_and_joins_again() {
         .await
         .unwrap();
     assert!(again.fencing_token() > next.fencing_token());
-    assert!(!lease.is_trusted(), "an old lease stays old");
+    assert!(!lease.is_valid(), "an old lease stays old");
 }
 
 // covers: E2
@@ -84,7 +84,7 @@ async fn a_participant_that_leaves_has_no_node_in_any_state() {
         soon("a leader leaves", first.leave()).await,
         ParticipantEnd::Left
     ));
-    assert!(!lease.is_trusted() && !handle.is_leader());
+    assert!(!lease.is_valid() && !handle.is_leader());
     assert!(left(&ensemble).is_empty());
     assert!(matches!(handle.leading().await, Err(ParticipantEnd::Left)));
     assert!(matches!(handle.leave().await, ParticipantEnd::Left));
@@ -119,7 +119,7 @@ async fn a_dropped_latch_participant_ends_at_once_in_every_state() {
         );
         assert!(!handle.is_leader(), "{state}");
         if let Some(lease) = lease {
-            assert!(!lease.is_trusted(), "{state}");
+            assert!(!lease.is_valid(), "{state}");
             assert_eq!(
                 soon("the loss is reported", lease.lost()).await,
                 LeadershipLoss::Resigned
@@ -199,9 +199,9 @@ async fn a_partitioned_latch_reports_it_before_the_next_one_leads() {
         tokio::select! {
             biased;
             _ = second.leading() => panic!("two lead after {led_for} s"),
-            loss = lease.lost() => assert_eq!(loss, LeadershipLoss::TrustLapsed),
+            loss = lease.lost() => assert_eq!(loss, LeadershipLoss::SessionLeaseExpired),
         }
-        assert!(!first.is_leader() && !lease.is_trusted());
+        assert!(!first.is_leader() && !lease.is_valid());
         let next = soon("the next one leads", second.leading()).await.unwrap();
         assert!(next.fencing_token() > lease.fencing_token());
         let end = soon("the first one learns the rest", first.handle().ended()).await;
@@ -211,7 +211,7 @@ async fn a_partitioned_latch_reports_it_before_the_next_one_leads() {
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_trust_lapsed_leads_again_with_a_higher_token() {
+async fn a_leader_whose_lease_expired_leads_again_with_a_higher_token() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let participant = latch(&session).join();
@@ -220,13 +220,13 @@ async fn a_leader_whose_trust_lapsed_leads_again_with_a_higher_token() {
     ensemble.session(session.id()).partition();
     assert_eq!(
         soon("the proof runs out", lease.lost()).await,
-        LeadershipLoss::TrustLapsed
+        LeadershipLoss::SessionLeaseExpired
     );
     assert!(ensemble.session(session.id()).is_alive());
     ensemble.session(session.id()).heal();
     let again = soon("it leads again", participant.leading()).await.unwrap();
     assert!(again.fencing_token() > lease.fencing_token());
-    assert!(again.is_trusted() && !lease.is_trusted());
+    assert!(again.is_valid() && !lease.is_valid());
     soon("the old node is gone", session.settled()).await;
     assert_eq!(left(&ensemble), [again.path().name().unwrap()]);
 }
@@ -385,7 +385,7 @@ async fn a_participant_goes_on_when_the_runtime_it_joined_on_ends() {
     let session = ensemble.connect().await;
     let (_, participant) = joined_elsewhere(std::future::ready(session)).await;
     let lease = soon("it leads", participant.leading()).await.unwrap();
-    assert!(lease.is_trusted());
+    assert!(lease.is_valid());
     assert!(matches!(participant.leave().await, ParticipantEnd::Left));
 }
 
@@ -413,16 +413,16 @@ async fn a_participant_ends_with_the_runtime_of_its_session() {
 /// After a pause of the process, the clock reveals the lapse before any task has run.
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_was_paused_is_not_trusted_at_its_first_check() {
+async fn a_paused_leader_is_not_valid_at_its_first_check() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let participant = latch(&session).join();
     let lease = soon("it leads", participant.leading()).await.unwrap();
-    assert!(lease.is_trusted());
+    assert!(lease.is_valid());
     // The first poll moves the clock, and nothing else is run.
     let stands_still = tokio::time::advance(Duration::from_secs(20));
     assert!(polled(1, stands_still).await.is_none());
-    assert!(!lease.is_trusted() && !participant.is_leader());
+    assert!(!lease.is_valid() && !participant.is_leader());
     let lost = polled(1, lease.lost()).await;
-    assert_eq!(lost, Some(LeadershipLoss::TrustLapsed));
+    assert_eq!(lost, Some(LeadershipLoss::SessionLeaseExpired));
 }

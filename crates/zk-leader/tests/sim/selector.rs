@@ -52,7 +52,7 @@ async fn a_task_runs_again_each_time_it_leads_until_it_breaks() {
     let session = ensemble.connect().await;
     let tokens = std::cell::RefCell::new(Vec::new());
     let result = selector(&session).run(async |lease: LeaderLease| {
-        assert!(lease.is_trusted());
+        assert!(lease.is_valid());
         tokens.borrow_mut().push(lease.fencing_token());
         match tokens.borrow().len() {
             3 => ControlFlow::Break("done"),
@@ -184,7 +184,7 @@ async fn a_resigning_leader_ends_its_task_before_the_next_one_leads() {
         let flag = Arc::clone(&flag);
         async move {
             lease.asked_to_resign().await;
-            assert!(lease.is_trusted(), "it leads until it ends");
+            assert!(lease.is_valid(), "it leads until it ends");
             pass(Duration::from_secs(3)).await;
             flag.store(true, Ordering::SeqCst);
             ControlFlow::Break(lease.fencing_token())
@@ -364,7 +364,7 @@ async fn the_node_of_a_leader_goes_only_after_its_task() {
                 let lease = handle.lease().unwrap();
                 assert_eq!(
                     soon("the loss is reported", lease.lost()).await,
-                    LeadershipLoss::TrustLapsed
+                    LeadershipLoss::SessionLeaseExpired
                 );
                 assert!(ensemble.session(session.id()).is_alive());
                 ensemble.session(session.id()).heal();

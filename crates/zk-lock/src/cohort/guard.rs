@@ -88,14 +88,14 @@ impl CohortGuard {
         }
     }
 
-    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_trusted`].
-    pub fn is_trusted(&self) -> bool {
-        self.guard().is_trusted()
+    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_valid`].
+    pub fn is_valid(&self) -> bool {
+        self.guard().is_valid()
     }
 
-    /// Returns the instant until which the lock is certainly held; see [`Guard::trusted_until`].
-    pub fn trusted_until(&self) -> Option<Instant> {
-        self.guard().trusted_until()
+    /// Returns the instant until which the lock is certainly held; see [`Guard::valid_until`].
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.guard().valid_until()
     }
 
     /// Starts a transaction that fails unless the cohort holds the lock when the ensemble executes it; see

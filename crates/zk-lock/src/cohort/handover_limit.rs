@@ -115,7 +115,7 @@ impl HandoverLimit {
         &self,
         time: Duration,
         limits: CohortLimits,
-        is_trusted: bool,
+        is_valid: bool,
         has_local_waiter: bool,
     ) -> HandoverDecision {
         let is_within = self.others.is_none_or(|since| {
@@ -123,7 +123,7 @@ impl HandoverLimit {
             let handovers = self.turns - since.turns.max(1).min(self.turns);
             handovers < limits.handovers && time.saturating_sub(since.time) < limits.time
         });
-        if is_trusted && has_local_waiter && (is_within || self.turns == 0) {
+        if is_valid && has_local_waiter && (is_within || self.turns == 0) {
             HandoverDecision::HandOver
         } else {
             HandoverDecision::GiveBack
@@ -192,11 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn without_trust_or_a_waiter_the_lock_goes_back() {
-        for (is_trusted, has_local_waiter) in [(false, true), (true, false), (false, false)] {
+    fn without_a_lease_or_a_waiter_the_lock_is_released() {
+        for (is_valid, has_local_waiter) in [(false, true), (true, false), (false, false)] {
             let mut limit = turns(1);
             limit.clear_others();
-            let next = limit.next(Duration::ZERO, LIMITS, is_trusted, has_local_waiter);
+            let next = limit.next(Duration::ZERO, LIMITS, is_valid, has_local_waiter);
             assert_eq!(next, HandoverDecision::GiveBack);
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Client {
     pub(super) server: Option<usize>,
     /// How far the most recent server that it has read from was ahead of the follower.
     pub(super) seen: usize,
-    pub(super) is_trusted: bool,
+    pub(super) is_valid: bool,
     pub(super) phase: Phase,
 }
 
@@ -92,7 +92,7 @@ impl Client {
             kind,
             server: Some(server),
             seen: 0,
-            is_trusted: true,
+            is_valid: true,
             phase: Phase::Idle,
         }
     }
@@ -103,7 +103,7 @@ impl Client {
 
     /// Returns whether it would act under the lock now.
     pub(super) fn relies_on_it(&self) -> bool {
-        matches!(self.phase, Phase::Holding { .. }) && self.is_trusted
+        matches!(self.phase, Phase::Holding { .. }) && self.is_valid
     }
 
     pub(super) fn may_be_dropped(&self) -> bool {
@@ -173,7 +173,7 @@ impl Client {
             Phase::Watching {
                 ahead, is_armed, ..
             } => is_armed && !ahead.is_there(servers, server),
-            Phase::Proving { .. } => self.is_trusted,
+            Phase::Proving { .. } => self.is_valid,
             Phase::Deleting { own } => !servers.has_request(me) && !servers.is_at(server, own),
             Phase::Done | Phase::Lost => false,
         }
@@ -222,11 +222,11 @@ impl Client {
                 Phase::First { own }
             }
             Phase::Watching { own, .. } | Phase::Proving { own } => Phase::Enlisted { own },
-            Phase::First { own } if flaw == Flaw::GrantsUntrusted => {
-                self.is_trusted = true;
+            Phase::First { own } if flaw == Flaw::GrantsWithoutLease => {
+                self.is_valid = true;
                 Phase::Holding { own }
             }
-            Phase::First { own } if self.is_trusted => Phase::Holding { own },
+            Phase::First { own } if self.is_valid => Phase::Holding { own },
             Phase::First { own } => Phase::Proving { own },
             Phase::Holding { own } | Phase::Leaving { own } => {
                 request = Some(Request::Delete { number: own });

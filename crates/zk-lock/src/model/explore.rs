@@ -130,11 +130,11 @@ fn a_node_left_by_a_dropped_acquire_is_found() {
 }
 
 #[test]
-fn a_grant_to_an_untrusted_session_is_found() {
+fn a_grant_without_a_session_lease_is_found() {
     let clients = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
     breaks(
         EXCLUSIVE,
-        Flaw::GrantsUntrusted,
+        Flaw::GrantsWithoutLease,
         scenario(&clients, 0, 1, 0),
     );
 }

@@ -91,20 +91,20 @@ impl Queue {
             };
             enlisted.children = if is_ours {
                 progress.set_ahead(Ahead::new(0));
-                let trusted = self.session.keep_lease();
-                if trusted.is_lasting() {
+                let session_lease = self.session.keep_lease();
+                if session_lease.is_lasting() {
                     let Enlisted { node, .. } = enlisted;
                     let watch = watches.into_own();
                     return Ok(Granted {
                         node,
-                        trusted,
+                        session_lease,
                         watch,
                     });
                 }
                 // The session was idle, or the process was stopped or cut off since the list.
                 // Prove that the session is alive and list once more.
                 let (proved, listed) =
-                    future::join(prove_alive(&self.session, &trusted), self.list()).await;
+                    future::join(prove_alive(&self.session, &session_lease), self.list()).await;
                 proved?;
                 listed?
             } else {

@@ -93,8 +93,8 @@ impl WriteGuard {
             }
         };
         let session = readers.session.clone();
-        let trusted = session.keep_lease();
-        let reader = Guard::with_token(session, node, trusted, self.guard.fencing_token());
+        let session_lease = session.keep_lease();
+        let reader = Guard::with_token(session, node, session_lease, self.guard.fencing_token());
         // If the writer's node existed until now, no other contender had the lock when the reader's node was created.
         match self.guard.release().await {
             Err(ReleaseError::Lost { path, loss }) => Err(DowngradeError::Lost { path, loss }),

@@ -14,7 +14,7 @@ use crate::guard_set::ReleaseErrors;
 /// One or more leases of a [`Semaphore`](crate::Semaphore), held together.
 ///
 /// Like a [`Guard`], it may be moved to other tasks and threads, does not stop time, notifies of a [loss](Self::lost),
-/// and knows whether it [is trusted](Self::is_trusted).
+/// and knows whether it [is valid](Self::is_valid).
 ///
 /// # Dropping
 ///
@@ -71,14 +71,14 @@ impl SemaphoreLease {
 
     /// Returns whether all leases are certainly held, as far as this client can prove. Does not send a request.
     ///
-    /// See [`Guard::is_trusted`].
-    pub fn is_trusted(&self) -> bool {
-        self.guards.is_trusted()
+    /// See [`Guard::is_valid`].
+    pub fn is_valid(&self) -> bool {
+        self.guards.is_valid()
     }
 
-    /// Returns the instant until which the leases are certainly held, see [`Guard::trusted_until`].
-    pub fn trusted_until(&self) -> Option<Instant> {
-        self.guards.trusted_until()
+    /// Returns the instant until which the leases are certainly held, see [`Guard::valid_until`].
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.guards.valid_until()
     }
 
     /// Starts a transaction that fails unless the leases are held when the ensemble executes it.

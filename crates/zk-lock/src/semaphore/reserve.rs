@@ -79,12 +79,12 @@ impl Semaphore {
                 // A known change of the limit must be applied; changes of the children cannot invalidate the count.
                 CapacityCheck::Fits if has_fired(&mut usage.limit) => usage.limit = None,
                 CapacityCheck::Fits => {
-                    if first.trusted.is_valid() {
+                    if first.session_lease.is_valid() {
                         return Ok(self.grant_lease(first, nodes));
                     }
                     // The wait was long, or the process was stopped or cut off since the list.
                     // Prove that the session is alive and list once more.
-                    prove_alive(self.session(), &first.trusted).await?;
+                    prove_alive(self.session(), &first.session_lease).await?;
                     usage.children = None;
                 }
                 CapacityCheck::Full { others, limit } => {
@@ -111,11 +111,11 @@ impl Semaphore {
         let mut was_read_again = false;
         loop {
             match self.check_capacity(&usage, &nodes, count).await? {
-                CapacityCheck::Fits if first.trusted.is_valid() => {
+                CapacityCheck::Fits if first.session_lease.is_valid() => {
                     return Ok(Some(self.grant_lease(first, nodes)));
                 }
                 CapacityCheck::Fits => {
-                    prove_alive(self.session(), &first.trusted).await?;
+                    prove_alive(self.session(), &first.session_lease).await?;
                     usage = self.read_usage().await?;
                 }
                 CapacityCheck::Full { .. } if !was_read_again && pending.wait().await => {
@@ -301,8 +301,8 @@ impl Semaphore {
         drop(first);
         let guards = nodes.into_iter().map(|node| {
             let session = self.session().clone();
-            let trusted = session.keep_lease();
-            Guard::new(session, node, trusted)
+            let session_lease = session.keep_lease();
+            Guard::new(session, node, session_lease)
         });
         let lease = SemaphoreLease::new(guards.collect());
         tracing::debug!(path = %self.path, token = %lease.token(), count = lease.count(), "leases acquired");

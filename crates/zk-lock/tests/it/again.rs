@@ -100,7 +100,7 @@ async fn a_removed_waiter_is_not_granted_the_lock(ensemble: &Ensemble, one: &Ses
         .await
         .unwrap()
         .unwrap();
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     guard.release().await.unwrap();
     second.close().await.unwrap();
     third.close().await.unwrap();

@@ -21,8 +21,8 @@ async fn a_free_lock_is_acquired_and_leaves_nothing_when_released() {
         let session = connect(ensemble).await;
         let lock = FairLock::new(&session, "/app/locks/a").unwrap();
         let guard = lock.acquire().await.unwrap();
-        assert!(guard.is_trusted());
-        assert!(guard.trusted_until().is_some());
+        assert!(guard.is_valid());
+        assert!(guard.valid_until().is_some());
 
         let name = guard.path().name().unwrap();
         let (prefix, number) = name.split_at(name.len() - 10);
@@ -77,7 +77,7 @@ async fn a_waiter_gets_the_lock_when_it_is_released_and_not_before() {
             .await
             .unwrap()
             .unwrap();
-        assert!(guard.is_trusted());
+        assert!(guard.is_valid());
         assert!(guard.fencing_token() > token);
         guard.release().await.unwrap();
     })

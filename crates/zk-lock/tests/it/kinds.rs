@@ -77,7 +77,7 @@ async fn reentrant_lock_is_its_owners_until_the_last_release(ensemble: &Ensemble
     first.release().await.unwrap();
     third.release().await.unwrap();
     assert_eq!(names(&other, PATH).await.len(), 2);
-    assert!(second.is_trusted() && !waiting.is_finished());
+    assert!(second.is_valid() && !waiting.is_finished());
     second.release().await.unwrap();
     let next = soon("the waiter is granted", waiting).await;
     let next = next.unwrap().unwrap();
@@ -289,7 +289,7 @@ async fn a_race_lock_is_one_node_that_excludes_all_others(ensemble: &Ensemble) {
         }
     );
     assert!(is_gone, "{error:?}");
-    assert!(theirs.is_trusted());
+    assert!(theirs.is_valid());
     assert!(one.exists(PATH).await.unwrap().is_some(), "theirs stays");
 
     let next = race(&one);

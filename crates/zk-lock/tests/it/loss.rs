@@ -33,8 +33,8 @@ async fn a_holder_notices_that_its_node_was_deleted() {
                 soon("the loss is reported", guard.lost()).await,
                 LockLoss::NodeDeleted
             );
-            assert!(!guard.is_trusted());
-            assert_eq!(guard.trusted_until(), None);
+            assert!(!guard.is_valid());
+            assert_eq!(guard.valid_until(), None);
             let error = guard.release().await.unwrap_err();
             assert!(
                 matches!(
@@ -101,7 +101,7 @@ async fn a_closed_session_ends_holders_and_waiters() {
             soon("the loss is reported", guard.lost()).await,
             LockLoss::SessionLost
         );
-        assert!(!guard.is_trusted());
+        assert!(!guard.is_valid());
         let error = guard.release().await.unwrap_err();
         assert!(
             matches!(
@@ -137,7 +137,7 @@ async fn a_closed_session_ends_holders_and_waiters() {
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_off_holder_stops_trusting_its_lock_in_time() {
+async fn a_cut_off_holder_stops_in_time() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         let guard = FairLock::new(&session, "/a")
@@ -148,12 +148,12 @@ async fn a_cut_off_holder_stops_trusting_its_lock_in_time() {
         let server = ensemble.server(1).unwrap();
         server.pause().await.unwrap();
         let paused = std::time::Instant::now();
-        let until = guard.trusted_until().unwrap();
+        let until = guard.valid_until().unwrap();
         assert_eq!(
             soon("the proof runs out", guard.lost()).await,
-            LockLoss::TrustLapsed
+            LockLoss::SessionLeaseExpired
         );
-        assert!(!guard.is_trusted());
+        assert!(!guard.is_valid());
         assert!(std::time::Instant::now() >= until);
         // By the clock, however late this task is.
         assert!(until < paused + session.session_timeout());
@@ -163,10 +163,10 @@ async fn a_cut_off_holder_stops_trusting_its_lock_in_time() {
         let end = soon("the session is heard of again", async {
             loop {
                 tokio::select! {
-                    loss = guard.lost() => if loss != LockLoss::TrustLapsed { break Some(loss) },
+                    loss = guard.lost() => if loss != LockLoss::SessionLeaseExpired { break Some(loss) },
                     () = tokio::task::yield_now() => {}
                 }
-                if guard.is_trusted() {
+                if guard.is_valid() {
                     break None;
                 }
             }

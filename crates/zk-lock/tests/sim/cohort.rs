@@ -52,7 +52,7 @@ impl Crowd {
                 tokio::spawn(async move {
                     loop {
                         let guard = lock.acquire().await.unwrap();
-                        assert!(guard.is_trusted());
+                        assert!(guard.is_valid());
                         tokens.lock().unwrap().push((me, guard.token()));
                         pass(hold).await;
                         guard.release().await.unwrap();
@@ -354,7 +354,7 @@ async fn a_session_loss_notifies_the_holder_and_all_waiters() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn an_untrusted_or_lost_lock_is_not_handed_over() {
+async fn a_lapsed_or_lost_lock_is_not_handed_over() {
     let ensemble = Ensemble::new(3);
     let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
     let lock = cohort(&session, LIMITS);
@@ -367,13 +367,13 @@ async fn an_untrusted_or_lost_lock_is_not_handed_over() {
         soon("the holder is notified", held.lost()).await,
         LockLoss::NodeDeleted
     );
-    assert!(!held.is_trusted());
+    assert!(!held.is_valid());
     let token = held.token();
     assert!(held.release().await.is_err());
     let held = soon("the next one gets a lock of its own", waiting)
         .await
         .unwrap();
-    assert!(held.place_token() > token.place_token() && held.is_trusted());
+    assert!(held.place_token() > token.place_token() && held.is_valid());
 
     // Cut off until the proof has run out.
     let waiter = lock.clone();
@@ -381,14 +381,14 @@ async fn an_untrusted_or_lost_lock_is_not_handed_over() {
     ensemble.session(session.id()).partition();
     assert_eq!(
         soon("the holder is notified", held.lost()).await,
-        LockLoss::TrustLapsed
+        LockLoss::SessionLeaseExpired
     );
     drop(held);
     pass(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished());
     ensemble.session(session.id()).heal();
     match soon("the waiter ends", waiting).await.unwrap() {
-        Ok(guard) => assert!(guard.is_trusted()),
+        Ok(guard) => assert!(guard.is_valid()),
         Err(error) => assert!(
             matches!(error, AcquireError::SessionLost { .. }),
             "{error:?}"
@@ -474,9 +474,9 @@ async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
                 let guard = Arc::new(guard);
                 {
                     let mut judge = judge.lock().unwrap();
-                    assert!(guard.is_trusted(), "seed {seed}");
+                    assert!(guard.is_valid(), "seed {seed}");
                     for other in &judge.held {
-                        assert!(!other.is_trusted(), "seed {seed}: {other:?} and {guard:?}");
+                        assert!(!other.is_valid(), "seed {seed}: {other:?} and {guard:?}");
                     }
                     assert!(
                         Some(guard.token()) > judge.highest,
@@ -508,7 +508,7 @@ async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
 
 // covers: L1 L3 L12
 #[test]
-fn under_random_faults_no_two_cohort_holders_trust_the_lock() {
+fn under_random_faults_no_two_cohort_guards_are_valid() {
     let grants = std::cell::Cell::new(0);
     let checked = Check::new(0..600)
         .seeds_from_env()

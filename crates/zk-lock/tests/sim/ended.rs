@@ -28,7 +28,7 @@ fn waiter(session: &Session) -> Waiting {
 async fn is_lost(waiting: Waiting, what: &str) -> AcquireError {
     let error = soon(what, waiting).await.unwrap();
     error
-        .map(|guard| (guard.is_trusted(), guard))
+        .map(|guard| (guard.is_valid(), guard))
         .expect_err(what)
 }
 
@@ -63,7 +63,7 @@ async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
                 "{what}: {error}"
             );
             let guard = soon(&what, last).await.unwrap().unwrap();
-            assert!(guard.is_trusted());
+            assert!(guard.is_valid());
         }
     }
 }

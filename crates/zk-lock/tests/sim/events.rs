@@ -68,10 +68,10 @@ async fn each_loss_and_each_regained_proof_is_an_event() {
     let lapsed = LockEvent::Lost {
         path: path.clone(),
         token,
-        loss: LockLoss::TrustLapsed,
+        loss: LockLoss::SessionLeaseExpired,
     };
     assert_eq!(next(&mut events).await, lapsed);
-    assert!(!guard.is_trusted());
+    assert!(!guard.is_valid());
     ensemble.session(session.id()).heal();
     assert!(ensemble.session(session.id()).is_alive());
     let regained = LockEvent::Regained {
@@ -79,7 +79,7 @@ async fn each_loss_and_each_regained_proof_is_an_event() {
         token,
     };
     assert_eq!(next(&mut events).await, regained);
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     admin.delete(&path).await.unwrap();
     let lost = |loss| LockEvent::Lost {
         path: path.clone(),

@@ -48,7 +48,7 @@ async fn a_lost_reply_to_the_create_makes_no_second_node() {
         .await
         .unwrap();
     assert_eq!((lost.count(), left(&ensemble).len()), (1, 1));
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     guard.release().await.unwrap();
     assert!(left(&ensemble).is_empty());
 }
@@ -101,10 +101,7 @@ async fn a_fault_at_any_request_leaves_no_node() {
             let token = held.fencing_token();
             held.release().await.unwrap();
             let guard = soon(&what, waiting).await.unwrap().expect(&what);
-            assert!(
-                guard.is_trusted() && guard.fencing_token() > token,
-                "{what}"
-            );
+            assert!(guard.is_valid() && guard.fencing_token() > token, "{what}");
             assert_eq!(left(&ensemble).len(), 1, "{what}");
             pass(Duration::from_millis(50)).await;
             soon(&what, guard.release()).await.expect(&what);
@@ -188,7 +185,7 @@ async fn a_waiter_cut_off_while_it_lists_keeps_its_place() {
         .await
         .unwrap()
         .unwrap();
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
 }
 
 // covers: L3
@@ -210,7 +207,7 @@ async fn a_waiter_keeps_its_place_while_it_is_cut_off() {
         .await
         .unwrap()
         .unwrap();
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     assert!(queue.contains(&guard.path().name().unwrap().to_owned()));
 }
 

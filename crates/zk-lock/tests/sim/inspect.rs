@@ -156,7 +156,7 @@ async fn a_removed_holder_is_notified_and_the_next_is_granted() {
         .unwrap();
     assert!(guard.fencing_token() > held.fencing_token());
     assert_eq!(inspector.remove(&holder).await.unwrap(), Removal::Gone);
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     guard.release().await.unwrap();
 }
 

@@ -49,7 +49,7 @@ async fn the_next_one_takes_over_without_asking_anything() {
     held.release().await.unwrap();
     let guard = granted(waiting).await;
     assert_eq!(asked.count(), 0);
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     guard.release().await.unwrap();
     nothing_is_left(&ensemble).await;
 }
@@ -137,7 +137,7 @@ async fn the_last_waiter_is_granted_in_any_order_of_departures() {
                     }
                 }
                 let guard = granted(waiting).await;
-                assert!(guard.is_trusted(), "{what}");
+                assert!(guard.is_valid(), "{what}");
                 assert_eq!(left(&ensemble), [guard.path().name().unwrap()], "{what}");
                 guard.release().await.unwrap();
                 nothing_is_left(&ensemble).await;

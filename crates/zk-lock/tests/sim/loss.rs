@@ -30,7 +30,7 @@ async fn an_expired_holder_is_notified_and_the_next_is_granted() {
         (loss, loss.class()),
         (LockLoss::SessionLost, ErrorClass::Fatal)
     );
-    assert!(!held.is_trusted());
+    assert!(!held.is_valid());
     let guard = soon("the next one is granted", waiting)
         .await
         .unwrap()
@@ -66,7 +66,7 @@ async fn a_waiter_whose_session_expires_ends_with_an_error() {
     assert_eq!(error.class(), ErrorClass::Fatal);
 }
 
-/// The central guarantee: a holder that is cut off stops trusting its lock before the ensemble grants it to the next.
+/// The central guarantee: a holder that is cut off stops relying on its lock before the ensemble grants it to the next.
 // covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
@@ -75,25 +75,25 @@ async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
         let (held, mut waiting) = held_and_waited_for(&one, &other).await;
         pass(Duration::from_secs(held_for)).await;
-        assert!(held.is_trusted());
+        assert!(held.is_valid());
         ensemble.session(one.id()).partition();
         tokio::select! {
             biased;
-            guard = &mut waiting => panic!("granted while the first one trusts its lock: {guard:?}"),
-            loss = held.lost() => assert_eq!(loss, LockLoss::TrustLapsed),
+            guard = &mut waiting => panic!("granted while the first one relies on its lock: {guard:?}"),
+            loss = held.lost() => assert_eq!(loss, LockLoss::SessionLeaseExpired),
         }
-        assert!(!held.is_trusted());
+        assert!(!held.is_valid());
         let guard = soon("the next one is granted", waiting)
             .await
             .unwrap()
             .unwrap();
-        assert!(guard.is_trusted() && !held.is_trusted());
+        assert!(guard.is_valid() && !held.is_valid());
         assert!(guard.fencing_token() > held.fencing_token());
         assert_eq!(
             soon("the loss is final", async {
                 loop {
                     match held.lost().await {
-                        LockLoss::TrustLapsed => pass(Duration::from_millis(100)).await,
+                        LockLoss::SessionLeaseExpired => pass(Duration::from_millis(100)).await,
                         loss => break loss,
                     }
                 }
@@ -121,8 +121,8 @@ async fn closing_the_session_ends_the_lock_before_it_is_confirmed() {
         .await
         .unwrap()
         .unwrap();
-    assert!(guard.is_trusted() && !closing.is_finished());
-    assert!(!held.is_trusted());
+    assert!(guard.is_valid() && !closing.is_finished());
+    assert!(!held.is_valid());
     let loss = tokio::time::timeout(Duration::ZERO, held.lost()).await;
     assert_eq!(loss, Ok(LockLoss::SessionLost));
     let error = lock(&one).try_acquire().await.unwrap_err();
@@ -139,7 +139,7 @@ async fn closing_the_session_ends_the_lock_before_it_is_confirmed() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_survives_a_short_break_is_trusted_again() {
+async fn a_guard_that_survives_a_short_break_is_valid_again() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let guard = lock(&session).acquire().await.unwrap();
@@ -147,12 +147,12 @@ async fn a_lock_that_survives_a_short_break_is_trusted_again() {
     ensemble.session(session.id()).partition();
     assert_eq!(
         soon("the proof runs out", guard.lost()).await,
-        LockLoss::TrustLapsed
+        LockLoss::SessionLeaseExpired
     );
     ensemble.session(session.id()).heal();
     if ensemble.session(session.id()).is_alive() {
         soon("the proof is renewed", async {
-            while !guard.is_trusted() {
+            while !guard.is_valid() {
                 pass(Duration::from_millis(10)).await;
             }
         })
@@ -164,7 +164,7 @@ async fn a_lock_that_survives_a_short_break_is_trusted_again() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn run_drops_its_body_when_trust_lapses() {
+async fn run_drops_its_body_when_the_session_lease_expires() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let running = lock(&session);
@@ -177,7 +177,7 @@ async fn run_drops_its_body_when_trust_lapses() {
         .unwrap()
         .unwrap_err();
     assert!(
-        matches!(error, RunError::Lost(LockLoss::TrustLapsed)),
+        matches!(error, RunError::Lost(LockLoss::SessionLeaseExpired)),
         "{error:?}"
     );
 }
@@ -249,13 +249,13 @@ async fn the_node_of_an_earlier_session_is_not_taken_over() {
         "{:?}",
         started.elapsed()
     );
-    assert!(!ghost.is_trusted() && guard.is_trusted());
+    assert!(!ghost.is_valid() && guard.is_valid());
     assert_ne!(guard.path(), ghost.path());
 }
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_trusted_when_granted_after_any_wait() {
+async fn a_guard_is_valid_when_granted_after_any_wait() {
     for wait in [0, 3, 9, 15, 100] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -266,8 +266,8 @@ async fn a_lock_is_trusted_when_granted_after_any_wait() {
             .await
             .unwrap()
             .unwrap();
-        assert!(guard.is_trusted(), "after {wait} s");
-        assert!(guard.trusted_until().is_some());
+        assert!(guard.is_valid(), "after {wait} s");
+        assert!(guard.valid_until().is_some());
     }
 }
 

@@ -91,7 +91,7 @@ async fn opposite_orders_of_the_same_locks_do_not_deadlock() {
         tasks.push(tokio::spawn(async move {
             for _ in 0..20 {
                 let guard = lock.acquire().await.unwrap();
-                assert!(guard.is_trusted() && guard.trusted_until().is_some());
+                assert!(guard.is_valid() && guard.valid_until().is_some());
                 assert_eq!(guard.guards().len(), 3);
                 guard.release().await.unwrap();
             }
@@ -186,8 +186,8 @@ async fn a_loss_of_one_is_a_loss_of_all_and_release_lists_each() {
         admin.delete(gone.path()).await.unwrap();
     }
     assert_eq!(soon("it is notified", lost).await, LockLoss::NodeDeleted);
-    assert!(!guard.is_trusted() && guard.trusted_until().is_none());
-    assert!(guard.guards()[0].is_trusted());
+    assert!(!guard.is_valid() && guard.valid_until().is_none());
+    assert!(guard.guards()[0].is_valid());
     let error = guard.txn().unwrap().create("/no", "").commit().await;
     assert_eq!(error.unwrap_err().failed_part(), Some(1));
     let errors = guard.release().await.unwrap_err();
@@ -226,7 +226,7 @@ async fn a_lock_lost_during_the_next_wait_ends_the_wait() {
 /// The locks of several sessions: the first one is cut off while the second is waited for, and comes back.
 // covers: L11 L12
 #[tokio::test(start_paused = true)]
-async fn locks_of_several_sessions_are_granted_when_all_are_trusted() {
+async fn locks_of_several_sessions_are_granted_when_all_are_valid() {
     for comes_back in [true, false] {
         let ensemble = Ensemble::new(3);
         let (one, two, other) = (
@@ -240,14 +240,14 @@ async fn locks_of_several_sessions_are_granted_when_all_are_trusted() {
         pass(Duration::from_secs(1)).await;
         ensemble.session(one.id()).partition();
         if comes_back {
-            // Its session lives until the leader expires it, and is untrusted for a moment before.
+            // Its session lives until the leader expires it, and its lease is over for a moment before.
             pass(one.session_timeout().mul_f64(0.985)).await;
             held.release().await.unwrap();
             pass(Duration::from_millis(20)).await;
-            assert!(!waiting.is_finished(), "the first one is not trusted");
+            assert!(!waiting.is_finished(), "the first one is not valid");
             ensemble.session(one.id()).heal();
-            let guard = soon("both are trusted", waiting).await.unwrap().unwrap();
-            assert!(guard.is_trusted());
+            let guard = soon("both are valid", waiting).await.unwrap().unwrap();
+            assert!(guard.is_valid());
             assert_eq!(guard.txn().unwrap_err(), MultipleSessions);
             guard.release().await.unwrap();
         } else {
@@ -298,7 +298,7 @@ async fn a_fault_at_any_request_strands_no_contender() {
             let what = format!("{name}, request {nth}");
             let all = multi(&session, &["/a", "/b", "/c"]);
             let guard = soon(&what, all.acquire()).await.expect(&what);
-            assert!(guard.is_trusted(), "{what}");
+            assert!(guard.is_valid(), "{what}");
             soon(&what, guard.release()).await.expect(&what);
             struck.release();
             soon(&what, session.settled()).await;

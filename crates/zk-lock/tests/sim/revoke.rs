@@ -127,7 +127,7 @@ async fn a_refusal_prevents_breaking_the_lock() {
     // Request and answer are removed.
     pass(Duration::from_secs(1)).await;
     assert_eq!(scene.data(), scene.owner);
-    assert!(scene.guard.is_trusted());
+    assert!(scene.guard.is_valid());
     scene.guard.release().await.unwrap();
 }
 
@@ -139,7 +139,7 @@ async fn a_silent_holder_keeps_the_lock_unless_it_is_broken() {
     assert_eq!(ended.unwrap(), Revocation::Unanswered);
     pass(Duration::from_secs(1)).await;
     assert_eq!(scene.data(), scene.owner);
-    assert!(scene.guard.is_trusted());
+    assert!(scene.guard.is_valid());
 
     let next = lock(&scene.admin);
     let waiting = tokio::spawn(async move { next.acquire().await });
@@ -154,7 +154,7 @@ async fn a_silent_holder_keeps_the_lock_unless_it_is_broken() {
     // A request for the old node breaks nothing.
     let ended = soon("it is deleted", scene.revoke().then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Released);
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     guard.release().await.unwrap();
 }
 
@@ -352,7 +352,7 @@ async fn a_requester_without_a_connection_breaks_nothing() {
         "{error:?}"
     );
     pass(Duration::from_secs(5)).await;
-    assert!(link.is_alive() && scene.guard.is_trusted());
+    assert!(link.is_alive() && scene.guard.is_valid());
     assert_eq!(scene.data(), scene.owner);
     scene.guard.release().await.unwrap();
 }
@@ -459,7 +459,7 @@ async fn custom_owner_data_is_overwritten_only_on_request() {
     );
     let data = async || admin.get(guard.path()).await.unwrap().0;
     assert_eq!(data().await, b"192.168.1.4");
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     let ended = soon("the time is up", revoke.as_curator().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Unanswered);
     assert_eq!(data().await, b"__REVOKE__");

@@ -86,8 +86,8 @@ async fn removed_resolves_on_deletion_and_on_session_loss() {
 async fn an_idle_waiter_is_not_granted_the_lock_by_an_old_list() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
-    // Keeps the session trusted all the time.
-    let _trusted = one.keep_lease();
+    // Keeps the session lease valid all the time.
+    let _session_lease = one.keep_lease();
     let waiter = lock(&one).enlist().await.unwrap();
     pass(Duration::from_secs(5)).await;
     other.delete(waiter.path().as_str()).await.unwrap();
@@ -95,5 +95,5 @@ async fn an_idle_waiter_is_not_granted_the_lock_by_an_old_list() {
     pass(Duration::from_secs(5)).await;
     let error = soon("it lists again", waiter.granted()).await.unwrap_err();
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
 }

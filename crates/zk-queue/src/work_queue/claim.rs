@@ -15,7 +15,7 @@ use crate::layout::Layout;
 
 /// An item that one consumer processes.
 ///
-/// While [`is_trusted`](Self::is_trusted) returns true, no other consumer has the item, unless another client deletes
+/// While [`is_valid`](Self::is_valid) returns true, no other consumer has the item, unless another client deletes
 /// the claim's node.
 /// A consumer that continues after its claim was [lost](Self::lost) may process the item a second time. It can no
 /// longer acknowledge the item, and [`txn`](Self::txn) fails.
@@ -39,7 +39,7 @@ pub enum ClaimLoss {
     /// The session ended, and its claims with it.
     SessionLost,
     /// No contact with the ensemble for too long: it may have expired the session and delivered the item again.
-    TrustLapsed,
+    SessionLeaseExpired,
     /// Another client deleted the claim's node.
     ClaimDeleted,
 }
@@ -85,13 +85,13 @@ impl<T> Claim<T> {
     }
 
     /// Returns whether certainly no other consumer has the item now. Sends nothing.
-    pub fn is_trusted(&self) -> bool {
-        self.held.is_trusted()
+    pub fn is_valid(&self) -> bool {
+        self.held.is_valid()
     }
 
     /// Waits until the claim can no longer be relied on.
     ///
-    /// It returns at once when the session ends or the claim is no longer [trusted](Self::is_trusted).
+    /// It returns at once when the session ends or the claim is no longer [valid](Self::is_valid).
     /// If another client deletes the claim's node, it returns within five seconds, or within five milliseconds for each
     /// claim that this process has on the queue if that is longer.
     ///

@@ -77,7 +77,7 @@ impl HeldClaim {
             .map(|candidate| context.claim_request(candidate))
             .collect();
         // The proofs begin before the claims, so that they cover a claim whose transaction is in doubt at first.
-        let trusted: Vec<_> = requests
+        let session_leases: Vec<_> = requests
             .iter()
             .map(|_| store.session.keep_lease())
             .collect();
@@ -118,21 +118,21 @@ impl HeldClaim {
                     let claim_czxid = changed.iter().flatten().find_map(commit_zxid);
                     // After a pause, proving that the session is alive takes a while. Without the proof each claim
                     // would be lost at once. If there is no proof, each claim reports that itself.
-                    if let Some(first) = trusted.first() {
+                    if let Some(first) = session_leases.first() {
                         let proved = first.renewed(store.session.session_timeout()).await;
                         proved.unwrap_or_else(
-                            |error| tracing::debug!(%error, "the new claims are not trusted"),
+                            |error| tracing::debug!(%error, "the new claims are not valid"),
                         );
                     }
-                    let pairs = requests.into_iter().zip(trusted);
-                    let held = pairs.map(|(request, trusted)| {
+                    let pairs = requests.into_iter().zip(session_leases);
+                    let held = pairs.map(|(request, session_lease)| {
                         Self::of(
                             &store,
                             &context,
                             &preconditions,
                             request,
                             claim_czxid,
-                            trusted,
+                            session_lease,
                         )
                     });
                     return Ok(held.collect());
@@ -200,7 +200,7 @@ impl HeldClaim {
         preconditions: &Arc<Preconditions>,
         ClaimRequest { candidate, claim }: ClaimRequest,
         claim_czxid: Option<i64>,
-        trusted: SessionLease,
+        session_lease: SessionLease,
     ) -> Self {
         let listed = ListedItem::clone(&candidate.in_flight);
         candidate.in_flight.complete();
@@ -219,7 +219,7 @@ impl HeldClaim {
                 claim_czxid,
             },
             data: candidate.item.data,
-            trusted,
+            session_lease,
             is_settled: false,
             last_checked: Mutex::new(Instant::now()),
             open_claims: Arc::clone(&context.open_claims),

@@ -40,7 +40,7 @@ pub(super) struct HeldClaim {
     pub(super) listed: ListedItem,
     pub(super) data: Vec<u8>,
     pub(super) deliveries: u32,
-    pub(super) trusted: SessionLease,
+    pub(super) session_lease: SessionLease,
     pub(super) is_settled: bool,
     /// When the claim's node was last seen.
     pub(super) last_checked: Mutex<Instant>,
@@ -67,8 +67,8 @@ pub(super) struct ClaimIdentity {
 pub(super) type Changes = Box<dyn Fn(Transaction) -> Transaction + Send + Sync>;
 
 impl HeldClaim {
-    pub(super) fn is_trusted(&self) -> bool {
-        self.trusted.is_valid()
+    pub(super) fn is_valid(&self) -> bool {
+        self.session_lease.is_valid()
     }
 
     fn is_ours(&self, claim: &Stat) -> bool {
@@ -84,7 +84,7 @@ impl HeldClaim {
         tokio::select! {
             biased;
             _ = self.store.session.lost() => ClaimLoss::SessionLost,
-            () = self.trusted.lapsed() => ClaimLoss::TrustLapsed,
+            () = self.session_lease.lapsed() => ClaimLoss::SessionLeaseExpired,
             () = self.deleted() => ClaimLoss::ClaimDeleted,
         }
     }

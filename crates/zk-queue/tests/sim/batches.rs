@@ -172,7 +172,7 @@ async fn each_item_of_a_batch_has_a_claim_of_its_own() {
     claims.remove(0).acknowledge().await.unwrap();
     claims.remove(1).reject(Duration::ZERO, "no").await.unwrap();
     assert_eq!(children(&ensemble, CLAIMS).len(), 1);
-    assert!(claims[0].is_trusted());
+    assert!(claims[0].is_valid());
     drop(claims);
     soon("it settles", session.settled()).await;
     assert_eq!(children(&ensemble, CLAIMS), [""; 0]);

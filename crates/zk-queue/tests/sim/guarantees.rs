@@ -122,7 +122,7 @@ async fn a_take_in_doubt_at_its_deadline_returns_the_item() {
 /// and cannot settle it from then on.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn no_other_consumer_has_an_item_while_its_claim_is_trusted() {
+async fn no_other_consumer_has_an_item_while_its_claim_is_valid() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let work = |session| WorkQueue::new(session, PATH, Text).unwrap();
@@ -131,17 +131,17 @@ async fn no_other_consumer_has_an_item_while_its_claim_is_trusted() {
     let claim = ours.claim().await.unwrap();
     let second = theirs.claim().await.unwrap();
     assert_eq!((claim.item().as_str(), second.item().as_str()), ("1", "2"));
-    assert!(claim.is_trusted());
+    assert!(claim.is_valid());
     ensemble.session(one.id()).cut_for(Duration::from_secs(300));
     let mut waiting = Box::pin(theirs.claim());
     // Within the resolution of the test's clock.
     let theirs = soon("it is delivered again", async {
         loop {
-            let was_trusted = claim.is_trusted();
+            let was_valid = claim.is_valid();
             tokio::select! {
                 biased;
                 delivered = &mut waiting => {
-                    assert!(!was_trusted, "two have it");
+                    assert!(!was_valid, "two have it");
                     break delivered.unwrap();
                 }
                 () = pass(Duration::from_micros(100)) => {}
@@ -153,7 +153,7 @@ async fn no_other_consumer_has_an_item_while_its_claim_is_trusted() {
     let settled = soon("it fails", claim.acknowledge()).await;
     let error = settled.unwrap_err();
     assert!(!matches!(error, SettleError::Unknown(_)), "{error:?}");
-    assert!(theirs.is_trusted());
+    assert!(theirs.is_valid());
     assert_eq!(children(&ensemble, "/queues/a/items").len(), 2);
     theirs.acknowledge().await.unwrap();
     second.acknowledge().await.unwrap();

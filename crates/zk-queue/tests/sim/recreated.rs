@@ -433,7 +433,7 @@ async fn a_claim_of_a_deleted_queue_ends_no_claim_of_the_next() {
         );
         soon("it settles", one.settled()).await;
         assert_eq!(theirs.item(), "new 0", "{act}");
-        assert!(theirs.is_trusted(), "{act}");
+        assert!(theirs.is_valid(), "{act}");
         theirs.acknowledge().await.unwrap();
         assert_eq!(finish(&ours).await, ["new 1"], "{act}");
     }

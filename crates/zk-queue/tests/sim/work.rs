@@ -54,7 +54,7 @@ async fn a_claimed_item_stays_and_is_delivered_to_no_one_else() {
     ours.offer_all(texts([1, 2])).await.unwrap();
     let first = ours.claim().await.unwrap();
     assert_eq!((first.item().as_str(), first.deliveries()), ("1", 1));
-    assert!(first.is_trusted());
+    assert!(first.is_valid());
     assert_eq!(children(&ensemble, ITEMS).len(), 2);
     let claims = theirs.claims().await.unwrap();
     assert_eq!(claims.len(), 1);
@@ -93,7 +93,7 @@ async fn a_claim_ends_with_its_session_and_the_item_is_delivered_again() {
         soon("the loss is reported", claim.lost()).await,
         ClaimLoss::SessionLost
     );
-    assert!(!claim.is_trusted());
+    assert!(!claim.is_valid());
     let error = claim.acknowledge().await.unwrap_err();
     assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
     again.acknowledge().await.unwrap();

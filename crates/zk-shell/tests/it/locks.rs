@@ -84,7 +84,7 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
             said.contains("error: /l has no contender \"unknown\"\n"),
             "{said}"
         );
-        assert!(guard.is_trusted());
+        assert!(guard.is_valid());
         let said = zk(connect, &["locks", "--break", "--yes", "/l"]).await;
         assert!(
             said.ends_with(&format!("Deleted /l/{name}\nexit 0")),

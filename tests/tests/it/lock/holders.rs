@@ -53,18 +53,15 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
     let going_on = u64::try_from(monotonic().as_nanos()).unwrap();
     holder.resume().unwrap();
 
-    let (resumed, (stood, trusted)) = holder
+    let (resumed, (stood, valid)) = holder
         .next_at("its first look", SOON, |event| match event {
-            Event::Resumed { stood, trusted } => Some((*stood, *trusted)),
+            Event::Resumed { stood, valid } => Some((*stood, *valid)),
             _ => None,
         })
         .await
         .unwrap();
     let stood = Duration::from_nanos(stood);
-    assert!(
-        !trusted,
-        "after {stood:?} the first look saw a trusted guard"
-    );
+    assert!(!valid, "after {stood:?} the first check saw a valid guard");
     assert!(stood > SESSION_TIMEOUT / 2, "{stood:?}");
     let (told, loss) = holder
         .next_at("the loss", SOON, |event| match event {
@@ -89,7 +86,7 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
     assert_eq!(data, b"third");
     let register = Register::new(&file).read().unwrap();
     assert_eq!(register, (new, "third".to_owned()));
-    assert!(!holder.is_trusted().await.unwrap());
+    assert!(!holder.is_valid().await.unwrap());
 
     let lost = holder.release().await.unwrap();
     assert!(!lost.kept, "{lost:?}");

@@ -68,7 +68,7 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
         .await
         .expect("there is room");
     let two = two.unwrap().unwrap();
-    assert!(two.is_trusted());
+    assert!(two.is_valid());
 
     // Curator, in its next session, waits for us; we give back, or end.
     let held = theirs.acquire(1, short).await;

@@ -23,7 +23,7 @@ const PARTICIPANTS: usize = 3;
 
 /// Lets participants lead in turn until `ends` says so.
 ///
-/// A term is checked like the holding of a lock: while `is_trusted` returns true no other participant leads, and a later
+/// A term is checked like the holding of a lock: while `is_valid` returns true no other participant leads, and a later
 /// leader has a higher token.
 pub(super) fn start(
     connect: &str,
@@ -79,10 +79,10 @@ async fn participate(
         let mut relied = now();
         let held = work.granted(session, acquire, token);
         let mut looks = random.u8(1..8);
-        let is_trusted = loop {
-            // The clock is read first: what is trusted now was so then.
+        let is_valid = loop {
+            // The clock is read first: what is valid now was valid then.
             let at = now();
-            if !lease.is_trusted() {
+            if !lease.is_valid() {
                 break false;
             }
             relied = at;
@@ -93,7 +93,7 @@ async fn participate(
             pass(Duration::from_millis(2)).await;
         };
         work.relied_until(&held, relied);
-        if !is_trusted {
+        if !is_valid {
             held.forget();
             continue;
         }

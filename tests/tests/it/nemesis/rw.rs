@@ -71,7 +71,7 @@ async fn read(session: &Session, lock: &RwLock, work: &Work, random: &mut fastra
     }
     let acquire = work.recorder.invoke(Op::acquire(PATH));
     match guard.upgrade_timeout(Duration::from_millis(200)).await {
-        Ok(guard) if guard.is_trusted() => {
+        Ok(guard) if guard.is_valid() => {
             let writing = work.granted(session, acquire, token(&guard));
             work.released(held).ok(());
             let holds = hold(session, &guard, random).await;
@@ -109,7 +109,7 @@ async fn write(session: &Session, lock: &RwLock, work: &Work, random: &mut fastr
     let release = work.released(held);
     let acquire = work.recorder.invoke(Op::acquire_shared(PATH));
     match guard.downgrade().await {
-        Ok(guard) if guard.is_trusted() => {
+        Ok(guard) if guard.is_valid() => {
             let held = work.granted(session, acquire, token(&guard));
             release.ok(());
             let holds = hold(session, &guard, random).await;

@@ -26,7 +26,7 @@ async fn life_of_leases(scene: Scene) {
     .await;
     held.release().await.expect("nothing strikes this one");
     let lease = waiting.await.expect("it does not panic").expect(what);
-    assert!(lease.is_trusted(), "{what}");
+    assert!(lease.is_valid(), "{what}");
     lease.release().await.expect(what);
 
     settled(&scene).await;

@@ -39,7 +39,7 @@ async fn a_downgrade_lets_the_next_readers_in_and_no_writer() {
         .await
         .unwrap();
     assert_eq!(lost.await, LockLoss::Released);
-    assert!(reading.is_trusted());
+    assert!(reading.is_valid());
     assert_eq!(reading.fencing_token(), token);
     let next = granted(next).await;
     assert!(next.fencing_token() > token);
@@ -86,7 +86,7 @@ async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     let DowngradeError::Failed { guard, .. } = error else {
         panic!("{error:?}");
     };
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
     assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
 
@@ -99,7 +99,7 @@ async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     let DowngradeError::Refused { guard, .. } = error else {
         panic!("{error:?}");
     };
-    assert!(guard.is_trusted());
+    assert!(guard.is_valid());
     assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
     guard.release().await.unwrap();
 }
@@ -115,7 +115,7 @@ async fn the_only_reader_becomes_a_writer_at_once() {
     let writing = soon("there is no other reader", reading.upgrade())
         .await
         .unwrap();
-    assert!(writing.is_trusted() && writing.fencing_token() > token);
+    assert!(writing.is_valid() && writing.fencing_token() > token);
     assert_eq!(left(&ensemble), [writing.path().name().unwrap()]);
     assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
     // And back, and forth again.
@@ -134,14 +134,14 @@ async fn an_upgrade_waits_for_readers_and_blocks_new_ones() {
     let upgrading = tokio::spawn(reading.upgrade());
     let late = reader(&c).await;
     assert!(!upgrading.is_finished() && !late.is_finished());
-    assert!(other.is_trusted());
+    assert!(other.is_valid());
     other.release().await.unwrap();
     let writing = soon("the other reader has ended", upgrading)
         .await
         .unwrap()
         .unwrap();
     pass(Duration::from_secs(1)).await;
-    assert!(writing.is_trusted() && !late.is_finished());
+    assert!(writing.is_valid() && !late.is_finished());
     writing.release().await.unwrap();
     granted(late).await.release().await.unwrap();
     assert!(left(&ensemble).is_empty());
@@ -164,14 +164,14 @@ async fn of_two_upgrades_one_fails_at_once_and_still_reads() {
         "{error:?}"
     );
     let other = error.into_guard().expect("it reads as before");
-    assert!(other.is_trusted() && !upgrading.is_finished());
+    assert!(other.is_valid() && !upgrading.is_finished());
     assert_eq!(left(&ensemble).len(), 3);
     other.release().await.unwrap();
     let writing = soon("there is no other reader", upgrading)
         .await
         .unwrap()
         .unwrap();
-    assert!(writing.is_trusted());
+    assert!(writing.is_valid());
 }
 
 /// Whatever their timing, they are neither both granted nor both waiting.
@@ -231,7 +231,7 @@ async fn an_upgrade_that_times_out_returns_the_reader() {
         let UpgradeError::TimedOut { guard, timed_out } = error else {
             panic!("{error:?}");
         };
-        assert!(guard.is_trusted());
+        assert!(guard.is_valid());
         if limit == 500 {
             assert_eq!(timed_out.ahead().unwrap().count(), 1, "{timed_out}");
         }

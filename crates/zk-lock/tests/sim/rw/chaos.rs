@@ -20,7 +20,7 @@ use zk_sim::Ensemble;
 use super::rw;
 use crate::pass;
 
-/// A guard of the lock, trusted or not.
+/// A guard of the lock, valid or not.
 #[derive(Debug)]
 enum Holding {
     Reading(ReadGuard),
@@ -60,13 +60,13 @@ struct Judge {
 }
 
 impl Judge {
-    /// No guard that this one excludes may be trusted, and tokens increase.
+    /// No guard that this one excludes may be valid, and tokens increase.
     fn granted(&mut self, holding: Holding, seed: u64) -> Arc<Holding> {
         for other in &self.held {
             let excludes = holding.writes() || other.writes();
-            let both = excludes && other.is_trusted();
+            let both = excludes && other.is_valid();
             assert!(!both, "seed {seed}: {other:?} and {holding:?}");
-            self.shared += usize::from(!excludes && other.is_trusted());
+            self.shared += usize::from(!excludes && other.is_valid());
         }
         let token = Some(holding.fencing_token());
         if holding.writes() {
@@ -158,7 +158,7 @@ impl Contender {
             }
         };
         // By now it may be lost; otherwise it was held all the time.
-        if !changed.is_trusted() {
+        if !changed.is_valid() {
             return None;
         }
         let mut judge = judge.lock().unwrap();
@@ -193,7 +193,7 @@ impl Contender {
                 Err(AcquireError::SessionLost { .. }) => return,
                 Err(error) => panic!("seed {seed}: {error:?}"),
             };
-            assert!(holding.is_trusted(), "seed {seed}");
+            assert!(holding.is_valid(), "seed {seed}");
             let mut held = Some(self.judge.lock().unwrap().granted(holding, seed));
             self.hold().await;
             for _ in 0..self.random.u8(0..3) {

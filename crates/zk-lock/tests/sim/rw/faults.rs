@@ -71,7 +71,7 @@ async fn a_fault_at_any_request_of_a_change_lets_no_writer_in() {
             soon(&what, session.settled()).await;
             let writing = soon(&what, reading.upgrade()).await.expect(&what);
             assert!(
-                writing.is_trusted() && writing.fencing_token() > token,
+                writing.is_valid() && writing.fencing_token() > token,
                 "{what}"
             );
             pass(Duration::from_millis(50)).await;
@@ -101,14 +101,14 @@ async fn a_downgrade_deletes_a_slow_writer_node_in_the_background() {
     let lost = ensemble.on(matching::deletes(WRITERS)).every();
     let lost = lost.lose_request();
     let reading = soon("it is a reader", writing.downgrade()).await.unwrap();
-    assert!(reading.is_trusted());
+    assert!(reading.is_valid());
     assert!(lost.count() > 1);
     assert!(!next.is_finished() && !later.is_finished());
     lost.withdraw();
     soon("the writer's node is deleted", quick.settled()).await;
     let shared = super::granted(next).await;
     pass(Duration::from_secs(1)).await;
-    assert!(!later.is_finished() && reading.is_trusted());
+    assert!(!later.is_finished() && reading.is_valid());
     shared.release().await.unwrap();
     reading.release().await.unwrap();
     super::granted(later).await.release().await.unwrap();

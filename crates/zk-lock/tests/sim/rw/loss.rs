@@ -45,7 +45,7 @@ async fn expired_waiters_fail_and_expired_holders_are_notified() {
         LockLoss::SessionLost
     );
     pass(Duration::from_secs(1)).await;
-    assert!(other.is_trusted() && !waiting.is_finished());
+    assert!(other.is_valid() && !waiting.is_finished());
     ensemble.expire(b.id());
     granted(waiting).await.release().await.unwrap();
     assert!(left(&ensemble).is_empty());
@@ -56,7 +56,7 @@ async fn expired_waiters_fail_and_expired_holders_are_notified() {
     );
 }
 
-/// A reader that is cut off stops trusting its lock before a writer is granted it.
+/// A reader that is cut off stops relying on its lock before a writer is granted it.
 // covers: L4 L12
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_cut_off_gives_up_before_a_writer_is_granted() {
@@ -67,11 +67,11 @@ async fn a_reader_that_is_cut_off_gives_up_before_a_writer_is_granted() {
     ensemble.session(a.id()).partition();
     tokio::select! {
         biased;
-        guard = &mut waiting => panic!("granted while a reader trusts its lock: {guard:?}"),
-        loss = reading.lost() => assert_eq!(loss, LockLoss::TrustLapsed),
+        guard = &mut waiting => panic!("granted while a reader relies on its lock: {guard:?}"),
+        loss = reading.lost() => assert_eq!(loss, LockLoss::SessionLeaseExpired),
     }
     let writing = granted(waiting).await;
-    assert!(writing.is_trusted() && !reading.is_trusted());
+    assert!(writing.is_valid() && !reading.is_valid());
     assert!(writing.fencing_token() > reading.fencing_token());
 }
 
@@ -168,7 +168,7 @@ async fn a_writer_whose_node_was_deleted_is_no_reader() {
                 LockLoss::NodeDeleted
             );
         }
-        assert_eq!(writing.is_trusted(), !noticed);
+        assert_eq!(writing.is_valid(), !noticed);
         let error = soon("it ends", writing.downgrade()).await.unwrap_err();
         assert!(
             matches!(
@@ -247,5 +247,5 @@ async fn an_upgrade_whose_new_node_is_deleted_gives_the_reader_back() {
         ),
         "{error:?}"
     );
-    assert!(error.into_guard().unwrap().is_trusted());
+    assert!(error.into_guard().unwrap().is_valid());
 }

@@ -30,7 +30,7 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
     let (one, other) = (reads(&a).await, reads(&b).await);
-    assert!(one.is_trusted() && other.is_trusted());
+    assert!(one.is_valid() && other.is_valid());
     let waiting = writer(&c).await;
     one.release().await.unwrap();
     pass(Duration::from_secs(1)).await;

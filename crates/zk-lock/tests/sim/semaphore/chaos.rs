@@ -32,13 +32,13 @@ struct Judge {
 }
 
 impl Judge {
-    /// Leases were granted: no more than the limit may be trusted.
+    /// Leases were granted: no more than the limit may be valid.
     fn granted(&mut self, lease: SemaphoreLease, seed: u64) -> Arc<SemaphoreLease> {
-        assert!(lease.is_trusted(), "seed {seed}");
+        assert!(lease.is_valid(), "seed {seed}");
         let lease = Arc::new(lease);
         self.held.push(Arc::clone(&lease));
-        let trusted = self.held.iter().filter(|lease| lease.is_trusted());
-        let sum: usize = trusted.map(|lease| lease.count()).sum();
+        let valid = self.held.iter().filter(|lease| lease.is_valid());
+        let sum: usize = valid.map(|lease| lease.count()).sum();
         assert!(sum <= LIMIT as usize, "seed {seed}: {:#?}", self.held);
         self.most = self.most.max(sum);
         self.grants += 1;

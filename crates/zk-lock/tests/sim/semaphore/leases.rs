@@ -105,7 +105,7 @@ async fn leases_are_split_and_given_back_in_parts() {
     let two = three.split(2).unwrap();
     assert_eq!((three.count(), two.count()), (1, 2));
     two.release().await.unwrap();
-    assert!(three.is_trusted());
+    assert!(three.is_valid());
     let again = semaphore(&session, 3).try_acquire_many(2).await.unwrap();
     assert_eq!(again.unwrap().count(), 2);
 }

@@ -96,7 +96,7 @@ async fn a_raised_limit_wakes_a_waiter_and_a_lowered_revokes_none() {
     let second = granted("there are two now", second).await;
     assert_eq!(admin.set_limit(1).await.unwrap(), Some(2));
     pass(Duration::from_secs(30)).await;
-    assert!(first.is_trusted() && second.is_trusted() && !third.is_finished());
+    assert!(first.is_valid() && second.is_valid() && !third.is_finished());
     first.release().await.unwrap();
     pass(Duration::from_secs(30)).await;
     assert!(!third.is_finished(), "one holds one of one");

@@ -31,12 +31,12 @@ async fn a_cut_off_lease_lapses_before_another_is_granted() {
         ensemble.session(one.id()).partition();
         tokio::select! {
             biased;
-            lease = &mut next => panic!("granted while the first one trusts its lease: {lease:?}"),
-            loss = held.lost() => assert_eq!(loss, LockLoss::TrustLapsed),
+            lease = &mut next => panic!("granted while the first one relies on its lease: {lease:?}"),
+            loss = held.lost() => assert_eq!(loss, LockLoss::SessionLeaseExpired),
         }
-        assert!(!held.is_trusted() && held.trusted_until().is_some());
+        assert!(!held.is_valid() && held.valid_until().is_some());
         let lease = granted("its session has expired", next).await;
-        assert!(!held.is_trusted());
+        assert!(!held.is_valid());
         lease.release().await.unwrap();
     }
 }
@@ -53,7 +53,7 @@ async fn a_deleted_lease_is_a_loss_of_all_acquired_with_it() {
         let path = leases.paths().nth(nth).unwrap().clone();
         admin.delete(&path).await.unwrap();
         assert_eq!(soon("it is notified", lost).await, LockLoss::NodeDeleted);
-        assert!(!leases.is_trusted() && leases.trusted_until().is_none());
+        assert!(!leases.is_valid() && leases.valid_until().is_none());
         leases.release().await.unwrap_err();
         soon("the others are given back", one.settled()).await;
         assert_eq!(count(&ensemble, LEASES), 0);
@@ -91,7 +91,7 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
                 "{error:?}"
             );
             assert_eq!(error.class(), ErrorClass::Fatal);
-            assert!(held.is_trusted());
+            assert!(held.is_valid());
             held.release().await.unwrap();
         } else {
             assert_eq!(
@@ -168,7 +168,7 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn leases_are_trusted_when_granted_after_any_wait() {
+async fn leases_are_valid_when_granted_after_any_wait() {
     for wait in [0, 3, 9, 15, 100] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
