@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
-use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI64;
@@ -61,8 +60,6 @@ pub(crate) struct Engine {
     runtime: Handle,
     is_abandoned: watch::Sender<bool>,
     is_closing: watch::Sender<bool>,
-    /// The end of the session that a reply reported, possibly before the link does.
-    ended_by_reply: OnceLock<SessionEnd>,
     /// Whether a server has said that it has no persistent watches.
     has_only_one_shots: AtomicBool,
     /// The greatest zxid of any reply.
@@ -101,7 +98,6 @@ impl Engine {
             runtime: Handle::current(),
             is_abandoned: watch::Sender::new(false),
             is_closing: watch::Sender::new(false),
-            ended_by_reply: OnceLock::new(),
             has_only_one_shots: AtomicBool::new(false),
             newest_zxid: AtomicI64::new(i64::MIN),
             watched: Arc::default(),
@@ -162,16 +158,13 @@ impl Engine {
     pub(crate) fn link_now(&self) -> Link {
         let receiver = self.transport.link();
         let link = receiver.now();
-        let over = match (link.phase, self.ended_by_reply.get()) {
-            (Phase::Over(ending), _) | (_, Some(&ending)) => ending,
-            // The sender of the link is gone, with the runtime of the session.
-            _ if receiver.is_gone() => self.unserved(),
-            _ => return link,
-        };
-        Link {
-            phase: Phase::Over(over),
-            ..link
+        let is_over = matches!(link.phase, Phase::Over(_));
+        if is_over || !receiver.is_gone() {
+            return link;
         }
+        // The sender of the link is gone, with the runtime of the session.
+        let phase = Phase::Over(self.unserved());
+        Link { phase, ..link }
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -232,8 +225,8 @@ impl Engine {
         if let Err(TransportError::Ended(ending @ (SessionEnd::Expired | SessionEnd::AuthFailed))) =
             &answer
         {
-            // A caller that receives this sees the session as lost at once, even if the link reports it a moment later.
-            self.ended_by_reply.get_or_init(|| *ending);
+            // The transport may update the link later than it replies.
+            self.link().end(*ending);
         }
         if let Some(answerer) = answerer.of_answer(&answer) {
             let (sent, answered) = (sent.into_std(), Instant::now().into_std());

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use futures_util::FutureExt as _;
+use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::*;
@@ -837,10 +839,20 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
 async fn caller_that_sees_the_session_end_finds_it_lost() {
     let script = Script::new([Step::Fail(TransportError::Ended(SessionEnd::Expired))]);
     let session = script.session();
+    let mut changes = session.state_changes();
+    assert_eq!(changes.next().await, Some(ConnectionState::Connected));
     assert!(session.get("/a").await.unwrap_err().is_fatal());
     // The transport has not updated the link.
     let lost = ConnectionState::Lost(SessionEnd::Expired);
     assert_eq!(session.state(), lost);
+    assert_eq!(session.lost().now_or_never(), Some(SessionEnd::Expired));
+    let later: Vec<_> = session.state_changes().into_stream().collect().await;
+    assert_eq!(later, [lost]);
+    assert_eq!(changes.next().await, Some(lost));
+    // A later update does not revive the session.
+    script.set_phase(Phase::Up);
+    assert_eq!(session.state(), lost);
+    assert_eq!(changes.next().await, None);
     assert_eq!(session.valid_until(), None);
     let error = session.set("/a", "").await.unwrap_err();
     assert_eq!((error.is_fatal(), error.attempts()), (true, 0));

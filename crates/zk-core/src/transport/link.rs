@@ -11,6 +11,8 @@ use std::task::Poll;
 use std::task::Waker;
 
 use super::Link;
+use super::Phase;
+use super::SessionEnd;
 
 /// The sender of a session's [`Link`], owned by its transport.
 ///
@@ -75,15 +77,9 @@ impl LinkSender {
         lock(&self.0).link
     }
 
-    /// Replaces the link and wakes every receiver.
+    /// Replaces the link and wakes every receiver, unless the session is already over.
     pub fn send(&self, link: Link) {
-        let waiting = {
-            let mut state = lock(&self.0);
-            state.link = link;
-            state.changes += 1;
-            std::mem::take(&mut state.waiting)
-        };
-        waiting.into_values().for_each(Waker::wake);
+        replace(&self.0, |_| link);
     }
 
     /// Waits until there is no receiver. Only one task may wait at a time.
@@ -135,6 +131,14 @@ impl LinkReceiver {
         let state = lock(&self.state);
         self.seen = state.changes;
         state.link
+    }
+
+    /// Records that a reply reported the end of the session, unless the session is already over.
+    ///
+    /// The sender may learn of the end later. All receivers see it at once.
+    pub(crate) fn end(&self, end: SessionEnd) {
+        let phase = Phase::Over(end);
+        replace(&self.state, |link| Link { phase, ..link });
     }
 
     /// Returns whether the sender was dropped.
@@ -245,6 +249,20 @@ impl Drop for WaitRegistration<'_> {
     }
 }
 
+/// Replaces a link that is not over, and wakes every receiver.
+fn replace(state: &Mutex<LinkState>, new: impl FnOnce(Link) -> Link) {
+    let waiting = {
+        let mut state = lock(state);
+        if matches!(state.link.phase, Phase::Over(_)) {
+            return;
+        }
+        state.link = new(state.link);
+        state.changes += 1;
+        std::mem::take(&mut state.waiting)
+    };
+    waiting.into_values().for_each(Waker::wake);
+}
+
 fn lock(state: &Mutex<LinkState>) -> MutexGuard<'_, LinkState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -252,7 +270,6 @@ fn lock(state: &Mutex<LinkState>) -> MutexGuard<'_, LinkState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Phase;
 
     const DOWN: Link = Link {
         phase: Phase::Down,
@@ -276,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_first_is_woken_first_and_who_went_keeps_no_place() {
+    fn receivers_are_woken_in_the_order_of_their_first_poll() {
         let sender = LinkSender::new(DOWN);
         let woken = Arc::default();
         let receivers: Vec<_> = (0..20).map(|_| sender.subscribe()).collect();
@@ -288,7 +305,7 @@ mod tests {
             let woken = Arc::clone(&woken);
             let waker = Waker::from(Arc::new(Note { number, woken }));
             let mut context = Context::from_waker(&waker);
-            // A look in between changes no place.
+            // Polling again changes no position.
             for _ in 0..=number % 2 {
                 assert!(wait.as_mut().poll(&mut context).is_pending());
             }
@@ -310,8 +327,8 @@ mod tests {
             (one.seen(), other.now(), one.is_gone()),
             (DOWN, DOWN, false)
         );
-        let (told, ()) = tokio::join!(one.changed(), async { sender.send(UP) });
-        assert_eq!((told, one.now()), (Ok(()), UP));
+        let (changed, ()) = tokio::join!(one.changed(), async { sender.send(UP) });
+        assert_eq!((changed, one.now()), (Ok(()), UP));
         drop(other);
         let ((), ()) = tokio::join!(sender.abandoned(), async { drop(one) });
         let mut last = sender.subscribe();
