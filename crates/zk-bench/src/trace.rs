@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_fault_proxy::Event;
+use zk_fault_proxy::EventKind;
 use zk_fault_proxy::Op;
-use zk_fault_proxy::What;
 
 use crate::round::Latencies;
 

@@ -119,7 +119,7 @@ impl Held {
     }
 
     /// Records that the holder relied on it until a time of [`now`], which may be in the past: the last one
-    /// at which its guard was trusted.
+    /// at which its guard was valid.
     ///
     /// A later record replaces an earlier one. Call [`forget`](Self::forget) afterwards, since a drop records as well.
     pub fn believed_until(&self, until: u64) {

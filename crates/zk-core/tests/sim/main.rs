@@ -14,6 +14,7 @@ use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
+mod layout;
 mod listeners;
 mod lost_replies;
 mod session_lease;

@@ -16,6 +16,7 @@ mod following;
 mod formats;
 mod gaps;
 mod keeping;
+mod layout;
 mod observing;
 mod picking;
 mod registering;

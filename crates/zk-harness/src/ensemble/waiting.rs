@@ -10,7 +10,7 @@ use super::POLL_EVERY;
 use super::status::Status;
 use crate::error::Error;
 use crate::health::Health;
-use crate::wait::Looks;
+use crate::wait::Polls;
 
 impl Ensemble {
     /// Waits, at most the spec's `start_timeout`, until every server serves, one leads, and a node was written through

@@ -9,7 +9,7 @@ use zk_fault_proxy::probe_writes;
 use super::java::session_password;
 use crate::ensemble::Ensemble;
 use crate::error::Error;
-use crate::wait::Looks;
+use crate::wait::Polls;
 
 impl Ensemble {
     /// Ends a session of any client at once: its ephemeral nodes are deleted, and its client sees that it expired.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
 use zk_fault_proxy::Error;
+use zk_fault_proxy::EventKind;
 use zk_fault_proxy::FaultProxy;
 use zk_fault_proxy::Match;
 use zk_fault_proxy::Route;
-use zk_fault_proxy::What;
 use zk_harness::Ensemble;
 
 use crate::support::eventually;

@@ -25,7 +25,7 @@ use crate::{Call, History};
 /// A holder relies on its grant from the return of the acquire until the release begins, it records the loss, or its
 /// process writes its last line, whichever is first.
 /// A later grant is no violation: a holder that was paused for longer than the session timeout, and records until when
-/// its guard was trusted, may overlap with its successor afterwards.
+/// its guard was valid, may overlap with its successor afterwards.
 /// An acquire with an unknown outcome is not a grant.
 ///
 /// Time is O(n log n) in the number of operations.
