@@ -49,7 +49,7 @@ pub struct Call {
     /// For a grant: until when the holder relied on it, if recorded.
     pub believed_until: Option<u64>,
     /// The line of the invoke.
-    pub place: SourceLine,
+    pub source_line: SourceLine,
 }
 
 /// A process, or one of its tasks that act independently.
@@ -106,9 +106,9 @@ pub struct SourceLine {
 
 impl History {
     /// Formats a line as `file:line`.
-    pub fn locate(&self, place: SourceLine) -> String {
-        let file = self.files.get(place.file).map_or("?", String::as_str);
-        format!("{file}:{}", place.line)
+    pub fn locate(&self, source_line: SourceLine) -> String {
+        let file = self.files.get(source_line.file).map_or("?", String::as_str);
+        format!("{file}:{}", source_line.line)
     }
 
     /// Returns a history with only the calls whose path `keep` accepts, and all faults and processes.

@@ -73,22 +73,22 @@ impl Parser {
         self.current.clear();
         for (before, text) in text.split_inclusive('\n').enumerate() {
             let line = before + 1;
-            let place = SourceLine { file, line };
+            let source_line = SourceLine { file, line };
             let whole = text.ends_with('\n');
             let text = text.trim();
             if text.is_empty() {
                 continue;
             }
             let parsed = match serde_json::from_str(text) {
-                Ok(parsed) => self.line(parsed, place),
+                Ok(parsed) => self.line(parsed, source_line),
                 Err(error) => match rest_of(text) {
                     _ if !whole => {
-                        self.history.torn.push(place);
+                        self.history.torn.push(source_line);
                         Ok(())
                     }
                     Some(rest) => {
-                        self.history.torn.push(place);
-                        self.line(rest, place)
+                        self.history.torn.push(source_line);
+                        self.line(rest, source_line)
                     }
                     None => Err(other_version(text).unwrap_or_else(|| not_a_line(text, &error))),
                 },
@@ -102,7 +102,7 @@ impl Parser {
         Ok(())
     }
 
-    fn line(&mut self, line: Line, place: SourceLine) -> Result<(), String> {
+    fn line(&mut self, line: Line, source_line: SourceLine) -> Result<(), String> {
         match line {
             Line::Begin {
                 process,
@@ -147,7 +147,7 @@ impl Parser {
                         reason: "it never returned".to_owned(),
                     },
                     believed_until: None,
-                    place,
+                    source_line,
                 });
             }
             Line::Return {

@@ -10,10 +10,10 @@
 //!    directory and checked signatures; otherwise the official release archive with a pinned SHA-512;
 //! 5. a [`FindError`] that lists what was tried and names the one command that would fix it.
 //!
-//! Java is looked for in the same order: explicit, installed, cached, provisioned (by apt only: there is no archive
+//! The search for Java has the same order: explicit, installed, cached, provisioned (by apt only: there is no archive
 //! of Java runtimes with pinned checksums).
 //!
-//! [`Search::packages`] finds and provisions packages that a test wants beside them, such as another client.
+//! [`Search::packages`] finds and provisions packages that a test also needs, such as another client.
 //!
 //! Without a requested version, any installed one matches, or else the newest available 3.9. Releases of 3.9 before 3.9.4
 //! lose acknowledged writes: only their exact version selects them, and [`Distribution::warning`] then describes the loss.

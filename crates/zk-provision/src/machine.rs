@@ -88,7 +88,7 @@ impl System {
                     .collect::<Vec<_>>()
             })
             .collect();
-        // A derivative names the release of its parent, whose packages it uses, beside its own.
+        // A derivative also names the release of its parent, whose packages it uses.
         let codename = ["UBUNTU_CODENAME", "DEBIAN_CODENAME", "VERSION_CODENAME"]
             .iter()
             .find_map(|name| field(name).filter(|value| !value.is_empty()));

@@ -135,7 +135,7 @@ impl Search {
     /// Uses the installation in this directory: an unpacked release, Homebrew's `libexec`, a directory of jars.
     ///
     /// Nothing else is then tried, whatever [`provisioning`](Self::provisioning) says. Default: none. A directory
-    /// without a complete ZooKeeper, or with another version than the wanted one, is an error of [`find`](Self::find).
+    /// without a complete ZooKeeper, or with another version than the requested one, is an error of [`find`](Self::find).
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
         self

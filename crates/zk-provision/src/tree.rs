@@ -73,8 +73,8 @@ pub(super) fn keep(root: &Path, kept: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of what apt has downloaded right into these directories; what cannot be read counts nothing, nor do the
-/// package lists that apt has decompressed beside the downloaded ones.
+/// Returns the bytes that apt downloaded directly into these directories. It ignores unreadable files, and the
+/// package lists that apt decompressed next to the downloaded ones.
 pub(super) fn bytes_in(dirs: &[&Path]) -> u64 {
     dirs.iter()
         .filter_map(|dir| fs::read_dir(dir).ok())

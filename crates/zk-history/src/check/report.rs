@@ -119,7 +119,7 @@ impl Report {
                                     "returned_ns": evidence.call.returned,
                                     "counts_from_ns": evidence.span.from,
                                     "counts_to_ns": evidence.span.to,
-                                    "at": history.locate(evidence.call.place),
+                                    "at": history.locate(evidence.call.source_line),
                                 })
                             })
                             .collect();

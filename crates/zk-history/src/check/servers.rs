@@ -28,7 +28,7 @@ struct Log {
 /// An event in a log that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
-    /// The server looks for a leader; its log ends there.
+    /// The server starts an election; `last` is the end of its log.
     Election { last: u64 },
     /// It was elected.
     Leading,

@@ -62,8 +62,8 @@ pub(super) fn of(evidence: &[Evidence], history: &History, ink: Ink) -> String {
     let mut text = String::new();
     for (one, label) in evidence.iter().zip(labels) {
         let pad = " ".repeat(width - label.chars().count());
-        let place = ink.dim(&history.locate(one.call.place));
-        let _ = writeln!(text, "    {label}{pad}  {}  {place}", scale.bar(one));
+        let location = ink.dim(&history.locate(one.call.source_line));
+        let _ = writeln!(text, "    {label}{pad}  {}  {location}", scale.bar(one));
     }
     let common = evidence
         .iter()

@@ -221,7 +221,7 @@ fn calls_of_several_files_are_in_the_order_of_their_invokes() {
     let order: Vec<String> = history
         .calls
         .iter()
-        .map(|call| format!("{} {}", call.client, history.locate(call.place)))
+        .map(|call| format!("{} {}", call.client, history.locate(call.source_line)))
         .collect();
     assert_eq!(order, ["b two:2", "a one:2"]);
 }

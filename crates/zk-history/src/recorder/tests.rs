@@ -11,7 +11,7 @@ fn file() -> (tempfile::TempDir, PathBuf) {
 
 // covers: H9
 #[test]
-fn what_is_recorded_is_read_again() {
+fn recorded_calls_are_read_again() {
     let (_directory, file) = file();
     let before = now();
     let recorder = Recorder::open(&file, "a").unwrap();

@@ -87,9 +87,9 @@ fn a_violation_keeps_the_run_and_prints_the_commands() {
 #[test]
 fn a_panic_keeps_the_run() {
     let root = tempfile::tempdir().unwrap();
-    let place = root.path().to_owned();
+    let runs = root.path().to_owned();
     let panicked = std::thread::spawn(move || {
-        let run = begin(&place);
+        let run = begin(&runs);
         let recorder = run.recorder("a").unwrap();
         let _held = hold(&recorder, 1);
         panic!("the test fails");

@@ -30,11 +30,11 @@ struct Printed {
     code: Option<i32>,
 }
 
-struct SourceLine {
+struct TestRuns {
     root: tempfile::TempDir,
 }
 
-impl SourceLine {
+impl TestRuns {
     fn new() -> Self {
         Self {
             root: tempfile::tempdir().unwrap(),
@@ -89,9 +89,9 @@ fn text(path: &Path) -> &str {
 // covers: H9
 #[test]
 fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
-    let place = SourceLine::new();
-    let run = place.run(&[("a", A), ("b", B)]);
-    let printed = place.check(&[text(&run)]);
+    let runs = TestRuns::new();
+    let run = runs.run(&[("a", A), ("b", B)]);
+    let printed = runs.check(&[text(&run)]);
     assert_eq!(printed.code, Some(1), "{printed:?}");
     insta::assert_snapshot!(printed.out, @r"
     lock with seed 7
@@ -112,21 +112,21 @@ fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
     run it again: SEED=7 make test
     ");
     // Without an argument, it judges the newest run.
-    assert_eq!(place.check(&[]).out, printed.out);
+    assert_eq!(runs.check(&[]).out, printed.out);
 }
 
 // covers: H9
 #[test]
 fn a_rollback_of_the_servers_is_not_a_violation() {
-    let place = SourceLine::new();
+    let runs = TestRuns::new();
     let later = A.replace("\"token\":7", "\"token\":4294967303");
-    let run = place.run(&[("a", &later)]);
+    let run = runs.run(&[("a", &later)]);
     let server = run.join("ensemble/server-2");
     std::fs::create_dir_all(&server).unwrap();
     let log = "New election. My id = 2, proposed zxid=0x100000006\nLEADING - LEADER ELECTION TOOK - 12 MS\n\
                Have quorum of supporters; starting up and setting last processed zxid: 0x200000000\n";
     std::fs::write(server.join("server.log"), log).unwrap();
-    let printed = place.check(&[text(&run)]);
+    let printed = runs.check(&[text(&run)]);
     assert_eq!(printed.code, Some(3), "{printed:?}");
     insta::assert_snapshot!(printed.out, @r"
     lock with seed 7
@@ -146,19 +146,19 @@ fn a_rollback_of_the_servers_is_not_a_violation() {
 
     run it again: SEED=7 make test
     ");
-    let json = place.check(&["--json", text(&run)]).out;
+    let json = runs.check(&["--json", text(&run)]).out;
     assert!(json.contains(r#""judgement":"rolled_back""#), "{json}");
 }
 
 // covers: H9
 #[test]
-fn the_exit_status_tells_fine_from_violated_from_unjudged() {
-    let place = SourceLine::new();
-    let fine = place.run(&[("b", B)]);
-    assert_eq!(place.check(&[text(&fine)]).code, Some(0));
+fn the_exit_status_is_that_of_the_judgement() {
+    let runs = TestRuns::new();
+    let fine = runs.run(&[("b", B)]);
+    assert_eq!(runs.check(&[text(&fine)]).code, Some(0));
     let spec = "semaphore:permits=2";
-    let wrong = place.run(&[("a", A), ("b", B)]);
-    let printed = place.check(&["-c", spec, "-c", "fenced-register", text(&wrong)]);
+    let wrong = runs.run(&[("a", A), ("b", B)]);
+    let printed = runs.check(&["-c", spec, "-c", "fenced-register", text(&wrong)]);
     assert_eq!(printed.code, Some(2), "{printed:?}");
     insta::assert_snapshot!(printed.out, @r"
     lock with seed 7
@@ -173,17 +173,17 @@ fn the_exit_status_tells_fine_from_violated_from_unjudged() {
     run it again: SEED=7 make test
     ");
     let other = "fenced-mutex:path=/other/*";
-    assert_eq!(place.check(&["-c", other, text(&wrong)]).code, Some(2));
+    assert_eq!(runs.check(&["-c", other, text(&wrong)]).code, Some(2));
     let one = text(&wrong.join("history-a.jsonl")).to_owned();
-    assert_eq!(place.check(&["-c", "fenced-mutex", &one]).code, Some(0));
+    assert_eq!(runs.check(&["-c", "fenced-mutex", &one]).code, Some(0));
 }
 
 // covers: H9
 #[test]
 fn a_script_reads_one_line_of_json() {
-    let place = SourceLine::new();
-    let run = place.run(&[("a", A), ("b", B)]);
-    let printed = place.check(&["--json", text(&run)]);
+    let runs = TestRuns::new();
+    let run = runs.run(&[("a", A), ("b", B)]);
+    let printed = runs.check(&["--json", text(&run)]);
     assert_eq!(printed.code, Some(1));
     assert_eq!(printed.out.lines().count(), 1);
     let json: serde_json::Value = serde_json::from_str(&printed.out).unwrap();
@@ -199,28 +199,28 @@ fn a_script_reads_one_line_of_json() {
 
 #[test]
 fn colours_are_for_terminals() {
-    let place = SourceLine::new();
-    let run = place.run(&[("a", A), ("b", B)]);
-    assert!(!place.check(&[text(&run)]).out.contains('\u{1b}'));
-    let coloured = place.check(&["--color", "always", text(&run)]);
+    let runs = TestRuns::new();
+    let run = runs.run(&[("a", A), ("b", B)]);
+    assert!(!runs.check(&[text(&run)]).out.contains('\u{1b}'));
+    let coloured = runs.check(&["--color", "always", text(&run)]);
     assert!(coloured.out.contains("\u{1b}[1;31mviolated"));
 }
 
 #[test]
-fn what_cannot_be_judged_is_said() {
-    let place = SourceLine::new();
+fn the_reason_for_no_judgement_is_printed() {
+    let runs = TestRuns::new();
     let error = |args: &[&str]| {
-        let printed = place.check(args);
+        let printed = runs.check(args);
         assert_eq!(printed.code, Some(2), "{printed:?}");
         printed.err
     };
     insta::assert_snapshot!(error(&[]), @"error: no run is kept in RUNS; name one");
-    insta::assert_snapshot!(error(&["/no/such/run"]), @"error: /no/such/run is not there");
-    let bare = place.root.path().join("bare");
+    insta::assert_snapshot!(error(&["/no/such/run"]), @"error: /no/such/run does not exist");
+    let bare = runs.root.path().join("bare");
     std::fs::create_dir(&bare).unwrap();
     insta::assert_snapshot!(error(&[text(&bare)]), @"error: RUNS/bare has no run.json with checkers; name a checker with --checker, --list prints them");
     insta::assert_snapshot!(error(&["-c", "counter", text(&bare)]), @"error: RUNS/bare has no file named history*.jsonl");
-    let later = place.run(&[("a", &A.replace(r#""version":1"#, r#""version":9"#))]);
+    let later = runs.run(&[("a", &A.replace(r#""version":1"#, r#""version":9"#))]);
     insta::assert_snapshot!(error(&[text(&later)]), @"error: history-a.jsonl:1: the format has version 9, and this program reads version 1");
     let usage = error(&["-c", "mutex", text(&later)]);
     assert!(
@@ -231,8 +231,8 @@ fn what_cannot_be_judged_is_said() {
 
 #[test]
 fn the_list_names_every_checker_and_the_help_every_exit_status() {
-    let place = SourceLine::new();
-    let list = place.check(&["--list"]).out;
+    let runs = TestRuns::new();
+    let list = runs.check(&["--list"]).out;
     let names: Vec<&str> = list
         .lines()
         .filter(|line| !line.starts_with(' '))
@@ -251,13 +251,13 @@ fn the_list_names_every_checker_and_the_help_every_exit_status() {
             };
             let word = word.trim_end_matches(',');
             let spec = format!("{name}:{word}{needed}");
-            let printed = place.check(&["-c", &spec, "--list"]);
+            let printed = runs.check(&["-c", &spec, "--list"]);
             assert_eq!(printed.code, Some(0), "{spec}: {printed:?}");
         } else {
             name = word;
         }
     }
-    let help = place.check(&["--help"]).out;
+    let help = runs.check(&["--help"]).out;
     assert!(
         help.contains("Exit status: 0 if nothing is wrong"),
         "{help}"

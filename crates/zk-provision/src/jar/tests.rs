@@ -9,7 +9,7 @@ use super::*;
 const NAMING: &str =
     "Manifest-Version: 1.0\r\nClass-Path: /usr/share/java/commons-cli.j\r\n ar /b.jar\r\n\r\n";
 
-/// An archive of these files, the way `jar` writes it.
+/// Builds an archive of these files as `jar` writes it.
 fn archive(files: &[(&str, &str)], deflated: bool) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in files {
@@ -27,7 +27,7 @@ fn archive(files: &[(&str, &str)], deflated: bool) -> Vec<u8> {
         common.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
         common.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
         common.extend(u16::try_from(name.len()).unwrap().to_le_bytes());
-        // An extra field, as `jar` gives to the first entry.
+        // An extra field, as in the first entry that `jar` writes.
         common.extend([4, 0]);
         let offset = u32::try_from(archive.len()).unwrap().to_le_bytes();
         archive.extend(b"PK\x03\x04".iter().chain(&common));

@@ -52,7 +52,7 @@ impl Advice<'_> {
             _ => self.pinned,
         };
         let Some(version) = exact else {
-            // Nothing of the wanted series can be provisioned anywhere.
+            // The requested series cannot be provisioned on any system.
             return format!("export ZK_HARNESS_VERSION={}", Request::PROVISIONED);
         };
         let (mirror, stem) = (self.mirror, format!("apache-zookeeper-{version}-bin"));

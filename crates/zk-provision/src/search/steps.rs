@@ -113,7 +113,7 @@ impl Search {
     }
 
     pub(super) fn installed_java(&self, tried: &mut Vec<Tried>) -> Option<PathBuf> {
-        // It runs what was provisioned and adds nothing of its own to the class path.
+        // It only runs the provisioned jars, and adds none to the class path.
         if self.installed == Installed::Ignore {
             tried.push(Tried::new("installed Java", "ignored, as asked for"));
             return None;

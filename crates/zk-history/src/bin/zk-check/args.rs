@@ -38,9 +38,9 @@ pub(crate) struct Args {
 const EXIT: &str = "\
 Exit status: 0 if nothing is wrong, 1 if there is a violation, \
 2 if it cannot be judged: too little was recorded, or it cannot be read; \
-3 if the servers lost acknowledged writes, so that a violation need not be a fault of what was tested.";
+3 if the servers lost acknowledged writes, which may have caused other violations.";
 
-/// What `--list` prints; a test compares it with the checkers there are.
+/// The output of `--list`; a test compares it with the checkers.
 pub(crate) const CHECKERS: &str = "\
 fenced-mutex     one holder at a time, tokens rise
                    session_timeout=2s  excuse holders paused for longer

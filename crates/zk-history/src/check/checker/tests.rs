@@ -44,7 +44,7 @@ fn settings_are_read_with_their_units() {
 }
 
 #[test]
-fn what_is_no_checker_or_setting_is_named() {
+fn an_unknown_checker_or_setting_is_named() {
     for (text, problem) in [
         (
             "mutex",

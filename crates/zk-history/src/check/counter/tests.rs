@@ -108,7 +108,7 @@ fn without_a_read_nothing_is_judged() {
 }
 
 proptest! {
-    /// A counter that works passes, and a last read that is off by anything is found.
+    /// A correct counter passes, and any error in the last read is found.
     #[test]
     fn a_counter_that_works_passes_and_a_wrong_sum_is_found(
         steps in prop::collection::vec((any::<bool>(), -5..6_i64, 1..9_u64, 1..9_u64), 1..30),
@@ -117,7 +117,7 @@ proptest! {
         let mut s = HistoryBuilder::new();
         let (mut at, mut value) = (0, 0);
         for (reads, by, before, after) in steps {
-            // It takes effect between the two.
+            // It takes effect between invoke and return.
             let time = at..at + before + after;
             at += before;
             if reads {

@@ -55,7 +55,7 @@ fn reads_that_see_two_writes_in_two_orders_are_found() {
 }
 
 #[test]
-fn what_never_returned_may_take_effect_late_or_not_at_all() {
+fn a_call_without_return_may_take_effect_late_or_never() {
     let unknown = Timed::new(RegisterOp::Write(Some(1)), 0, None);
     let none = Timed::new(RegisterOp::Read(None), 50, Some(51));
     let calls = [unknown.clone(), none.clone()];
@@ -88,7 +88,7 @@ fn a_search_that_takes_too_long_is_given_up() {
 #[test]
 fn a_long_history_of_few_clients_takes_few_steps() {
     const CALLS: u64 = 20_000;
-    // Three clients, whose calls overlap.
+    // Three clients with overlapping calls.
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             if at % 3 == 0 {
@@ -119,7 +119,7 @@ fn places_beyond_a_word_of_bits_are_put_back_one_by_one() {
     }
 }
 
-/// Whether any order of any set with all that returned is within the times and allowed.
+/// Searches all orders of all sets that contain the completed operations.
 fn by_trying_all<M: Model>(model: &M, calls: &[Timed<M::Op>]) -> bool {
     fn go<M: Model>(
         model: &M,
@@ -132,7 +132,7 @@ fn by_trying_all<M: Model>(model: &M, calls: &[Timed<M::Op>]) -> bool {
         }
         (0..left.len()).any(|place| {
             let at = left[place];
-            // Nothing that is left may have ended before this one began.
+            // No remaining operation may have ended before this one began.
             let first = left.iter().all(|other| {
                 calls[*other]
                     .returned
@@ -151,7 +151,7 @@ fn by_trying_all<M: Model>(model: &M, calls: &[Timed<M::Op>]) -> bool {
     go(model, calls, &model.initial(), &mut left)
 }
 
-/// Whether an order that was found is one.
+/// Returns whether a found order is valid.
 fn is_order<M: Model>(model: &M, calls: &[Timed<M::Op>], order: &[usize]) -> bool {
     let mut state = model.initial();
     let mut latest_invoke = 0;
@@ -239,7 +239,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Over more than one word of bits, and back.
+    /// Crosses the boundary of a word of bits, and returns.
     #[test]
     fn a_set_of_places_is_what_was_put_in(steps in prop::collection::vec(0..200_usize, 0..600)) {
         let (mut taken, mut expected) = (Taken::default(), std::collections::BTreeSet::new());

@@ -58,7 +58,7 @@ fn nothing_after_healing_is_found() {
 }
 
 #[test]
-fn who_waits_for_longer_than_the_bound_without_a_fault_is_found() {
+fn a_wait_beyond_the_bound_without_a_fault_is_found() {
     let mut s = HistoryBuilder::new();
     s.acquire("a", 0..SECOND, 1);
     s.acquire("b", 0..10 * SECOND, 2);
@@ -77,7 +77,7 @@ fn who_waits_for_longer_than_the_bound_without_a_fault_is_found() {
 }
 
 #[test]
-fn who_never_had_an_answer_waited_until_its_process_ended() {
+fn a_call_without_return_waits_until_its_process_ends() {
     let mut s = HistoryBuilder::new();
     s.acquire("a", 0..SECOND, 1);
     s.unknown("b", &Op::acquire("/x"), 0..9 * SECOND);

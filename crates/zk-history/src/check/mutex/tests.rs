@@ -87,7 +87,7 @@ fn a_process_relies_on_its_grant_until_its_last_sign() {
 }
 
 #[test]
-fn who_was_paused_for_longer_than_its_session_is_excused() {
+fn a_holder_paused_beyond_its_session_is_excused() {
     let mut s = HistoryBuilder::new();
     s.acquire("a", 0..10, 7);
     s.acquire("b", 5..3000, 9);
@@ -234,12 +234,12 @@ fn without_a_grant_nothing_is_judged() {
     unjudged(&check(&s), "no acquire that was granted");
 }
 
-/// Turns of a lock that works: who, and how long each step takes.
+/// Turns of a correct lock: the client, and the time of each step.
 fn turns() -> impl Strategy<Value = Vec<(u8, u64, u64, u64, u64)>> {
     prop::collection::vec((0..4_u8, 0..50_u64, 1..20_u64, 1..20_u64, 1..20_u64), 2..30)
 }
 
-/// Each is granted some time after the one before began to release.
+/// Grants each some time after the previous holder began to release.
 fn working(turns: &[(u8, u64, u64, u64, u64)]) -> HistoryBuilder {
     let mut s = HistoryBuilder::new();
     let (mut free, mut token) = (100, 0);
@@ -278,7 +278,7 @@ proptest! {
 
     #[test]
     fn a_release_that_is_left_out_is_found(turns in turns(), at in any::<prop::sample::Index>()) {
-        // Its holder is seen alive at the end, and relied on it until then.
+        // Its holder is alive at the end, and relied on it until then.
         let mut s = working(&turns);
         for client in 0..4 {
             s.ok(&format!("p{client}"), &Op::read("/y"), 100_000..100_001, ());
@@ -295,16 +295,16 @@ proptest! {
         prop_assert!(FencedMutex::default().check(&broken).found > 0);
     }
 
-    /// Two methods that share nothing but how they read the history say the same of any history, right or wrong.
+    /// Two independent algorithms agree on every history, correct or not.
     #[test]
     fn the_sweep_and_the_search_for_an_order_agree(
         calls in prop::collection::vec((0..3_u8, 0..60_u64, 1..12_u64, 1..12_u64, 1..12_u64, 0..4_u8), 1..7),
     ) {
         let mut s = HistoryBuilder::new();
         for (token, (client, at, delayed, held, released, end)) in (1..).zip(calls) {
-            // Tasks of their own: each releases what it was granted.
+            // Separate tasks: each releases its own grant.
             let client = format!("p{client}/{token}");
-            // No two moments of one kind are the same.
+            // No two times of one kind are equal.
             let at = at * 100 + token;
             let granted = at + delayed * 100;
             let grant = s.acquire(&client, at..granted, token);

@@ -21,7 +21,7 @@ fn take(s: &mut HistoryBuilder, client: &str, items: &[&str], time: std::ops::Ra
 
 // covers: H9
 #[test]
-fn what_was_offered_and_taken_is_fine() {
+fn items_that_are_offered_and_taken_are_valid() {
     let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     take(&mut s, "c", &["a"], 5..12);
@@ -57,7 +57,7 @@ fn without_a_full_drain_nothing_is_said_of_lost_items() {
 }
 
 #[test]
-fn what_nobody_offered_is_found() {
+fn an_item_that_was_never_offered_is_found() {
     let mut s = HistoryBuilder::new();
     offer(&mut s, "p", "a", 0..10);
     s.failed("p", &Op::offer("/q", "f"), 11..12);
@@ -147,7 +147,7 @@ fn a_later_item_before_an_earlier_one_of_its_producer_is_found() {
 }
 
 #[test]
-fn what_overlaps_or_has_another_priority_has_no_order() {
+fn overlaps_and_other_priorities_have_no_order() {
     let fifo = TotalQueue::default().with_fifo();
     for (second, deliveries) in [(10..20, (23..24, 25..26)), (11..20, (23..26, 25..27))] {
         let mut s = HistoryBuilder::new();
@@ -185,7 +185,7 @@ fn without_an_offer_nothing_is_judged() {
     unjudged(&check(&s), "no offer");
 }
 
-/// A queue that works: producers offer, consumers take the oldest item, at the end all is drained.
+/// A correct queue: producers offer, consumers take the oldest item, and a drain takes the rest.
 fn working(steps: &[(u8, bool, u64)]) -> HistoryBuilder {
     let mut s = HistoryBuilder::new();
     let (mut at, mut next) = (0, 0);

@@ -127,7 +127,7 @@ fn without_a_grant_nothing_is_judged() {
 }
 
 proptest! {
-    /// The sweep finds something exactly when some pair is wrong.
+    /// The sweep finds a violation exactly if some pair is one.
     #[test]
     fn an_overlap_is_found_exactly_if_there_is_one(
         holds in prop::collection::vec((0..3_u8, any::<bool>(), 1..40_u64, 1..20_u64), 1..9),
@@ -137,7 +137,7 @@ proptest! {
         for (token, (client, shared, from, held)) in (1_u64..).zip(&holds) {
             let client = format!("p{client}");
             let op = if *shared { Op::acquire_shared("/x") } else { Op::acquire("/x") };
-            // No tokens: these are another matter.
+            // Without tokens, which other tests cover.
             let grant = s.ok(&client, &op, 0..*from, ());
             let path = "/x".to_owned();
             s.ok(&client, &Op::Release { path, of: Some(grant) }, from + held..1000 + token, ());

@@ -56,7 +56,7 @@ fn one_client_may_hold_several_leases() {
 }
 
 #[test]
-fn who_was_granted_before_the_number_sank_may_keep_it() {
+fn permits_granted_before_a_decrease_may_be_kept() {
     let mut s = HistoryBuilder::new();
     take(&mut s, "a", 0..10, 1);
     take(&mut s, "b", 0..11, 1);
@@ -65,14 +65,14 @@ fn who_was_granted_before_the_number_sank_may_keep_it() {
     s.release("b", 60..65);
     let mut early = HistoryBuilder::new();
     valid(&check(2, &s));
-    // Invoked while there still were two.
+    // Invoked while there were still two permits.
     take(&mut early, "a", 0..10, 1);
     early.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
     take(&mut early, "b", 25..40, 1);
     early.release("a", 50..55);
     early.release("b", 50..55);
     valid(&check(2, &early));
-    // Invoked after that.
+    // Invoked after the decrease.
     take(&mut s, "c", 35..70, 1);
     s.release("c", 80..85);
     violated(&check(2, &s), &["too many: 1 6"]);

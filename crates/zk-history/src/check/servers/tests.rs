@@ -1,6 +1,6 @@
 use super::*;
 
-/// A history in which the writes of these transactions were acknowledged.
+/// Builds a history with acknowledged writes of these transactions.
 fn history(zxids: &[u64]) -> History {
     let begin = r#"{"type":"begin","proc":"a","t_mono_ns":0,"version":1}"#.to_owned();
     let calls = zxids.iter().enumerate().map(|(at, zxid)| {
@@ -158,7 +158,7 @@ fn an_acknowledged_write_that_is_cut_off_is_a_rollback() {
 #[test]
 fn a_cut_is_a_rollback_from_the_first_acknowledged_write_on() {
     let texts = [(2, SHORT), (3, CUT)];
-    // Nothing acknowledged, the last that stays, the first that goes, the last that goes, one that no server had.
+    // None acknowledged, the last kept, the first lost, the last lost, one that no server had.
     for (acknowledged, found) in [
         (vec![], 0),
         (vec![0x1_0000_0005], 0),
@@ -166,7 +166,7 @@ fn a_cut_is_a_rollback_from_the_first_acknowledged_write_on() {
         (vec![0x1_0000_00a8], 2),
         (vec![0x1_0000_00a9], 1),
         (vec![0x2_0000_0001], 0),
-        // No transactions: a counter, an id made of the time, the beginning of an epoch.
+        // Not transactions: a counter, a time-based id, the first zxid of an epoch.
         (vec![7], 0),
         (vec![1_790_000_000_000], 0),
         (vec![0x1_0000_0000], 0),
@@ -197,8 +197,8 @@ fn a_truncation_in_the_midst_of_a_log_is_judged_by_where_it_was() {
 }
 
 #[test]
-fn what_a_live_leader_sends_once_more_is_no_rollback() {
-    // A follower comes back with proposals that are not committed yet: it cuts them off and is sent them again.
+fn a_repetition_by_a_live_leader_is_no_rollback() {
+    // A follower returns with uncommitted proposals: it truncates them and receives them again.
     let text = "\
 New election. My id = 1, proposed zxid=0x0
 LEADING - LEADER ELECTION TOOK - 12 MS
