@@ -22,6 +22,7 @@ pub use guard::CohortGuard;
 pub use guard::CohortToken;
 pub use handover_limit::CohortLimits;
 use local_waiters::LocalWaiters;
+use local_waiters::WaitHandle;
 
 /// An exclusive lock whose clones share one place in the queue and hand the lock over in memory.
 ///
@@ -163,21 +164,15 @@ impl CohortLock {
     ///
     /// Nothing if a task of the cohort holds the lock or waits for it, otherwise that of [`FairLock::try_acquire`].
     pub async fn try_acquire(&self) -> Result<Option<CohortGuard>, AcquireError> {
-        let Some((mut handle, starts_acquirer)) = self.waiters.join(true) else {
-            return Ok(None);
-        };
-        if starts_acquirer {
-            acquirer::spawn(&self.waiters);
+        match self.join(true) {
+            Some(mut handle) => handle.result().await,
+            None => Ok(None),
         }
-        handle.result().await
     }
 
     async fn wait(&self, limit: Option<Duration>) -> Result<CohortGuard, AcquireError> {
-        let joined = self.waiters.join(false);
-        let (mut handle, starts_acquirer) = joined.expect("only a `try_acquire` is refused");
-        if starts_acquirer {
-            acquirer::spawn(&self.waiters);
-        }
+        let joined = self.join(false);
+        let mut handle = joined.expect("only a `try_acquire` is refused");
         let answer = match limit {
             None => handle.result().await,
             Some(limit) => match tokio::time::timeout(limit, handle.result()).await {
@@ -190,5 +185,14 @@ impl CohortLock {
             },
         };
         answer.map(|guard| guard.expect("only a `try_acquire` gets `None`"))
+    }
+
+    /// Joins the waiters of this process; `None` if it only tries, and the lock is taken in this process.
+    fn join(&self, is_trying: bool) -> Option<WaitHandle> {
+        let (handle, starts_acquirer) = self.waiters.join(is_trying)?;
+        if starts_acquirer {
+            acquirer::spawn(&self.waiters);
+        }
+        Some(handle)
     }
 }

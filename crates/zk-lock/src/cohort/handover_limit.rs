@@ -94,7 +94,7 @@ impl HandoverLimit {
     }
 
     /// Counts a task that gets the lock; returns the number of tasks before it.
-    pub(super) const fn turn(&mut self) -> u64 {
+    pub(super) const fn count_turn(&mut self) -> u64 {
         self.turns += 1;
         self.turns - 1
     }
@@ -111,7 +111,7 @@ impl HandoverLimit {
     }
 
     /// Decides what happens to the lock when a task releases it, at this time since the grant.
-    pub(super) fn next(
+    pub(super) fn decide(
         &self,
         time: Duration,
         limits: CohortLimits,
@@ -143,13 +143,13 @@ mod tests {
     fn turns(count: u64) -> HandoverLimit {
         let mut limit = HandoverLimit::new();
         for turn in 0..count {
-            assert_eq!(limit.turn(), turn);
+            assert_eq!(limit.count_turn(), turn);
         }
         limit
     }
 
     fn next(limit: &HandoverLimit, millis: u64) -> HandoverDecision {
-        limit.next(Duration::from_millis(millis), LIMITS, true, true)
+        limit.decide(Duration::from_millis(millis), LIMITS, true, true)
     }
 
     // covers: L1
@@ -181,7 +181,7 @@ mod tests {
         limit.note_others(Duration::from_millis(500));
         for turn in 0..3 {
             assert_eq!(next(&limit, 509), HandoverDecision::HandOver, "{turn}");
-            limit.turn();
+            limit.count_turn();
             limit.note_others(Duration::from_millis(509));
         }
         assert_eq!(next(&limit, 509), HandoverDecision::GiveBack);
@@ -196,7 +196,7 @@ mod tests {
         for (is_valid, has_local_waiter) in [(false, true), (true, false), (false, false)] {
             let mut limit = turns(1);
             limit.clear_others();
-            let next = limit.next(Duration::ZERO, LIMITS, is_valid, has_local_waiter);
+            let next = limit.decide(Duration::ZERO, LIMITS, is_trusted, has_local_waiter);
             assert_eq!(next, HandoverDecision::GiveBack);
         }
     }
@@ -210,7 +210,7 @@ mod tests {
                 (0, HandoverDecision::HandOver),
                 (1, HandoverDecision::GiveBack),
             ] {
-                let next = turns(count).next(Duration::ZERO, limits, true, true);
+                let next = turns(count).decide(Duration::ZERO, limits, true, true);
                 assert_eq!(next, expected);
             }
         }
