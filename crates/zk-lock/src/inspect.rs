@@ -271,7 +271,7 @@ fn holders(kinds: &[Option<Kind>]) -> usize {
 /// Returns the kind of each contender; `None` if its number does not determine its position, so that it is never
 /// granted the lock.
 fn kinds(contenders: &[Contender], layout: Layout) -> Vec<Option<Kind>> {
-    let counted = |contender: &Contender| layout.contender(contender.name());
+    let counted = |contender: &Contender| layout.parse(contender.name());
     let mut with_number: HashMap<_, usize> = HashMap::new();
     for contender in contenders {
         *with_number.entry(counted(contender)).or_default() += 1;

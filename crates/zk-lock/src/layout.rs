@@ -173,21 +173,21 @@ impl Layout {
     }
 
     /// Returns the number of a contender and its kind; `None` for a foreign child.
-    pub(crate) fn contender(self, name: &str) -> Option<(Sequence, Kind)> {
-        self.marked(name)
+    pub(crate) fn parse(self, name: &str) -> Option<(Sequence, Kind)> {
+        self.parse_with_marker(name)
             .map(|(sequence, kind, _)| (sequence, kind))
     }
 
-    /// Returns whether no node with a contender's number can exist once the contender is gone.
+    /// Returns whether no other node can take over the number of this contender.
     ///
-    /// A writer of a read/write lock may become a reader, which has a second node with the number of the first one.
-    /// A mutex cannot. A name that both may have is treated as a writer's.
-    pub(crate) fn leaves_nothing(self, name: &str) -> bool {
-        self.marked(name)
+    /// A writer of a read/write lock may downgrade to a reader, which has a second node with the number of the first
+    /// one. A mutex cannot. A name that both may have is treated as a writer's.
+    pub(crate) fn cannot_downgrade(self, name: &str) -> bool {
+        self.parse_with_marker(name)
             .is_some_and(|(_, _, marker)| MUTEXES.contains(&marker))
     }
 
-    fn marked(self, name: &str) -> Option<(Sequence, Kind, Marker)> {
+    fn parse_with_marker(self, name: &str) -> Option<(Sequence, Kind, Marker)> {
         self.markers.iter().find_map(|(marker, kind)| {
             let sequence = Sequence::parse(marker.number_in(name)?)?;
             Some((sequence, *kind, *marker))
@@ -196,12 +196,12 @@ impl Layout {
 
     /// Returns the kind of a contender; `None` for a foreign child.
     pub(crate) fn kind_of(self, name: &str) -> Option<Kind> {
-        self.contender(name).map(|(_, kind)| kind)
+        self.parse(name).map(|(_, kind)| kind)
     }
 
     /// Returns the number of a contender; `None` for a foreign child.
     pub(crate) fn sequence_of(self, name: &str) -> Option<Sequence> {
-        self.contender(name).map(|(sequence, _)| sequence)
+        self.parse(name).map(|(sequence, _)| sequence)
     }
 }
 

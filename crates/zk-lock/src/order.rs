@@ -51,14 +51,14 @@ pub(crate) fn position<'a>(children: &'a [String], own: &str, layout: Layout) ->
 /// Returns the position of the contender `own` among `children`, and what it can know before its predecessor leaves.
 ///
 /// Contenders ahead of an existing one can only leave, never join, with one exception: a writer that becomes a reader
-/// [leaves a node with its number](Layout::leaves_nothing).
-/// So conclusions from an old list remain true as long as the contender itself exists.
+/// leaves a node with its number, see [`Layout::cannot_downgrade`].
+/// So an old list that contains our node is safe: at worst it makes us wait for a contender that is gone.
 pub(crate) fn position_with_lookahead<'a>(
     children: &'a [String],
     own: &str,
     layout: Layout,
 ) -> (QueuePosition<'a>, Lookahead<'a>) {
-    let Some((own_sequence, own_kind)) = layout.contender(own) else {
+    let Some((own_sequence, own_kind)) = layout.parse(own) else {
         // Not even our own name has a valid number: the server counts beyond what names can order.
         return (
             QueuePosition::Unordered { tied_with: None },
@@ -75,7 +75,7 @@ pub(crate) fn position_with_lookahead<'a>(
             is_there = true;
             continue;
         }
-        let Some((sequence, kind)) = layout.contender(child) else {
+        let Some((sequence, kind)) = layout.parse(child) else {
             continue;
         };
         let distance = sequence.distance_from(own_sequence);
@@ -89,9 +89,9 @@ pub(crate) fn position_with_lookahead<'a>(
             predecessor = predecessor.max(found);
         }
     }
-    let lookahead = match (predecessor, second_last) {
-        (Some((_, last)), before) if layout.leaves_nothing(last) => {
-            before.map_or(Lookahead::Next, |(_, before)| Lookahead::After(before))
+    let lookahead = match predecessor {
+        Some((_, predecessor)) if layout.cannot_downgrade(predecessor) => {
+            second_last.map_or(Lookahead::Next, |(_, second)| Lookahead::After(second))
         }
         _ => Lookahead::Unknown,
     };
@@ -109,7 +109,7 @@ pub(crate) fn position_with_lookahead<'a>(
 /// Returns whether `own` is the only contender among `children`.
 pub(crate) fn is_alone(children: &[String], own: &str, layout: Layout) -> bool {
     let mut others = children.iter().filter(|child| child.as_str() != own);
-    !others.any(|child| layout.contender(child).is_some())
+    !others.any(|child| layout.parse(child).is_some())
 }
 
 /// Returns the first exclusive contender ahead of `own`.
@@ -118,27 +118,14 @@ pub(crate) fn writer_before<'a>(
     own: &str,
     layout: Layout,
 ) -> Option<&'a str> {
-    let (own_sequence, own_kind) = layout.contender(own)?;
+    let (own_sequence, own_kind) = layout.parse(own)?;
     let writers = children.iter().filter_map(|child| {
-        let (sequence, kind) = layout.contender(child)?;
+        let (sequence, kind) = layout.parse(child)?;
         let distance = sequence.distance_from(own_sequence);
         let counts = child != own && kind == Kind::Exclusive && is_before(distance, kind, own_kind);
         counts.then_some((distance, child.as_str()))
     });
     writers.min().map(|(_, writer)| writer)
-}
-
-/// Returns whether a contender at this distance from another one is ahead of it.
-///
-/// A writer that becomes a reader creates a second node with the number of the first one (CURATOR-621). While both
-/// exist, the writer is ahead.
-const fn is_before(distance: i32, kind: Kind, other: Kind) -> bool {
-    distance < 0 || (distance == 0 && matches!((kind, other), (Kind::Exclusive, Kind::Shared)))
-}
-
-/// Returns whether both may hold the lock at the same time.
-const fn may_share(one: Kind, other: Kind) -> bool {
-    matches!((one, other), (Kind::Shared, Kind::Shared))
 }
 
 /// Returns the contenders among `children` in order of arrival; equal numbers are ordered by name.
@@ -155,6 +142,19 @@ pub(crate) fn ranked(children: Vec<String>, layout: Layout) -> Vec<(Sequence, St
         });
     }
     contenders
+}
+
+/// Returns whether a contender at this distance from another one is ahead of it.
+///
+/// A writer that becomes a reader creates a second node with the number of the first one (CURATOR-621). While both
+/// exist, the writer is ahead.
+const fn is_before(distance: i32, kind: Kind, other: Kind) -> bool {
+    distance < 0 || (distance == 0 && matches!((kind, other), (Kind::Exclusive, Kind::Shared)))
+}
+
+/// Returns whether both may hold the lock at the same time.
+const fn may_share(one: Kind, other: Kind) -> bool {
+    matches!((one, other), (Kind::Shared, Kind::Shared))
 }
 
 #[cfg(test)]

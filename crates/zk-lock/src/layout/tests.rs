@@ -37,7 +37,7 @@ fn contenders_of_every_client_that_counts_are_known() {
 }
 
 fn kind_in(layout: Layout, name: &str) -> Option<(i32, Kind)> {
-    let (sequence, kind) = layout.contender(name)?;
+    let (sequence, kind) = layout.parse(name)?;
     Some((sequence.number(), kind))
 }
 
