@@ -19,8 +19,6 @@ pub enum Removal {
 
 /// Deletes the node that was created by the transaction `czxid`, see [`created_by`](zk_core::Delete::created_by).
 ///
-/// A contender's name has a number that the ensemble assigns once, and in most layouts a random id.
-///
 /// # Cancel safety
 ///
 /// The node may or may not be deleted; no other node is.

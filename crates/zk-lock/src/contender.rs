@@ -64,6 +64,11 @@ impl Contender {
         self.token
     }
 
+    /// Returns the `czxid` of the node, which identifies it among all that ever had its name.
+    pub(crate) fn czxid(&self) -> i64 {
+        self.token.as_u64().cast_signed()
+    }
+
     /// Returns the session that owns the node; `None` for a node that is not ephemeral.
     pub fn session(&self) -> Option<SessionId> {
         self.session

@@ -199,8 +199,8 @@ impl Inspector {
     ///
     /// Three round trips.
     pub async fn remove(&self, contender: &Contender) -> Result<Removal, Error> {
-        let czxid = contender.token().as_u64().cast_signed();
-        delete_if_created_by(&self.queue.session, &self.path_of(contender), czxid).await
+        let path = self.path_of(contender);
+        delete_if_created_by(self.session(), &path, contender.czxid()).await
     }
 
     pub(crate) fn path_of(&self, contender: &Contender) -> NodePath {

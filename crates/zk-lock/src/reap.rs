@@ -11,7 +11,6 @@ use zk_core::OpResult;
 use zk_core::Session;
 
 use crate::conditional_delete::Removal;
-use crate::conditional_delete::delete_if_created_by;
 use crate::contender::Contender;
 use crate::inspect::Inspector;
 
@@ -112,11 +111,9 @@ impl Inspector {
     async fn reap_into(&self, which: Reap, reaped: &mut Vec<Contender>) -> Result<(), Error> {
         let found = self.reapable(which).await?;
         for contender in found.into_iter().rev() {
-            let czxid = contender.token().as_u64().cast_signed();
-            let path = self.path_of(&contender);
-            match delete_if_created_by(self.session(), &path, czxid).await? {
+            match self.remove(&contender).await? {
                 Removal::Deleted => {
-                    tracing::info!(%path, %contender, "contender removed");
+                    tracing::info!(path = %self.path_of(&contender), %contender, "contender removed");
                     reaped.push(contender);
                 }
                 Removal::Gone => {}

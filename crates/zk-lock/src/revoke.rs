@@ -157,7 +157,7 @@ impl Revoke {
         Self {
             session,
             path,
-            czxid: contender.token().as_u64().cast_signed(),
+            czxid: contender.czxid(),
             by: OwnerInfo::this_process(),
             reason: String::new(),
             within: DEFAULT_TIMEOUT,
