@@ -40,14 +40,6 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// Returns the error for a contender whose node is gone for this reason.
-    pub(crate) fn gone(loss: LockLoss, path: &NodePath) -> Self {
-        match loss {
-            LockLoss::SessionLost => Self::SessionLost { source: None },
-            _ => Self::NodeLost { path: path.clone() },
-        }
-    }
-
     /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -179,8 +171,8 @@ impl Ahead {
         }
     }
 
-    pub(crate) fn behind(mut self, predecessor: Option<Contender>, holds: bool) -> Self {
-        self.predecessor = predecessor.map(Box::new);
+    pub(crate) fn with_predecessor(mut self, predecessor: Contender, holds: bool) -> Self {
+        self.predecessor = Some(Box::new(predecessor));
         self.holds = holds;
         self
     }

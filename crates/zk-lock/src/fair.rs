@@ -357,8 +357,7 @@ impl FairLock {
         &self,
         progress: &QueueProgress,
     ) -> Result<Guard, AcquireError> {
-        let enlisted = self.queue.enlist().await?;
-        let granted = self.queue.wait(enlisted, progress).await?;
+        let granted = self.queue.acquire(progress).await?;
         Ok(self.guard(granted))
     }
 

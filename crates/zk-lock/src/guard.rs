@@ -19,12 +19,10 @@ use zk_core::Stat;
 use zk_core::Transaction;
 use zk_core::Watch;
 
-use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::node_monitor::NodeMonitor;
 use crate::queue::Granted;
-use crate::retry::prove_alive;
 use crate::revoke::SeenRequests;
 
 /// A held lock.
@@ -58,6 +56,9 @@ pub struct Guard {
 }
 
 /// What is known about a lock that is or was held.
+///
+/// Four things can happen to it. A release, the end of the session and the deletion of the node by another client are
+/// final. The fourth is not: the session lease runs out ([`LockLoss::TrustLapsed`]), and may be renewed.
 pub(crate) struct Held {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
@@ -67,8 +68,8 @@ pub(crate) struct Held {
     pub(crate) session_lease: SessionLease,
     /// The reason of a final loss. The first one is kept.
     end: watch::Sender<Option<LockLoss>>,
-    /// Whether the node is known to be gone, for any reason.
-    is_gone: AtomicBool,
+    /// Whether the node is known to be gone, possibly before the reason is.
+    is_node_gone: AtomicBool,
     pub(crate) revocations: SeenRequests,
 }
 
@@ -117,7 +118,7 @@ impl Guard {
             token,
             session_lease,
             end: watch::Sender::new(None),
-            is_gone: AtomicBool::new(false),
+            is_node_gone: AtomicBool::new(false),
             revocations: SeenRequests::default(),
         });
         Self {
@@ -170,7 +171,7 @@ impl Guard {
     ///
     /// The result holds for the moment of the call. The process may be paused before its next instruction; only
     /// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) protect against that.
-    pub fn is_valid(&self) -> bool {
+    pub fn is_trusted(&self) -> bool {
         !self.held.is_over() && self.held.session_lease.is_valid()
     }
 
@@ -276,6 +277,45 @@ impl fmt::Debug for Guard {
 }
 
 impl Held {
+    /// Waits until the lock is lost or no longer known to be held.
+    pub(crate) async fn lost(&self) -> LockLoss {
+        let mut lost = pin!(async {
+            tokio::select! {
+                biased;
+                loss = self.lost_for_good() => loss,
+                () = self.session_lease.lapsed() => self.lapse(),
+            }
+        });
+        poll_fn(|cx| match lost.as_mut().poll(cx) {
+            Poll::Ready(loss) => Poll::Ready(loss),
+            // After the process was stopped, the first task may resume before a due timer fires.
+            Poll::Pending if !self.session_lease.is_valid() => Poll::Ready(self.lapse()),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Waits for a final loss.
+    pub(crate) async fn lost_for_good(&self) -> LockLoss {
+        tokio::select! {
+            biased;
+            loss = self.ended() => loss,
+            _ = self.session.lost() => LockLoss::SessionLost,
+        }
+    }
+
+    /// Waits until the reason of a final loss is recorded. The end of the session is recorded only once the node
+    /// monitor notices it.
+    pub(crate) async fn ended(&self) -> LockLoss {
+        let mut end = self.end.subscribe();
+        let ended = end.wait_for(Option::is_some).await;
+        // The sender is a field of `self`, so the channel is open.
+        ended
+            .ok()
+            .and_then(|end| *end)
+            .unwrap_or(LockLoss::Released)
+    }
+
     /// Records the reason of a final loss; returns the earlier reason, if there is one.
     pub(crate) fn end(&self, loss: LockLoss) -> Option<LockLoss> {
         let mut earlier = None;
@@ -290,17 +330,17 @@ impl Held {
     }
 
     /// Records that the node is gone, before the reason is known; returns false if the lock was already over.
-    pub(crate) fn mark_gone(&self) -> bool {
+    pub(crate) fn mark_node_gone(&self) -> bool {
         let is_news = !self.is_over();
         if is_news {
-            self.is_gone.store(true, Ordering::SeqCst);
+            self.is_node_gone.store(true, Ordering::SeqCst);
         }
         is_news
     }
 
     /// Returns whether the lock is over for good.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
+        self.is_node_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
     }
 
     /// Returns the reason of a final loss.
@@ -309,59 +349,16 @@ impl Held {
         end.or_else(|| match self.session_lease.valid_until() {
             None => Some(LockLoss::SessionLost),
             Some(_) => self
-                .is_gone
+                .is_node_gone
                 .load(Ordering::SeqCst)
                 .then_some(LockLoss::NodeDeleted),
         })
     }
 
-    /// Waits until the lock is over for good and the reason is known.
-    pub(crate) async fn ended(&self) -> LockLoss {
-        let mut end = self.end.subscribe();
-        let ended = end.wait_for(Option::is_some).await;
-        // The sender is a field of `self`, so the channel is open.
-        ended
-            .ok()
-            .and_then(|end| *end)
-            .unwrap_or(LockLoss::Released)
-    }
-
-    /// Waits for a final loss; a proof that ran out may be renewed.
-    pub(crate) async fn lost_for_good(&self) -> LockLoss {
-        tokio::select! {
-            biased;
-            loss = self.ended() => loss,
-            _ = self.session.lost() => LockLoss::SessionLost,
-        }
-    }
-
-    /// Waits until the session is proved alive.
-    pub(crate) async fn prove_alive(&self) -> Result<(), AcquireError> {
-        prove_alive(&self.session, &self.session_lease).await
-    }
-
-    pub(crate) async fn lost(&self) -> LockLoss {
-        let mut lost = pin!(async {
-            tokio::select! {
-                biased;
-                loss = self.ended() => loss,
-                _ = self.session.lost() => LockLoss::SessionLost,
-                () = self.session_lease.lapsed() => self.lapse(),
-            }
-        });
-        poll_fn(|cx| match lost.as_mut().poll(cx) {
-            Poll::Ready(loss) => Poll::Ready(loss),
-            // After the process was stopped, the first task may resume before a due timer fires.
-            Poll::Pending if !self.session_lease.is_valid() => Poll::Ready(self.lapse()),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
-    }
-
     /// Returns why the session lease is not valid.
     fn lapse(&self) -> LockLoss {
         match self.session_lease.valid_until() {
-            Some(_) => LockLoss::SessionLeaseExpired,
+            Some(_) => LockLoss::TrustLapsed,
             None => LockLoss::SessionLost,
         }
     }

@@ -11,6 +11,7 @@ use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::guard::Guard;
+use crate::retry::prove_alive;
 
 /// Guards that are only useful together; at least one.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl GuardSet {
                     return Err(LostGuard::of(guard, held.lost_for_good().await));
                 }
                 let proved = async {
-                    match held.prove_alive().await {
+                    match prove_alive(&held.session, &held.session_lease).await {
                         Err(AcquireError::SessionLost { .. }) => Err(LockLoss::SessionLost),
                         Err(_) | Ok(()) => Ok(()),
                     }

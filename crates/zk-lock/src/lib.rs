@@ -157,6 +157,7 @@ mod node_monitor;
 mod options;
 mod order;
 mod owner;
+mod pending_deletes;
 mod queue;
 mod race;
 mod reap;

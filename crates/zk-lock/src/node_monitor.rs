@@ -1,4 +1,4 @@
-//! The task behind each guard. It notices when another client deletes the lock's node.
+//! Notices when a node of ours is gone, for holders in a task behind each guard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use zk_core::Session;
 use zk_core::Watch;
 use zk_core::WatchEvent;
 
+use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::guard::Held;
 
@@ -39,30 +40,34 @@ async fn monitor(held: Arc<Held>, watch: Option<Watch>) {
     {
         return;
     }
-    let mark_gone = || held.mark_gone();
-    let loss = wait_until_gone(&held.session, &held.path, held.czxid, watch, mark_gone).await;
-    held.end(loss);
+    if !wait_until_gone(&held.session, &held.path, held.czxid, watch).await {
+        held.end(LockLoss::SessionLost);
+    } else if held.mark_node_gone() {
+        let is_over = held.session.is_over().await;
+        held.end(if is_over {
+            LockLoss::SessionLost
+        } else {
+            LockLoss::NodeDeleted
+        });
+    }
 }
 
-/// Waits until a node of this session is gone and returns the reason: another client deleted it, this client deleted it
-/// ([`LockLoss::Released`]), or the session is over.
+/// Waits until a node of this session is gone, whichever client deleted it; returns false if the session is over.
 ///
 /// `czxid` identifies the node. The name does not, since another node may have replaced it. A watch does not either:
 /// one that is set again on another server reports a node that was replaced meanwhile as changed.
-/// `watch` is a watch that is already set. `on_gone` is called as soon as the node is gone, before the reason is known,
-/// and returns false if this client deleted it.
+/// `watch` is a watch that is already set.
 pub(crate) async fn wait_until_gone(
     session: &Session,
     path: &NodePath,
     czxid: i64,
     mut watch: Option<Watch>,
-    on_gone: impl Fn() -> bool,
-) -> LockLoss {
+) -> bool {
     loop {
         if let Some(mut armed) = watch.take() {
             match armed.changed().await {
-                WatchEvent::SessionLost => return LockLoss::SessionLost,
-                WatchEvent::Deleted => break,
+                WatchEvent::SessionLost => return false,
+                WatchEvent::Deleted => return true,
                 // Its data changed: watch it again.
                 _ => {}
             }
@@ -70,8 +75,8 @@ pub(crate) async fn wait_until_gone(
         // Reads before it waits, so that an earlier deletion is not missed.
         match session.exists(path).watched().await {
             Ok((Some(stat), armed)) if stat.czxid == czxid => watch = Some(armed),
-            Ok(_) => break,
-            Err(error) if error.is_fatal() => return LockLoss::SessionLost,
+            Ok(_) => return true,
+            Err(error) if error.is_fatal() => return false,
             Err(error) => {
                 tracing::warn!(%path, %error, "lock node not watched: its deletion would not be noticed");
                 let pause = session.session_timeout() / 3;
@@ -79,19 +84,16 @@ pub(crate) async fn wait_until_gone(
             }
         }
     }
-    if on_gone() {
-        loss_reason(session).await
-    } else {
-        LockLoss::Released
-    }
 }
 
-/// Returns why a node that this session did not delete is gone.
-pub(crate) async fn loss_reason(session: &Session) -> LockLoss {
+/// Returns the error of a contender whose node is gone although it did not delete it.
+///
+/// The end of the session deletes the node before it is reported, so the leader is asked.
+pub(crate) async fn node_lost(session: &Session, path: &NodePath) -> AcquireError {
     if session.is_over().await {
-        LockLoss::SessionLost
+        AcquireError::SessionLost { source: None }
     } else {
-        LockLoss::NodeDeleted
+        AcquireError::NodeLost { path: path.clone() }
     }
 }
 

@@ -1,7 +1,12 @@
 //! The wait queue that all locks on sequential nodes share.
 //!
-//! A contender *enlists* by creating its node, finds its *position* among the others ([`order`](crate::order)), and
-//! *waits* for its predecessor to leave until no contender is ahead.
+//! The steps of an acquire, and the files that they are in:
+//!
+//! 1. `enlist` creates a node and lists the queue. From now on the contender is [`Enlisted`].
+//! 2. [`order`](crate::order) decides the contender's position from the list.
+//! 3. `wait` repeats: if no contender is ahead, the contender is [`Granted`]; otherwise it watches the predecessor
+//!    (`watches`), and lists again when a watch fires.
+//! 4. [`Guard::granted`](crate::guard::Guard::granted) makes a guard of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zk_core::Acl;
 use zk_core::Error;
+use zk_core::IdPlace;
 use zk_core::NodePath;
 use zk_core::OperationFuture;
 use zk_core::OwnedNode;
@@ -23,9 +29,8 @@ use crate::error::Ahead;
 use crate::error::TimedOut;
 use crate::layout::Layout;
 use crate::layout::NodePrefix;
-use crate::node_monitor;
 use crate::options::LockOptions;
-use crate::retry::PendingDeletes;
+use crate::pending_deletes::PendingDeletes;
 use crate::retry::retry_read;
 
 mod enlist;
@@ -41,11 +46,10 @@ pub(crate) use upgrade::UpgradeOutcome;
 pub(crate) struct Queue {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
-    /// The prefix of our node names.
-    prefix: NodePrefix,
     /// The path that our nodes are created with; id and number are added to it.
     prefix_path: NodePath,
-    /// The name of another node of our own, which this contender does not wait for.
+    id_place: IdPlace,
+    /// During an upgrade: the name of our reader's node, for which our writer does not wait.
     ignored_child: Option<String>,
     options: Arc<LockOptions>,
 }
@@ -56,7 +60,7 @@ pub(crate) struct Enlisted {
     node: OwnedNode,
     /// The children of the queue's path, as last listed.
     children: Vec<String>,
-    /// Keeps the session proved alive, so that no proof has to be awaited when the turn comes.
+    /// Keeps the session proved alive, so that no proof has to be awaited when the predecessor leaves.
     _standby: Standby,
 }
 
@@ -82,8 +86,8 @@ impl Queue {
     ) -> Result<Self, ParsePathError> {
         Ok(Self {
             session: session.clone(),
-            prefix,
             prefix_path: path.join(prefix.name)?,
+            id_place: prefix.id,
             path,
             ignored_child: None,
             options,
@@ -94,12 +98,9 @@ impl Queue {
         self.options.layout()
     }
 
-    /// Returns the same queue for the owner of the contender `name`, which need not wait for that one.
-    pub(crate) fn ignoring(&self, name: &str) -> Self {
-        Self {
-            ignored_child: Some(name.to_owned()),
-            ..self.clone()
-        }
+    /// Returns the ACL of our nodes, unless it is the default of the session.
+    pub(crate) fn acl(&self) -> Option<&Acl> {
+        self.options.acl()
     }
 
     /// Removes the ignored child.
@@ -132,14 +133,12 @@ impl Queue {
         PendingDeletes::at(&self.session, &self.path)
     }
 
-    /// Returns the error for a contender whose node is gone without this session having deleted it.
-    pub(crate) async fn node_lost(&self, path: &NodePath) -> AcquireError {
-        AcquireError::gone(node_monitor::loss_reason(&self.session).await, path)
-    }
-
-    /// Returns the ACL of our nodes, unless it is the default of the session.
-    pub(crate) fn acl(&self) -> Option<&Acl> {
-        self.options.acl()
+    /// Repeats a read until there is a reply or the session is over.
+    pub(crate) async fn retry_read<T>(
+        &self,
+        read: impl Fn() -> OperationFuture<T>,
+    ) -> Result<T, Error> {
+        retry_read(&self.session, read).await
     }
 
     /// Returns the path of a child as text; the request that uses it validates it.
@@ -180,6 +179,10 @@ impl Enlisted {
         self.node.path().name().unwrap_or_default()
     }
 
+    fn is_listed(&self) -> bool {
+        self.children.iter().any(|child| child == self.name())
+    }
+
     /// Leaves the queue and waits until the node is deleted.
     ///
     /// An unfinished deletion continues in the background and is no error. The end of the session is one: it
@@ -194,15 +197,5 @@ impl Enlisted {
             }
             Ok(()) => Ok(()),
         }
-    }
-}
-
-impl Queue {
-    /// Repeats a read until there is a reply or the session is over.
-    pub(crate) async fn retry_read<T>(
-        &self,
-        read: impl Fn() -> OperationFuture<T>,
-    ) -> Result<T, Error> {
-        retry_read(&self.session, read).await
     }
 }

@@ -11,6 +11,8 @@ use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
+use zk_core::Watch;
+use zk_core::WatchEvent;
 
 use crate::error::AcquireError;
 use crate::error::Ahead;
@@ -19,12 +21,12 @@ use crate::error::ReleaseError;
 use crate::error::TimedOut;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
-use crate::node_monitor;
+use crate::node_monitor::node_lost;
 use crate::options::LockOptions;
-use crate::retry::PendingDeletes;
+use crate::pending_deletes::PendingDeletes;
+use crate::queue::Granted;
 use crate::retry::prove_alive;
 use crate::retry::retry_read;
-use crate::retry::watch_fired;
 
 /// An exclusive lock among all processes that use the same path, for which all waiters race.
 ///
@@ -198,7 +200,7 @@ impl RaceLock {
         &self,
         ahead: &mut Option<Ahead>,
     ) -> Result<RaceGuard, AcquireError> {
-        // Keeps the session proved alive, so that no proof has to be awaited when the turn comes.
+        // Keeps the session proved alive, so that no proof has to be awaited after the create.
         let _standby = self.session.stand_by();
         let mut claimed = self.claim().await;
         loop {
@@ -250,13 +252,17 @@ impl RaceLock {
             let exists = || self.session.exists(&self.path).into_future();
             let found = retry_read(&self.session, exists).await?;
             if found.is_none_or(|stat| stat.czxid != node.stat().czxid) {
-                let loss = node_monitor::loss_reason(&self.session).await;
-                return Err(AcquireError::gone(loss, node.path()));
+                return Err(node_lost(&self.session, node.path()).await);
             }
         }
-        let guard = Guard::new(self.session.clone(), node, session_lease);
-        tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
-        Ok(RaceGuard { guard })
+        let granted = Granted {
+            node,
+            session_lease,
+            watch: None,
+        };
+        Ok(RaceGuard {
+            guard: Guard::granted(&self.session, granted),
+        })
     }
 }
 
@@ -314,5 +320,18 @@ impl RaceGuard {
     /// Two round trips: the node is read before it is deleted, since it may already be that of another holder.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.guard.release().await
+    }
+}
+
+/// Waits until a watch fires.
+async fn watch_fired(session: &Session, mut watch: Watch) -> Result<(), AcquireError> {
+    let event = tokio::select! {
+        biased;
+        _ = session.lost() => WatchEvent::SessionLost,
+        event = watch.changed() => event,
+    };
+    match event {
+        WatchEvent::SessionLost => Err(AcquireError::SessionLost { source: None }),
+        _ => Ok(()),
     }
 }

@@ -5,12 +5,9 @@ use std::time::Duration;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
-use zk_core::NodePath;
 use zk_core::OperationFuture;
 use zk_core::Session;
 use zk_core::SessionLease;
-use zk_core::Watch;
-use zk_core::WatchEvent;
 
 use crate::error::AcquireError;
 
@@ -34,54 +31,6 @@ pub(crate) async fn retry_read<T>(
             }
             answer => return answer,
         }
-    }
-}
-
-/// Whether the session had unfinished deletions at a path or directly below it, when this value was created.
-///
-/// The deletion of the node of a dropped guard or waiter normally leaves before any later request of the session. It
-/// does not if there was no connection, or if the create was dropped before its reply reported the number of the node.
-/// An attempt that must not wait for other holders therefore records this before it lists, and lists again if it finds
-/// a predecessor that may be one of these nodes.
-#[derive(Debug)]
-pub(crate) struct PendingDeletes<'a> {
-    session: &'a Session,
-    path: &'a NodePath,
-    any: bool,
-}
-
-impl<'a> PendingDeletes<'a> {
-    pub(crate) fn at(session: &'a Session, path: &'a NodePath) -> Self {
-        Self {
-            session,
-            path,
-            any: !session.is_settled_at(path),
-        }
-    }
-
-    /// Waits until they are finished, for at most an operation timeout; returns false if there were none.
-    pub(crate) async fn wait(&self) -> bool {
-        if self.any {
-            let limit = self.session.operation_timeout();
-            let settled = self.session.settled_at(self.path);
-            if tokio::time::timeout(limit, settled).await.is_err() {
-                tracing::debug!(path = %self.path, "the session still has unfinished deletions here");
-            }
-        }
-        self.any
-    }
-}
-
-/// Waits until a watch fires.
-pub(crate) async fn watch_fired(session: &Session, mut watch: Watch) -> Result<(), AcquireError> {
-    let event = tokio::select! {
-        biased;
-        _ = session.lost() => WatchEvent::SessionLost,
-        event = watch.changed() => event,
-    };
-    match event {
-        WatchEvent::SessionLost => Err(AcquireError::SessionLost { source: None }),
-        _ => Ok(()),
     }
 }
 

@@ -263,8 +263,7 @@ impl RwLock {
 }
 
 async fn acquire(queue: &Queue, progress: &QueueProgress) -> Result<Guard, AcquireError> {
-    let enlisted = queue.enlist().await?;
-    let granted = queue.wait(enlisted, progress).await?;
+    let granted = queue.acquire(progress).await?;
     Ok(Guard::granted(&queue.session, granted))
 }
 

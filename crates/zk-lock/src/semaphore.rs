@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use zk_core::Acl;
 use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
@@ -244,7 +243,7 @@ impl Semaphore {
     ) -> Result<Option<SemaphoreLease>, AcquireLeaseError> {
         let (waiters, leases) = (self.queue.pending_deletes(), self.leases.pending_deletes());
         let enlisted = self.enlist(count).await?;
-        match self.queue.try_once(enlisted, &waiters).await? {
+        match self.queue.take_or_leave(enlisted, &waiters).await? {
             Some(granted) => self.try_reserve(granted, count, &leases).await,
             None => Ok(None),
         }
@@ -346,9 +345,5 @@ impl Semaphore {
         let enlisted = self.enlist(count).await?;
         let first = self.queue.wait(enlisted, &progress.queue).await?;
         self.reserve(first, count, progress).await
-    }
-
-    fn acl(&self) -> Option<&Acl> {
-        self.queue.acl()
     }
 }

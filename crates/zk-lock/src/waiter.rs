@@ -7,7 +7,9 @@ use zk_core::Session;
 use crate::error::AcquireError;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
-use crate::node_monitor;
+use crate::node_monitor::WATCH_DELAY;
+use crate::node_monitor::node_lost;
+use crate::node_monitor::wait_until_gone;
 use crate::queue::Enlisted;
 use crate::queue::Queue;
 use crate::queue::QueueProgress;
@@ -56,8 +58,11 @@ impl Waiter {
         let path = self.path().clone();
         let czxid = self.enlisted.node().stat().czxid;
         async move {
-            let loss = node_monitor::wait_until_gone(&session, &path, czxid, None, || true).await;
-            AcquireError::gone(loss, &path)
+            if wait_until_gone(&session, &path, czxid, None).await {
+                node_lost(&session, &path).await
+            } else {
+                AcquireError::SessionLost { source: None }
+            }
         }
     }
 
@@ -77,8 +82,9 @@ impl Waiter {
     /// round trip. One round trip more if more than ten milliseconds have passed since
     /// [`FairLock::enlist`](crate::FairLock::enlist).
     pub async fn granted(mut self) -> Result<Guard, AcquireError> {
-        if self.listed_at.elapsed() > node_monitor::WATCH_DELAY {
-            // The list may say that it is our turn although our node is gone since.
+        // An old list may grant us the lock although our node is gone since. A list as old as the time for which a
+        // guard's node is not watched is no worse than that.
+        if self.listed_at.elapsed() > WATCH_DELAY {
             self.queue.relist(&mut self.enlisted).await?;
         }
         let granted = self

@@ -2,7 +2,6 @@
 
 use futures_util::future;
 use zk_core::Create;
-use zk_core::Error;
 use zk_core::OwnedNode;
 use zk_core::Sequence;
 
@@ -20,9 +19,8 @@ impl Queue {
         // The list leaves directly behind the create, and servers execute them in this order.
         let list = self.session.list(&self.path);
         let (created, listed) = future::join(self.create_node(), list.into_future()).await;
-        let node = created?;
         let mut enlisted = Enlisted {
-            node,
+            node: created?,
             children: listed
                 .map(|(names, _)| self.without_ignored(names))
                 .unwrap_or_default(),
@@ -31,20 +29,14 @@ impl Queue {
         if !enlisted.is_listed() {
             // The list was not executed after the create: the parents were missing, or the connection broke
             // and one of the two requests was repeated.
-            enlisted.children = self.list().await?;
+            self.relist(&mut enlisted).await?;
         }
         Ok(enlisted)
     }
 
-    /// Lists the queue again for a contender that joined it a while ago.
-    pub(crate) async fn relist(&self, enlisted: &mut Enlisted) -> Result<(), AcquireError> {
-        enlisted.children = self.list().await?;
-        Ok(())
-    }
-
-    /// Creates one of our nodes, with missing parents.
+    /// Creates one of our nodes, with missing parents. The server numbers it.
     pub(crate) async fn create_node(&self) -> Result<OwnedNode, AcquireError> {
-        let create = self.create().sequential().container_parents();
+        let create = self.start_create().sequential().container_parents();
         let node = create.owned().await?;
         self.check_owner(&node)?;
         Ok(node)
@@ -53,35 +45,25 @@ impl Queue {
     /// Creates one of our nodes with the number of another one of ours, which exists.
     ///
     /// From then on it is a child of the queue, at the position of the other node.
-    pub(crate) async fn enlist_as(&self, number: Sequence) -> Result<OwnedNode, AcquireError> {
-        let node = self.create().numbered(number).owned().await?;
+    pub(crate) async fn create_numbered(
+        &self,
+        number: Sequence,
+    ) -> Result<OwnedNode, AcquireError> {
+        let node = self.start_create().numbered(number).owned().await?;
         self.check_owner(&node)?;
         Ok(node)
     }
 
     /// Starts a create with the settings that all our nodes share.
-    fn create(&self) -> Create {
+    fn start_create(&self) -> Create {
         let create = self
             .session
             .create(&self.prefix_path, self.options.owner())
-            .id_place(self.prefix.id)
+            .id_place(self.id_place)
             .ephemeral();
-        match self.options.acl() {
+        match self.acl() {
             Some(acl) => create.acl(acl.clone()),
             None => create,
-        }
-    }
-
-    /// Lists the children, without a time limit.
-    pub(crate) async fn list(&self) -> Result<Vec<String>, Error> {
-        let listed = self
-            .retry_read(|| self.session.list(&self.path).into_future())
-            .await;
-        match listed {
-            Ok((names, _)) => Ok(self.without_ignored(names)),
-            // Our node is gone as well then, and so are all others.
-            Err(error) if error.is_no_node() => Ok(Vec::new()),
-            Err(error) => Err(error),
         }
     }
 
@@ -94,11 +76,5 @@ impl Queue {
                 path: node.path().clone(),
             })
         }
-    }
-}
-
-impl Enlisted {
-    fn is_listed(&self) -> bool {
-        self.children.iter().any(|child| child == self.name())
     }
 }

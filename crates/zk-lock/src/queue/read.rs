@@ -1,60 +1,40 @@
-//! Reads and watches the nodes of contenders.
+//! Lists the queue and reads its contenders.
 
 use futures_util::future;
 use zk_core::Error;
-use zk_core::ErrorKind;
 use zk_core::Sequence;
 use zk_core::Watch;
 
+use super::Enlisted;
 use super::Queue;
 use crate::contender::Contender;
 use crate::order;
 
 impl Queue {
-    /// Reads a contender and watches it; `None` if it is gone.
-    pub(super) async fn watch(
-        &self,
-        name: &str,
-    ) -> Result<Option<(Option<Contender>, Watch)>, Error> {
-        match self.watch_node(name).await {
-            Ok(watched) => Ok(watched.map(|(contender, watch)| (Some(contender), watch))),
-            // Without READ, a server does not say whether a node exists either (ZOOKEEPER-2590). The
-            // children may be listed, as they just were.
-            Err(error) if error.kind() == ErrorKind::NoAuth => self.watch_queue(name).await,
+    /// Lists the children, without a time limit.
+    pub(crate) async fn list(&self) -> Result<Vec<String>, Error> {
+        let listed = self
+            .retry_read(|| self.session.list(&self.path).into_future())
+            .await;
+        match listed {
+            Ok((names, _)) => Ok(self.without_ignored(names)),
+            // Our node is gone as well then, and so are all others.
+            Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 
-    /// Reads and watches a contender whose node this session may read; `None` if it is gone.
-    ///
-    /// It reads the data instead of testing the existence, because a read of a missing node sets no watch.
-    pub(super) async fn watch_node(&self, name: &str) -> Result<Option<(Contender, Watch)>, Error> {
-        let path = self.child_path(name);
-        let read = self.retry_read(|| self.session.get(&path).watched().into_future());
-        match read.await {
-            Ok((data, stat, watch)) => {
-                let sequence = self.sequence_of(name);
-                let contender = Contender::new(name.to_owned(), sequence, data, &stat);
-                Ok(Some((contender, watch)))
-            }
-            Err(error) if error.is_no_node() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Watches the whole queue for one contender. Every contender that joins or leaves fires the watch.
-    async fn watch_queue(&self, name: &str) -> Result<Option<(Option<Contender>, Watch)>, Error> {
-        let listed = self.retry_read(|| self.session.list(&self.path).watched().into_future());
-        let (names, _, watch) = listed.await?;
-        let is_there = names.iter().any(|child| child == name);
-        Ok(is_there.then_some((None, watch)))
+    /// Lists the queue again for a contender that joined it a while ago.
+    pub(crate) async fn relist(&self, enlisted: &mut Enlisted) -> Result<(), Error> {
+        enlisted.children = self.list().await?;
+        Ok(())
     }
 
     /// Returns whether `own` is the only contender, and a watch that fires when contenders join or leave.
     pub(crate) async fn is_alone(&self, own: &str) -> Result<(bool, Watch), Error> {
         let listed = self.retry_read(|| self.session.list(&self.path).watched().into_future());
         let (names, _, watch) = listed.await?;
-        Ok((order::is_alone(&names, own, self.options.layout()), watch))
+        Ok((order::is_alone(&names, own, self.layout()), watch))
     }
 
     /// Reads all contenders, in order of arrival.
@@ -97,7 +77,7 @@ impl Queue {
     /// Lists the contenders, in order of arrival.
     async fn ranked(&self) -> Result<Vec<(Sequence, String)>, Error> {
         match self.session.list(&self.path).await {
-            Ok((names, _)) => Ok(order::ranked(names, self.options.layout())),
+            Ok((names, _)) => Ok(order::ranked(names, self.layout())),
             Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }
@@ -115,7 +95,7 @@ impl Queue {
 
     /// Returns the number of a contender.
     pub(crate) fn sequence_of(&self, name: &str) -> Sequence {
-        let sequence = self.options.layout().sequence_of(name);
+        let sequence = self.layout().sequence_of(name);
         sequence.expect("every contender has a number, and only contenders are passed here")
     }
 }

@@ -28,10 +28,13 @@ impl Queue {
         reader: &str,
         progress: &QueueProgress,
     ) -> Result<UpgradeOutcome, AcquireError> {
-        let queue = self.ignoring(reader);
+        let queue = Self {
+            ignored_child: Some(reader.to_owned()),
+            ..self.clone()
+        };
         let pending = queue.pending_deletes();
         let mut enlisted = queue.enlist().await?;
-        let layout = queue.options.layout();
+        let layout = queue.layout();
         let writer_before = |enlisted: &Enlisted| {
             let writer = order::writer_before(&enlisted.children, enlisted.name(), layout);
             writer.map(str::to_owned)

@@ -7,37 +7,25 @@ use super::Granted;
 use super::Queue;
 use super::QueueProgress;
 use super::watches::WakeReason;
+use super::watches::WatchTargets;
 use super::watches::Watches;
 use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::SequenceExhausted;
+use crate::node_monitor::node_lost;
 use crate::order;
 use crate::order::Lookahead;
 use crate::order::QueuePosition;
-use crate::retry::PendingDeletes;
+use crate::pending_deletes::PendingDeletes;
 use crate::retry::prove_alive;
 
-/// What a contender does next, according to the last list of the queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum NextStep {
-    /// No contender is ahead: take the lock.
-    Take,
-    /// Wait for the predecessor to leave.
-    Wait {
-        predecessor: String,
-        /// The contender to look ahead to: when it leaves, only the predecessor may be left.
-        lookahead: Option<String>,
-        /// Whether the deletion of the predecessor grants the lock.
-        is_next: bool,
-        ahead: usize,
-    },
-    /// Our node is gone: fail.
-    NodeGone,
-    /// The numbers no longer order the contenders: no contender is granted the lock.
-    Exhausted(SequenceExhausted),
-}
-
 impl Queue {
+    /// Joins the queue and waits until no contender is ahead.
+    pub(crate) async fn acquire(&self, progress: &QueueProgress) -> Result<Granted, AcquireError> {
+        let enlisted = self.enlist().await?;
+        self.wait(enlisted, progress).await
+    }
+
     /// Waits until no contender is ahead and the session is known to be alive.
     ///
     /// Each waiter watches its predecessor and the contender ahead of that one, so each deletion wakes two waiters.
@@ -52,64 +40,69 @@ impl Queue {
     ) -> Result<Granted, AcquireError> {
         let mut watches = Watches::default();
         loop {
-            let is_ours = match self.next_step(&enlisted) {
-                NextStep::Take => true,
-                NextStep::Wait {
-                    predecessor,
-                    lookahead,
-                    is_next,
-                    ahead,
-                } => {
+            let layout = self.layout();
+            let (position, lookahead) =
+                order::position_with_lookahead(&enlisted.children, enlisted.name(), layout);
+            let is_our_turn = match position {
+                QueuePosition::First => true,
+                QueuePosition::Behind { predecessor, ahead } => {
                     progress.set_ahead(Ahead::new(ahead));
-                    let holds = self.is_first(&predecessor, &enlisted.children);
                     let own = enlisted.node.path();
-                    let watched = self.watch_all(
-                        &mut watches,
-                        &predecessor,
-                        lookahead.as_deref(),
-                        is_next.then_some(own),
-                    );
+                    let is_next = lookahead == Lookahead::Next;
+                    let targets = WatchTargets {
+                        predecessor,
+                        lookahead: match lookahead {
+                            Lookahead::After(lookahead) => Some(lookahead),
+                            Lookahead::Next | Lookahead::Unknown => None,
+                        },
+                        own: is_next.then_some(own),
+                    };
                     // Boxed: most acquires are granted without a wait and need no space for these futures.
-                    let is_there = Box::pin(watched).await?;
-                    if let Some(predecessor) = watches.predecessor() {
-                        let contender = Some(predecessor.clone());
-                        progress.set_ahead(Ahead::new(ahead).behind(contender, holds));
+                    let all_exist = Box::pin(self.watch_all(&mut watches, &targets)).await?;
+                    if let Some(contender) = watches.predecessor() {
+                        let holds = self.is_first(predecessor, &enlisted.children);
+                        let ahead = Ahead::new(ahead).with_predecessor(contender.clone(), holds);
+                        progress.set_ahead(ahead);
                     }
-                    is_there
+                    all_exist
                         && Box::pin(self.wait_for_wakeup(&mut watches, own)).await?
                             == WakeReason::PredecessorDeleted
                         && is_next
                 }
-                NextStep::NodeGone => {
-                    return Err(Box::pin(self.node_lost(enlisted.node.path())).await);
+                QueuePosition::Missing => {
+                    return Err(Box::pin(node_lost(&self.session, enlisted.node.path())).await);
                 }
-                NextStep::Exhausted(exhausted) => {
+                QueuePosition::Unordered { tied_with } => {
+                    let exhausted = SequenceExhausted {
+                        path: self.path.clone(),
+                        name: enlisted.name().to_owned(),
+                        sequence: layout.sequence_of(enlisted.name()),
+                        tied_with: tied_with.map(str::to_owned),
+                    };
                     // Awaited, so that the path can be deleted as the message advises.
                     enlisted.leave().await?;
                     return Err(AcquireError::SequenceExhausted(exhausted));
                 }
             };
-            enlisted.children = if is_ours {
-                progress.set_ahead(Ahead::new(0));
-                let session_lease = self.session.keep_lease();
-                if session_lease.is_lasting() {
-                    let Enlisted { node, .. } = enlisted;
-                    let watch = watches.into_own();
-                    return Ok(Granted {
-                        node,
-                        session_lease,
-                        watch,
-                    });
-                }
-                // The session was idle, or the process was stopped or cut off since the list.
-                // Prove that the session is alive and list once more.
-                let (proved, listed) =
-                    future::join(prove_alive(&self.session, &session_lease), self.list()).await;
-                proved?;
-                listed?
-            } else {
-                self.list().await?
-            };
+            if !is_our_turn {
+                self.relist(&mut enlisted).await?;
+                continue;
+            }
+            progress.set_ahead(Ahead::new(0));
+            let session_lease = self.session.keep_lease();
+            if session_lease.is_lasting() {
+                return Ok(Granted {
+                    node: enlisted.node,
+                    session_lease,
+                    watch: watches.into_own(),
+                });
+            }
+            // The session was idle, or the process was stopped or cut off since the list.
+            // Prove that the session is alive and list once more.
+            let proved = prove_alive(&self.session, &session_lease);
+            let (proved, listed) = future::join(proved, self.list()).await;
+            proved?;
+            enlisted.children = listed?;
         }
     }
 
@@ -117,23 +110,21 @@ impl Queue {
     pub(crate) async fn try_acquire(&self) -> Result<Option<Granted>, AcquireError> {
         let pending = self.pending_deletes();
         let enlisted = self.enlist().await?;
-        self.try_once(enlisted, &pending).await
+        self.take_or_leave(enlisted, &pending).await
     }
 
     /// Takes the lock if no contender is ahead; otherwise leaves the queue.
     ///
     /// `pending` was recorded before the contender joined.
-    pub(crate) async fn try_once(
+    pub(crate) async fn take_or_leave(
         &self,
         mut enlisted: Enlisted,
         pending: &PendingDeletes<'_>,
     ) -> Result<Option<Granted>, AcquireError> {
-        if let NextStep::Wait { .. } = self.next_step(&enlisted)
-            && pending.wait().await
-        {
+        if self.is_behind(&enlisted) && pending.wait().await {
             self.relist(&mut enlisted).await?;
         }
-        if let NextStep::Wait { .. } = self.next_step(&enlisted) {
+        if self.is_behind(&enlisted) {
             // Awaited, so that the next attempt of the same caller does not find its own node ahead.
             enlisted.leave().await.map(|()| None)
         } else {
@@ -143,38 +134,14 @@ impl Queue {
         }
     }
 
-    /// Decides by the children as last listed.
-    ///
-    /// Once our node exists, contenders ahead can only leave, never join. So an old list that contains our node is
-    /// safe: at worst it makes us wait for a contender that is gone.
-    fn next_step(&self, enlisted: &Enlisted) -> NextStep {
-        let layout = self.options.layout();
-        let (position, lookahead) =
-            order::position_with_lookahead(&enlisted.children, enlisted.name(), layout);
-        match position {
-            QueuePosition::First => NextStep::Take,
-            QueuePosition::Behind { predecessor, ahead } => NextStep::Wait {
-                predecessor: predecessor.to_owned(),
-                lookahead: match lookahead {
-                    Lookahead::After(lookahead) => Some(lookahead.to_owned()),
-                    Lookahead::Next | Lookahead::Unknown => None,
-                },
-                is_next: lookahead == Lookahead::Next,
-                ahead,
-            },
-            QueuePosition::Unordered { tied_with } => NextStep::Exhausted(SequenceExhausted {
-                path: self.path.clone(),
-                name: enlisted.name().to_owned(),
-                sequence: layout.sequence_of(enlisted.name()),
-                tied_with: tied_with.map(str::to_owned),
-            }),
-            QueuePosition::Missing => NextStep::NodeGone,
-        }
+    fn is_behind(&self, enlisted: &Enlisted) -> bool {
+        let position = order::position(&enlisted.children, enlisted.name(), self.layout());
+        matches!(position, QueuePosition::Behind { .. })
     }
 
     /// Returns whether the contender `name` is first, and so holds the lock. A reader's predecessor is a writer,
     /// which may itself be waiting for readers.
     fn is_first(&self, name: &str, children: &[String]) -> bool {
-        order::position(children, name, self.options.layout()) == QueuePosition::First
+        order::position(children, name, self.layout()) == QueuePosition::First
     }
 }

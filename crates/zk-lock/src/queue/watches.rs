@@ -12,21 +12,25 @@ use zk_core::WatchEvent;
 use super::Queue;
 use crate::contender::Contender;
 use crate::error::AcquireError;
+use crate::node_monitor::node_lost;
 
-/// The watches of a waiter: on its predecessor, and possibly on the one ahead of that and on its own node.
+/// The nodes that a waiter watches.
+#[derive(Debug)]
+pub(super) struct WatchTargets<'a> {
+    pub(super) predecessor: &'a str,
+    /// The contender ahead of the predecessor, if there is one.
+    pub(super) lookahead: Option<&'a str>,
+    /// The waiter's own node, if only the predecessor is ahead. A waiter that takes over when its predecessor is
+    /// deleted does not read whether its own node exists; it relies on this watch.
+    pub(super) own: Option<&'a NodePath>,
+}
+
+/// The watches that a waiter has set.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     predecessor: Option<WatchedContender>,
     lookahead: Option<WatchedContender>,
     own: Option<OwnWatch>,
-}
-
-/// The watch on the waiter's own node.
-#[derive(Debug)]
-struct OwnWatch {
-    watch: Watch,
-    /// The number of connection losses before the watch was requested.
-    connection_losses: u64,
 }
 
 /// A contender that is watched.
@@ -38,13 +42,19 @@ struct WatchedContender {
     watch: Watch,
 }
 
+/// The watch on the waiter's own node.
+#[derive(Debug)]
+struct OwnWatch {
+    watch: Watch,
+    /// The number of connection losses before the watch was requested.
+    connection_losses: u64,
+}
+
 /// Why a waiter woke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeReason {
     /// The predecessor's node was deleted while our own node existed.
     PredecessorDeleted,
-    /// Our own node changed or was deleted.
-    OwnChanged,
     /// Something else changed, or had changed before it was watched.
     Changed,
 }
@@ -60,7 +70,7 @@ impl Watches {
         self.own.map(|own| own.watch)
     }
 
-    /// Drops all watches except those on these two contenders.
+    /// Drops all watches on contenders except those on these two.
     fn keep(&mut self, predecessor: &str, lookahead: Option<&str>) {
         let mut had = [self.predecessor.take(), self.lookahead.take()];
         self.predecessor = take_named(&mut had, predecessor);
@@ -69,79 +79,119 @@ impl Watches {
 }
 
 impl Queue {
-    /// Watches the predecessor, the contender to look ahead to, if any, and our own node, if its path is given.
-    ///
-    /// A waiter that is granted the lock by the deletion of its predecessor does not read whether its own node
-    /// exists; it relies on the watch.
-    ///
-    /// Returns false if one of them is gone.
+    /// Sets the watches that are missing. Returns false if one of the nodes is gone.
     pub(super) async fn watch_all(
         &self,
         watches: &mut Watches,
-        predecessor: &str,
-        lookahead: Option<&str>,
-        own: Option<&NodePath>,
+        targets: &WatchTargets<'_>,
     ) -> Result<bool, Error> {
-        watches.keep(predecessor, lookahead);
-        let one = async {
-            if watches.predecessor.is_none() {
-                watches.predecessor =
-                    self.watch(predecessor)
-                        .await?
-                        .map(|(contender, watch)| WatchedContender {
-                            name: predecessor.to_owned(),
-                            contender,
-                            watch,
-                        });
-            }
-            Ok(watches.predecessor.is_some())
-        };
-        let other = async {
-            let Some(name) = lookahead else {
-                return Ok(true);
-            };
-            if watches.lookahead.is_none() && self.has_spare_watches() {
-                match self.watch_node(name).await {
-                    Ok(found) => {
-                        watches.lookahead = found.map(|(contender, watch)| WatchedContender {
-                            name: name.to_owned(),
-                            contender: Some(contender),
-                            watch,
-                        });
-                        return Ok(watches.lookahead.is_some());
-                    }
-                    // This watch only saves time.
-                    Err(error)
-                        if error.class() == ErrorClass::Outcome
-                            || error.kind() == ErrorKind::TooManyWatches => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(true)
-        };
-        let own = async {
-            let Some(path) = own.filter(|_| watches.own.is_none()) else {
-                return Ok(true);
-            };
-            let connection_losses = self.connection_losses();
-            let exists = || self.session.exists(path).watched().into_future();
-            match self.retry_read(exists).await {
-                Ok((Some(_), watch)) => {
-                    watches.own = Some(OwnWatch {
-                        watch,
-                        connection_losses,
-                    });
-                    Ok(true)
-                }
-                Ok((None, _)) => Ok(false),
-                // Without this watch, every wake-up lists the queue.
-                Err(error) if error.class() == ErrorClass::Outcome => Ok(true),
-                Err(error) => Err(error),
-            }
-        };
+        watches.keep(targets.predecessor, targets.lookahead);
         // All requests leave at once.
-        let (one, other, own) = future::join3(one, other, own).await;
-        Ok(one? & other? & own?)
+        let (predecessor, lookahead, own) = future::join3(
+            self.watch_predecessor(&mut watches.predecessor, targets.predecessor),
+            self.watch_lookahead(&mut watches.lookahead, targets.lookahead),
+            self.watch_own(&mut watches.own, targets.own),
+        )
+        .await;
+        Ok(predecessor? & lookahead? & own?)
+    }
+
+    async fn watch_predecessor(
+        &self,
+        watched: &mut Option<WatchedContender>,
+        name: &str,
+    ) -> Result<bool, Error> {
+        if watched.is_none() {
+            *watched = match self.watch_contender(name).await {
+                // Without READ, a server does not say whether a node exists either (ZOOKEEPER-2590). The
+                // children may be listed, as they just were.
+                Err(error) if error.kind() == ErrorKind::NoAuth => self.watch_queue(name).await?,
+                read => read?,
+            };
+        }
+        Ok(watched.is_some())
+    }
+
+    async fn watch_lookahead(
+        &self,
+        watched: &mut Option<WatchedContender>,
+        name: Option<&str>,
+    ) -> Result<bool, Error> {
+        let Some(name) = name.filter(|_| watched.is_none() && self.has_spare_watches()) else {
+            return Ok(true);
+        };
+        match self.watch_contender(name).await {
+            Ok(found) => {
+                *watched = found;
+                Ok(watched.is_some())
+            }
+            // This watch only saves time.
+            Err(error)
+                if error.class() == ErrorClass::Outcome
+                    || error.kind() == ErrorKind::TooManyWatches =>
+            {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn watch_own(
+        &self,
+        watched: &mut Option<OwnWatch>,
+        path: Option<&NodePath>,
+    ) -> Result<bool, Error> {
+        let Some(path) = path.filter(|_| watched.is_none()) else {
+            return Ok(true);
+        };
+        let connection_losses = self.connection_losses();
+        let exists = || self.session.exists(path).watched().into_future();
+        match self.retry_read(exists).await {
+            Ok((Some(_), watch)) => {
+                *watched = Some(OwnWatch {
+                    watch,
+                    connection_losses,
+                });
+                Ok(true)
+            }
+            Ok((None, _)) => Ok(false),
+            // Without this watch, every wake-up lists the queue.
+            Err(error) if error.class() == ErrorClass::Outcome => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads and watches a contender; `None` if it is gone.
+    ///
+    /// It reads the data instead of testing the existence, because a read of a missing node sets no watch.
+    async fn watch_contender(&self, name: &str) -> Result<Option<WatchedContender>, Error> {
+        let path = self.child_path(name);
+        let read = self.retry_read(|| self.session.get(&path).watched().into_future());
+        match read.await {
+            Ok((data, stat, watch)) => {
+                let name = name.to_owned();
+                let sequence = self.sequence_of(&name);
+                Ok(Some(WatchedContender {
+                    name: name.clone(),
+                    contender: Some(Contender::new(name, sequence, data, &stat)),
+                    watch,
+                }))
+            }
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Watches the whole queue for one contender. Every contender that joins or leaves fires the watch.
+    async fn watch_queue(&self, name: &str) -> Result<Option<WatchedContender>, Error> {
+        let listed = self.retry_read(|| self.session.list(&self.path).watched().into_future());
+        let (names, _, watch) = listed.await?;
+        let name = names.into_iter().find(|child| child == name);
+        Ok(name.map(|name| WatchedContender {
+            name,
+            contender: None,
+            watch,
+        }))
     }
 
     /// Waits until one of the watches fires. Returns an error if our own node is gone.
@@ -157,10 +207,10 @@ impl Queue {
         } = watches;
         // If several events are ready, the first branch wins: a waiter whose node is gone must not be granted
         // the lock.
-        let (mut reason, mut event) = tokio::select! {
+        let (reason, event) = tokio::select! {
             biased;
             _ = self.session.lost() => (WakeReason::Changed, WatchEvent::SessionLost),
-            event = own_event(own) => (WakeReason::OwnChanged, event),
+            event = own_event(own) => return self.own_fired(own, event, path).await,
             event = next_event(predecessor) => {
                 let gone = predecessor.take();
                 match event {
@@ -175,41 +225,54 @@ impl Queue {
                 (WakeReason::Changed, event)
             }
         };
+        if event == WatchEvent::SessionLost {
+            return Err(AcquireError::SessionLost { source: None });
+        }
         if reason == WakeReason::PredecessorDeleted {
             // An event of our own node that happened before the predecessor's deletion is delivered before
             // it, but possibly after the branch above was polled. The task's coop budget must not delay it.
-            let own_event = tokio::task::coop::unconstrained(own_event(own)).now_or_never();
-            if let Some(own_event) = own_event {
-                (reason, event) = (WakeReason::OwnChanged, own_event);
+            let fired = tokio::task::coop::unconstrained(own_event(own)).now_or_never();
+            if let Some(event) = fired {
+                return self.own_fired(own, event, path).await;
             }
         }
-        match (reason, event) {
-            (_, WatchEvent::SessionLost) => Err(AcquireError::SessionLost { source: None }),
-            (WakeReason::OwnChanged, WatchEvent::Deleted) => Err(self.node_lost(path).await),
-            (WakeReason::OwnChanged, _) => {
+        Ok(reason)
+    }
+
+    /// Handles an event of our own node: an error if the node is gone.
+    async fn own_fired(
+        &self,
+        own: &mut Option<OwnWatch>,
+        event: WatchEvent,
+        path: &NodePath,
+    ) -> Result<WakeReason, AcquireError> {
+        match event {
+            WatchEvent::SessionLost => Err(AcquireError::SessionLost { source: None }),
+            WatchEvent::Deleted => Err(node_lost(&self.session, path).await),
+            _ => {
                 // Its data changed: it is watched again.
                 *own = None;
                 Ok(WakeReason::Changed)
             }
-            (reason, _) => Ok(reason),
         }
     }
 
     /// Returns whether the deletion of the predecessor proves that our own node still existed.
     ///
-    /// A server reports deletions in the order in which they happened. So it does if our own node is watched and
-    /// both watches were set over the same connection; over a new connection the server reports missing nodes in
-    /// any order. It does not if the predecessor belongs to our own session: the end of a session deletes all its
-    /// nodes in one transaction. (Such a handover therefore costs another list.)
+    /// It does if our own node is watched and the connection was not lost since: a server reports deletions in the
+    /// order in which they happened, but after a reconnect it reports the missed ones in any order.
+    /// It does not if the predecessor belongs to our own session: the end of a session deletes all its nodes in one
+    /// transaction. Such a handover therefore costs another list.
     fn may_take_over(
         &self,
         predecessor: Option<&WatchedContender>,
         own: Option<&OwnWatch>,
     ) -> bool {
-        let is_anothers = predecessor
+        let is_of_another_session = predecessor
             .and_then(|watched| watched.contender.as_ref())
             .is_some_and(|contender| contender.session() != Some(self.session.id()));
-        is_anothers && own.is_some_and(|own| own.connection_losses == self.connection_losses())
+        is_of_another_session
+            && own.is_some_and(|own| own.connection_losses == self.connection_losses())
     }
 
     /// Returns how often the session has lost its connection.

@@ -88,8 +88,7 @@ impl Guard {
         async move {
             tokio::select! {
                 biased;
-                loss = held.ended() => Err(loss),
-                _ = held.session.lost() => Err(LockLoss::SessionLost),
+                loss = held.lost_for_good() => Err(loss),
                 request = next_request(&held) => request,
             }
         }

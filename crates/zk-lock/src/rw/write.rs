@@ -81,7 +81,7 @@ impl WriteGuard {
         }
         let readers = &self.lock.readers;
         let number = readers.sequence_of(path.name().unwrap_or_default());
-        let node = match readers.enlist_as(number).await {
+        let node = match readers.create_numbered(number).await {
             Ok(node) => node,
             Err(AcquireError::SessionLost { .. }) => {
                 let loss = LockLoss::SessionLost;

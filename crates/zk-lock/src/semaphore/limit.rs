@@ -110,7 +110,7 @@ impl Semaphore {
             .create(self.path(), capacity::format_limit(limit));
         // A concurrent create with the same limit has the same effect.
         let mut create = create.container_parents().idempotent();
-        if let Some(acl) = self.acl() {
+        if let Some(acl) = self.queue.acl() {
             create = create.acl(acl.clone());
         }
         create.await.map(|_| ())

@@ -17,9 +17,10 @@ use super::capacity;
 use super::error::LeaseProgress;
 use crate::error::AcquireError;
 use crate::guard::Guard;
+use crate::node_monitor::node_lost;
+use crate::pending_deletes::PendingDeletes;
 use crate::queue::Enlisted;
 use crate::queue::Granted;
-use crate::retry::PendingDeletes;
 use crate::retry::prove_alive;
 
 /// A value that was read, and the watch that fires when it changes.
@@ -201,7 +202,7 @@ impl Semaphore {
         usage.children = Some(children?);
         match is_first? {
             Some(_) => Ok(()),
-            None => Err(self.queue.node_lost(path).await.into()),
+            None => Err(node_lost(self.session(), path).await.into()),
         }
     }
 
@@ -256,7 +257,7 @@ impl Semaphore {
             };
             let gone = nodes.iter().find(is_gone).map(OwnedNode::path);
             let path = gone.unwrap_or(&self.leases.path).clone();
-            return Err(self.queue.node_lost(&path).await.into());
+            return Err(node_lost(self.session(), &path).await.into());
         };
         if taken <= usize::try_from(limit).unwrap_or(usize::MAX) {
             Ok(CapacityCheck::Fits)
