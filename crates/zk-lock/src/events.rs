@@ -147,7 +147,7 @@ async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
         tokio::select! {
             biased;
             _ = held.lost_for_good() => {}
-            () = wait_until_trusted(&held) => {
+            () = wait_until_valid(&held) => {
                 let (path, token) = (held.path.clone(), held.token);
                 send(LockEvent::Regained { path, token });
             }
@@ -156,7 +156,7 @@ async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
 }
 
 /// Waits until the session is proved alive again.
-async fn wait_until_trusted(held: &Held) {
+async fn wait_until_valid(held: &Held) {
     while !held.session_lease.is_valid() {
         let timeout = held.session.session_timeout();
         if let Err(error) = held.session_lease.renewed(timeout).await {

@@ -58,7 +58,7 @@ pub struct Guard {
 /// What is known about a lock that is or was held.
 ///
 /// Four things can happen to it. A release, the end of the session and the deletion of the node by another client are
-/// final. The fourth is not: the session lease runs out ([`LockLoss::TrustLapsed`]), and may be renewed.
+/// final. The fourth is not: the session lease runs out ([`LockLoss::SessionLeaseExpired`]), and may be renewed.
 pub(crate) struct Held {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
@@ -171,7 +171,7 @@ impl Guard {
     ///
     /// The result holds for the moment of the call. The process may be paused before its next instruction; only
     /// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) protect against that.
-    pub fn is_trusted(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         !self.held.is_over() && self.held.session_lease.is_valid()
     }
 
@@ -358,7 +358,7 @@ impl Held {
     /// Returns why the session lease is not valid.
     fn lapse(&self) -> LockLoss {
         match self.session_lease.valid_until() {
-            Some(_) => LockLoss::TrustLapsed,
+            Some(_) => LockLoss::SessionLeaseExpired,
             None => LockLoss::SessionLost,
         }
     }

@@ -196,7 +196,7 @@ mod tests {
         for (is_valid, has_local_waiter) in [(false, true), (true, false), (false, false)] {
             let mut limit = turns(1);
             limit.clear_others();
-            let next = limit.decide(Duration::ZERO, LIMITS, is_trusted, has_local_waiter);
+            let next = limit.decide(Duration::ZERO, LIMITS, is_valid, has_local_waiter);
             assert_eq!(next, HandoverDecision::GiveBack);
         }
     }

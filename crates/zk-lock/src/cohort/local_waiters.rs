@@ -143,7 +143,7 @@ impl LocalWaiters {
 
     /// Hands the lock over to the next waiter; returns it if it has to go back to the ensemble.
     pub(super) fn hand_over(self: &Arc<Self>, guard: Guard) -> Option<Guard> {
-        let Some((waiter, turn)) = self.take_next(guard.is_trusted()) else {
+        let Some((waiter, turn)) = self.take_next(guard.is_valid()) else {
             return Some(guard);
         };
         let held = CohortGuard::new(guard, turn, Arc::clone(self));
@@ -153,7 +153,7 @@ impl LocalWaiters {
     }
 
     /// Takes the next waiter out, with its turn; `None` if the lock has to go back to the ensemble.
-    fn take_next(&self, is_trusted: bool) -> Option<(LocalWaiter, u64)> {
+    fn take_next(&self, is_valid: bool) -> Option<(LocalWaiter, u64)> {
         let mut state = self.state();
         let CohortState { waiters, grant, .. } = &mut *state;
         let next = grant.as_mut().and_then(|grant| {
@@ -161,7 +161,7 @@ impl LocalWaiters {
             let has_local_waiter = !waiters.is_empty();
             match grant
                 .limit
-                .decide(time, self.limits, is_trusted, has_local_waiter)
+                .decide(time, self.limits, is_valid, has_local_waiter)
             {
                 HandoverDecision::HandOver => {
                     Some((waiters.pop_front()?, grant.limit.count_turn()))

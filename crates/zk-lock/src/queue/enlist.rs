@@ -2,6 +2,7 @@
 
 use futures_util::future;
 use zk_core::Create;
+use zk_core::Error;
 use zk_core::OwnedNode;
 use zk_core::Sequence;
 
@@ -35,11 +36,9 @@ impl Queue {
     }
 
     /// Creates one of our nodes, with missing parents. The server numbers it.
-    pub(crate) async fn create_node(&self) -> Result<OwnedNode, AcquireError> {
+    pub(crate) async fn create_node(&self) -> Result<OwnedNode, Error> {
         let create = self.start_create().sequential().container_parents();
-        let node = create.owned().await?;
-        self.check_owner(&node)?;
-        Ok(node)
+        create.owned().await
     }
 
     /// Creates one of our nodes with the number of another one of ours, which exists.
@@ -49,9 +48,7 @@ impl Queue {
         &self,
         number: Sequence,
     ) -> Result<OwnedNode, AcquireError> {
-        let node = self.start_create().numbered(number).owned().await?;
-        self.check_owner(&node)?;
-        Ok(node)
+        Ok(self.start_create().numbered(number).owned().await?)
     }
 
     /// Starts a create with the settings that all our nodes share.
@@ -64,17 +61,6 @@ impl Queue {
         match self.acl() {
             Some(acl) => create.acl(acl.clone()),
             None => create,
-        }
-    }
-
-    /// Refuses a node of another session, even of an earlier one of this process: it may vanish at any moment.
-    fn check_owner(&self, node: &OwnedNode) -> Result<(), AcquireError> {
-        if node.stat().ephemeral_owner == Some(self.session.id()) {
-            Ok(())
-        } else {
-            Err(AcquireError::NodeLost {
-                path: node.path().clone(),
-            })
         }
     }
 }
