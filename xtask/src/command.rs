@@ -17,8 +17,6 @@ pub(crate) enum Command {
     Tidy,
     /// The feature rows with the tests that show them.
     TidyRows,
-    /// The counts of avoided words.
-    TidyWords,
     Help,
 }
 
@@ -47,7 +45,6 @@ impl Command {
             Some("bench") => Bench::parse(rest).map(Self::Bench),
             Some("ci") => alone(Self::Ci),
             Some("tidy") if rest == ["--rows"] => Ok(Self::TidyRows),
-            Some("tidy") if rest == ["--words"] => Ok(Self::TidyWords),
             Some("tidy") => alone(Self::Tidy),
             Some("help" | "--help" | "-h") => Ok(Self::Help),
             _ => Err(format!("unknown command {}", name.display())),
@@ -88,10 +85,9 @@ usage: cargo xtask COMMAND [ARGS]
                   run the quick form of lock, id, cache or queue at that revision and of the working tree alternately
                   (5 rounds by default), and print which figures differ by more than their spread
   orphan          run the orphan-contender scenario with our lock, Curator's, kazoo's and the client crate's
-  tidy [--rows | --words]
+  tidy [--rows]
                   check the rules of this workspace that no compiler checks;
-                  with --rows list the feature rows with the tests that show them: real, simulated or pure;
-                  with --words count the avoided words in each package
+                  with --rows list the feature rows with the tests that show them: real, simulated or pure
   ci              run the steps of the continuous integration";
 
 #[cfg(test)]
@@ -133,7 +129,6 @@ mod tests {
         assert_eq!(parse(&["ci"]), Ok(Command::Ci));
         assert_eq!(parse(&["tidy"]), Ok(Command::Tidy));
         assert_eq!(parse(&["tidy", "--rows"]), Ok(Command::TidyRows));
-        assert_eq!(parse(&["tidy", "--words"]), Ok(Command::TidyWords));
         assert_eq!(
             parse(&["ci", "--fast"]),
             Err("unexpected argument --fast: ci takes none".to_owned())

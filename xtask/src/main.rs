@@ -60,6 +60,5 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Ci => ci::command(&workspace),
         Command::Tidy => tidy::command(&workspace),
         Command::TidyRows => tidy::print_rows(&workspace),
-        Command::TidyWords => tidy::print_words(&workspace),
     }
 }

@@ -57,19 +57,12 @@ pub(crate) struct Report {
     pub(crate) problems: Vec<String>,
     /// Which tests show which feature rows.
     pub(crate) rows: Rows,
-    /// The avoided words, with their count in each package.
-    pub(crate) words: BTreeMap<&'static str, BTreeMap<String, usize>>,
 }
 
 impl Report {
     /// Adds the avoided words of a file.
     fn add_words(&mut self, at: &str, findings: Vec<Finding>) {
         for finding in findings {
-            let packages = self.words.entry(finding.word).or_default();
-            *packages.entry(package(at)).or_default() += 1;
-            if WORDS_REMAIN.contains(&package(at).as_str()) {
-                continue;
-            }
             self.problems.push(format!("{at}:{}", finding.problem()));
         }
     }
@@ -102,20 +95,6 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
 /// Prints every feature row with its tests.
 pub(crate) fn print_rows(workspace: &Workspace) -> anyhow::Result<bool> {
     print!("{}", look(&workspace.root)?.rows.list());
-    Ok(true)
-}
-
-/// Prints how often each avoided word occurs, and where.
-pub(crate) fn print_words(workspace: &Workspace) -> anyhow::Result<bool> {
-    let report = look(&workspace.root)?;
-    for (word, packages) in &report.words {
-        let count: usize = packages.values().sum();
-        let packages: Vec<_> = packages
-            .iter()
-            .map(|(package, count)| format!("{package} {count}"))
-            .collect();
-        println!("{word}: {count} ({})", packages.join(", "));
-    }
     Ok(true)
 }
 
@@ -279,14 +258,6 @@ fn files_below(
 fn read(root: &Path, path: &str) -> anyhow::Result<String> {
     fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
 }
-
-/// Packages that still contain avoided words, which `tidy --words` counts.
-const WORDS_REMAIN: [&str; 4] = [
-    "crates/zk-fault-proxy",
-    "crates/zk-harness",
-    "crates/zk-history",
-    "crates/zk-provision",
-];
 
 /// The list of avoided words, which contains them.
 const WORDS: &str = "xtask/src/tidy/words.rs";

@@ -9,8 +9,8 @@
 /// One avoided word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    pub(super) line: usize,
-    pub(super) word: &'static str,
+    line: usize,
+    word: &'static str,
     /// The identifier or the text that contains the word.
     found: String,
     instead: &'static str,

@@ -184,7 +184,7 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Runs the servers in containers instead of processes; see [`container`](crate::container) for the differences.
+    /// Runs the servers in containers instead of processes; see [`crate::container`].
     #[cfg(feature = "containers")]
     pub fn containers(mut self, image: ContainerImage) -> Self {
         self.containers = Some(image);

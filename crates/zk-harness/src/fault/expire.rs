@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_attempt_trusts_the_reply() {
+    fn a_first_attempt_believes_the_reply() {
         assert_eq!(
             ExpireState::default().next(Attempt::NoSession),
             Next::NoSession
