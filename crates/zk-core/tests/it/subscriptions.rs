@@ -117,7 +117,10 @@ async fn one_shot_watches_take_no_events_from_a_subscription() {
                 for round in 0..50_usize {
                     drop(session.exists("/a").watched().await.unwrap());
                     let mut get = session.get("/a").watched().into_future();
-                    assert!(round % 2 == 0 || (&mut get).now_or_never().is_none());
+                    // Dropped before it is sent, or while the reply is on its way, or just after.
+                    if round % 2 == 1 {
+                        drop((&mut get).now_or_never());
+                    }
                 }
                 settled(&session, &mut updates).await;
                 other.create("/a/b", "").await.unwrap();

@@ -173,7 +173,7 @@ async fn child_serves_from_odd_directories() {
         "a=b:c#d!e;f*[g]%20&|<>",
     ] {
         let directory = root.join(name);
-        let ensemble = Ensemble::builder().directory(&directory);
+        let ensemble = Ensemble::builder().servers(1).directory(&directory);
         let ensemble = ensemble.start().await.unwrap();
         assert!(directory.join("server-1/data/version-2").exists());
         assert_eq!(processes_of(&directory), 1);
