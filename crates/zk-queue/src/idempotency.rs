@@ -5,6 +5,11 @@
 //! committed, the leader refuses the second one because of the token's version, and that refusal replaces the lost
 //! reply. A lagging server cannot mislead, because the leader decides; and of all attempts the leader commits at most
 //! one, in whichever order they arrive.
+//!
+//! The parts of a transaction are numbered: 0 is the token, then come the checks of the preconditions, then the
+//! caller's parts. The number of a refused part says which of the three was refused.
+//!
+//! Replies to writes of tokens have timestamps of the leader, so the pool of tokens also keeps the leader's clock.
 
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -4,6 +4,8 @@
 //!
 //! 1. [`listing`] lists the children of the items node and of the segments, under one [`list_epoch`]: the versions that
 //!    every later transaction about these items checks.
+//!    If there is no fence, or the items node is fresh (see `preconditions`), `ItemStore::establish_epoch` writes what
+//!    is missing before an item is picked.
 //! 2. [`ItemStore::next_item`] picks the first ready item of the list, or a random one of the first few if other
 //!    consumers were faster. The item is [`in_flight`] from then on: no other task of this process picks it.
 //! 3. [`take`] reads the item's node, unless [`prefetch`] has read it already.

@@ -3,7 +3,8 @@
 //! An item is claimed as [`store`](crate::store) describes for a take, except that the transaction creates an ephemeral
 //! node for the claim and writes the item's node, instead of deleting it. The item's version so counts its deliveries.
 //! [`create_claims`] makes that transaction, and [`held_claim`] those that end a claim: they delete the claim, and
-//! delete or move the item, under the version that the claim gave it.
+//! delete or move the item, under the version that the claim gave it. Rejecting a claim is in `claim`, burying
+//! its item in `dead_letters`.
 
 use std::borrow::Borrow;
 use std::fmt;

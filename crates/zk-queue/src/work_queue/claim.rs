@@ -35,7 +35,6 @@ pub struct Claim<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClaimLoss {
-    /// The session is over, and its claims with it.
     /// The session ended, and its claims with it.
     SessionLost,
     /// No contact with the ensemble for too long: it may have expired the session and delivered the item again.

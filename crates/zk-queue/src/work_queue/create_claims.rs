@@ -240,7 +240,7 @@ pub(super) fn claim_request_size(candidate: &Candidate, owner: &str) -> usize {
     2 * candidate.path.as_str().len() + owner.len() + candidate.item.data.len()
 }
 
-/// Adds the claims to a transaction; each has two parts.
+/// Adds the claims to a transaction. Each has two parts: the even one creates the claim, the odd one writes the item.
 fn add_claims(transaction: Transaction, owner: &str, requests: &[ClaimRequest]) -> Transaction {
     requests.iter().fold(transaction, |transaction, request| {
         let ClaimRequest { candidate, claim } = request;

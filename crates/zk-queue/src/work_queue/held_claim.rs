@@ -44,7 +44,7 @@ pub(super) struct HeldClaim {
     pub(super) is_settled: bool,
     /// When the claim's node was last seen.
     pub(super) last_checked: Mutex<Instant>,
-    /// Its reference count is the number of claims of this process, plus one.
+    /// Counts this claim while it exists.
     pub(super) open_claims: Arc<()>,
 }
 
