@@ -5,7 +5,7 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use zk_history::check::FencedMutex;
-//! use zk_history::{ReturnValue, Op, Run};
+//! use zk_history::{Op, ReturnValue, Run};
 //!
 //! let run = Run::seeded("lock")?.judged_by(FencedMutex::default())?;
 //! let recorder = run.recorder("worker-1")?;

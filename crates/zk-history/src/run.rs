@@ -19,7 +19,7 @@ pub use description::{Description, DescriptionError};
 /// ```no_run
 /// # fn demo(directories: Vec<std::path::PathBuf>) -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_history::check::{FencedMutex, Liveness};
-/// use zk_history::{ReturnValue, Op, Run};
+/// use zk_history::{Op, ReturnValue, Run};
 ///
 /// // Start the servers first: they are dropped last, so that a failed run can copy their files.
 /// let run = Run::seeded("lock-nemesis")?

@@ -116,6 +116,7 @@ async fn work_in_several_segments_is_done_once() {
 /// Does all items with two consumers, and returns the size of the lists of their names.
 async fn do_work(count: u32, options: &WorkOptions) -> usize {
     let ensemble = Ensemble::builder()
+        .servers(1)
         .data(DataStore::Memory)
         .start()
         .await
