@@ -184,7 +184,7 @@ where
             let rule = make(stage.proxy.on(matching).nth(nth));
             let scene = Scene {
                 what: format!("{name}, {strike}, request {nth} at server {home}"),
-                path: format!("/{name}/{}-{home}-{nth}", strike.replace(' ', "-")),
+                path: format!("/{name}/{strike}-{home}-{nth}").replace(' ', "-"),
                 struck,
                 observer: observer.clone(),
             };
@@ -238,7 +238,7 @@ async fn play(
 /// Waits until it is so, for at most two seconds: a strike may keep it from that.
 async fn until_or_late<F: Future<Output = bool>>(is_so: impl Fn() -> F) {
     let looking = async {
-        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        let mut looks = tokio::time::interval(Duration::from_millis(50));
         while !is_so().await {
             looks.tick().await;
         }

@@ -206,9 +206,9 @@ async fn a_panic_keeps_the_files_and_prints_lost_writes() {
 
 // covers: H3
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_concurrent_ensembles_have_different_ports() {
+async fn concurrent_ensembles_have_different_ports() {
     let mut starts = tokio::task::JoinSet::new();
-    for _ in 0..10 {
+    for _ in 0..5 {
         starts.spawn(in_memory(1).start());
     }
     let ensembles: Vec<_> = starts
@@ -223,7 +223,7 @@ async fn ten_concurrent_ensembles_have_different_ports() {
         .collect();
     connects.sort();
     connects.dedup();
-    assert_eq!(connects.len(), 10);
+    assert_eq!(connects.len(), 5);
     for ensemble in ensembles {
         ensemble.down().await.unwrap();
     }

@@ -63,7 +63,7 @@ async fn both_supported_versions_serve_in_memory_and_on_disk() {
     for version in ["3.8", "3.9"] {
         for data in [DataStore::Memory, DataStore::Disk] {
             let ensemble = Ensemble::builder()
-                .servers(3)
+                .servers(1)
                 .zookeeper(version)
                 .data(data)
                 .start()

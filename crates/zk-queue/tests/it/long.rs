@@ -57,6 +57,7 @@ mod deep {
 async fn fill_and_drain(parts: u32) {
     let all = usize::try_from(parts * 5000).unwrap();
     let ensemble = Ensemble::builder()
+        .servers(1)
         .data(DataStore::Memory)
         // So many nodes need more memory than the harness's default.
         .jvm_flags(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])

@@ -233,7 +233,7 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
         found.unwrap_or_default()
     });
 
-    let lasts = fault_time(Duration::from_secs(12));
+    let lasts = fault_time(Duration::from_secs(8));
     let end = Instant::now() + lasts;
     let nemesis = Nemesis::new(run.seed())
         .faults([

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use zk_harness::nemesis::fault_time;
 use zk_harness::program_of_next_process;
 use zk_tests::melee::Fighter;
 use zk_tests::melee::Melee;
@@ -12,8 +13,6 @@ use zk_tests::peers::Kazoo;
 use super::observer;
 use super::three_servers;
 use super::until_empty;
-
-const LASTS: Duration = Duration::from_secs(8);
 
 /// Fights it out, and fails if two had the lock at once or something is left.
 async fn fight(name: &str, fighters: &[Fighter], parents: &[&str]) {
@@ -25,7 +24,8 @@ async fn fight(name: &str, fighters: &[Fighter], parents: &[&str]) {
     }
     let seed =
         std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    let melee = Melee::new(ensemble.connect_string(), "/lock", seed, LASTS);
+    let lasts = fault_time(Duration::from_secs(4));
+    let melee = Melee::new(ensemble.connect_string(), "/lock", seed, lasts);
     let outcome = melee.fight(fighters).await;
     let outcome = outcome.unwrap_or_else(|error| panic!("{name}, SEED={seed}: {error:#}"));
     println!("{name}, seed {seed}: {outcome:?}");

@@ -151,7 +151,7 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
     let nemesis = Nemesis::new(run.seed())
         .faults(faults)
         .recorder(run.recorder("nemesis").unwrap());
-    let lasts = fault_time(Duration::from_secs(12));
+    let lasts = fault_time(Duration::from_secs(8));
     let (struck, (killed, paused)) = tokio::join!(
         nemesis.run(&ensemble, lasts),
         crew.kill_and_pause(Instant::now() + lasts, random.fork()),

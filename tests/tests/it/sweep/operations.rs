@@ -173,28 +173,25 @@ async fn reads(scene: Scene) {
     scene.struck.sync(path.as_str()).await.expect(&scene.what);
 }
 
-macro_rules! swept {
-    ($($test:ident: $story:ident;)+) => {$(
-        // covers: C3 C4 H7
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $test() {
-            let stage = Stage::new().await;
-            let struck = sweep(&stage, stringify!($story), $story).await;
-            println!(concat!(stringify!($story), ": {} requests struck"), struck);
-            stage.ensemble.down().await.unwrap();
-        }
-    )+};
-}
-
-swept! {
-    a_node_with_its_parents_is_made_once_or_it_is_unknown: create_with_its_parents;
-    a_protected_node_is_made_exactly_once: create_protected;
-    a_plain_sequential_node_has_no_twin: create_sequential;
-    an_owned_node_is_made_once_and_goes_when_it_is_dropped: create_owned_and_drop;
-    a_set_with_a_version_happens_once_or_it_is_unknown: set_with_a_version;
-    a_plain_set_happens_once: set_anything;
-    a_delete_happens_once_or_it_is_unknown: delete;
-    a_guaranteed_delete_happens: delete_guaranteed;
-    a_transaction_is_whole_once_or_unknown: transaction;
-    reads_are_answered_whatever_is_struck: reads;
+// covers: C3 C4 H7
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_take_effect_once_or_their_outcome_is_unknown() {
+    let stage = Stage::new().await;
+    let struck = tokio::join!(
+        sweep(&stage, "create with parents", create_with_its_parents),
+        sweep(&stage, "protected create", create_protected),
+        sweep(&stage, "sequential create", create_sequential),
+        sweep(&stage, "owned create", create_owned_and_drop),
+        sweep(&stage, "reads", reads),
+    );
+    println!("requests struck while nodes were created and read: {struck:?}");
+    let struck = tokio::join!(
+        sweep(&stage, "set with a version", set_with_a_version),
+        sweep(&stage, "set", set_anything),
+        sweep(&stage, "delete", delete),
+        sweep(&stage, "guaranteed delete", delete_guaranteed),
+        sweep(&stage, "transaction", transaction),
+    );
+    println!("requests struck while nodes were changed: {struck:?}");
+    stage.ensemble.down().await.unwrap();
 }
