@@ -32,7 +32,7 @@
 //! | [`Semaphore`] | `semaphore` | never more permits granted than available |
 //! | [`Linearizable`] | `linearizable` | linearizability of a mutex or register |
 //! | [`FencedRegister`] | `fenced-register` | a resource accepts no lower token |
-//! | [`TotalQueue`] | `total-queue` | nothing lost or made up, FIFO per producer |
+//! | [`TotalQueue`] | `total-queue` | nothing lost, made up or delivered too often |
 //! | [`Counter`] | `counter` | no update lost or applied twice |
 //! | [`Liveness`] | `progress` | enough operations succeed, none waits too long |
 //!

@@ -60,8 +60,8 @@
 //! | `read` | `path` | `value`, `version` |
 //! | `write` | `path`, `value`, `token` | `version` |
 //! | `cas` | `path`, `from`, `to` | `version` |
-//! | `offer` | `path`, `item`, `priority` (0) | |
-//! | `take`, `drain` | `path` | `items` |
+//! | `offer` | `path`, `item` | |
+//! | `take` | `path` | `items` |
 //! | `ack` | `path`, `item` | |
 //! | `increment` | `path`, `by` | `value` |
 //!

@@ -70,9 +70,6 @@ pub enum Op {
         path: String,
         /// The item, which must be offered at most once in a history.
         item: Value,
-        /// The priority; items of one priority keep their order.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        priority: i32,
     },
     /// Takes items from a queue; the return value has none if it was empty.
     Take {
@@ -85,11 +82,6 @@ pub enum Op {
         path: String,
         /// The item.
         item: Value,
-    },
-    /// Takes all remaining items of a queue, at the end of a test.
-    Drain {
-        /// The queue.
-        path: String,
     },
     /// Adds to a counter.
     Increment {
@@ -171,19 +163,9 @@ impl Op {
 
     /// Puts an item into a queue.
     pub fn offer(path: impl Into<String>, item: impl Into<Value>) -> Self {
-        Self::offer_with_priority(path, item, 0)
-    }
-
-    /// Puts an item into a queue in which items of one priority keep their order.
-    pub fn offer_with_priority(
-        path: impl Into<String>,
-        item: impl Into<Value>,
-        priority: i32,
-    ) -> Self {
         Self::Offer {
             path: path.into(),
             item: item.into(),
-            priority,
         }
     }
 
@@ -198,11 +180,6 @@ impl Op {
             path: path.into(),
             item: item.into(),
         }
-    }
-
-    /// Takes all remaining items of a queue.
-    pub fn drain(path: impl Into<String>) -> Self {
-        Self::Drain { path: path.into() }
     }
 
     /// Adds to a counter.
@@ -225,7 +202,6 @@ impl Op {
             | Self::Offer { path, .. }
             | Self::Take { path }
             | Self::Ack { path, .. }
-            | Self::Drain { path }
             | Self::Increment { path, .. } => path,
             Self::Unrecognised => "",
         }
@@ -243,7 +219,6 @@ impl Op {
             Self::Offer { .. } => "offer",
             Self::Take { .. } => "take",
             Self::Ack { .. } => "ack",
-            Self::Drain { .. } => "drain",
             Self::Increment { .. } => "increment",
             Self::Unrecognised => "unrecognised",
         }
@@ -283,10 +258,9 @@ impl fmt::Display for Op {
                 token.map_or(Ok(()), |token| write!(f, " with token {token}"))
             }
             Self::Cas { path, from, to } => write!(f, "cas {path} from {from} to {to}"),
-            Self::Offer { path, item, .. } => write!(f, "offer {item} to {path}"),
+            Self::Offer { path, item } => write!(f, "offer {item} to {path}"),
             Self::Take { path } => write!(f, "take from {path}"),
             Self::Ack { path, item } => write!(f, "ack {item} of {path}"),
-            Self::Drain { path } => write!(f, "drain {path}"),
             Self::Increment { path, by } => write!(f, "increment {path} by {by}"),
             Self::Unrecognised => f.write_str("an unrecognised operation"),
         }
@@ -377,12 +351,4 @@ const fn one() -> u32 {
 )]
 const fn is_one(permits: &u32) -> bool {
     *permits == 1
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde calls it with a reference"
-)]
-const fn is_zero(priority: &i32) -> bool {
-    *priority == 0
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Judgement, Verdict};
-use crate::{Call, Fault, History, Op, Outcome, ReturnValue, Value};
+use crate::{Call, Fault, History, Op, Outcome, ReturnValue};
 
 /// Builds a history; calls are numbered from one.
 pub(super) struct HistoryBuilder {
@@ -183,8 +183,4 @@ pub(super) fn without(history: &History, at: usize) -> History {
     let mut other = history.clone();
     other.calls.remove(at);
     other
-}
-
-pub(super) fn number(value: usize) -> Value {
-    Value::Number(i64::try_from(value).unwrap())
 }

@@ -7,11 +7,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::by_path;
-use super::mutex::is_false;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op, Value};
-
-mod fifo;
 
 /// How often an item may be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -23,8 +20,6 @@ pub enum Delivery {
     ExactlyOnce,
     /// Once or more often, until it is acknowledged.
     AtLeastOnce,
-    /// Once or, for each take whose outcome is unknown, not at all.
-    AtMostOnce,
 }
 
 /// All offered items are delivered, and no others.
@@ -35,12 +30,11 @@ pub enum Delivery {
 /// | `unexpected` | an item is delivered that was never offered, or whose offer failed |
 /// | `duplicated` | an item is delivered twice, unless delivery is at least once |
 /// | `delivered after ack` | an item is delivered by a take that began after the item was acknowledged |
-/// | `out of order` | with [`with_fifo`](Self::with_fifo): items of one producer and priority are delivered in another order |
 ///
 /// An item whose offer has an unknown outcome may be delivered or not; if delivered, it counts as recovered.
 /// Each item is offered at most once in a history.
 ///
-/// The queue was drained if, after all offers, a `drain` succeeded or a take returned no item.
+/// The queue was drained if a take that began after all offers returned no item.
 /// Otherwise lost items cannot be detected, and the history cannot be judged.
 ///
 /// Time is O(n log n) in the number of operations and items.
@@ -49,8 +43,6 @@ pub enum Delivery {
 #[non_exhaustive]
 pub struct TotalQueue {
     delivery: Delivery,
-    #[serde(skip_serializing_if = "is_false")]
-    fifo: bool,
 }
 
 impl TotalQueue {
@@ -58,17 +50,6 @@ impl TotalQueue {
     #[must_use]
     pub const fn with_delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
-        self
-    }
-
-    /// Also requires FIFO order of the items of one producer and one priority.
-    ///
-    /// A producer is a process, or a task of it if it records one. Only items whose offers did not overlap have an
-    /// order, and only deliveries that do not overlap show one. For each take with an unknown outcome, one item may
-    /// be late. Default: any order.
-    #[must_use]
-    pub const fn with_fifo(mut self) -> Self {
-        self.fifo = true;
         self
     }
 
@@ -125,38 +106,28 @@ impl TotalQueue {
             }
         }
         if drained {
-            self.lost(path, queue, &missing, findings);
+            lost(path, &missing, findings);
         } else {
             findings.count("missing", missing.len());
         }
         unexpected(path, queue, findings);
         after_ack(path, queue, findings);
-        if self.fifo {
-            fifo::judge(path, queue, findings);
-        }
     }
+}
 
-    fn lost(&self, path: &str, queue: &Queue<'_>, missing: &[&Offer<'_>], findings: &mut Findings) {
-        let excused = match self.delivery {
-            Delivery::AtMostOnce => queue.unknown_takes,
-            _ => 0,
-        };
-        findings.count("lost", missing.len());
-        if missing.len() <= excused {
-            return;
-        }
-        for offer in missing {
-            findings.violation(
-                "lost",
-                || {
-                    format!(
-                        "{} of {} was accepted by {path} and never delivered",
-                        offer.item, offer.call.client
-                    )
-                },
-                [Evidence::of(offer.call)],
-            );
-        }
+fn lost(path: &str, missing: &[&Offer<'_>], findings: &mut Findings) {
+    findings.count("lost", missing.len());
+    for offer in missing {
+        findings.violation(
+            "lost",
+            || {
+                format!(
+                    "{} of {} was accepted by {path} and never delivered",
+                    offer.item, offer.call.client
+                )
+            },
+            [Evidence::of(offer.call)],
+        );
     }
 }
 
@@ -170,14 +141,13 @@ struct Queue<'a> {
     unknown_takes: usize,
     /// When the last offer ended, or began if its outcome is unknown.
     last_offer: u64,
-    /// When the last call began that found the queue empty or drained it.
+    /// When the last take began that found the queue empty.
     last_empty: Option<u64>,
 }
 
 struct Offer<'a> {
     call: &'a Call,
     item: &'a Value,
-    priority: i32,
 }
 
 impl<'a> Queue<'a> {
@@ -185,20 +155,16 @@ impl<'a> Queue<'a> {
         let mut queue = Self::default();
         for call in calls {
             match &call.op {
-                Op::Offer { item, priority, .. } => {
-                    // An unknown offer may take effect at any time; a drain begins after the others.
+                Op::Offer { item, .. } => {
+                    // An unknown offer may take effect at any time; the last take begins after the others.
                     let over = call.returned.unwrap_or(call.invoked);
                     queue.last_offer = queue.last_offer.max(over);
-                    queue.offers.push(Offer {
-                        call,
-                        item,
-                        priority: *priority,
-                    });
+                    queue.offers.push(Offer { call, item });
                 }
                 Op::Ack { item, .. } if call.outcome.is_ok() => {
                     queue.acks.entry(item).or_insert(call);
                 }
-                Op::Take { .. } | Op::Drain { .. } => queue.take(call),
+                Op::Take { .. } => queue.take(call),
                 _ => {}
             }
         }
@@ -216,7 +182,7 @@ impl<'a> Queue<'a> {
         for item in &answer.items {
             self.deliveries.entry(item).or_default().push(call);
         }
-        if answer.items.is_empty() || matches!(call.op, Op::Drain { .. }) {
+        if answer.items.is_empty() {
             self.last_empty = self.last_empty.max(Some(call.invoked));
         }
     }

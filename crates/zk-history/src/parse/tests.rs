@@ -61,10 +61,8 @@ fn every_operation_survives_writing_and_reading() {
         Op::write_fenced("/a", "x", u64::MAX),
         Op::cas("/a", 1, "b"),
         Op::offer("/a", "i"),
-        Op::offer_with_priority("/a", "i", -1),
         Op::take("/a"),
         Op::ack("/a", 3),
-        Op::drain("/a"),
         Op::increment("/a", -5),
     ];
     for (id, op) in (1..).zip(ops) {

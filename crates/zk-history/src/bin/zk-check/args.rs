@@ -58,8 +58,7 @@ linearizable     an order of all operations that a model allows
                    budget=10000000     steps of the search
 fenced-register  a resource accepts no lower token
 total-queue      nothing lost, made up or delivered too often
-                   delivery=exactly-once, at-least-once or at-most-once
-                   fifo=true           items of one producer in their order
+                   delivery=exactly-once or at-least-once
 counter          no update lost or applied twice
                    initial=0           the value before all updates
                    stale_reads=true    reads may be older
