@@ -30,7 +30,7 @@
 //! | [`FencedMutex`] | `fenced-mutex` | one holder at a time, tokens increase |
 //! | [`ReadWriteLock`] | `read-write-lock` | readers share, a writer is alone |
 //! | [`Semaphore`] | `semaphore` | never more permits granted than available |
-//! | [`Linearizable`] | `linearizable` | linearizability of a mutex or register |
+//! | [`Linearizable`] | `linearizable` | the same as `fenced-mutex`, with another algorithm |
 //! | [`FencedRegister`] | `fenced-register` | a resource accepts no lower token |
 //! | [`TotalQueue`] | `total-queue` | nothing lost, made up or delivered too often |
 //! | [`Counter`] | `counter` | no update lost or applied twice |
@@ -46,7 +46,6 @@ mod checker;
 mod counter;
 mod fenced_register;
 mod hold_intervals;
-pub mod linear;
 mod linearizable;
 mod liveness;
 mod mutex;
@@ -62,7 +61,7 @@ mod verdict;
 pub use checker::{Checker, NAMES, ParseCheckerError};
 pub use counter::Counter;
 pub use fenced_register::FencedRegister;
-pub use linearizable::{Linearizable, ModelName};
+pub use linearizable::Linearizable;
 pub use liveness::Liveness;
 pub use mutex::FencedMutex;
 pub use queue::{Delivery, TotalQueue};

@@ -59,7 +59,6 @@
 //! | `set_permits` | `path`, `permits` | |
 //! | `read` | `path` | `value`, `version` |
 //! | `write` | `path`, `value`, `token` | `version` |
-//! | `cas` | `path`, `from`, `to` | `version` |
 //! | `offer` | `path`, `item` | |
 //! | `take` | `path` | `items` |
 //! | `ack` | `path`, `item` | |

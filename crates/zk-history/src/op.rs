@@ -55,15 +55,6 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<u64>,
     },
-    /// Replaces one value if it is as expected, and fails otherwise.
-    Cas {
-        /// What is written.
-        path: String,
-        /// The expected value.
-        from: Value,
-        /// The new value.
-        to: Value,
-    },
     /// Puts an item into a queue.
     Offer {
         /// The queue.
@@ -152,15 +143,6 @@ impl Op {
         }
     }
 
-    /// Replaces one value if it is as expected.
-    pub fn cas(path: impl Into<String>, from: impl Into<Value>, to: impl Into<Value>) -> Self {
-        Self::Cas {
-            path: path.into(),
-            from: from.into(),
-            to: to.into(),
-        }
-    }
-
     /// Puts an item into a queue.
     pub fn offer(path: impl Into<String>, item: impl Into<Value>) -> Self {
         Self::Offer {
@@ -198,7 +180,6 @@ impl Op {
             | Self::SetPermits { path, .. }
             | Self::Read { path }
             | Self::Write { path, .. }
-            | Self::Cas { path, .. }
             | Self::Offer { path, .. }
             | Self::Take { path }
             | Self::Ack { path, .. }
@@ -215,7 +196,6 @@ impl Op {
             Self::SetPermits { .. } => "set_permits",
             Self::Read { .. } => "read",
             Self::Write { .. } => "write",
-            Self::Cas { .. } => "cas",
             Self::Offer { .. } => "offer",
             Self::Take { .. } => "take",
             Self::Ack { .. } => "ack",
@@ -257,7 +237,6 @@ impl fmt::Display for Op {
                 write!(f, "write {path} = {value}")?;
                 token.map_or(Ok(()), |token| write!(f, " with token {token}"))
             }
-            Self::Cas { path, from, to } => write!(f, "cas {path} from {from} to {to}"),
             Self::Offer { path, item } => write!(f, "offer {item} to {path}"),
             Self::Take { path } => write!(f, "take from {path}"),
             Self::Ack { path, item } => write!(f, "ack {item} of {path}"),

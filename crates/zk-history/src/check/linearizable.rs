@@ -1,74 +1,52 @@
-//! Checks the linearizability of a history of locks or registers.
+//! Checks the linearizability of a history of locks.
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::{Hold, Holds, Pauses, by_path};
-use super::linear::{
-    Linearized, Model, MutexModel, MutexOp, RegisterModel, RegisterOp, Timed, linearize,
-};
 use super::verdict::{Evidence, Findings, Verdict};
-use crate::{Call, History, Op, Value};
+use crate::{Call, History};
 
-/// The model of the objects.
+mod model;
+mod search;
+
+use model::MutexOp;
+use search::{Linearized, Timed, linearize};
+
+/// The model in `run.json`, which once named others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum ModelName {
-    /// `acquire` and `release` of a lock with fencing tokens.
+enum ModelName {
     #[default]
     Mutex,
-    /// `read`, `write` and `cas` of a value.
-    Register,
 }
 
-/// The operations are linearizable: some order of them, each between its invoke and return, is valid for a
-/// [model](super::linear).
+/// The operations on a lock are linearizable: some order of them, each between its invoke and return, is possible.
 ///
-/// The mutex model checks the rules of [`FencedMutex`](super::FencedMutex) with another algorithm, in case one of them has
-/// a bug: a grant ends at some time after the holder last relied on it.
-/// The register begins with the value of [`with_initial`](Self::with_initial), or with none. A read of a ZooKeeper server
-/// is not linearizable, unless there is a `sync` before it and no other write in between.
+/// It checks the rules of [`FencedMutex`](super::FencedMutex) with another algorithm, in case one of them has a bug: a
+/// grant ends at some time after the holder last relied on it, and later grants have higher tokens.
 ///
-/// Failed operations are ignored; unknown ones may take effect at any later time, or never.
+/// Failed acquires and unknown ones are ignored; a release with an unknown outcome may take effect at any later time.
 ///
-/// The rule `not linearizable` is broken if there is no such order. If the search takes more than
-/// [a number of steps](Self::with_budget), the history cannot be judged.
+/// The rule `not linearizable` is broken if there is no such order. If the search takes more than ten million steps for
+/// a path, the history cannot be judged. `zk-check` takes another number as `linearizable:budget=STEPS`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Linearizable {
     model: ModelName,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    initial: Option<Value>,
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     session_timeout: Option<Duration>,
     budget: u64,
 }
 
 impl Linearizable {
-    /// Uses the model of a lock with fencing tokens.
+    /// Judges locks with fencing tokens.
     pub fn mutex() -> Self {
         Self::default()
-    }
-
-    /// Uses the model of a register.
-    pub fn register() -> Self {
-        Self {
-            model: ModelName::Register,
-            ..Self::default()
-        }
-    }
-
-    /// Sets the value before all operations. Default: none.
-    #[must_use]
-    pub fn with_initial(mut self, value: impl Into<Value>) -> Self {
-        self.initial = Some(value.into());
-        self
     }
 
     /// Ignores holders from the start of a pause of at least this long. Default: none.
@@ -78,29 +56,19 @@ impl Linearizable {
         self
     }
 
-    /// Limits the steps of the search for each path. Default: ten million.
-    #[must_use]
-    pub const fn with_budget(mut self, steps: u64) -> Self {
-        self.budget = steps;
-        self
-    }
-
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
         let mut findings = Findings::default();
         for (path, calls) in by_path(history) {
-            match self.model {
-                ModelName::Mutex => self.check_mutex(path, &calls, history, &mut findings),
-                ModelName::Register => self.check_register(path, &calls, &mut findings),
-            }
+            self.check_lock(path, &calls, history, &mut findings);
         }
         if findings.counted("operations") == 0 {
-            findings.cannot_judge("the history has no operation of the model");
+            findings.cannot_judge("the history has no acquire that was granted");
         }
         findings.verdict("linearizable")
     }
 
-    fn check_mutex(&self, path: &str, calls: &[&Call], history: &History, findings: &mut Findings) {
+    fn check_lock(&self, path: &str, calls: &[&Call], history: &History, findings: &mut Findings) {
         let pauses = Pauses::longer_than(self.session_timeout, history);
         let holds = Holds::of(calls, history, &pauses);
         let mut ops = Vec::new();
@@ -113,41 +81,13 @@ impl Linearizable {
             ));
             ops.push(end_of(grant, hold));
         }
-        self.search(path, &MutexModel::default(), ops, findings);
+        self.search(path, ops, findings);
     }
 
-    fn check_register(&self, path: &str, calls: &[&Call], findings: &mut Findings) {
-        let mut numbers: HashMap<Value, u64> = HashMap::new();
-        let mut number = |value: &Value| {
-            let next = numbers.len() as u64;
-            Some(*numbers.entry(value.clone()).or_insert(next))
-        };
-        let initial = self.initial.as_ref().and_then(&mut number);
-        let mut ops = Vec::new();
-        for call in calls.iter().filter(|call| !call.outcome.is_failed()) {
-            let op = match (&call.op, call.outcome.return_value()) {
-                (Op::Read { .. }, Some(answer)) => {
-                    RegisterOp::Read(answer.value.as_ref().and_then(&mut number))
-                }
-                (Op::Write { value, .. }, _) => RegisterOp::Write(number(value)),
-                (Op::Cas { from, to, .. }, _) => RegisterOp::Cas(number(from), number(to)),
-                _ => continue,
-            };
-            ops.push((*call, Timed::new(op, call.invoked, call.returned)));
-        }
-        self.search(path, &RegisterModel { initial }, ops, findings);
-    }
-
-    fn search<M: Model>(
-        &self,
-        path: &str,
-        model: &M,
-        ops: Vec<(&Call, Timed<M::Op>)>,
-        findings: &mut Findings,
-    ) {
-        let (calls, timed): (Vec<&Call>, Vec<Timed<M::Op>>) = ops.into_iter().unzip();
+    fn search(&self, path: &str, ops: Vec<(&Call, Timed)>, findings: &mut Findings) {
+        let (calls, timed): (Vec<&Call>, Vec<Timed>) = ops.into_iter().unzip();
         findings.count("operations", calls.len());
-        match linearize(model, &timed, self.budget) {
+        match linearize(&timed, self.budget) {
             Linearized::Yes(_) => {}
             Linearized::GaveUp { steps } => findings.cannot_judge(format!(
                 "{path}: {steps} steps were not enough to find an order of {} operations",
@@ -185,7 +125,6 @@ impl Default for Linearizable {
     fn default() -> Self {
         Self {
             model: ModelName::default(),
-            initial: None,
             session_timeout: None,
             budget: 10_000_000,
         }
@@ -193,7 +132,7 @@ impl Default for Linearizable {
 }
 
 /// Returns the interval in which a grant ended.
-fn end_of<'a>(grant: usize, hold: &Hold<'a>) -> (&'a Call, Timed<MutexOp>) {
+fn end_of<'a>(grant: usize, hold: &Hold<'a>) -> (&'a Call, Timed) {
     let end = MutexOp::End { grant };
     let released = hold.release.filter(|release| release.outcome.is_ok());
     // A failed or unknown release does not bound the end.

@@ -59,7 +59,6 @@ fn every_operation_survives_writing_and_reading() {
         Op::read("/a"),
         Op::write("/a", 5),
         Op::write_fenced("/a", "x", u64::MAX),
-        Op::cas("/a", 1, "b"),
         Op::offer("/a", "i"),
         Op::take("/a"),
         Op::ack("/a", 3),

@@ -51,9 +51,7 @@ read-write-lock  readers share, a writer is alone
 semaphore        never more permits than there are
                    permits=3           needed: how many there are at first
                    session_timeout=2s
-linearizable     an order of all operations that a model allows
-                   model=mutex         or register
-                   initial=0           what a register begins with
+linearizable     the same as fenced-mutex, with another algorithm
                    session_timeout=2s
                    budget=10000000     steps of the search
 fenced-register  a resource accepts no lower token

@@ -38,9 +38,6 @@ fn settings_are_read_with_their_units() {
         serde_json::to_string(&checker).unwrap(),
         r#"{"path":"/locks/*","checker":"fenced-mutex","session_timeout":"2s","ordered":true}"#
     );
-    let register = parse("linearizable:model=register,initial=blue").unwrap();
-    let expected = Linearizable::register().with_initial("blue");
-    assert_eq!(register, expected.into());
 }
 
 #[test]

@@ -1,13 +1,10 @@
+use super::super::Checker;
 use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
-use crate::ReturnValue;
+use crate::Op;
 
 fn mutex(builder: &HistoryBuilder) -> Verdict {
     Linearizable::mutex().check(&builder.history())
-}
-
-fn register(builder: &HistoryBuilder) -> Verdict {
-    Linearizable::register().check(&builder.history())
 }
 
 // covers: H9
@@ -45,36 +42,12 @@ fn the_session_timeout_excuses_a_paused_holder() {
 }
 
 #[test]
-fn a_stale_read_has_no_order() {
-    let mut s = HistoryBuilder::new();
-    s.ok("a", &Op::read("/r"), 0..1, ());
-    s.ok("a", &Op::write("/r", "one"), 2..3, ());
-    s.ok("a", &Op::cas("/r", "one", "two"), 4..10, ());
-    s.failed("a", &Op::cas("/r", "one", "three"), 11..12);
-    s.unknown("a", &Op::write("/r", "four"), 13..14);
-    s.ok("b", &Op::read("/r"), 5..6, ReturnValue::value("one"));
-    s.ok("b", &Op::read("/r"), 15..16, ReturnValue::value("two"));
-    s.ok("b", &Op::read("/r"), 17..18, ReturnValue::value("four"));
-    valid(&register(&s));
-    s.ok("c", &Op::read("/r"), 19..20, ReturnValue::value("two"));
-    violated(&register(&s), &["not linearizable: 7 5 8 9"]);
-}
-
-#[test]
-fn a_register_may_begin_with_a_value() {
-    let mut s = HistoryBuilder::new();
-    s.ok("a", &Op::read("/r"), 0..1, ReturnValue::value(3));
-    violated(&register(&s), &["not linearizable: 1"]);
-    let three = Linearizable::register().with_initial(3);
-    valid(&three.check(&s.history()));
-}
-
-#[test]
 fn too_few_steps_or_operations_judge_nothing() {
     let mut s = HistoryBuilder::new();
-    s.ok("a", &Op::write("/r", 1), 0..5, ());
-    s.ok("b", &Op::write("/r", 2), 0..5, ());
-    unjudged(&mutex(&s), "no operation of the model");
-    let hasty = Linearizable::register().with_budget(1);
+    s.unknown("a", &Op::acquire("/x"), 0..5);
+    unjudged(&mutex(&s), "no acquire that was granted");
+    s.acquire("a", 0..10, 7);
+    s.acquire("b", 0..20, 9);
+    let hasty: Checker = "linearizable:budget=1".parse().unwrap();
     unjudged(&hasty.check(&s.history()), "1 steps were not enough");
 }

@@ -1,4 +1,4 @@
-//! Decides whether operations are linearizable with respect to a model.
+//! Searches for an order of operations that a lock allows.
 //!
 //! The search is Wing and Gong's with Lowe's cache: it tries operations in the order of their invokes, and skips a set of
 //! operations that led to the same state before.
@@ -6,41 +6,23 @@
 //! Pure: no I/O and no clock.
 
 use std::collections::HashSet;
-use std::hash::Hash;
 
-mod models;
-
-pub use models::{MutexModel, MutexOp, RegisterModel, RegisterOp};
-
-/// The sequential specification of an object.
-pub trait Model {
-    /// The state of the object.
-    type State: Clone + Eq + Hash;
-    /// An operation with its return value.
-    type Op;
-
-    /// Returns the initial state.
-    fn initial(&self) -> Self::State;
-
-    /// Returns the state after an operation, or `None` if it cannot return its value in this state.
-    fn step(&self, state: &Self::State, op: &Self::Op) -> Option<Self::State>;
-}
+use super::model::{Mutex, MutexOp};
 
 /// An operation with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Timed<O> {
+pub(super) struct Timed {
     /// The operation.
-    pub op: O,
+    pub(super) op: MutexOp,
     /// When it began.
-    pub invoked: u64,
+    pub(super) invoked: u64,
     /// When it ended; `None` if it may take effect at any later time, or never.
-    pub returned: Option<u64>,
+    pub(super) returned: Option<u64>,
 }
 
-impl<O> Timed<O> {
+impl Timed {
     /// Creates an operation with its time.
-    pub const fn new(op: O, invoked: u64, returned: Option<u64>) -> Self {
+    pub(super) const fn new(op: MutexOp, invoked: u64, returned: Option<u64>) -> Self {
         Self {
             op,
             invoked,
@@ -51,8 +33,7 @@ impl<O> Timed<O> {
 
 /// The result of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Linearized {
+pub(super) enum Linearized {
     /// The operations are linearizable in this order of indices.
     Yes(Vec<usize>),
     /// They are not linearizable.
@@ -69,18 +50,18 @@ pub enum Linearized {
     },
 }
 
-/// Searches for a valid order, for at most `budget` steps of the model.
+/// Searches for a valid order, for at most `budget` operations tried.
 ///
 /// Operations overlap if one ended in the nanosecond in which the other began.
 ///
 /// Time is linear without backtracking, and at worst exponential in the number of overlapping operations. Memory is that
 /// of the cached sets, each as large as the number of overlapping operations.
-pub fn linearize<M: Model>(model: &M, calls: &[Timed<M::Op>], budget: u64) -> Linearized {
+pub(super) fn linearize(calls: &[Timed], budget: u64) -> Linearized {
     let mut search = Search::new(calls);
-    let mut state = model.initial();
-    let mut tried: HashSet<(Taken, M::State)> = HashSet::new();
+    let mut state = Mutex::default();
+    let mut tried: HashSet<(Taken, Mutex)> = HashSet::new();
     // The chosen operations, each with the state before it.
-    let mut taken: Vec<(usize, M::State)> = Vec::new();
+    let mut taken: Vec<(usize, Mutex)> = Vec::new();
     let (mut longest, mut stuck): (Vec<usize>, Option<usize>) = (Vec::new(), None);
     let mut at = search.first();
     let mut steps = 0;
@@ -95,9 +76,9 @@ pub fn linearize<M: Model>(model: &M, calls: &[Timed<M::Op>], budget: u64) -> Li
             if steps > budget {
                 return Linearized::GaveUp { steps: budget };
             }
-            if let Some(next) = model.step(&state, &calls[call].op) {
+            if let Some(next) = state.after(calls[call].op) {
                 search.take(call);
-                if tried.insert((search.taken.clone(), next.clone())) {
+                if tried.insert((search.taken.clone(), next)) {
                     taken.push((call, std::mem::replace(&mut state, next)));
                     at = search.first();
                     continue;
@@ -149,7 +130,7 @@ struct Taken {
 }
 
 impl Search {
-    fn new<O>(calls: &[Timed<O>]) -> Self {
+    fn new(calls: &[Timed]) -> Self {
         let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * calls.len());
         for (at, call) in calls.iter().enumerate() {
             moments.push((call.invoked, false, at));
