@@ -25,7 +25,7 @@ pub struct ReturnValue {
     /// The sequence number in the lock's queue: the lower number is granted first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<i64>,
-    /// The value read, or the name of what was granted.
+    /// The value read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// The version read or written: a number that only grows, such as the `mzxid`.
@@ -45,7 +45,7 @@ impl ReturnValue {
         }
     }
 
-    /// Creates one with a value read, or the name of what was granted.
+    /// Creates one with a value read.
     pub fn value(value: impl Into<Value>) -> Self {
         Self {
             value: Some(value.into()),
@@ -80,13 +80,6 @@ impl ReturnValue {
     #[must_use]
     pub fn with_version(mut self, version: u64) -> Self {
         self.version = Some(version);
-        self
-    }
-
-    /// Adds a value, or the name of what was granted.
-    #[must_use]
-    pub fn with_value(mut self, value: impl Into<Value>) -> Self {
-        self.value = Some(value.into());
         self
     }
 }

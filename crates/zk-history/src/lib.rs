@@ -54,7 +54,7 @@
 //!
 //! | op | arguments | return value |
 //! |---|---|---|
-//! | `acquire` | `path`; `mode`: `exclusive` (default) or `shared`; `permits` (1) | `token`, `sequence`, `value` (the name of what was granted) |
+//! | `acquire` | `path`; `mode`: `exclusive` (default) or `shared`; `permits` (1) | `token`, `sequence` |
 //! | `release` | `path`; `of`: the id of the acquire (the task's last grant) | |
 //! | `set_permits` | `path`, `permits` | |
 //! | `read` | `path` | `value`, `version` |

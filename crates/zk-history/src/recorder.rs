@@ -120,7 +120,7 @@ impl Recorder {
 
     /// Records the start of a fault, which ends when the guard is dropped.
     ///
-    /// `name` is the kind of fault, `target` the server, link or process. Checkers know `pause` of a recording process.
+    /// `name` is the kind of fault, `target` the server, link or process.
     pub fn fault(&self, name: impl Into<String>, target: impl Into<String>) -> FaultGuard {
         let id = self.next_id();
         self.write_fault(id, Phase::Begin, (name.into(), target.into()));

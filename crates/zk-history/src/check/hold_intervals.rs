@@ -3,10 +3,9 @@
 //! Pure: no I/O and no clock.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use super::verdict::{Evidence, Span};
-use crate::{Call, Client, Fault, History, Mode, Op};
+use crate::{Call, Client, History, Mode, Op};
 
 /// A grant, with the interval in which its holder relied on it.
 #[derive(Debug, Clone)]
@@ -16,8 +15,6 @@ pub(super) struct Hold<'a> {
     pub(super) span: Span,
     /// The call that released it.
     pub(super) release: Option<&'a Call>,
-    /// Whether the span ends early because the holder's process was paused for longer than the session timeout.
-    pub(super) paused: bool,
 }
 
 /// All grants of one lock, and the releases without a grant.
@@ -31,12 +28,6 @@ pub(super) struct Holds<'a> {
     pub(super) unknown: usize,
     /// The number of acquires that failed.
     pub(super) failed: usize,
-}
-
-/// Pauses of processes that are longer than the session timeout.
-#[derive(Debug, Default)]
-pub(super) struct Pauses<'a> {
-    by_process: HashMap<&'a str, Vec<&'a Fault>>,
 }
 
 /// The holds that end last, of two different clients.
@@ -99,7 +90,7 @@ impl<'a> Hold<'a> {
 
 impl<'a> Holds<'a> {
     /// Finds the grants among the calls of one lock.
-    pub(super) fn of(calls: &[&'a Call], history: &History, pauses: &Pauses<'_>) -> Self {
+    pub(super) fn of(calls: &[&'a Call], history: &History) -> Self {
         let mut holds = Self::default();
         // Grants count from their return, releases from their invoke; at the same time, grants come first.
         let mut events: Vec<(u64, bool, &'a Call)> = Vec::with_capacity(calls.len());
@@ -130,12 +121,11 @@ impl<'a> Holds<'a> {
                     call,
                     span: Span::new(at, u64::MAX),
                     release: None,
-                    paused: false,
                 });
             }
         }
         for hold in &mut holds.granted {
-            hold.end(history, pauses);
+            hold.end(history);
         }
         holds
     }
@@ -202,7 +192,7 @@ impl<'a> Holds<'a> {
 
 impl Hold<'_> {
     /// Ends the span at the first sign that the holder no longer relied on it.
-    fn end(&mut self, history: &History, pauses: &Pauses<'_>) {
+    fn end(&mut self, history: &History) {
         if let Some(until) = self.call.believed_until {
             self.span.to = self.span.to.min(until);
         }
@@ -211,42 +201,7 @@ impl Hold<'_> {
             let alive = history.last_line_of(&self.call.client);
             self.span.to = self.span.to.min(alive.max(self.span.from + 1));
         }
-        let until = self.release.and_then(|release| release.returned);
-        let held = Span::new(self.call.invoked, until.unwrap_or(u64::MAX));
-        if let Some(pause) = pauses.of(&self.call.client.name, held) {
-            self.paused = pause.begun < self.span.to;
-            self.span.to = self.span.to.min(pause.begun);
-        }
         self.span.to = self.span.to.max(self.span.from);
-    }
-}
-
-impl<'a> Pauses<'a> {
-    /// Finds the pauses of at least `session_timeout`; none without a timeout.
-    pub(super) fn longer_than(session_timeout: Option<Duration>, history: &'a History) -> Self {
-        let mut pauses = Self::default();
-        let Some(timeout) = session_timeout else {
-            return pauses;
-        };
-        for fault in history.faults.iter().filter(|fault| fault.name == PAUSE) {
-            let lasted = fault
-                .ended
-                .map(|ended| Span::new(fault.begun, ended).duration());
-            if lasted.is_none_or(|lasted| lasted >= timeout) {
-                let process = pauses.by_process.entry(fault.target.as_str());
-                process.or_default().push(fault);
-            }
-        }
-        pauses
-    }
-
-    /// Finds the first pause of a process within a span.
-    fn of(&self, process: &str, time: Span) -> Option<&'a Fault> {
-        let pauses = self.by_process.get(process)?;
-        let mut within = pauses.iter().filter(|pause| {
-            pause.begun < time.to && pause.ended.is_none_or(|ended| time.from < ended)
-        });
-        within.next().copied()
     }
 }
 
@@ -273,11 +228,6 @@ impl<'h, 'a> Latest<'h, 'a> {
         }
     }
 
-    /// Returns the hold that ends last.
-    pub(super) fn of_all(&self) -> Option<&'h Hold<'a>> {
-        self.first
-    }
-
     /// Returns the hold of another client that ends last.
     pub(super) fn of_others(&self, client: &Client) -> Option<&'h Hold<'a>> {
         self.first
@@ -295,6 +245,4 @@ pub(super) fn by_path(history: &History) -> BTreeMap<&str, Vec<&Call>> {
     paths
 }
 
-/// The name of a fault that pauses the target process.
-const PAUSE: &str = "pause";
 const RECENT: usize = 64;

@@ -2,11 +2,9 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::{Hold, Holds, Pauses, by_path};
+use super::hold_intervals::{Hold, Holds, by_path};
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History};
 
@@ -38,8 +36,6 @@ enum ModelName {
 #[non_exhaustive]
 pub struct Linearizable {
     model: ModelName,
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
-    session_timeout: Option<Duration>,
     budget: u64,
 }
 
@@ -47,13 +43,6 @@ impl Linearizable {
     /// Judges locks with fencing tokens.
     pub fn mutex() -> Self {
         Self::default()
-    }
-
-    /// Ignores holders from the start of a pause of at least this long. Default: none.
-    #[must_use]
-    pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = Some(timeout);
-        self
     }
 
     /// Judges a history.
@@ -69,8 +58,7 @@ impl Linearizable {
     }
 
     fn check_lock(&self, path: &str, calls: &[&Call], history: &History, findings: &mut Findings) {
-        let pauses = Pauses::longer_than(self.session_timeout, history);
-        let holds = Holds::of(calls, history, &pauses);
+        let holds = Holds::of(calls, history);
         let mut ops = Vec::new();
         for (grant, hold) in holds.granted.iter().enumerate() {
             let token = hold.token();
@@ -125,7 +113,6 @@ impl Default for Linearizable {
     fn default() -> Self {
         Self {
             model: ModelName::default(),
-            session_timeout: None,
             budget: 10_000_000,
         }
     }

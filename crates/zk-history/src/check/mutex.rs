@@ -2,12 +2,11 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::{Hold, Holds, Latest, Pauses, by_path};
+use super::hold_intervals::{Hold, Holds, by_path};
 use super::timeline::seconds;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History};
@@ -33,24 +32,11 @@ use crate::{Call, History};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct FencedMutex {
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
-    pub(super) session_timeout: Option<Duration>,
     #[serde(skip_serializing_if = "is_false")]
-    pub(super) ordered: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    pub(super) per_value: bool,
+    ordered: bool,
 }
 
 impl FencedMutex {
-    /// Ignores holders from the start of a pause of at least this long, which they cannot notice.
-    ///
-    /// A pause is a fault named `pause` whose target is the name of the process. Default: none.
-    #[must_use]
-    pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = Some(timeout);
-        self
-    }
-
     /// Also requires grants in the order of their sequence numbers. Default: any order.
     #[must_use]
     pub const fn with_order(mut self) -> Self {
@@ -58,40 +44,16 @@ impl FencedMutex {
         self
     }
 
-    /// Treats each granted value as a separate lock, because one path leases many worker numbers. Default: one lock per path.
-    #[must_use]
-    pub const fn with_lock_per_value(mut self) -> Self {
-        self.per_value = true;
-        self
-    }
-
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, self.session_timeout, |lock, findings| {
-            let path = lock.path;
-            if self.per_value {
-                for (value, holds) in by_value(&lock.granted) {
-                    self.judge(&format!("{value} of {path}"), &holds, findings);
-                }
-            } else {
-                self.judge(path, &lock.granted, findings);
+        let findings = judge_each(history, |lock, findings| {
+            overlaps(lock.path, &lock.granted, findings);
+            tokens_rise(lock.path, &lock.granted, findings);
+            if self.ordered {
+                in_order(lock.path, &lock.granted, findings);
             }
         });
         findings.verdict("fenced-mutex")
-    }
-
-    fn judge(&self, path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
-        let mut latest = Latest::default();
-        for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
-            if let Some(other) = latest.of_all() {
-                overlap(path, other, hold, findings);
-            }
-            latest.add(hold);
-        }
-        tokens_rise(path, holds, findings);
-        if self.ordered {
-            in_order(path, holds, findings);
-        }
     }
 }
 
@@ -108,13 +70,11 @@ pub(super) struct Lock<'a, 'h> {
 /// A history without grants cannot be judged.
 pub(super) fn judge_each<'h>(
     history: &'h History,
-    session_timeout: Option<Duration>,
     mut judge: impl FnMut(&Lock<'_, 'h>, &mut Findings),
 ) -> Findings {
     let mut findings = Findings::default();
-    let pauses = Pauses::longer_than(session_timeout, history);
     for (path, calls) in by_path(history) {
-        let holds = Holds::of(&calls, history, &pauses);
+        let holds = Holds::of(&calls, history);
         count(&mut findings, &holds);
         released_twice(&mut findings, &holds);
         let lock = Lock {
@@ -125,6 +85,18 @@ pub(super) fn judge_each<'h>(
         judge(&lock, &mut findings);
     }
     if_granted(findings)
+}
+
+fn overlaps(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+    let mut latest: Option<&Hold<'_>> = None;
+    for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
+        if let Some(other) = latest {
+            overlap(path, other, hold, findings);
+        }
+        if latest.is_none_or(|latest| latest.span.to < hold.span.to) {
+            latest = Some(hold);
+        }
+    }
 }
 
 /// Reports two holders at a time; the acquire of the first returned first.
@@ -224,10 +196,6 @@ fn count(findings: &mut Findings, holds: &Holds<'_>) {
     findings.count("grants", holds.granted.len());
     findings.count("acquires unknown", holds.unknown);
     findings.count("acquires failed", holds.failed);
-    let paused = holds.granted.iter().filter(|hold| hold.paused).count();
-    if paused > 0 {
-        findings.count("holders paused too long", paused);
-    }
 }
 
 /// Requires at most one successful release per grant.
@@ -251,17 +219,6 @@ fn if_granted(mut findings: Findings) -> Findings {
         findings.cannot_judge("the history has no acquire that was granted");
     }
     findings
-}
-
-fn by_value<'a>(holds: &[Hold<'a>]) -> BTreeMap<String, Vec<Hold<'a>>> {
-    let mut values: BTreeMap<String, Vec<Hold<'a>>> = BTreeMap::new();
-    for hold in holds {
-        let answer = hold.call.outcome.return_value();
-        let value = answer.and_then(|answer| answer.value.as_ref());
-        let value = value.map_or_else(|| "?".to_owned(), ToString::to_string);
-        values.entry(value).or_default().push(hold.clone());
-    }
-    values
 }
 
 #[expect(

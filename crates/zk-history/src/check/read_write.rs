@@ -2,8 +2,6 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::{Hold, Latest};
@@ -20,22 +18,12 @@ use crate::History;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct ReadWriteLock {
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
-    session_timeout: Option<Duration>,
-}
+pub struct ReadWriteLock {}
 
 impl ReadWriteLock {
-    /// Ignores holders from the start of a pause of at least this long. Default: none.
-    #[must_use]
-    pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = Some(timeout);
-        self
-    }
-
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+        let findings = judge_each(history, |lock, findings| {
             let readers = lock.granted.iter().filter(|hold| hold.is_shared()).count();
             findings.count("grants to readers", readers);
             let counted: Vec<&Hold<'_>> = lock

@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,33 +25,17 @@ use crate::{Call, History, Op};
 #[non_exhaustive]
 pub struct Semaphore {
     permits: u32,
-    #[serde(
-        default,
-        with = "humantime_serde",
-        skip_serializing_if = "Option::is_none"
-    )]
-    session_timeout: Option<Duration>,
 }
 
 impl Semaphore {
     /// Judges a semaphore with this initial number of permits.
     pub const fn new(permits: u32) -> Self {
-        Self {
-            permits,
-            session_timeout: None,
-        }
-    }
-
-    /// Ignores holders from the start of a pause of at least this long. Default: none.
-    #[must_use]
-    pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = Some(timeout);
-        self
+        Self { permits }
     }
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+        let findings = judge_each(history, |lock, findings| {
             let limits = limits(self.permits, lock.calls);
             judge(lock.path, &lock.granted, &limits, findings);
         });

@@ -43,16 +43,11 @@ Exit status: 0 if nothing is wrong, 1 if there is a violation, \
 /// The output of `--list`; a test compares it with the checkers.
 pub(crate) const CHECKERS: &str = "\
 fenced-mutex     one holder at a time, tokens rise
-                   session_timeout=2s  excuse holders paused for longer
                    ordered=true        grants in the order of sequence numbers
-                   per_value=true      each granted value is a lock of its own
 read-write-lock  readers share, a writer is alone
-                   session_timeout=2s
 semaphore        never more permits than there are
                    permits=3           needed: how many there are at first
-                   session_timeout=2s
 linearizable     the same as fenced-mutex, with another algorithm
-                   session_timeout=2s
                    budget=10000000     steps of the search
 fenced-register  a resource accepts no lower token
 total-queue      nothing lost, made up or delivered too often

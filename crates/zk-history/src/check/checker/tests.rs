@@ -29,15 +29,16 @@ fn every_name_is_a_checker_and_reads_what_it_writes() {
 
 #[test]
 fn settings_are_read_with_their_units() {
-    let checker = parse("fenced-mutex:session_timeout=2s,ordered=true,path=/locks/*").unwrap();
-    let expected = FencedMutex::default()
-        .with_session_timeout(std::time::Duration::from_secs(2))
-        .with_order();
+    let checker = parse("fenced-mutex:ordered=true,path=/locks/*").unwrap();
+    let expected = FencedMutex::default().with_order();
     assert_eq!(checker, Checker::from(expected).on("/locks/*"));
     assert_eq!(
         serde_json::to_string(&checker).unwrap(),
-        r#"{"path":"/locks/*","checker":"fenced-mutex","session_timeout":"2s","ordered":true}"#
+        r#"{"path":"/locks/*","checker":"fenced-mutex","ordered":true}"#
     );
+    let checker = parse("progress:bound=2s").unwrap();
+    let expected = Liveness::default().with_bound(std::time::Duration::from_secs(2));
+    assert_eq!(checker, expected.into());
 }
 
 #[test]

@@ -29,19 +29,6 @@ fn a_lock_that_two_hold_has_no_order() {
 }
 
 #[test]
-fn the_session_timeout_excuses_a_paused_holder() {
-    let mut s = HistoryBuilder::new();
-    s.acquire("a", 0..10, 7);
-    s.acquire("b", 5..3000, 9);
-    s.release("b", 4000..4005);
-    s.failed("a", &Op::release("/x"), 6000..6005);
-    s.fault("pause", "a", 100, Some(5000));
-    assert!(mutex(&s).found > 0);
-    let patient = Linearizable::mutex().with_session_timeout(Duration::from_micros(4));
-    valid(&patient.check(&s.history()));
-}
-
-#[test]
 fn too_few_steps_or_operations_judge_nothing() {
     let mut s = HistoryBuilder::new();
     s.unknown("a", &Op::acquire("/x"), 0..5);
