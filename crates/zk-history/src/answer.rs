@@ -14,7 +14,7 @@ use super::op::Value;
 /// use zk_history::ReturnValue;
 ///
 /// let granted = ReturnValue::token(7).with_sequence(3);
-/// let read = ReturnValue::value("blue").with_version(12);
+/// let read = ReturnValue::value("blue");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -28,9 +28,6 @@ pub struct ReturnValue {
     /// The value read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// The version read or written: a number that only grows, such as the `mzxid`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
     /// The items taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
@@ -53,14 +50,6 @@ impl ReturnValue {
         }
     }
 
-    /// Creates one with a version read or written.
-    pub fn version(version: u64) -> Self {
-        Self {
-            version: Some(version),
-            ..Self::default()
-        }
-    }
-
     /// Creates one with the items taken.
     pub fn items<V: Into<Value>>(items: impl IntoIterator<Item = V>) -> Self {
         Self {
@@ -73,13 +62,6 @@ impl ReturnValue {
     #[must_use]
     pub fn with_sequence(mut self, sequence: impl Into<i64>) -> Self {
         self.sequence = Some(sequence.into());
-        self
-    }
-
-    /// Adds a version.
-    #[must_use]
-    pub fn with_version(mut self, version: u64) -> Self {
-        self.version = Some(version);
         self
     }
 }
@@ -151,9 +133,6 @@ impl fmt::Display for Outcome {
         }
         if let Some(value) = &answer.value {
             write!(f, ", {value}")?;
-        }
-        if let Some(version) = answer.version {
-            write!(f, ", version {version}")?;
         }
         list(f, "items", &answer.items)
     }

@@ -24,7 +24,7 @@ pub struct History {
     pub files: Vec<String>,
     /// Partial lines of killed processes, which were ignored.
     pub torn: Vec<SourceLine>,
-    /// The number of ignored lines that a later version of this program wrote.
+    /// The number of ignored lines that another version of this program wrote.
     pub unrecognised: u64,
 }
 

@@ -49,7 +49,6 @@ mod hold_intervals;
 mod linearizable;
 mod liveness;
 mod mutex;
-mod order;
 mod queue;
 mod read_write;
 mod report;

@@ -56,9 +56,8 @@
 //! |---|---|---|
 //! | `acquire` | `path`; `mode`: `exclusive` (default) or `shared`; `permits` (1) | `token`, `sequence` |
 //! | `release` | `path`; `of`: the id of the acquire (the task's last grant) | |
-//! | `set_permits` | `path`, `permits` | |
-//! | `read` | `path` | `value`, `version` |
-//! | `write` | `path`, `value`, `token` | `version` |
+//! | `read` | `path` | `value` |
+//! | `write` | `path`, `value`, `token` | |
 //! | `offer` | `path`, `item` | |
 //! | `take` | `path` | `items` |
 //! | `ack` | `path`, `item` | |

@@ -74,7 +74,7 @@ pub(super) enum Line {
         #[serde(rename = "t_mono_ns")]
         at: u64,
     },
-    /// A line of a later version of this program.
+    /// A line of another version of this program.
     #[serde(other)]
     Unrecognised,
 }

@@ -33,14 +33,7 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u64>,
     },
-    /// Changes the number of permits of a semaphore.
-    SetPermits {
-        /// The semaphore.
-        path: String,
-        /// The new number.
-        permits: u32,
-    },
-    /// Reads one value. The return value has the value, its version, or both.
+    /// Reads one value.
     Read {
         /// What is read.
         path: String,
@@ -81,7 +74,7 @@ pub enum Op {
         /// The difference, which may be negative.
         by: i64,
     },
-    /// An operation of a later version of this program, which no checker judges.
+    /// An operation of another version of this program, which no checker judges.
     #[serde(other)]
     Unrecognised,
 }
@@ -112,15 +105,7 @@ impl Op {
         }
     }
 
-    /// Changes the number of permits of a semaphore.
-    pub fn set_permits(path: impl Into<String>, permits: u32) -> Self {
-        Self::SetPermits {
-            path: path.into(),
-            permits,
-        }
-    }
-
-    /// Reads one value, its version, or both.
+    /// Reads one value.
     pub fn read(path: impl Into<String>) -> Self {
         Self::Read { path: path.into() }
     }
@@ -177,7 +162,6 @@ impl Op {
         match self {
             Self::Acquire { path, .. }
             | Self::Release { path, .. }
-            | Self::SetPermits { path, .. }
             | Self::Read { path }
             | Self::Write { path, .. }
             | Self::Offer { path, .. }
@@ -193,7 +177,6 @@ impl Op {
         match self {
             Self::Acquire { .. } => "acquire",
             Self::Release { .. } => "release",
-            Self::SetPermits { .. } => "set_permits",
             Self::Read { .. } => "read",
             Self::Write { .. } => "write",
             Self::Offer { .. } => "offer",
@@ -231,7 +214,6 @@ impl fmt::Display for Op {
                 Ok(())
             }
             Self::Release { path, .. } => write!(f, "release {path}"),
-            Self::SetPermits { path, permits } => write!(f, "set permits of {path} to {permits}"),
             Self::Read { path } => write!(f, "read {path}"),
             Self::Write { path, value, token } => {
                 write!(f, "write {path} = {value}")?;

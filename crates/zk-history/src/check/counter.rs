@@ -5,7 +5,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::by_path;
-use super::mutex::is_false;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op, Value};
 
@@ -24,8 +23,6 @@ use crate::{Call, History, Op, Value};
 #[non_exhaustive]
 pub struct Counter {
     initial: i64,
-    #[serde(skip_serializing_if = "is_false")]
-    stale_reads: bool,
 }
 
 impl Counter {
@@ -33,15 +30,6 @@ impl Counter {
     #[must_use]
     pub const fn with_initial(mut self, initial: i64) -> Self {
         self.initial = initial;
-        self
-    }
-
-    /// Lets a read return an older value, as a lagging ZooKeeper server does without a `sync` before the read.
-    ///
-    /// Then a value is too low only if the counter can never have been that low. Default: reads are fresh.
-    #[must_use]
-    pub const fn with_stale_reads(mut self) -> Self {
-        self.stale_reads = true;
         self
     }
 
@@ -98,16 +86,8 @@ impl Counter {
                 done.before(call.invoked),
                 begun.until(call.returned.unwrap_or(u64::MAX)),
             );
-            let lowest = if self.stale_reads {
-                initial + begun.down
-            } else {
-                initial + done.up + begun.down
-            };
-            let highest = if self.stale_reads {
-                initial + begun.up
-            } else {
-                initial + begun.up + done.down
-            };
+            let lowest = initial + done.up + begun.down;
+            let highest = initial + begun.up + done.down;
             let value = i128::from(*value);
             let rule = if value < lowest {
                 "too low"

@@ -5,14 +5,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::by_path;
-use super::order::after_highest;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op};
 
 /// After a write with a fencing token, the resource accepts no lower token.
 ///
 /// Only writes with a token count. `ok` means accepted, `failed` refused.
-/// A write that returned before another one began precedes it. If return values have versions, these order all writes.
+/// A write that returned before another one began precedes it.
 ///
 /// Time is O(n log n) in the number of writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -44,8 +43,7 @@ impl FencedRegister {
                 }
             }
             findings.count("writes accepted", accepted.len());
-            by_time(path, &accepted, &mut findings);
-            by_version(path, accepted, &mut findings);
+            lower_tokens(path, &accepted, &mut findings);
         }
         if findings.counted("writes accepted") == 0 {
             findings.cannot_judge("the history has no write with a token that was accepted");
@@ -61,60 +59,31 @@ struct Write<'a> {
     returned: u64,
 }
 
-fn by_time(path: &str, accepted: &[Write<'_>], findings: &mut Findings) {
-    let calls: Vec<&Call> = accepted.iter().map(|write| write.call).collect();
-    after_highest(&calls, token, |before, highest, call| {
-        if token(call).is_some_and(|token| token < highest) {
-            lower(path, before, call, findings);
-        }
-    });
-}
-
-fn by_version(path: &str, mut accepted: Vec<Write<'_>>, findings: &mut Findings) {
-    let version = |write: &Write<'_>| {
-        write
-            .call
-            .outcome
-            .return_value()
-            .and_then(|value| value.version)
-    };
-    accepted.retain(|write| version(write).is_some());
-    accepted.sort_by_key(version);
+/// Compares each write with the one with the highest token that returned before it began.
+fn lower_tokens(path: &str, accepted: &[Write<'_>], findings: &mut Findings) {
+    let mut by_return = accepted.to_vec();
+    by_return.sort_by_key(|write| write.returned);
+    let mut returned = by_return.into_iter().peekable();
     let mut highest: Option<Write<'_>> = None;
+    // In the order of their invokes.
     for write in accepted {
-        match highest {
-            // `by_time` reports the others.
-            Some(before) if write.token < before.token => {
-                if write.call.invoked <= before.returned {
-                    lower(path, before.call, write.call, findings);
-                }
+        while let Some(before) = returned.next_if(|before| before.returned < write.call.invoked) {
+            if highest.is_none_or(|highest| highest.token < before.token) {
+                highest = Some(before);
             }
-            _ => highest = Some(write),
         }
-    }
-}
-
-fn lower(path: &str, before: &Call, after: &Call, findings: &mut Findings) {
-    let token = |call| token(call).unwrap_or(0);
-    findings.violation(
-        "lower token accepted",
-        || {
-            format!(
-                "{path} accepted token {} of {} after token {} of {}",
-                token(after),
-                after.client,
-                token(before),
-                before.client
-            )
-        },
-        [before, after].map(Evidence::of),
-    );
-}
-
-fn token(call: &Call) -> Option<u64> {
-    match call.op {
-        Op::Write { token, .. } => token,
-        _ => None,
+        if let Some(before) = highest.filter(|before| write.token < before.token) {
+            findings.violation(
+                "lower token accepted",
+                || {
+                    format!(
+                        "{path} accepted token {} of {} after token {} of {}",
+                        write.token, write.call.client, before.token, before.call.client
+                    )
+                },
+                [before.call, write.call].map(Evidence::of),
+            );
+        }
     }
 }
 

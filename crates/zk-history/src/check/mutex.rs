@@ -46,23 +46,15 @@ impl FencedMutex {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, |lock, findings| {
-            overlaps(lock.path, &lock.granted, findings);
-            tokens_rise(lock.path, &lock.granted, findings);
+        let findings = judge_each(history, |path, holds, findings| {
+            overlaps(path, holds, findings);
+            tokens_rise(path, holds, findings);
             if self.ordered {
-                in_order(lock.path, &lock.granted, findings);
+                in_order(path, holds, findings);
             }
         });
         findings.verdict("fenced-mutex")
     }
-}
-
-/// One lock of a history.
-pub(super) struct Lock<'a, 'h> {
-    pub(super) path: &'h str,
-    pub(super) calls: &'a [&'h Call],
-    /// In the order in which the acquires returned.
-    pub(super) granted: Vec<Hold<'h>>,
 }
 
 /// Judges each lock, after the rules that all kinds of locks share.
@@ -70,21 +62,19 @@ pub(super) struct Lock<'a, 'h> {
 /// A history without grants cannot be judged.
 pub(super) fn judge_each<'h>(
     history: &'h History,
-    mut judge: impl FnMut(&Lock<'_, 'h>, &mut Findings),
+    mut judge: impl FnMut(&str, &[Hold<'h>], &mut Findings),
 ) -> Findings {
     let mut findings = Findings::default();
     for (path, calls) in by_path(history) {
         let holds = Holds::of(&calls, history);
         count(&mut findings, &holds);
         released_twice(&mut findings, &holds);
-        let lock = Lock {
-            path,
-            calls: &calls,
-            granted: holds.granted,
-        };
-        judge(&lock, &mut findings);
+        judge(path, &holds.granted, &mut findings);
     }
-    if_granted(findings)
+    if findings.counted("grants") == 0 {
+        findings.cannot_judge("the history has no acquire that was granted");
+    }
+    findings
 }
 
 fn overlaps(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
@@ -212,13 +202,6 @@ fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
             evidence.map(|call: &&Call| Evidence::of(call)),
         );
     }
-}
-
-fn if_granted(mut findings: Findings) -> Findings {
-    if findings.counted("grants") == 0 {
-        findings.cannot_judge("the history has no acquire that was granted");
-    }
-    findings
 }
 
 #[expect(

@@ -23,16 +23,13 @@ pub struct ReadWriteLock {}
 impl ReadWriteLock {
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, |lock, findings| {
-            let readers = lock.granted.iter().filter(|hold| hold.is_shared()).count();
+        let findings = judge_each(history, |path, holds, findings| {
+            let readers = holds.iter().filter(|hold| hold.is_shared()).count();
             findings.count("grants to readers", readers);
-            let counted: Vec<&Hold<'_>> = lock
-                .granted
-                .iter()
-                .filter(|hold| !hold.span.is_empty())
-                .collect();
-            overlaps(lock.path, &counted, findings);
-            tokens(lock.path, &counted, findings);
+            let counted: Vec<&Hold<'_>> =
+                holds.iter().filter(|hold| !hold.span.is_empty()).collect();
+            overlaps(path, &counted, findings);
+            tokens(path, &counted, findings);
         });
         findings.verdict("read-write-lock")
     }

@@ -180,7 +180,7 @@ fn summary(history: &History) -> String {
         );
         let _ = writeln!(
             text,
-            "note: {lines} of a later version of this program were ignored"
+            "note: {lines} of another version of this program were ignored"
         );
     }
     text

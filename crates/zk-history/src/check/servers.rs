@@ -122,7 +122,7 @@ impl ServerLogs {
     }
 
     /// Adds the logs of the servers of one ensemble, each with the server's number.
-    pub fn add(&mut self, logs: impl IntoIterator<Item = (u64, String)>) {
+    fn add(&mut self, logs: impl IntoIterator<Item = (u64, String)>) {
         let mut logs: Vec<Log> = logs
             .into_iter()
             .map(|(server, text)| Log {
@@ -139,7 +139,7 @@ impl ServerLogs {
     /// Decides whether the servers lost writes that are acknowledged in the history, or that they had committed; `None`
     /// without logs.
     ///
-    /// The tokens and versions of the history that are zxids count as acknowledged, if there is only one ensemble.
+    /// The tokens of the history that are zxids count as acknowledged, if there is only one ensemble.
     pub fn verdict(&self, history: &History) -> Option<Verdict> {
         if self.ensembles.is_empty() {
             return None;
@@ -172,13 +172,9 @@ impl ServerLogs {
 
 /// Finds the acknowledged zxids of the history. A number without an epoch is not a zxid.
 fn acknowledged(history: &History) -> impl Iterator<Item = (u64, Witness<'_>)> {
-    history.calls.iter().flat_map(|call| {
-        let answer = call.outcome.return_value();
-        let numbers = answer.map(|answer| [answer.token, answer.version]);
-        let numbers = numbers.into_iter().flatten().flatten();
-        numbers
-            .filter(|zxid| epoch(*zxid) > 0 && zxid & COUNTER > 0)
-            .map(move |zxid| (zxid, Witness::History(call)))
+    history.calls.iter().filter_map(|call| {
+        let zxid = call.outcome.return_value()?.token?;
+        (epoch(zxid) > 0 && zxid & COUNTER > 0).then_some((zxid, Witness::History(call)))
     })
 }
 

@@ -55,7 +55,6 @@ fn every_operation_survives_writing_and_reading() {
             path: "/a".into(),
             of: Some(9),
         },
-        Op::set_permits("/a", 2),
         Op::read("/a"),
         Op::write("/a", 5),
         Op::write_fenced("/a", "x", u64::MAX),

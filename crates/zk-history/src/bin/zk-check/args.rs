@@ -46,7 +46,7 @@ fenced-mutex     one holder at a time, tokens rise
                    ordered=true        grants in the order of sequence numbers
 read-write-lock  readers share, a writer is alone
 semaphore        never more permits than there are
-                   permits=3           needed: how many there are at first
+                   permits=3           needed: how many there are
 linearizable     the same as fenced-mutex, with another algorithm
                    budget=10000000     steps of the search
 fenced-register  a resource accepts no lower token
@@ -54,7 +54,6 @@ total-queue      nothing lost, made up or delivered too often
                    delivery=exactly-once or at-least-once
 counter          no update lost or applied twice
                    initial=0           the value before all updates
-                   stale_reads=true    reads may be older
 progress         enough succeeds
                    op=acquire          only operations of this name
                    rate=100            successes a second before the first fault

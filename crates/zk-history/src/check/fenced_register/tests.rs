@@ -2,7 +2,6 @@ use proptest::prelude::*;
 
 use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
-use crate::ReturnValue;
 
 fn check(builder: &HistoryBuilder) -> Verdict {
     FencedRegister::default().check(&builder.history())
@@ -49,23 +48,6 @@ fn of_two_at_a_time_either_may_be_first() {
     s.ok("b", &write(9), 0..20, ());
     s.ok("a", &write(7), 20..40, ());
     valid(&check(&s));
-}
-
-#[test]
-fn versions_tell_the_order_of_two_at_a_time() {
-    let mut s = HistoryBuilder::new();
-    s.ok("b", &write(9), 0..20, ReturnValue::version(3));
-    s.ok("a", &write(7), 10..40, ReturnValue::version(4));
-    violated(&check(&s), &["lower token accepted: 1 2"]);
-    let mut s = HistoryBuilder::new();
-    s.ok("b", &write(9), 0..20, ReturnValue::version(4));
-    s.ok("a", &write(7), 10..40, ReturnValue::version(3));
-    valid(&check(&s));
-    // Both rules find it; it is reported once.
-    let mut s = HistoryBuilder::new();
-    s.ok("b", &write(9), 0..20, ReturnValue::version(3));
-    s.ok("a", &write(7), 30..40, ReturnValue::version(4));
-    violated(&check(&s), &["lower token accepted: 1 2"]);
 }
 
 #[test]

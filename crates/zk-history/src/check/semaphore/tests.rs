@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
 use super::*;
+use crate::Op;
 
 fn check(permits: u32, builder: &HistoryBuilder) -> Verdict {
     Semaphore::new(permits).check(&builder.history())
@@ -53,59 +54,6 @@ fn one_client_may_hold_several_leases() {
     s.release("a", 40..45);
     valid(&check(2, &s));
     violated(&check(1, &s), &["too many: 1 2", "too many: 1 4"]);
-}
-
-#[test]
-fn permits_granted_before_a_decrease_may_be_kept() {
-    let mut s = HistoryBuilder::new();
-    take(&mut s, "a", 0..10, 1);
-    take(&mut s, "b", 0..11, 1);
-    s.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
-    s.ok("a", &Op::read("/y"), 100..101, ());
-    s.release("b", 60..65);
-    let mut early = HistoryBuilder::new();
-    valid(&check(2, &s));
-    // Invoked while there were still two permits.
-    take(&mut early, "a", 0..10, 1);
-    early.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
-    take(&mut early, "b", 25..40, 1);
-    early.release("a", 50..55);
-    early.release("b", 50..55);
-    valid(&check(2, &early));
-    // Invoked after the decrease.
-    take(&mut s, "c", 35..70, 1);
-    s.release("c", 80..85);
-    violated(&check(2, &s), &["too many: 1 6"]);
-}
-
-#[test]
-fn a_number_that_was_replaced_is_in_force_no_more() {
-    let mut s = HistoryBuilder::new();
-    s.ok("admin", &Op::set_permits("/x", 2), 0..10, ());
-    s.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
-    take(&mut s, "a", 31..40, 1);
-    take(&mut s, "b", 31..41, 1);
-    s.release("a", 50..55);
-    s.release("b", 50..55);
-    violated(&check(1, &s), &["too many: 3 4"]);
-}
-
-#[test]
-fn a_possible_increase_is_not_a_violation() {
-    for (outcome_known, expected_valid) in [(true, true), (false, false)] {
-        let mut s = HistoryBuilder::new();
-        let more = Op::set_permits("/x", 2);
-        if outcome_known {
-            s.unknown("admin", &more, 0..5);
-        } else {
-            s.failed("admin", &more, 0..5);
-        }
-        take(&mut s, "a", 0..10, 1);
-        take(&mut s, "b", 0..11, 1);
-        s.release("a", 20..25);
-        s.release("b", 20..25);
-        assert_eq!(check(1, &s).is_valid(), expected_valid);
-    }
 }
 
 #[test]
