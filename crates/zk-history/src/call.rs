@@ -112,8 +112,7 @@ impl History {
     }
 
     /// Returns a history with only the calls whose path `keep` accepts, and all faults and processes.
-    #[must_use]
-    pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
         Self {
             calls: self
                 .calls

@@ -93,7 +93,6 @@ pub use answer::{Outcome, ReturnValue};
 pub use call::{Call, Client, Fault, History, Process, SourceLine};
 pub use clock::now;
 pub use files::ReadError;
-pub use line::FORMAT_VERSION;
 pub use op::{Mode, Op, Value};
 pub use parse::ParseError;
 pub use pending::{Held, Pending};

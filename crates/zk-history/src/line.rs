@@ -8,7 +8,7 @@ use super::answer::{Outcome, ReturnValue};
 use super::op::Op;
 
 /// The version of the format that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 1;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -269,18 +269,6 @@ impl From<i64> for Value {
     }
 }
 
-impl From<i32> for Value {
-    fn from(number: i32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<u32> for Value {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())

@@ -29,11 +29,6 @@ impl Pending {
         }
     }
 
-    /// Returns the id of the call, unique within the process.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Records that it took effect; pass `()` if it returned no value.
     pub fn ok(mut self, answer: impl Into<ReturnValue>) {
         self.end(Outcome::Ok(answer.into()));
@@ -86,7 +81,7 @@ impl Drop for Pending {
 ///
 /// # Dropping
 ///
-/// Records that the holder relied on it until now.
+/// Records that the holder relied on it until now, as one that learns of its loss.
 #[derive(Debug)]
 #[must_use = "the holder relies on the grant until this is released or dropped"]
 pub struct Held {
@@ -110,12 +105,6 @@ impl Held {
             path,
             of: Some(self.id),
         })
-    }
-
-    /// Records that the holder knows that it lost it, and no longer relies on it.
-    pub fn lost(mut self, reason: impl Into<String>) {
-        self.open = false;
-        self.recorder.believed_until(self.id, now(), &reason.into());
     }
 
     /// Records that the holder relied on it until a time of [`now`], which may be in the past: the last one

@@ -95,11 +95,6 @@ impl Recorder {
         }
     }
 
-    /// Returns the name of the process.
-    pub fn process(&self) -> &str {
-        &self.shared.process
-    }
-
     /// Records the start of an operation. Call it before the operation has any effect.
     ///
     /// # Dropping
@@ -217,13 +212,6 @@ impl Drop for Shared {
 pub struct FaultGuard {
     recorder: Recorder,
     id: u64,
-}
-
-impl FaultGuard {
-    /// Records the end of the fault.
-    pub fn ends(self) {
-        drop(self);
-    }
 }
 
 impl Drop for FaultGuard {

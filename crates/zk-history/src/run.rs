@@ -39,10 +39,8 @@ pub use description::{Description, DescriptionError};
 /// The run has its own directory below `$ZK_RUNS_DIR`, or else below `zk-runs` in the build's target directory. It
 /// contains `history-*.jsonl`, and `run.json` with the name, the seed, the checkers and the command that repeats the test.
 ///
-/// The directory is removed if [`finish`](Self::finish) finds nothing wrong, unless `$ZK_RUNS_KEEP` is set or
-/// [`keep`](Self::keep) was called.
-/// Otherwise it stays, with the directories of [`attach`](Self::attach) and [`keep_with`](Self::keep_with), and the
-/// error states the violations, the directory, and the commands that judge the run again and repeat the test.
+/// The directory is removed if [`finish`](Self::finish) finds nothing wrong, unless `$ZK_RUNS_KEEP` is set.
+/// Otherwise it stays, with the directories of [`keep_with`](Self::keep_with), and the error states the violations, the directory, and the commands that judge the run again and repeat the test.
 ///
 /// # Dropping
 ///
@@ -121,12 +119,7 @@ impl Run {
         Self::begin(&places::runs(), name, seed)
     }
 
-    /// Starts a run in a directory below `root`.
-    ///
-    /// # Errors
-    ///
-    /// The directory cannot be created.
-    pub fn begin(root: &Path, name: &str, seed: u64) -> Result<Self, RunError> {
+    fn begin(root: &Path, name: &str, seed: u64) -> Result<Self, RunError> {
         let directory = places::fresh(root, name, seed).map_err(in_place(root))?;
         let run = Self {
             description: Description {
@@ -154,25 +147,6 @@ impl Run {
         self.description.checkers.push(checker.into());
         self.describe()?;
         Ok(self)
-    }
-
-    /// Sets the command that repeats the test.
-    ///
-    /// Default: the test of this thread's name in this package, with `SEED`.
-    ///
-    /// # Errors
-    ///
-    /// `run.json` cannot be written.
-    pub fn run_again_by(mut self, command: impl Into<String>) -> Result<Self, RunError> {
-        self.description.again = command.into();
-        self.describe()?;
-        Ok(self)
-    }
-
-    /// Keeps the directory even if the run is valid. Default: only if `$ZK_RUNS_KEEP` is set.
-    pub const fn keep(mut self) -> Self {
-        self.keep = true;
-        self
     }
 
     /// Returns the directory of all runs: `$ZK_RUNS_DIR`, or else `zk-runs` in the build's target directory, or in the
@@ -215,27 +189,10 @@ impl Run {
         self.directory.join(format!("history-{name}.jsonl"))
     }
 
-    /// Copies a file or directory into the run now, as `name`.
-    ///
-    /// Blocks of zeros become holes, because servers preallocate their transaction logs.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be copied.
-    pub fn attach(&self, name: &str, from: &Path) -> Result<(), RunError> {
-        let to = self.directory.join(places::file_name(name));
-        copy::tree(from, &to).map_err(in_place(from))
-    }
-
-    /// Copies a file or directory into the run if it fails, as `name`.
-    ///
-    /// The failure's text names what no longer exists by then.
-    pub fn attach_on_failure(&self, name: &str, from: impl Into<PathBuf>) {
-        let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
-        evidence.push((name.to_owned(), from.into()));
-    }
-
     /// Copies the directories of the servers, with their logs, configuration and data, into the run if it fails.
+    ///
+    /// Blocks of zeros become holes, because servers preallocate their transaction logs. The failure's text names what
+    /// cannot be copied.
     ///
     /// Start the run after the ensemble, and take the ensemble down after [`finish`](Self::finish), because that removes
     /// the files.
@@ -245,7 +202,8 @@ impl Run {
                 1 => "ensemble".to_owned(),
                 _ => format!("ensemble-{number}"),
             };
-            self.attach_on_failure(&name, directory);
+            let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
+            evidence.push((name, directory.into()));
         }
     }
 
@@ -255,7 +213,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// A checker finds a violation or has too little to judge, there is no checker, the servers with attached logs lost
+    /// A checker finds a violation or has too little to judge, there is no checker, the servers lost
     /// acknowledged writes, or the history cannot be written or read. In each case the run is kept.
     pub fn finish(mut self) -> Result<Report, RunError> {
         self.open = false;

@@ -2,8 +2,6 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::fmt;
-
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -64,12 +62,6 @@ macro_rules! checkers {
                     $(Self::$kind(checker) => checker.check(history),)*
                 }
             }
-
-            fn name(&self) -> &'static str {
-                match self {
-                    $(Self::$kind(_) => $name,)*
-                }
-            }
         }
 
         $(impl From<$kind> for Checker {
@@ -100,11 +92,6 @@ impl Checker {
     pub fn on(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
-    }
-
-    /// Returns the name.
-    pub fn name(&self) -> &'static str {
-        self.kind.name()
     }
 
     /// Judges a history.
@@ -165,15 +152,6 @@ impl std::str::FromStr for Checker {
             json.insert(key.to_owned(), value);
         }
         Self::from_json(json).map_err(wrong)
-    }
-}
-
-impl fmt::Display for Checker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())?;
-        self.path
-            .as_ref()
-            .map_or(Ok(()), |path| write!(f, " on {path}"))
     }
 }
 

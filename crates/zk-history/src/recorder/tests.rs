@@ -23,8 +23,7 @@ fn recorded_calls_are_read_again() {
     held.release().ok(());
     recorder.invoke(Op::read("/y")).failed("no node");
     recorder.invoke(Op::take("/q")).unknown("timed out");
-    let fault = recorder.fault("pause", "b");
-    fault.ends();
+    drop(recorder.fault("pause", "b"));
     drop((recorder, task));
 
     let history = History::read(&file).unwrap();

@@ -70,7 +70,7 @@ struct File {
 
 impl Description {
     /// The version of `run.json` that this program writes and reads.
-    pub const VERSION: u32 = 1;
+    const VERSION: u32 = 1;
 
     /// Reads the description of a run from its directory.
     ///

@@ -44,8 +44,7 @@ fn a_violation_keeps_the_run_and_prints_the_commands() {
     let servers = tempfile::tempdir().unwrap();
     fs::write(servers.path().join("server.log"), "a log").unwrap();
     let run = begin(root.path());
-    run.attach_on_failure("servers", servers.path());
-    run.attach_on_failure("gone", servers.path().join("gone"));
+    run.keep_with([servers.path().to_owned(), servers.path().join("gone")]);
     let recorder = run.recorder("a").unwrap();
     let (one, two) = (hold(&recorder, 1), hold(&recorder.task("2"), 2));
     one.release().ok(());
@@ -70,9 +69,9 @@ fn a_violation_keeps_the_run_and_prints_the_commands() {
     }
     assert_eq!(
         entries(&directory),
-        ["history-a.jsonl", "run.json", "servers", "verdict.txt"]
+        ["ensemble", "history-a.jsonl", "run.json", "verdict.txt"]
     );
-    let copied = fs::read_to_string(directory.join("servers/server.log"));
+    let copied = fs::read_to_string(directory.join("ensemble/server.log"));
     assert_eq!(copied.unwrap(), "a log");
     let saved = fs::read_to_string(directory.join("verdict.txt")).unwrap();
     assert!(text.starts_with(&saved));
@@ -110,7 +109,8 @@ fn a_run_that_is_not_finished_or_kept_by_request_stays() {
     let root = tempfile::tempdir().unwrap();
     drop(begin(root.path()));
     assert_eq!(entries(root.path()).len(), 1);
-    let run = begin(root.path()).keep();
+    let mut run = begin(root.path());
+    run.keep = true;
     hold(&run.recorder("a").unwrap(), 1).release().ok(());
     run.finish().unwrap();
     assert_eq!(entries(root.path()).len(), 2);
@@ -169,6 +169,60 @@ fn another_description_is_refused_with_a_reason() {
     drop(run);
 }
 
+#[test]
+fn a_description_has_the_same_text_in_every_version() {
+    let root = tempfile::tempdir().unwrap();
+    let text = r#"{
+  "version": 1,
+  "name": "a lock",
+  "seed": 7,
+  "checkers": [
+    {
+      "path": "/locks/*",
+      "checker": "fenced-mutex",
+      "ordered": true
+    },
+    {
+      "checker": "read-write-lock"
+    },
+    {
+      "checker": "semaphore",
+      "permits": 2
+    },
+    {
+      "checker": "linearizable",
+      "model": "mutex",
+      "budget": 10000000
+    },
+    {
+      "checker": "fenced-register"
+    },
+    {
+      "checker": "total-queue",
+      "delivery": "at-least-once"
+    },
+    {
+      "checker": "counter",
+      "initial": 0
+    },
+    {
+      "checker": "progress",
+      "op": "acquire",
+      "rate": 5,
+      "after": 1,
+      "bound": "1m"
+    }
+  ],
+  "again": "SEED=7 make test"
+}
+"#;
+    let file = root.path().join("run.json");
+    fs::write(&file, text).unwrap();
+    let description = Description::read(root.path()).unwrap();
+    description.write(root.path()).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
 // covers: H9
 #[test]
 fn servers_that_lost_acknowledged_writes_fail_a_run() {
@@ -183,7 +237,7 @@ fn servers_that_lost_acknowledged_writes_fail_a_run() {
     };
     let run = || {
         let run = begin(root.path());
-        run.attach_on_failure("ensemble", ensemble.path());
+        run.keep_with([ensemble.path()]);
         let recorder = run.recorder("a").unwrap();
         hold(&recorder, 0x1_0000_0007).release().ok(());
         drop(recorder);
@@ -210,7 +264,7 @@ fn servers_without_a_loss_do_not_replace_a_checker() {
     fs::create_dir_all(ensemble.path().join("server-1")).unwrap();
     fs::write(ensemble.path().join("server-1/server.log"), "").unwrap();
     let run = Run::begin(root.path(), "no checker", 7).unwrap();
-    run.attach_on_failure("ensemble", ensemble.path());
+    run.keep_with([ensemble.path()]);
     run.recorder("a").unwrap();
     let error = run.finish().unwrap_err().to_string();
     assert!(error.contains("cannot judge"), "{error}");

@@ -6,8 +6,7 @@ mod killed;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use zk_history::Run;
-use zk_history::check::{FencedMutex, Liveness, NAMES};
+use zk_history::check::NAMES;
 
 /// Two processes that hold one lock at the same time; one was killed while writing.
 const A: &str = r#"{"type":"begin","proc":"a","t_mono_ns":1000000000,"version":1,"pid":41}
@@ -22,6 +21,14 @@ const B: &str = r#"{"type":"begin","proc":"b","t_mono_ns":1000000000,"version":1
 {"type":"return","proc":"b","t_mono_ns":1082000000,"id":2,"outcome":"ok"}
 {"type":"end","proc":"b","t_mono_ns":1090000000}
 "#;
+
+const DESCRIPTION: &str = r#"{
+  "version": 1,
+  "name": "lock",
+  "seed": 7,
+  "checkers": [{"checker": "fenced-mutex"}, {"checker": "progress"}],
+  "again": "SEED=7 make test"
+}"#;
 
 #[derive(Debug)]
 struct Printed {
@@ -43,16 +50,13 @@ impl TestRuns {
 
     /// A kept run with these files of a history.
     fn run(&self, files: &[(&str, &str)]) -> PathBuf {
-        let run = Run::begin(self.root.path(), "lock", 7).unwrap().keep();
-        let run = run.judged_by(FencedMutex::default()).unwrap();
-        let run = run.judged_by(Liveness::default()).unwrap();
-        let run = run.run_again_by("SEED=7 make test").unwrap();
+        let number = std::fs::read_dir(self.root.path()).unwrap().count() + 1;
+        let directory = self.root.path().join(format!("run-{number}"));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("run.json"), DESCRIPTION).unwrap();
         for (name, text) in files {
-            std::fs::write(run.history_file(name), text).unwrap();
+            std::fs::write(directory.join(format!("history-{name}.jsonl")), text).unwrap();
         }
-        let directory = run.directory().to_owned();
-        // Its output on standard error is irrelevant here.
-        drop(run);
         directory
     }
 
@@ -63,22 +67,13 @@ impl TestRuns {
             .env_remove("NO_COLOR")
             .output()
             .unwrap();
-        let plain = |bytes: Vec<u8>| {
-            let text = String::from_utf8(bytes).unwrap();
-            self.plain(&text)
-        };
+        let root = self.root.path().display().to_string();
+        let plain = |bytes| String::from_utf8(bytes).unwrap().replace(&root, "RUNS");
         Printed {
             out: plain(output.stdout),
             err: plain(output.stderr),
             code: output.status.code(),
         }
-    }
-
-    /// Removes what differs between runs.
-    fn plain(&self, text: &str) -> String {
-        let pid = format!("lock-7-{}", std::process::id());
-        text.replace(&self.root.path().display().to_string(), "RUNS")
-            .replace(&pid, "lock-7-PID")
     }
 }
 
@@ -95,7 +90,7 @@ fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
     assert_eq!(printed.code, Some(1), "{printed:?}");
     insta::assert_snapshot!(printed.out, @r"
     lock with seed 7
-    RUNS/lock-7-PID
+    RUNS/run-1
     4 operations (1 with an unknown outcome) of 2 processes in 90.0 ms, 0 faults
     note: history-a.jsonl:5 is a partial line of a killed process; it was ignored
 
@@ -130,7 +125,7 @@ fn a_rollback_of_the_servers_is_not_a_violation() {
     assert_eq!(printed.code, Some(3), "{printed:?}");
     insta::assert_snapshot!(printed.out, @r"
     lock with seed 7
-    RUNS/lock-7-PID
+    RUNS/run-1
     2 operations (1 with an unknown outcome) of 1 process in 55.0 ms, 0 faults
     note: history-a.jsonl:5 is a partial line of a killed process; it was ignored
 
@@ -162,7 +157,7 @@ fn the_exit_status_is_that_of_the_judgement() {
     assert_eq!(printed.code, Some(2), "{printed:?}");
     insta::assert_snapshot!(printed.out, @r"
     lock with seed 7
-    RUNS/lock-7-PID-2
+    RUNS/run-2
     4 operations (1 with an unknown outcome) of 2 processes in 90.0 ms, 0 faults
     note: history-a.jsonl:5 is a partial line of a killed process; it was ignored
 
