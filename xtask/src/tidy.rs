@@ -31,7 +31,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-discovery", 13),
     ("crates/zk-fault-proxy", 16),
     ("crates/zk-harness", 9),
-    ("crates/zk-history", 20),
+    ("crates/zk-history", 21),
     ("crates/zk-id", 5),
     ("crates/zk-lock", 6),
     ("crates/zk-provision", 2),

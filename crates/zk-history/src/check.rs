@@ -48,12 +48,13 @@ mod fenced_register;
 mod hold_intervals;
 mod linearizable;
 mod liveness;
+mod locks;
 mod mutex;
 mod queue;
 mod read_write;
 mod report;
 mod semaphore;
-mod servers;
+mod server_logs;
 mod timeline;
 mod verdict;
 
@@ -67,7 +68,7 @@ pub use queue::{Delivery, TotalQueue};
 pub use read_write::ReadWriteLock;
 pub use report::{Report, judge};
 pub use semaphore::Semaphore;
-pub use servers::ServerLogs;
+pub use server_logs::ServerLogs;
 pub use verdict::{Evidence, Judgement, LISTED, Span, Verdict, Violation};
 
 #[cfg(test)]

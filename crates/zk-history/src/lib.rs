@@ -78,23 +78,23 @@ mod readme {}
 
 pub mod check;
 
-mod answer;
-mod call;
 mod clock;
-mod files;
+mod history;
 mod line;
 mod op;
+mod outcome;
 mod parse;
 mod pending;
+mod read;
 mod recorder;
 mod run;
 
-pub use answer::{Outcome, ReturnValue};
-pub use call::{Call, Client, Fault, History, Process, SourceLine};
 pub use clock::now;
-pub use files::ReadError;
+pub use history::{Call, Client, Fault, History, Process, SourceLine};
 pub use op::{Mode, Op, Value};
+pub use outcome::{Outcome, ReturnValue};
 pub use parse::ParseError;
 pub use pending::{Held, Pending};
+pub use read::ReadError;
 pub use recorder::{FaultGuard, Recorder};
 pub use run::{Description, DescriptionError, Run, RunError};

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Outcome, ReturnValue};
 use super::op::Op;
+use super::outcome::{Outcome, ReturnValue};
 
 /// The version of the format that this program writes and reads.
 pub(super) const FORMAT_VERSION: u32 = 1;

@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::answer::Outcome;
-use super::call::{Call, Client, Fault, History, Process, SourceLine};
+use super::history::{Call, Client, Fault, History, Process, SourceLine};
 use super::line::{FORMAT_VERSION, Line, Phase};
 use super::op::Op;
+use super::outcome::Outcome;
 
 /// Why a text is not a history.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

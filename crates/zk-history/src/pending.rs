@@ -1,8 +1,8 @@
 //! Records the end of an operation, and how long a grant is held.
 
-use super::answer::{Outcome, ReturnValue};
 use super::clock::now;
 use super::op::Op;
+use super::outcome::{Outcome, ReturnValue};
 use super::recorder::Recorder;
 
 /// An operation whose end is not recorded yet.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::answer::Outcome;
 use super::clock::now;
 use super::line::{FORMAT_VERSION, Line, Phase};
 use super::op::Op;
+use super::outcome::Outcome;
 use super::pending::Pending;
 
 /// Records the operations of one process in a history file.

@@ -10,7 +10,7 @@ use crate::{History, ReadError, Recorder};
 
 mod copy;
 mod description;
-mod places;
+mod environment;
 
 pub use description::{Description, DescriptionError};
 
@@ -107,7 +107,7 @@ impl Run {
     ///
     /// `SEED` is not a number, or the directory cannot be created.
     pub fn seeded(name: &str) -> Result<Self, RunError> {
-        Self::new(name, places::seed()?)
+        Self::new(name, environment::seed()?)
     }
 
     /// Starts a run.
@@ -116,17 +116,17 @@ impl Run {
     ///
     /// The directory cannot be created.
     pub fn new(name: &str, seed: u64) -> Result<Self, RunError> {
-        Self::begin(&places::runs(), name, seed)
+        Self::begin(&environment::runs(), name, seed)
     }
 
     fn begin(root: &Path, name: &str, seed: u64) -> Result<Self, RunError> {
-        let directory = places::fresh(root, name, seed).map_err(in_place(root))?;
+        let directory = environment::fresh(root, name, seed).map_err(in_place(root))?;
         let run = Self {
             description: Description {
                 name: name.to_owned(),
                 seed,
                 checkers: Vec::new(),
-                again: places::command(seed),
+                again: environment::command(seed),
             },
             directory,
             keep: std::env::var_os("ZK_RUNS_KEEP").is_some_and(|keep| !keep.is_empty()),
@@ -152,7 +152,7 @@ impl Run {
     /// Returns the directory of all runs: `$ZK_RUNS_DIR`, or else `zk-runs` in the build's target directory, or in the
     /// directory of temporary files if the program is in none.
     pub fn root() -> PathBuf {
-        places::runs()
+        environment::runs()
     }
 
     /// Returns the directory of the run.
@@ -185,7 +185,7 @@ impl Run {
 
     /// Returns the file that another process of that name must record to, with a [`Recorder`] or in the format.
     pub fn history_file(&self, process: &str) -> PathBuf {
-        let name = places::file_name(process);
+        let name = environment::file_name(process);
         self.directory.join(format!("history-{name}.jsonl"))
     }
 
@@ -290,7 +290,7 @@ impl Run {
             text.push_str(&problem);
         }
         let directory = self.directory.display();
-        let judge = places::judge_command();
+        let judge = environment::judge_command();
         let _ = writeln!(text, "kept in:        {directory}");
         let _ = writeln!(text, "judge it again: {judge} {directory}");
         if !self.description.again.is_empty() {
@@ -302,7 +302,7 @@ impl Run {
     fn gather(&self) -> Vec<String> {
         let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
         let copied = evidence.drain(..).map(|(name, from)| {
-            let to = self.directory.join(places::file_name(&name));
+            let to = self.directory.join(environment::file_name(&name));
             copy::tree(&from, &to)
                 .map_err(|error| format!("{} could not be copied: {error}\n", from.display()))
         });

@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::by_path;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op, Value};
 
@@ -36,7 +35,7 @@ impl Counter {
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
         let mut findings = Findings::default();
-        for (path, calls) in by_path(history) {
+        for (path, calls) in history.by_path() {
             self.judge(path, &calls, &mut findings);
         }
         if findings.counted("updates") == 0 || findings.counted("reads") == 0 {

@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::by_path;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op};
 
@@ -23,7 +22,7 @@ impl FencedRegister {
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
         let mut findings = Findings::default();
-        for (path, calls) in by_path(history) {
+        for (path, calls) in history.by_path() {
             let mut accepted: Vec<Write<'_>> = Vec::new();
             for call in calls {
                 let Op::Write {

@@ -3,28 +3,22 @@
 use std::ops::Range;
 
 use super::{Judgement, Verdict};
-use crate::{Call, Fault, History, Op, Outcome, ReturnValue};
+use crate::line::{FORMAT_VERSION, Line};
+use crate::{Fault, History, Op, Outcome, ReturnValue};
 
 /// Builds a history; calls are numbered from one.
+#[derive(Default)]
 pub(super) struct HistoryBuilder {
-    lines: Vec<String>,
-    clients: Vec<String>,
+    processes: Vec<String>,
+    /// After those that begin the processes.
+    lines: Vec<Line>,
     last_id: u64,
-    outcomes: Vec<(u64, Range<u64>, Outcome)>,
-    until: Vec<(u64, u64)>,
-    pub(super) faults: Vec<(String, String, u64, Option<u64>)>,
+    pub(super) faults: Vec<Fault>,
 }
 
 impl HistoryBuilder {
     pub(super) fn new() -> Self {
-        Self {
-            lines: Vec::new(),
-            clients: Vec::new(),
-            last_id: 0,
-            outcomes: Vec::new(),
-            until: Vec::new(),
-            faults: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Adds a call of `process` or `process/task`; returns its id.
@@ -35,22 +29,23 @@ impl HistoryBuilder {
         time: Range<u64>,
         outcome: Outcome,
     ) -> u64 {
-        let (process, task) = client.split_once('/').unwrap_or((client, ""));
-        if !self.clients.iter().any(|known| known == process) {
-            self.clients.push(process.to_owned());
+        let (process, task) = client
+            .split_once('/')
+            .map_or((client, None), |(process, task)| (process, Some(task)));
+        if !self.processes.iter().any(|known| known == process) {
+            self.processes.push(process.to_owned());
         }
         self.last_id += 1;
         let id = self.last_id;
-        let mut json = serde_json::to_value(op).unwrap();
-        json["type"] = "invoke".into();
-        json["proc"] = process.into();
-        if !task.is_empty() {
-            json["task"] = task.into();
-        }
-        json["t_mono_ns"] = time.start.into();
-        json["id"] = id.into();
-        self.outcomes.push((id, time, outcome));
-        self.lines.push(json.to_string());
+        self.lines.push(Line::Invoke {
+            process: process.to_owned(),
+            task: task.map(str::to_owned),
+            at: time.start,
+            id,
+            op: op.clone(),
+        });
+        self.lines
+            .push(Line::returned(process, time.end, id, outcome));
         id
     }
 
@@ -84,57 +79,46 @@ impl HistoryBuilder {
         self.ok(client, &Op::release("/x"), time, ())
     }
 
+    /// Records until when the holder of a grant relied on it.
     pub(super) fn until(&mut self, grant: u64, until: u64) {
-        self.until.push((grant, until));
+        let mut invokes = self.lines.iter().filter_map(|line| match line {
+            Line::Invoke { process, id, .. } if *id == grant => Some(process.clone()),
+            _ => None,
+        });
+        let process = invokes.next().unwrap();
+        self.lines.push(Line::Until {
+            process,
+            at: 0,
+            id: grant,
+            until,
+            reason: String::new(),
+        });
     }
 
     pub(super) fn fault(&mut self, name: &str, target: &str, begun: u64, ended: Option<u64>) {
-        self.faults
-            .push((name.to_owned(), target.to_owned(), begun, ended));
+        self.faults.push(Fault {
+            name: name.to_owned(),
+            target: target.to_owned(),
+            begun,
+            ended,
+        });
     }
 
     pub(super) fn history(&self) -> History {
-        let mut text = String::new();
-        for client in &self.clients {
-            let begin = serde_json::json!(
-                {"type": "begin", "proc": client, "t_mono_ns": 0, "version": 1}
-            );
-            text += &(begin.to_string() + "\n");
-        }
-        for line in &self.lines {
-            text += &(line.clone() + "\n");
-        }
+        let begins = self.processes.iter().map(|process| Line::Begin {
+            process: process.clone(),
+            at: 0,
+            version: FORMAT_VERSION,
+            pid: 0,
+        });
+        let lines = begins.chain(self.lines.iter().cloned());
+        let text: String = lines.map(|line| line.to_text()).collect();
         let mut history = History::parse([("builder", text)]).unwrap();
-        for (id, time, outcome) in &self.outcomes {
-            let call = of(&mut history, *id);
-            if outcome.is_unknown() {
-                call.given_up = Some(time.end);
-            } else {
-                call.returned = Some(time.end);
-            }
-            call.outcome = outcome.clone();
-            let process = call.client.process;
-            let last = &mut history.processes[process].last;
-            *last = time.end.max(*last);
-        }
-        for (id, until) in &self.until {
-            of(&mut history, *id).believed_until = Some(*until);
-        }
-        for (name, target, begun, ended) in &self.faults {
-            history.faults.push(Fault {
-                name: name.clone(),
-                target: target.clone(),
-                begun: *begun,
-                ended: *ended,
-            });
-        }
+        // Without a process that records them, which would count.
+        history.faults.clone_from(&self.faults);
         history.faults.sort_by_key(|fault| fault.begun);
         history
     }
-}
-
-fn of(history: &mut History, id: u64) -> &mut Call {
-    history.calls.iter_mut().find(|call| call.id == id).unwrap()
 }
 
 /// Returns the violated rules with the ids of the calls that show it.

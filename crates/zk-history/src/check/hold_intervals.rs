@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::verdict::{Evidence, Span};
 use crate::{Call, Client, History, Mode, Op};
@@ -23,19 +23,11 @@ pub(super) struct Holds<'a> {
     /// In the order in which the acquires returned.
     pub(super) granted: Vec<Hold<'a>>,
     /// Releases that succeeded without a grant, each with an earlier release of the same grant.
-    pub(super) strays: Vec<(&'a Call, Option<&'a Call>)>,
+    pub(super) extra_releases: Vec<(&'a Call, Option<&'a Call>)>,
     /// The number of acquires with an unknown outcome.
     pub(super) unknown: usize,
     /// The number of acquires that failed.
     pub(super) failed: usize,
-}
-
-/// The holds that end last, of two different clients.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Latest<'h, 'a> {
-    first: Option<&'h Hold<'a>>,
-    /// The latest of another client.
-    second: Option<&'h Hold<'a>>,
 }
 
 impl<'a> Hold<'a> {
@@ -137,19 +129,12 @@ impl<'a> Holds<'a> {
         of_client: &HashMap<&Client, Vec<usize>>,
     ) {
         let hold = match release.op {
-            Op::Release { of: Some(id), .. } => {
-                match known.get(&(release.client.process, id)) {
-                    Some(hold) => Some(*hold),
-                    // It releases a grant whose acquire never returned.
-                    None if !release.outcome.is_ok() => return,
-                    None => None,
-                }
-            }
+            Op::Release { of: Some(id), .. } => known.get(&(release.client.process, id)).copied(),
             _ => self.last_of(of_client.get(&release.client).map_or(&[], Vec::as_slice)),
         };
         let Some(hold) = hold else {
             if release.outcome.is_ok() {
-                self.strays.push((release, None));
+                self.extra_releases.push((release, None));
             }
             return;
         };
@@ -160,7 +145,7 @@ impl<'a> Holds<'a> {
                 hold.span.to = release.invoked;
             }
             Some(earlier) if earlier.outcome.is_ok() && release.outcome.is_ok() => {
-                self.strays.push((release, Some(earlier)));
+                self.extra_releases.push((release, Some(earlier)));
             }
             // A failed release may be repeated.
             Some(_) if release.outcome.is_ok() => hold.release = Some(release),
@@ -170,23 +155,12 @@ impl<'a> Holds<'a> {
 
     /// Finds the last grant without a release, or else the last one if its release did not succeed.
     fn last_of(&self, grants: &[usize]) -> Option<usize> {
-        let newest = |wanted: &dyn Fn(&Hold<'_>) -> bool| {
-            let mut newest_first = grants.iter().rev();
-            newest_first
-                .find(|grant| wanted(&self.granted[**grant]))
-                .copied()
-        };
-        // Only recent grants are searched: a client with many names the one it releases.
-        let recent = grants.len().saturating_sub(RECENT);
-        let grants = &grants[recent..];
-        let open = grants
-            .iter()
-            .rev()
-            .find(|grant| self.granted[**grant].release.is_none());
-        open.copied().or_else(|| {
-            newest(&|hold| hold.release.is_some_and(|release| !release.outcome.is_ok()))
-                .filter(|grant| grants.last() == Some(grant))
-        })
+        let release_of = |grant: &usize| self.granted[*grant].release;
+        let mut newest_first = grants.iter().rev();
+        let open = newest_first.find(|grant| release_of(grant).is_none());
+        let tried =
+            |grant: &&usize| release_of(grant).is_some_and(|release| !release.outcome.is_ok());
+        open.or_else(|| grants.last().filter(tried)).copied()
     }
 }
 
@@ -204,45 +178,3 @@ impl Hold<'_> {
         self.span.to = self.span.to.max(self.span.from);
     }
 }
-
-impl<'h, 'a> Latest<'h, 'a> {
-    pub(super) fn add(&mut self, hold: &'h Hold<'a>) {
-        match self.first {
-            Some(first) if first.client() == hold.client() => {
-                if first.span.to < hold.span.to {
-                    self.first = Some(hold);
-                }
-            }
-            Some(first) if hold.span.to <= first.span.to => {
-                if self
-                    .second
-                    .is_none_or(|second| second.span.to < hold.span.to)
-                {
-                    self.second = Some(hold);
-                }
-            }
-            _ => {
-                self.second = self.first;
-                self.first = Some(hold);
-            }
-        }
-    }
-
-    /// Returns the hold of another client that ends last.
-    pub(super) fn of_others(&self, client: &Client) -> Option<&'h Hold<'a>> {
-        self.first
-            .filter(|first| first.client() != client)
-            .or(self.second)
-    }
-}
-
-/// Groups the calls by path, and keeps their order.
-pub(super) fn by_path(history: &History) -> BTreeMap<&str, Vec<&Call>> {
-    let mut paths: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
-    for call in &history.calls {
-        paths.entry(call.op.path()).or_default().push(call);
-    }
-    paths
-}
-
-const RECENT: usize = 64;

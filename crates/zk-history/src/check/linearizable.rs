@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::{Hold, Holds, by_path};
+use super::hold_intervals::{Hold, Holds};
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History};
 
@@ -48,7 +48,7 @@ impl Linearizable {
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
         let mut findings = Findings::default();
-        for (path, calls) in by_path(history) {
+        for (path, calls) in history.by_path() {
             self.check_lock(path, &calls, history, &mut findings);
         }
         if findings.counted("operations") == 0 {

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::{Hold, Holds, by_path};
-use super::timeline::seconds;
-use super::verdict::{Evidence, Findings, Verdict};
-use crate::{Call, History};
+use super::hold_intervals::Hold;
+use super::locks::{judge_each, lower_token, overlap};
+use super::verdict::{Findings, Verdict};
+use crate::History;
 
 /// At most one holder at a time relies on the lock, and tokens increase.
 ///
@@ -32,7 +32,7 @@ use crate::{Call, History};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct FencedMutex {
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     ordered: bool,
 }
 
@@ -57,26 +57,6 @@ impl FencedMutex {
     }
 }
 
-/// Judges each lock, after the rules that all kinds of locks share.
-///
-/// A history without grants cannot be judged.
-pub(super) fn judge_each<'h>(
-    history: &'h History,
-    mut judge: impl FnMut(&str, &[Hold<'h>], &mut Findings),
-) -> Findings {
-    let mut findings = Findings::default();
-    for (path, calls) in by_path(history) {
-        let holds = Holds::of(&calls, history);
-        count(&mut findings, &holds);
-        released_twice(&mut findings, &holds);
-        judge(path, &holds.granted, &mut findings);
-    }
-    if findings.counted("grants") == 0 {
-        findings.cannot_judge("the history has no acquire that was granted");
-    }
-    findings
-}
-
 fn overlaps(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
     let mut latest: Option<&Hold<'_>> = None;
     for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
@@ -87,26 +67,6 @@ fn overlaps(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
             latest = Some(hold);
         }
     }
-}
-
-/// Reports two holders at a time; the acquire of the first returned first.
-pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, findings: &mut Findings) {
-    let both = first.span.intersection(second.span);
-    if both.is_empty() {
-        return;
-    }
-    findings.violation(
-        "overlap",
-        || {
-            format!(
-                "{} was granted {path} while {} still relied on it: both did for {}",
-                second.name(),
-                first.name(),
-                seconds(both.nanos())
-            )
-        },
-        [first.evidence(), second.evidence()],
-    );
 }
 
 /// Requires that later holders have higher tokens, and that no two tokens are equal.
@@ -144,20 +104,6 @@ fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
     }
 }
 
-pub(super) fn lower_token(path: &str, before: &Hold<'_>, hold: &Hold<'_>, findings: &mut Findings) {
-    findings.violation(
-        "token not higher",
-        || {
-            format!(
-                "{} held {path} after {}: the token must be higher",
-                hold.name(),
-                before.name()
-            )
-        },
-        [before.evidence(), hold.evidence()],
-    );
-}
-
 fn in_order(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
     let mut highest: Option<(&Hold<'_>, i64)> = None;
     for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
@@ -179,37 +125,6 @@ fn in_order(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
             _ => highest = Some((hold, sequence)),
         }
     }
-}
-
-/// Counts the grants of one lock.
-fn count(findings: &mut Findings, holds: &Holds<'_>) {
-    findings.count("grants", holds.granted.len());
-    findings.count("acquires unknown", holds.unknown);
-    findings.count("acquires failed", holds.failed);
-}
-
-/// Requires at most one successful release per grant.
-fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
-    for (release, earlier) in &holds.strays {
-        let (client, op) = (&release.client, &release.op);
-        let evidence = earlier.iter().chain([release]);
-        findings.violation(
-            "released twice",
-            || match earlier {
-                Some(_) => format!("{client}: {op} succeeded a second time for one grant"),
-                None => format!("{client}: {op} succeeded though it held nothing"),
-            },
-            evidence.map(|call: &&Call| Evidence::of(call)),
-        );
-    }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde calls it with a reference"
-)]
-pub(super) const fn is_false(setting: &bool) -> bool {
-    !*setting
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::by_path;
 use super::verdict::{Evidence, Findings, Verdict};
 use crate::{Call, History, Op, Value};
 
@@ -56,7 +55,7 @@ impl TotalQueue {
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
         let mut findings = Findings::default();
-        for (path, calls) in by_path(history) {
+        for (path, calls) in history.by_path() {
             let queue = Queue::of(&calls);
             if queue.is_empty() {
                 continue;

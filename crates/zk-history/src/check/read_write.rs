@@ -4,10 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hold_intervals::{Hold, Latest};
-use super::mutex::{judge_each, lower_token, overlap};
+use super::hold_intervals::Hold;
+use super::locks::{judge_each, lower_token, overlap};
 use super::verdict::{Findings, Verdict};
-use crate::History;
+use crate::{Client, History};
 
 /// Readers share the lock, a writer excludes all others, and tokens increase from and to each writer.
 ///
@@ -32,6 +32,45 @@ impl ReadWriteLock {
             tokens(path, &counted, findings);
         });
         findings.verdict("read-write-lock")
+    }
+}
+
+/// The holds that end last, of two different clients.
+#[derive(Debug, Clone, Copy, Default)]
+struct Latest<'h, 'a> {
+    first: Option<&'h Hold<'a>>,
+    /// The latest of another client.
+    second: Option<&'h Hold<'a>>,
+}
+
+impl<'h, 'a> Latest<'h, 'a> {
+    fn add(&mut self, hold: &'h Hold<'a>) {
+        match self.first {
+            Some(first) if first.client() == hold.client() => {
+                if first.span.to < hold.span.to {
+                    self.first = Some(hold);
+                }
+            }
+            Some(first) if hold.span.to <= first.span.to => {
+                if self
+                    .second
+                    .is_none_or(|second| second.span.to < hold.span.to)
+                {
+                    self.second = Some(hold);
+                }
+            }
+            _ => {
+                self.second = self.first;
+                self.first = Some(hold);
+            }
+        }
+    }
+
+    /// Returns the hold of another client that ends last.
+    fn of_others(&self, client: &Client) -> Option<&'h Hold<'a>> {
+        self.first
+            .filter(|first| first.client() != client)
+            .or(self.second)
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::checker::Checker;
-use super::servers::ServerLogs;
+use super::server_logs::ServerLogs;
 use super::timeline::{self, Ink};
 use super::verdict::{Judgement, Verdict, Violation};
 use crate::History;

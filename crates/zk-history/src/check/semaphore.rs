@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::Hold;
-use super::mutex::judge_each;
+use super::locks::judge_each;
 use super::verdict::{Findings, Verdict};
 use crate::History;
 

@@ -25,7 +25,7 @@ fn two_holders_are_two_bars() {
     fenced-mutex 1 of 1: overlap
       worker-2 (token 9) was granted /x while a (token 7) still relied on it: both did for 40.0 ms
         a: acquire /x: ok, token 7         ·█████████████████████████                    builder:3
-        worker-2: acquire /x: ok, token 9      ············█████████████████████████     builder:4
+        worker-2: acquire /x: ok, token 9      ············█████████████████████████     builder:5
                          at the same time                  ▔▔▔▔▔▔▔▔▔▔
                                            +92.0 ms                           +268.0 ms
     ");

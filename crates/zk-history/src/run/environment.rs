@@ -134,7 +134,7 @@ mod tests {
             "SEED=7 cargo test -p zk-tests -- --exact lock::nemesis"
         );
         assert_eq!(command_of(7, None, Some("zk-tests"), true), "");
-        let name = "run::places::tests::a_test_is_run_again_by_its_name";
+        let name = "run::environment::tests::a_test_is_run_again_by_its_name";
         assert!(command(7).contains(name), "{}", command(7));
     }
 

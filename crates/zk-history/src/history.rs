@@ -2,11 +2,12 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::answer::Outcome;
 use super::op::Op;
+use super::outcome::Outcome;
 
 /// The recorded operations and faults of a run, from [`parse`](Self::parse) or [`read`](Self::read).
 ///
@@ -126,6 +127,15 @@ impl History {
             torn: self.torn.clone(),
             unrecognised: self.unrecognised,
         }
+    }
+
+    /// Groups the calls by path, and keeps their order.
+    pub(crate) fn by_path(&self) -> BTreeMap<&str, Vec<&Call>> {
+        let mut paths: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
+        for call in &self.calls {
+            paths.entry(call.op.path()).or_default().push(call);
+        }
+        paths
     }
 
     /// Returns when the client's process wrote its last line: it was certainly alive until then.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::call::History;
+use super::history::History;
 use super::parse::ParseError;
 
 /// Why a history could not be read.
