@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Checker;
 
-/// The contents of `run.json`.
+/// The contents of `run.json`, besides its version.
 ///
 /// Unknown fields are ignored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Description {
     /// The name of the run.
@@ -20,6 +20,7 @@ pub struct Description {
     /// The checkers.
     pub checkers: Vec<Checker>,
     /// The command that repeats the test; empty if unknown.
+    #[serde(default)]
     pub again: String,
 }
 
@@ -58,14 +59,12 @@ pub enum DescriptionError {
     },
 }
 
-#[derive(Serialize, Deserialize)]
-struct File {
+/// The text of `run.json`.
+#[derive(Serialize)]
+struct File<'a> {
     version: u32,
-    name: String,
-    seed: u64,
-    checkers: Vec<Checker>,
-    #[serde(default)]
-    again: String,
+    #[serde(flatten)]
+    description: &'a Description,
 }
 
 impl Description {
@@ -90,30 +89,13 @@ impl Description {
         if let Some(version) = version {
             return Err(DescriptionError::Version { path, version });
         }
-        match serde_json::from_str(&text) {
-            Ok(File {
-                name,
-                seed,
-                checkers,
-                again,
-                ..
-            }) => Ok(Self {
-                name,
-                seed,
-                checkers,
-                again,
-            }),
-            Err(source) => Err(DescriptionError::Json { path, source }),
-        }
+        serde_json::from_str(&text).map_err(|source| DescriptionError::Json { path, source })
     }
 
     pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
         let file = File {
             version: Self::VERSION,
-            name: self.name.clone(),
-            seed: self.seed,
-            checkers: self.checkers.clone(),
-            again: self.again.clone(),
+            description: self,
         };
         let text = serde_json::to_string_pretty(&file)?;
         std::fs::write(directory.join(NAME), text + "\n")
