@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::verdict::{Evidence, Findings, Verdict};
+use super::verdict::{Evidence, Verdict};
 use crate::{Call, History, Op, Value};
 
 /// Each read lies between the sum of the certain updates and that of all possible ones.
@@ -34,32 +34,32 @@ impl Counter {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
+        let mut verdict = Verdict::new("counter");
         for (path, calls) in history.by_path() {
-            self.judge(path, &calls, &mut findings);
+            self.judge(path, &calls, &mut verdict);
         }
-        if findings.counted("updates") == 0 || findings.counted("reads") == 0 {
-            findings.cannot_judge("the history has no update of a counter, or no read of one");
+        if verdict.counted("updates") == 0 || verdict.counted("reads") == 0 {
+            verdict.cannot_judge("the history has no update of a counter, or no read of one");
         }
-        findings.verdict("counter")
+        verdict
     }
 
-    fn judge(&self, path: &str, calls: &[&Call], findings: &mut Findings) {
+    fn judge(&self, path: &str, calls: &[&Call], verdict: &mut Verdict) {
         let mut begun = Sums::default();
         let mut done = Sums::default();
         for call in calls {
             let Op::Increment { by, .. } = call.op else {
                 continue;
             };
-            findings.count("updates", 1);
+            verdict.count("updates", 1);
             match (&call.outcome, call.returned) {
-                (outcome, _) if outcome.is_failed() => findings.count("updates failed", 1),
+                (outcome, _) if outcome.is_failed() => verdict.count("updates failed", 1),
                 (outcome, Some(returned)) if outcome.is_ok() => {
                     begun.add(call.invoked, by);
                     done.add(returned, by);
                 }
                 _ => {
-                    findings.count("updates unknown", 1);
+                    verdict.count("updates unknown", 1);
                     begun.add(call.invoked, by);
                 }
             }
@@ -76,10 +76,10 @@ impl Counter {
                 _ => continue,
             };
             let Some(Value::Number(value)) = value else {
-                findings.count("reads without a number", 1);
+                verdict.count("reads without a number", 1);
                 continue;
             };
-            findings.count("reads", 1);
+            verdict.count("reads", 1);
             // Updates that returned before the read began are visible; those that began before it returned may be.
             let (done, begun) = (
                 done.before(call.invoked),
@@ -95,7 +95,7 @@ impl Counter {
             } else {
                 continue;
             };
-            findings.violation(
+            verdict.violation(
                 rule,
                 || {
                     format!(

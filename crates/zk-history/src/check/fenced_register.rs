@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::verdict::{Evidence, Findings, Verdict};
+use super::verdict::{Evidence, Verdict};
 use crate::{Call, History, Op};
 
 /// After a write with a fencing token, the resource accepts no lower token.
@@ -21,7 +21,7 @@ pub struct FencedRegister {}
 impl FencedRegister {
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
+        let mut verdict = Verdict::new("fenced-register");
         for (path, calls) in history.by_path() {
             let mut accepted: Vec<Write<'_>> = Vec::new();
             for call in calls {
@@ -37,17 +37,17 @@ impl FencedRegister {
                         token,
                         returned,
                     }),
-                    (outcome, _) if outcome.is_failed() => findings.count("writes refused", 1),
-                    _ => findings.count("writes unknown", 1),
+                    (outcome, _) if outcome.is_failed() => verdict.count("writes refused", 1),
+                    _ => verdict.count("writes unknown", 1),
                 }
             }
-            findings.count("writes accepted", accepted.len());
-            lower_tokens(path, &accepted, &mut findings);
+            verdict.count("writes accepted", accepted.len());
+            lower_tokens(path, &accepted, &mut verdict);
         }
-        if findings.counted("writes accepted") == 0 {
-            findings.cannot_judge("the history has no write with a token that was accepted");
+        if verdict.counted("writes accepted") == 0 {
+            verdict.cannot_judge("the history has no write with a token that was accepted");
         }
-        findings.verdict("fenced-register")
+        verdict
     }
 }
 
@@ -59,7 +59,7 @@ struct Write<'a> {
 }
 
 /// Compares each write with the one with the highest token that returned before it began.
-fn lower_tokens(path: &str, accepted: &[Write<'_>], findings: &mut Findings) {
+fn lower_tokens(path: &str, accepted: &[Write<'_>], verdict: &mut Verdict) {
     let mut by_return = accepted.to_vec();
     by_return.sort_by_key(|write| write.returned);
     let mut returned = by_return.into_iter().peekable();
@@ -72,7 +72,7 @@ fn lower_tokens(path: &str, accepted: &[Write<'_>], findings: &mut Findings) {
             }
         }
         if let Some(before) = highest.filter(|before| write.token < before.token) {
-            findings.violation(
+            verdict.violation(
                 "lower token accepted",
                 || {
                     format!(

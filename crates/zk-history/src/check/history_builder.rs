@@ -157,11 +157,6 @@ pub(super) fn unjudged(verdict: &Verdict, why: &str) {
     );
 }
 
-#[track_caller]
-pub(super) fn counted(verdict: &Verdict, what: &str) -> u64 {
-    verdict.counts.get(what).copied().unwrap_or(0)
-}
-
 /// Returns the history without one call.
 pub(super) fn without(history: &History, at: usize) -> History {
     let mut other = history.clone();

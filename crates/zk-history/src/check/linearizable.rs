@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::{Hold, Holds};
-use super::verdict::{Evidence, Findings, Verdict};
+use super::verdict::{Evidence, Verdict};
 use crate::{Call, History};
 
 mod model;
@@ -47,17 +47,17 @@ impl Linearizable {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
+        let mut verdict = Verdict::new("linearizable");
         for (path, calls) in history.by_path() {
-            self.check_lock(path, &calls, history, &mut findings);
+            self.check_lock(path, &calls, history, &mut verdict);
         }
-        if findings.counted("operations") == 0 {
-            findings.cannot_judge("the history has no acquire that was granted");
+        if verdict.counted("operations") == 0 {
+            verdict.cannot_judge("the history has no acquire that was granted");
         }
-        findings.verdict("linearizable")
+        verdict
     }
 
-    fn check_lock(&self, path: &str, calls: &[&Call], history: &History, findings: &mut Findings) {
+    fn check_lock(&self, path: &str, calls: &[&Call], history: &History, verdict: &mut Verdict) {
         let holds = Holds::of(calls, history);
         let mut ops = Vec::new();
         for (grant, hold) in holds.granted.iter().enumerate() {
@@ -69,15 +69,15 @@ impl Linearizable {
             ));
             ops.push(end_of(grant, hold));
         }
-        self.search(path, ops, findings);
+        self.search(path, ops, verdict);
     }
 
-    fn search(&self, path: &str, ops: Vec<(&Call, Timed)>, findings: &mut Findings) {
+    fn search(&self, path: &str, ops: Vec<(&Call, Timed)>, verdict: &mut Verdict) {
         let (calls, timed): (Vec<&Call>, Vec<Timed>) = ops.into_iter().unzip();
-        findings.count("operations", calls.len());
+        verdict.count("operations", calls.len());
         match linearize(&timed, self.budget) {
             Linearized::Yes(_) => {}
-            Linearized::GaveUp { steps } => findings.cannot_judge(format!(
+            Linearized::GaveUp { steps } => verdict.cannot_judge(format!(
                 "{path}: {steps} steps were not enough to find an order of {} operations",
                 calls.len()
             )),
@@ -90,7 +90,7 @@ impl Linearizable {
                     .rev()
                     .map(|at| calls[*at])
                     .collect();
-                findings.violation(
+                verdict.violation(
                     "not linearizable",
                     || {
                         format!(

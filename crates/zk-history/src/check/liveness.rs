@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::timeline::seconds;
-use super::verdict::{Evidence, Findings, Span, Verdict};
+use super::verdict::{Evidence, Span, Verdict};
 use crate::{Call, History};
 
 /// Enough operations succeed before the first and after the last fault, and none waits too long without a fault.
@@ -68,7 +68,7 @@ impl Liveness {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
+        let mut verdict = Verdict::new("progress");
         let wanted = |call: &&Call| self.op.as_deref().is_none_or(|op| op == call.op.name());
         let calls: Vec<&Call> = history.calls.iter().filter(wanted).collect();
         let succeeded: Vec<u64> = calls
@@ -76,27 +76,27 @@ impl Liveness {
             .filter(|call| call.outcome.is_ok())
             .filter_map(|call| call.returned)
             .collect();
-        findings.count("operations", calls.len());
-        findings.count("succeeded", succeeded.len());
-        findings.count("faults", history.faults.len());
+        verdict.count("operations", calls.len());
+        verdict.count("succeeded", succeeded.len());
+        verdict.count("faults", history.faults.len());
         if succeeded.is_empty() {
-            findings.violation(
+            verdict.violation(
                 "nothing succeeded",
                 || format!("none of {} operations succeeded", calls.len()),
                 calls.first().map(|call| Evidence::of(call)),
             );
-            return findings.verdict("progress");
+            return verdict;
         }
         if let Some(rate) = self.rate {
-            too_slow(rate, &calls, &succeeded, history, &mut findings);
+            too_slow(rate, &calls, &succeeded, history, &mut verdict);
         }
         if let Some(least) = self.after {
-            after(least, &succeeded, history, &mut findings);
+            after(least, &succeeded, history, &mut verdict);
         }
         if let Some(bound) = self.bound {
-            stuck(bound, &calls, history, &mut findings);
+            stuck(bound, &calls, history, &mut verdict);
         }
-        findings.verdict("progress")
+        verdict
     }
 }
 
@@ -105,7 +105,7 @@ fn too_slow(
     calls: &[&Call],
     succeeded: &[u64],
     history: &History,
-    findings: &mut Findings,
+    verdict: &mut Verdict,
 ) {
     let begun = calls.first().map_or(0, |call| call.invoked);
     let last = succeeded.iter().copied().max().unwrap_or(begun);
@@ -115,9 +115,9 @@ fn too_slow(
     let nanos = u128::from(until.saturating_sub(begun)).max(1);
     let per_second = u128::from(count) * 1_000_000_000 / nanos;
     let per_second = u64::try_from(per_second).unwrap_or(u64::MAX);
-    findings.at_most("a second before the first fault", per_second);
+    verdict.highest("a second before the first fault", per_second);
     if per_second < u64::from(rate) {
-        findings.violation(
+        verdict.violation(
             "too slow",
             || {
                 format!(
@@ -130,23 +130,23 @@ fn too_slow(
     }
 }
 
-fn after(least: u64, succeeded: &[u64], history: &History, findings: &mut Findings) {
+fn after(least: u64, succeeded: &[u64], history: &History, verdict: &mut Verdict) {
     if history.faults.is_empty() {
-        findings.cannot_judge("no fault was recorded, so nothing was healed".to_owned());
+        verdict.cannot_judge("no fault was recorded, so nothing was healed".to_owned());
         return;
     }
     let mut healed = 0;
     for fault in &history.faults {
         let Some(ended) = fault.ended else {
-            findings.cannot_judge(format!("the fault {fault} never ended"));
+            verdict.cannot_judge(format!("the fault {fault} never ended"));
             return;
         };
         healed = healed.max(ended);
     }
     let count = succeeded.iter().filter(|at| healed < **at).count() as u64;
-    findings.at_most("succeeded after healing", count);
+    verdict.highest("succeeded after healing", count);
     if count < least {
-        findings.violation(
+        verdict.violation(
             "no progress after healing",
             || {
                 format!(
@@ -158,7 +158,7 @@ fn after(least: u64, succeeded: &[u64], history: &History, findings: &mut Findin
     }
 }
 
-fn stuck(bound: Duration, calls: &[&Call], history: &History, findings: &mut Findings) {
+fn stuck(bound: Duration, calls: &[&Call], history: &History, verdict: &mut Verdict) {
     let quiet = without_fault(history);
     let mut longest = Duration::ZERO;
     for call in calls {
@@ -172,7 +172,7 @@ fn stuck(bound: Duration, calls: &[&Call], history: &History, findings: &mut Fin
         let Some(most) = most else { continue };
         longest = longest.max(most.duration());
         if most.duration() > bound {
-            findings.violation(
+            verdict.violation(
                 "stuck",
                 || {
                     format!(
@@ -187,7 +187,7 @@ fn stuck(bound: Duration, calls: &[&Call], history: &History, findings: &mut Fin
         }
     }
     let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-    findings.at_most("ms at most without an end", longest);
+    verdict.highest("ms at most without an end", longest);
 }
 
 /// Returns the intervals without a fault.

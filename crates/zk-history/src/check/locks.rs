@@ -4,36 +4,37 @@
 
 use super::hold_intervals::{Hold, Holds};
 use super::timeline::seconds;
-use super::verdict::{Evidence, Findings};
+use super::verdict::{Evidence, Verdict};
 use crate::History;
 
 /// Judges each lock, after the rules that all kinds of locks share.
 ///
 /// A history without grants cannot be judged.
 pub(super) fn judge_each<'h>(
+    checker: &str,
     history: &'h History,
-    mut judge: impl FnMut(&str, &[Hold<'h>], &mut Findings),
-) -> Findings {
-    let mut findings = Findings::default();
+    mut judge: impl FnMut(&str, &[Hold<'h>], &mut Verdict),
+) -> Verdict {
+    let mut verdict = Verdict::new(checker);
     for (path, calls) in history.by_path() {
         let holds = Holds::of(&calls, history);
-        count(&mut findings, &holds);
-        released_twice(&mut findings, &holds);
-        judge(path, &holds.granted, &mut findings);
+        count(&mut verdict, &holds);
+        released_twice(&mut verdict, &holds);
+        judge(path, &holds.granted, &mut verdict);
     }
-    if findings.counted("grants") == 0 {
-        findings.cannot_judge("the history has no acquire that was granted");
+    if verdict.counted("grants") == 0 {
+        verdict.cannot_judge("the history has no acquire that was granted");
     }
-    findings
+    verdict
 }
 
 /// Reports two holders at a time; the acquire of the first returned first.
-pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, findings: &mut Findings) {
+pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, verdict: &mut Verdict) {
     let both = first.span.intersection(second.span);
     if both.is_empty() {
         return;
     }
-    findings.violation(
+    verdict.violation(
         "overlap",
         || {
             format!(
@@ -48,8 +49,8 @@ pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, findings:
 }
 
 /// Reports a later holder whose token is not higher.
-pub(super) fn lower_token(path: &str, before: &Hold<'_>, hold: &Hold<'_>, findings: &mut Findings) {
-    findings.violation(
+pub(super) fn lower_token(path: &str, before: &Hold<'_>, hold: &Hold<'_>, verdict: &mut Verdict) {
+    verdict.violation(
         "token not higher",
         || {
             format!(
@@ -63,18 +64,18 @@ pub(super) fn lower_token(path: &str, before: &Hold<'_>, hold: &Hold<'_>, findin
 }
 
 /// Counts the grants of one lock.
-fn count(findings: &mut Findings, holds: &Holds<'_>) {
-    findings.count("grants", holds.granted.len());
-    findings.count("acquires unknown", holds.unknown);
-    findings.count("acquires failed", holds.failed);
+fn count(verdict: &mut Verdict, holds: &Holds<'_>) {
+    verdict.count("grants", holds.granted.len());
+    verdict.count("acquires unknown", holds.unknown);
+    verdict.count("acquires failed", holds.failed);
 }
 
 /// Requires at most one successful release per grant.
-fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
+fn released_twice(verdict: &mut Verdict, holds: &Holds<'_>) {
     for (release, earlier) in &holds.extra_releases {
         let (client, op) = (&release.client, &release.op);
         let evidence = earlier.iter().chain([release]);
-        findings.violation(
+        verdict.violation(
             "released twice",
             || match earlier {
                 Some(_) => format!("{client}: {op} succeeded a second time for one grant"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::Hold;
 use super::locks::{judge_each, lower_token, overlap};
-use super::verdict::{Findings, Verdict};
+use super::verdict::Verdict;
 use crate::History;
 
 /// At most one holder at a time relies on the lock, and tokens increase.
@@ -46,22 +46,21 @@ impl FencedMutex {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, |path, holds, findings| {
-            overlaps(path, holds, findings);
-            tokens_rise(path, holds, findings);
+        judge_each("fenced-mutex", history, |path, holds, verdict| {
+            overlaps(path, holds, verdict);
+            tokens_rise(path, holds, verdict);
             if self.ordered {
-                in_order(path, holds, findings);
+                in_order(path, holds, verdict);
             }
-        });
-        findings.verdict("fenced-mutex")
+        })
     }
 }
 
-fn overlaps(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+fn overlaps(path: &str, holds: &[Hold<'_>], verdict: &mut Verdict) {
     let mut latest: Option<&Hold<'_>> = None;
     for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
         if let Some(other) = latest {
-            overlap(path, other, hold, findings);
+            overlap(path, other, hold, verdict);
         }
         if latest.is_none_or(|latest| latest.span.to < hold.span.to) {
             latest = Some(hold);
@@ -70,13 +69,13 @@ fn overlaps(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
 }
 
 /// Requires that later holders have higher tokens, and that no two tokens are equal.
-fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+fn tokens_rise(path: &str, holds: &[Hold<'_>], verdict: &mut Verdict) {
     let mut seen: HashMap<u64, &Hold<'_>> = HashMap::new();
     let mut highest: Option<&Hold<'_>> = None;
     for hold in holds {
         let Some(token) = hold.token() else { continue };
         if let Some(earlier) = seen.insert(token, hold) {
-            findings.violation(
+            verdict.violation(
                 "token used twice",
                 || {
                     format!(
@@ -96,7 +95,7 @@ fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
         match highest {
             Some(before) if token < before.token().unwrap_or(0) => {
                 if before.span.to <= hold.span.from {
-                    lower_token(path, before, hold, findings);
+                    lower_token(path, before, hold, verdict);
                 }
             }
             _ => highest = Some(hold),
@@ -104,14 +103,14 @@ fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
     }
 }
 
-fn in_order(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+fn in_order(path: &str, holds: &[Hold<'_>], verdict: &mut Verdict) {
     let mut highest: Option<(&Hold<'_>, i64)> = None;
     for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
         let Some(sequence) = hold.sequence() else {
             continue;
         };
         match highest {
-            Some((before, passed)) if sequence <= passed => findings.violation(
+            Some((before, passed)) if sequence <= passed => verdict.violation(
                 "out of order",
                 || {
                     format!(

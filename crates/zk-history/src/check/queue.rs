@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::verdict::{Evidence, Findings, Verdict};
+use super::verdict::{Evidence, Verdict};
 use crate::{Call, History, Op, Value};
 
 /// How often an item may be delivered.
@@ -54,26 +54,26 @@ impl TotalQueue {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
+        let mut verdict = Verdict::new("total-queue");
         for (path, calls) in history.by_path() {
             let queue = Queue::of(&calls);
             if queue.is_empty() {
                 continue;
             }
-            self.judge(path, &queue, &mut findings);
+            self.judge(path, &queue, &mut verdict);
         }
-        if findings.counted("offers") == 0 {
-            findings.cannot_judge("the history has no offer");
+        if verdict.counted("offers") == 0 {
+            verdict.cannot_judge("the history has no offer");
         }
-        findings.verdict("total-queue")
+        verdict
     }
 
-    fn judge(&self, path: &str, queue: &Queue<'_>, findings: &mut Findings) {
-        findings.count("offers", queue.offers.len());
-        findings.count("takes unknown", queue.unknown_takes);
+    fn judge(&self, path: &str, queue: &Queue<'_>, verdict: &mut Verdict) {
+        verdict.count("offers", queue.offers.len());
+        verdict.count("takes unknown", queue.unknown_takes);
         let drained = queue.is_drained();
         if !drained {
-            findings.cannot_judge(format!(
+            verdict.cannot_judge(format!(
                 "{path} was not drained after all offers: missing items may still be in it"
             ));
         }
@@ -84,17 +84,17 @@ impl TotalQueue {
             match (known, delivered) {
                 (true, false) => missing.push(offer),
                 (false, _) if offer.call.outcome.is_unknown() => {
-                    findings.count("offers unknown", 1);
-                    findings.count("recovered", usize::from(delivered));
+                    verdict.count("offers unknown", 1);
+                    verdict.count("recovered", usize::from(delivered));
                 }
                 _ => {}
             }
-            findings.count("delivered", usize::from(delivered));
+            verdict.count("delivered", usize::from(delivered));
             let more = deliveries.len().saturating_sub(1);
-            findings.count("duplicated", more);
+            verdict.count("duplicated", more);
             if more > 0 && self.delivery != Delivery::AtLeastOnce {
                 let item = offer.item;
-                findings.violation(
+                verdict.violation(
                     "duplicated",
                     || format!("{item} was delivered {} times", deliveries.len()),
                     [offer.call]
@@ -105,19 +105,19 @@ impl TotalQueue {
             }
         }
         if drained {
-            lost(path, &missing, findings);
+            lost(path, &missing, verdict);
         } else {
-            findings.count("missing", missing.len());
+            verdict.count("missing", missing.len());
         }
-        unexpected(path, queue, findings);
-        after_ack(path, queue, findings);
+        unexpected(path, queue, verdict);
+        after_ack(path, queue, verdict);
     }
 }
 
-fn lost(path: &str, missing: &[&Offer<'_>], findings: &mut Findings) {
-    findings.count("lost", missing.len());
+fn lost(path: &str, missing: &[&Offer<'_>], verdict: &mut Verdict) {
+    verdict.count("lost", missing.len());
     for offer in missing {
-        findings.violation(
+        verdict.violation(
             "lost",
             || {
                 format!(
@@ -200,7 +200,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-fn unexpected(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
+fn unexpected(path: &str, queue: &Queue<'_>, verdict: &mut Verdict) {
     let mut offered: HashMap<&Value, bool> = HashMap::new();
     for offer in &queue.offers {
         *offered.entry(offer.item).or_default() |= !offer.call.outcome.is_failed();
@@ -211,10 +211,10 @@ fn unexpected(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
         .filter(|(item, _)| offered.get(*item) != Some(&true))
         .collect();
     unexpected.sort_by_key(|(_, deliveries)| deliveries[0].returned);
-    findings.count("unexpected", unexpected.len());
+    verdict.count("unexpected", unexpected.len());
     for (item, deliveries) in unexpected {
         let offer = queue.offers.iter().find(|offer| offer.item == *item);
-        findings.violation(
+        verdict.violation(
             "unexpected",
             || match offer {
                 Some(_) => format!("{path} delivered {item}, whose offer had failed"),
@@ -229,7 +229,7 @@ fn unexpected(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
     }
 }
 
-fn after_ack(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
+fn after_ack(path: &str, queue: &Queue<'_>, verdict: &mut Verdict) {
     for offer in &queue.offers {
         let Some(ack) = queue.acks.get(offer.item) else {
             continue;
@@ -239,7 +239,7 @@ fn after_ack(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
             .iter()
             .find(|delivery| ack.returned.is_some_and(|acked| acked < delivery.invoked));
         if let Some(late) = late {
-            findings.violation(
+            verdict.violation(
                 "delivered after ack",
                 || {
                     format!(

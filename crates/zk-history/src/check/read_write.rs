@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::Hold;
 use super::locks::{judge_each, lower_token, overlap};
-use super::verdict::{Findings, Verdict};
+use super::verdict::Verdict;
 use crate::{Client, History};
 
 /// Readers share the lock, a writer excludes all others, and tokens increase from and to each writer.
@@ -23,15 +23,14 @@ pub struct ReadWriteLock {}
 impl ReadWriteLock {
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, |path, holds, findings| {
+        judge_each("read-write-lock", history, |path, holds, verdict| {
             let readers = holds.iter().filter(|hold| hold.is_shared()).count();
-            findings.count("grants to readers", readers);
+            verdict.count("grants to readers", readers);
             let counted: Vec<&Hold<'_>> =
                 holds.iter().filter(|hold| !hold.span.is_empty()).collect();
-            overlaps(path, &counted, findings);
-            tokens(path, &counted, findings);
-        });
-        findings.verdict("read-write-lock")
+            overlaps(path, &counted, verdict);
+            tokens(path, &counted, verdict);
+        })
     }
 }
 
@@ -74,12 +73,12 @@ impl<'h, 'a> Latest<'h, 'a> {
     }
 }
 
-fn overlaps(path: &str, holds: &[&Hold<'_>], findings: &mut Findings) {
+fn overlaps(path: &str, holds: &[&Hold<'_>], verdict: &mut Verdict) {
     let (mut writers, mut all) = (Latest::default(), Latest::default());
     for hold in holds {
         let against = if hold.is_shared() { writers } else { all };
         if let Some(other) = against.of_others(hold.client()) {
-            overlap(path, other, hold, findings);
+            overlap(path, other, hold, verdict);
         }
         all.add(hold);
         if !hold.is_shared() {
@@ -88,7 +87,7 @@ fn overlaps(path: &str, holds: &[&Hold<'_>], findings: &mut Findings) {
     }
 }
 
-fn tokens(path: &str, holds: &[&Hold<'_>], findings: &mut Findings) {
+fn tokens(path: &str, holds: &[&Hold<'_>], verdict: &mut Verdict) {
     let (mut writer, mut any): (Option<&Hold<'_>>, Option<&Hold<'_>>) = (None, None);
     for hold in holds {
         let Some(token) = hold.token() else { continue };
@@ -98,7 +97,7 @@ fn tokens(path: &str, holds: &[&Hold<'_>], findings: &mut Findings) {
             let same_client = before.client() == hold.client();
             let risen = passed < token || (same_client && passed == token);
             if !risen && (before.span.to <= hold.span.from || same_client) {
-                lower_token(path, before, hold, findings);
+                lower_token(path, before, hold, verdict);
             }
         }
         let highest = |one: &mut Option<&Hold<'_>>| one.is_none_or(|one| one.token() < Some(token));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hold_intervals::Hold;
 use super::locks::judge_each;
-use super::verdict::{Findings, Verdict};
+use super::verdict::Verdict;
 use crate::History;
 
 /// Holders never rely on more permits than the semaphore has.
@@ -33,13 +33,12 @@ impl Semaphore {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let findings = judge_each(history, |path, holds, findings| {
-            self.judge(path, holds, findings);
-        });
-        findings.verdict("semaphore")
+        judge_each("semaphore", history, |path, holds, verdict| {
+            self.judge(path, holds, verdict);
+        })
     }
 
-    fn judge(&self, path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+    fn judge(&self, path: &str, holds: &[Hold<'_>], verdict: &mut Verdict) {
         // The current holds, by their end.
         let mut active: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
         let (mut taken, mut most) = (0_u64, 0);
@@ -63,7 +62,7 @@ impl Semaphore {
             let mut together: Vec<&Hold<'_>> =
                 active.iter().map(|Reverse((_, at))| &holds[*at]).collect();
             together.sort_by_key(|hold| hold.span.from);
-            findings.violation(
+            verdict.violation(
                 "too many",
                 || {
                     format!(
@@ -78,7 +77,7 @@ impl Semaphore {
                 together.into_iter().map(Hold::evidence),
             );
         }
-        findings.at_most("most permits at a time", most);
+        verdict.highest("most permits at a time", most);
     }
 }
 

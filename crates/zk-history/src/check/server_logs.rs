@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::verdict::{Evidence, Findings, Judgement, Verdict};
+use super::verdict::{Evidence, Judgement, Verdict};
 use crate::{Call, History};
 
 /// The logs of the servers of one or more ensembles.
@@ -144,16 +144,15 @@ impl ServerLogs {
         if self.ensembles.is_empty() {
             return None;
         }
-        let mut findings = Findings::default();
+        let mut verdict = Verdict::new(NAME);
         for logs in &self.ensembles {
             let mut known = BTreeMap::new();
             if self.ensembles.len() == 1 {
                 known.extend(acknowledged(history));
             }
-            judge(logs, known, &mut findings);
+            judge(logs, known, &mut verdict);
         }
-        let truncations = findings.counted("truncations");
-        let mut verdict = findings.verdict(NAME);
+        let truncations = verdict.counted("truncations");
         if verdict.found > 0 {
             verdict.judgement = Judgement::RolledBack;
             verdict.notes.push(
@@ -178,20 +177,20 @@ fn acknowledged(history: &History) -> impl Iterator<Item = (u64, Witness<'_>)> {
     })
 }
 
-fn judge(logs: &[Log], mut known: BTreeMap<u64, Witness<'_>>, findings: &mut Findings) {
+fn judge(logs: &[Log], mut known: BTreeMap<u64, Witness<'_>>, verdict: &mut Verdict) {
     let mut terms: Vec<(u64, Term)> = Vec::new();
     for log in logs {
         let truncations = log
             .events
             .iter()
             .filter(|event| **event == Event::Truncating);
-        findings.count("truncations", truncations.count());
+        verdict.count("truncations", truncations.count());
         for (term, committed) in log.terms() {
             for zxid in committed {
                 let server = log.server;
                 known.entry(zxid).or_insert(Witness::Log { server });
             }
-            findings.count("leaders", usize::from(term.epoch.is_some()));
+            verdict.count("leaders", usize::from(term.epoch.is_some()));
             terms.push((log.server, term));
         }
     }
@@ -226,7 +225,7 @@ fn judge(logs: &[Log], mut known: BTreeMap<u64, Witness<'_>>, findings: &mut Fin
                 Witness::History(call) => Some(Evidence::of(call)),
                 Witness::Log { .. } => None,
             };
-            findings.violation("rollback", || format!("{did} although {had}"), evidence);
+            verdict.violation("rollback", || format!("{did} although {had}"), evidence);
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct Verdict {
     pub notes: Vec<String>,
 }
 
-/// The judgement of one or all checkers.
+/// The judgement of one or all checkers, from the best to the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -84,6 +84,56 @@ impl Verdict {
     /// Returns whether there was enough to judge and no violation.
     pub fn is_valid(&self) -> bool {
         self.judgement == Judgement::Valid
+    }
+
+    /// Starts a verdict: valid until something is found.
+    pub(super) fn new(checker: &str) -> Self {
+        Self {
+            checker: checker.to_owned(),
+            judgement: Judgement::Valid,
+            violations: Vec::new(),
+            found: 0,
+            counts: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn count(&mut self, what: &str, more: usize) {
+        let count = self.counts.entry(what.to_owned()).or_default();
+        *count += more as u64;
+    }
+
+    /// Keeps the highest value.
+    pub(super) fn highest(&mut self, what: &str, value: u64) {
+        let most = self.counts.entry(what.to_owned()).or_default();
+        *most = value.max(*most);
+    }
+
+    pub(super) fn counted(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or(0)
+    }
+
+    /// Records that there is too little to judge; violations still count.
+    pub(super) fn cannot_judge(&mut self, why: impl Into<String>) {
+        self.judgement = self.judgement.max(Judgement::CannotJudge);
+        self.notes.push(why.into());
+    }
+
+    pub(super) fn violation(
+        &mut self,
+        rule: &'static str,
+        sentence: impl FnOnce() -> String,
+        evidence: impl IntoIterator<Item = Evidence>,
+    ) {
+        self.judgement = self.judgement.max(Judgement::Violated);
+        self.found += 1;
+        if self.violations.len() < LISTED {
+            self.violations.push(Violation {
+                rule,
+                sentence: sentence(),
+                evidence: evidence.into_iter().collect(),
+            });
+        }
     }
 }
 
@@ -152,73 +202,5 @@ impl fmt::Display for Verdict {
             write!(f, "\n  {}: {}", violation.rule, violation.sentence)?;
         }
         Ok(())
-    }
-}
-
-/// Collects the findings of a checker for a verdict.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    violations: Vec<Violation>,
-    found: u64,
-    counts: BTreeMap<String, u64>,
-    notes: Vec<String>,
-    unjudged: bool,
-}
-
-impl Findings {
-    pub(super) fn count(&mut self, what: &str, more: usize) {
-        let count = self.counts.entry(what.to_owned()).or_default();
-        *count += more as u64;
-    }
-
-    /// Keeps the highest value.
-    pub(super) fn at_most(&mut self, what: &str, value: u64) {
-        let most = self.counts.entry(what.to_owned()).or_default();
-        *most = value.max(*most);
-    }
-
-    pub(super) fn counted(&self, what: &str) -> u64 {
-        self.counts.get(what).copied().unwrap_or(0)
-    }
-
-    pub(super) fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
-    }
-
-    /// Marks that there is too little to judge; violations still count.
-    pub(super) fn cannot_judge(&mut self, why: impl Into<String>) {
-        self.unjudged = true;
-        self.note(why);
-    }
-
-    pub(super) fn violation(
-        &mut self,
-        rule: &'static str,
-        sentence: impl FnOnce() -> String,
-        evidence: impl IntoIterator<Item = Evidence>,
-    ) {
-        self.found += 1;
-        if self.violations.len() < LISTED {
-            self.violations.push(Violation {
-                rule,
-                sentence: sentence(),
-                evidence: evidence.into_iter().collect(),
-            });
-        }
-    }
-
-    pub(super) fn verdict(self, checker: &str) -> Verdict {
-        Verdict {
-            checker: checker.to_owned(),
-            judgement: match (self.found, self.unjudged) {
-                (0, false) => Judgement::Valid,
-                (0, true) => Judgement::CannotJudge,
-                _ => Judgement::Violated,
-            },
-            violations: self.violations,
-            found: self.found,
-            counts: self.counts,
-            notes: self.notes,
-        }
     }
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, unjudged, valid, violated};
 use super::*;
 use crate::ReturnValue;
 
@@ -30,7 +30,7 @@ fn a_read_within_the_bounds_is_fine() {
     read(&mut s, 2, 15..16);
     let verdict = check(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "reads"), 6);
+    assert_eq!(verdict.counted("reads"), 6);
 }
 
 // covers: H9

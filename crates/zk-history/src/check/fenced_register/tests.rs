@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, unjudged, valid, violated};
 use super::*;
 
 fn check(builder: &HistoryBuilder) -> Verdict {
@@ -22,8 +22,8 @@ fn tokens_that_rise_or_stay_are_fine_and_refusals_too() {
     s.unknown("a", &write(1), 41..50);
     let verdict = check(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "writes accepted"), 3);
-    assert_eq!(counted(&verdict, "writes refused"), 1);
+    assert_eq!(verdict.counted("writes accepted"), 3);
+    assert_eq!(verdict.counted("writes refused"), 1);
 }
 
 // covers: H9

@@ -1,5 +1,5 @@
 use super::super::Checker;
-use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, unjudged, valid, violated};
 use super::*;
 use crate::Op;
 
@@ -17,7 +17,7 @@ fn a_lock_that_two_hold_has_no_order() {
     s.release("b", 40..45);
     let verdict = mutex(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "operations"), 4);
+    assert_eq!(verdict.counted("operations"), 4);
     s.acquire("c", 0..39, 10);
     let verdict = mutex(&s);
     violated(&verdict, &["not linearizable: 1 2 5 3"]);

@@ -1,4 +1,4 @@
-use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, unjudged, valid, violated};
 use super::*;
 use crate::Op;
 
@@ -25,9 +25,9 @@ fn a_run_with_enough_before_and_after_is_fine() {
         .with_bound(Duration::from_millis(50));
     let verdict = progress.check(&s.history());
     valid(&verdict);
-    assert_eq!(counted(&verdict, "a second before the first fault"), 10);
-    assert_eq!(counted(&verdict, "succeeded after healing"), 40);
-    assert_eq!(counted(&verdict, "ms at most without an end"), 50);
+    assert_eq!(verdict.counted("a second before the first fault"), 10);
+    assert_eq!(verdict.counted("succeeded after healing"), 40);
+    assert_eq!(verdict.counted("ms at most without an end"), 50);
 }
 
 // covers: H9

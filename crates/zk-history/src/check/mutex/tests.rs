@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, unjudged, valid, violated};
 use super::super::{Linearizable, Verdict};
 use super::*;
 use crate::{Op, Outcome, ReturnValue};
@@ -19,7 +19,7 @@ fn one_after_the_other_is_fine() {
     s.release("b", 40..45);
     let verdict = check(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "grants"), 2);
+    assert_eq!(verdict.counted("grants"), 2);
 }
 
 // covers: H9
@@ -130,7 +130,7 @@ fn unknown_tokens_and_unknown_acquires_are_no_violation() {
     s.release("b", 40..45);
     let verdict = check(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "acquires unknown"), 1);
+    assert_eq!(verdict.counted("acquires unknown"), 1);
 }
 
 #[test]

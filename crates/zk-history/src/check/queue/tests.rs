@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::history_builder::{HistoryBuilder, broken, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, broken, unjudged, valid, violated};
 use super::*;
 use crate::{Outcome, ReturnValue};
 
@@ -28,7 +28,7 @@ fn items_that_are_offered_and_taken_are_valid() {
     take(&mut s, "c", &[], 26..30);
     let verdict = check(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "delivered"), 2);
+    assert_eq!(verdict.counted("delivered"), 2);
 }
 
 // covers: H9
@@ -50,8 +50,8 @@ fn without_a_full_drain_nothing_is_said_of_lost_items() {
     offer(&mut s, "p", "b", 11..20);
     let verdict = check(&s);
     unjudged(&verdict, "was not drained");
-    assert_eq!(counted(&verdict, "missing"), 2);
-    assert_eq!(counted(&verdict, "lost"), 0);
+    assert_eq!(verdict.counted("missing"), 2);
+    assert_eq!(verdict.counted("lost"), 0);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn an_item_may_be_delivered_twice_only_at_least_once() {
         .with_delivery(Delivery::AtLeastOnce)
         .check(&s.history());
     valid(&verdict);
-    assert_eq!(counted(&verdict, "duplicated"), 1);
+    assert_eq!(verdict.counted("duplicated"), 1);
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn an_unknown_offer_may_or_may_not_be_there() {
     take(&mut s, "c", &[], 23..24);
     let verdict = check(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "recovered"), 1);
-    assert_eq!(counted(&verdict, "offers unknown"), 2);
+    assert_eq!(verdict.counted("recovered"), 1);
+    assert_eq!(verdict.counted("offers unknown"), 2);
     take(&mut s, "d", &["b"], 25..26);
     violated(&check(&s), &["duplicated: 2 3 5"]);
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::history_builder::{HistoryBuilder, broken, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, broken, unjudged, valid, violated};
 use super::*;
 use crate::{Op, ReturnValue};
 
@@ -31,7 +31,7 @@ fn readers_share_and_a_writer_is_alone() {
     s.release("a", 50..55);
     let verdict = check(&s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "grants to readers"), 3);
+    assert_eq!(verdict.counted("grants to readers"), 3);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::history_builder::{HistoryBuilder, counted, unjudged, valid, violated};
+use super::super::history_builder::{HistoryBuilder, unjudged, valid, violated};
 use super::*;
 use crate::Op;
 
@@ -24,7 +24,7 @@ fn as_many_as_there_are_permits_may_be_held() {
     s.release("c", 30..35);
     let verdict = check(3, &s);
     valid(&verdict);
-    assert_eq!(counted(&verdict, "most permits at a time"), 3);
+    assert_eq!(verdict.counted("most permits at a time"), 3);
     violated(&check(2, &s), &["too many: 1 2", "too many: 2 4"]);
 }
 
@@ -80,6 +80,6 @@ proptest! {
         }).max().unwrap();
         let verdict = check(permits, &s);
         prop_assert_eq!(verdict.found > 0, most > permits);
-        prop_assert_eq!(counted(&verdict, "most permits at a time"), u64::from(most));
+        prop_assert_eq!(verdict.counted("most permits at a time"), u64::from(most));
     }
 }
