@@ -114,19 +114,9 @@ impl History {
 
     /// Returns a history with only the calls whose path `keep` accepts, and all faults and processes.
     pub(crate) fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
-        Self {
-            calls: self
-                .calls
-                .iter()
-                .filter(|call| keep(call.op.path()))
-                .cloned()
-                .collect(),
-            faults: self.faults.clone(),
-            processes: self.processes.clone(),
-            files: self.files.clone(),
-            torn: self.torn.clone(),
-            unrecognised: self.unrecognised,
-        }
+        let mut part = self.clone();
+        part.calls.retain(|call| keep(call.op.path()));
+        part
     }
 
     /// Groups the calls by path, and keeps their order.

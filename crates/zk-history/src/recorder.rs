@@ -103,7 +103,7 @@ impl Recorder {
     pub fn invoke(&self, op: Op) -> Pending {
         let id = self.next_id();
         let path = op.path().to_owned();
-        self.write(&Line::Invoke {
+        self.shared.write(&Line::Invoke {
             process: self.shared.process.clone(),
             task: self.task.as_deref().map(str::to_owned),
             at: now(),
@@ -139,19 +139,18 @@ impl Recorder {
     ///
     /// A line could not be written.
     pub fn check(&self) -> io::Result<()> {
-        let mut failure = self.shared.failure.lock();
-        let failure = failure
-            .as_deref_mut()
-            .map_or_else(|poisoned| poisoned.get_mut().take(), Option::take);
-        failure.map_or(Ok(()), Err)
+        let failure = self.shared.failure.lock();
+        let first = failure.unwrap_or_else(PoisonError::into_inner).take();
+        first.map_or(Ok(()), Err)
     }
 
     pub(super) fn returned(&self, id: u64, outcome: Outcome) {
-        self.write(&Line::returned(&self.shared.process, now(), id, outcome));
+        self.shared
+            .write(&Line::returned(&self.shared.process, now(), id, outcome));
     }
 
     pub(super) fn believed_until(&self, id: u64, until: u64, reason: &str) {
-        self.write(&Line::Until {
+        self.shared.write(&Line::Until {
             process: self.shared.process.clone(),
             at: now(),
             id,
@@ -161,7 +160,7 @@ impl Recorder {
     }
 
     fn write_fault(&self, id: u64, phase: Phase, (name, target): (String, String)) {
-        self.write(&Line::Fault {
+        self.shared.write(&Line::Fault {
             process: self.shared.process.clone(),
             at: now(),
             id,
@@ -173,10 +172,6 @@ impl Recorder {
 
     fn next_id(&self) -> u64 {
         self.shared.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn write(&self, line: &Line) {
-        self.shared.write(line);
     }
 }
 

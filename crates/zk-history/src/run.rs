@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::check::{Checker, Report, ServerLogs, judge};
 use crate::{History, ReadError, Recorder};
@@ -55,8 +55,8 @@ pub struct Run {
     open: bool,
     /// Asked for write errors at the end, and dropped before the history is read, so that they record their ends.
     recorders: Mutex<Vec<Recorder>>,
-    /// Names and directories to copy if the run fails.
-    evidence: Mutex<Vec<(String, PathBuf)>>,
+    /// The directories of ensembles, which are copied if the run fails.
+    ensembles: Mutex<Vec<PathBuf>>,
 }
 
 /// Why a run failed, or could not be recorded or judged.
@@ -116,11 +116,11 @@ impl Run {
     ///
     /// The directory cannot be created.
     pub fn new(name: &str, seed: u64) -> Result<Self, RunError> {
-        Self::begin(&environment::runs(), name, seed)
+        Self::begin(&environment::runs_directory(), name, seed)
     }
 
     fn begin(root: &Path, name: &str, seed: u64) -> Result<Self, RunError> {
-        let directory = environment::fresh(root, name, seed).map_err(in_place(root))?;
+        let directory = environment::new_directory(root, name, seed).map_err(in_place(root))?;
         let run = Self {
             description: Description {
                 name: name.to_owned(),
@@ -132,7 +132,7 @@ impl Run {
             keep: std::env::var_os("ZK_RUNS_KEEP").is_some_and(|keep| !keep.is_empty()),
             open: true,
             recorders: Mutex::default(),
-            evidence: Mutex::default(),
+            ensembles: Mutex::default(),
         };
         run.describe()?;
         Ok(run)
@@ -152,7 +152,7 @@ impl Run {
     /// Returns the directory of all runs: `$ZK_RUNS_DIR`, or else `zk-runs` in the build's target directory, or in the
     /// directory of temporary files if the program is in none.
     pub fn root() -> PathBuf {
-        environment::runs()
+        environment::runs_directory()
     }
 
     /// Returns the directory of the run.
@@ -197,14 +197,8 @@ impl Run {
     /// Start the run after the ensemble, and take the ensemble down after [`finish`](Self::finish), because that removes
     /// the files.
     pub fn keep_with<P: Into<PathBuf>>(&self, directories: impl IntoIterator<Item = P>) {
-        for (number, directory) in (1..).zip(directories) {
-            let name = match number {
-                1 => "ensemble".to_owned(),
-                _ => format!("ensemble-{number}"),
-            };
-            let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
-            evidence.push((name, directory.into()));
-        }
+        self.ensembles()
+            .extend(directories.into_iter().map(Into::into));
     }
 
     /// Judges the history.
@@ -213,8 +207,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// A checker finds a violation or has too little to judge, there is no checker, the servers lost
-    /// acknowledged writes, or the history cannot be written or read. In each case the run is kept.
+    /// A checker finds a violation or has too little to judge, there is no checker, the servers lost acknowledged
+    /// writes, or the history cannot be written or read. In each case the run is kept.
     pub fn finish(mut self) -> Result<Report, RunError> {
         self.open = false;
         let written = self.close();
@@ -227,9 +221,8 @@ impl Run {
         };
         let report = self.judged(&history);
         if let Err(source) = written {
-            let text = self.text(&history, &report);
-            self.save(&text);
-            self.gather();
+            self.text(&history, &report);
+            self.copy_ensembles();
             let path = self.directory.clone();
             return Err(RunError::Io { path, source });
         }
@@ -248,10 +241,7 @@ impl Run {
 
     /// Judges the history, and the servers by their logs.
     fn judged(&self, history: &History) -> Report {
-        let evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
-        let logs = ServerLogs::read(evidence.iter().map(|(_, from)| from));
-        drop(evidence);
-        let logs = logs.unwrap_or_else(|error| {
+        let logs = ServerLogs::read(self.ensembles().iter()).unwrap_or_else(|error| {
             tracing::warn!(%error, "the servers' logs cannot be read");
             ServerLogs::default()
         });
@@ -279,14 +269,17 @@ impl Run {
         if self.description.checkers.is_empty() {
             text.push_str("note: no checker was named\n");
         }
-        self.save(&text);
+        let file = self.directory.join("verdict.txt");
+        if let Err(error) = std::fs::write(&file, &text) {
+            tracing::warn!(%error, file = %file.display(), "the verdict could not be written");
+        }
         text
     }
 
-    /// Copies the evidence; returns the directory and the commands.
+    /// Copies the ensembles; returns the directory and the commands.
     fn kept(&self) -> String {
         let mut text = String::from("\n");
-        for problem in self.gather() {
+        for problem in self.copy_ensembles() {
             text.push_str(&problem);
         }
         let directory = self.directory.display();
@@ -299,21 +292,25 @@ impl Run {
         text
     }
 
-    fn gather(&self) -> Vec<String> {
-        let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
-        let copied = evidence.drain(..).map(|(name, from)| {
-            let to = self.directory.join(environment::file_name(&name));
-            copy::tree(&from, &to)
-                .map_err(|error| format!("{} could not be copied: {error}\n", from.display()))
-        });
-        copied.filter_map(Result::err).collect()
+    /// Copies the directories of the ensembles; returns a line for each that could not be copied.
+    fn copy_ensembles(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (number, from) in (1..).zip(self.ensembles().drain(..)) {
+            let name = match number {
+                1 => "ensemble".to_owned(),
+                _ => format!("ensemble-{number}"),
+            };
+            if let Err(error) = copy::tree(&from, &self.directory.join(name)) {
+                problems.push(format!("{} could not be copied: {error}\n", from.display()));
+            }
+        }
+        problems
     }
 
-    fn save(&self, text: &str) {
-        let file = self.directory.join("verdict.txt");
-        if let Err(error) = std::fs::write(&file, text) {
-            tracing::warn!(%error, file = %file.display(), "the verdict could not be written");
-        }
+    fn ensembles(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.ensembles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn describe(&self) -> Result<(), RunError> {

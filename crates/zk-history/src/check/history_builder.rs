@@ -156,10 +156,3 @@ pub(super) fn unjudged(verdict: &Verdict, why: &str) {
         "{verdict}"
     );
 }
-
-/// Returns the history without one call.
-pub(super) fn without(history: &History, at: usize) -> History {
-    let mut other = history.clone();
-    other.calls.remove(at);
-    other
-}

@@ -1,4 +1,4 @@
-//! Copies the evidence of a run.
+//! Copies a directory tree, with holes for blocks of zeros.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

@@ -1,4 +1,4 @@
-//! Chooses the directories of runs, and the commands that repeat and judge them.
+//! Reads the environment: the directory of runs, the seed, and the commands that repeat and judge a run.
 
 use std::env;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::RunError;
 
 /// Returns the directory of all runs: `$ZK_RUNS_DIR`, or else one in the build's target directory.
-pub(super) fn runs() -> PathBuf {
+pub(super) fn runs_directory() -> PathBuf {
     if let Some(named) = env::var_os("ZK_RUNS_DIR").filter(|named| !named.is_empty()) {
         return PathBuf::from(named);
     }
@@ -21,7 +21,7 @@ pub(super) fn runs() -> PathBuf {
 }
 
 /// Creates a new directory for a run.
-pub(super) fn fresh(root: &Path, name: &str, seed: u64) -> io::Result<PathBuf> {
+pub(super) fn new_directory(root: &Path, name: &str, seed: u64) -> io::Result<PathBuf> {
     std::fs::create_dir_all(root)?;
     let name = format!("{}-{seed}-{}", file_name(name), std::process::id());
     let mut directory = root.join(&name);
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn runs_are_kept_in_the_target_directory() {
         if env::var_os("ZK_RUNS_DIR").is_none() {
-            let runs = runs();
+            let runs = runs_directory();
             let target = runs.parent().unwrap();
             assert!(target.join("CACHEDIR.TAG").is_file(), "{}", runs.display());
             assert!(env::current_exe().unwrap().starts_with(target));
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn two_runs_of_one_name_have_two_directories() {
         let root = tempfile::tempdir().unwrap();
-        let first = fresh(root.path(), "a", 7).unwrap();
-        let second = fresh(root.path(), "a", 7).unwrap();
+        let first = new_directory(root.path(), "a", 7).unwrap();
+        let second = new_directory(root.path(), "a", 7).unwrap();
         assert_ne!(first, second);
         assert!(first.is_dir() && second.is_dir());
     }
