@@ -9,6 +9,11 @@ fn parse(text: &str) -> Result<History, String> {
 
 const BEGIN: &str = r#"{"type":"begin","proc":"a","t_mono_ns":1,"version":1,"pid":7}"#;
 
+const ACQUIRE: &str =
+    r#"{"type":"invoke","proc":"a","t_mono_ns":2,"id":1,"op":"acquire","path":"/x"}"#;
+const TAKE: &str = r#"{"type":"invoke","proc":"a","t_mono_ns":5,"id":1,"op":"take","path":"/x"}"#;
+const TAKEN: &str = r#"{"type":"return","proc":"a","t_mono_ns":6,"id":1,"outcome":"ok"}"#;
+
 fn begun(lines: &[&str]) -> Result<History, String> {
     parse(&format!("{BEGIN}\n{}\n", lines.join("\n")))
 }
@@ -81,8 +86,7 @@ fn every_operation_survives_writing_and_reading() {
 
 #[test]
 fn defaults_are_left_out_of_lines_and_filled_in() {
-    let line = r#"{"type":"invoke","proc":"a","t_mono_ns":2,"id":1,"op":"acquire","path":"/x"}"#;
-    let history = begun(&[line]).unwrap();
+    let history = begun(&[ACQUIRE]).unwrap();
     let op = &history.calls[0].op;
     assert_eq!(
         op,
@@ -99,7 +103,7 @@ fn defaults_are_left_out_of_lines_and_filled_in() {
         id: 1,
         op: op.clone(),
     };
-    assert_eq!(written.to_text().trim_end(), line);
+    assert_eq!(written.to_text().trim_end(), ACQUIRE);
 }
 
 #[test]
@@ -135,9 +139,8 @@ fn another_version_is_refused_whatever_else_the_line_has() {
 
 #[test]
 fn a_torn_last_line_is_ignored_and_listed() {
-    let whole = r#"{"type":"invoke","proc":"a","t_mono_ns":2,"id":1,"op":"acquire","path":"/x"}"#;
     let torn = r#"{"type":"return","proc":"a","t_mono_ns":3,"id":1,"outco"#;
-    let history = parse(&format!("{BEGIN}\n{whole}\n{torn}")).unwrap();
+    let history = parse(&format!("{BEGIN}\n{ACQUIRE}\n{torn}")).unwrap();
     assert_eq!(history.torn, [SourceLine { file: 0, line: 3 }]);
     assert!(history.calls[0].outcome.is_unknown());
     assert_eq!(history.calls[0].returned, None);
@@ -147,31 +150,28 @@ fn a_torn_last_line_is_ignored_and_listed() {
 #[test]
 fn a_torn_line_does_not_hide_the_next_one_of_another_process() {
     let torn = r#"{"type":"return","proc":"b","t_mono_ns":3,"id":1,"outco"#;
-    let whole = r#"{"type":"invoke","proc":"a","t_mono_ns":2,"id":1,"op":"acquire","path":"/x"}"#;
-    let history = parse(&format!("{BEGIN}\n{torn}{whole}\n")).unwrap();
+    let history = parse(&format!("{BEGIN}\n{torn}{ACQUIRE}\n")).unwrap();
     assert_eq!(history.torn.len(), 1);
     assert_eq!(history.calls.len(), 1);
 }
 
 #[test]
 fn contradicting_lines_are_refused_with_their_number() {
-    let invoke = r#"{"type":"invoke","proc":"a","t_mono_ns":5,"id":1,"op":"take","path":"/x"}"#;
-    let ok = r#"{"type":"return","proc":"a","t_mono_ns":6,"id":1,"outcome":"ok"}"#;
     for (lines, problem) in [
         (&["nonsense"][..], "h.jsonl:2: not a line of a history"),
         (
             &[r#"{"type":"invoke","proc":"a","t_mono_ns":5,"id":1,"op":"offer","path":"/x"}"#],
             "h.jsonl:2: not a line of a history (missing field `item`",
         ),
-        (&[ok], "h.jsonl:2: call 1 of a never began"),
-        (&[invoke, invoke], "h.jsonl:3: a uses the id 1 twice"),
+        (&[TAKEN], "h.jsonl:2: call 1 of a never began"),
+        (&[TAKE, TAKE], "h.jsonl:3: a uses the id 1 twice"),
         (
-            &[invoke, ok, ok],
+            &[TAKE, TAKEN, TAKEN],
             "h.jsonl:4: call 1 of a returns a second time",
         ),
         (
             &[
-                invoke,
+                TAKE,
                 r#"{"type":"return","proc":"a","t_mono_ns":4,"id":1,"outcome":"ok"}"#,
             ],
             "h.jsonl:3: call 1 of a returns before it began",
@@ -192,14 +192,12 @@ fn contradicting_lines_are_refused_with_their_number() {
 
 #[test]
 fn a_restarted_process_has_new_ids() {
-    let invoke = r#"{"type":"invoke","proc":"a","t_mono_ns":5,"id":1,"op":"take","path":"/x"}"#;
-    let ok = r#"{"type":"return","proc":"a","t_mono_ns":9,"id":1,"outcome":"ok"}"#;
-    let history = begun(&[invoke, BEGIN, invoke, ok]).unwrap();
+    let history = begun(&[TAKE, BEGIN, TAKE, TAKEN]).unwrap();
     assert_eq!(history.processes.len(), 2);
     assert!(history.calls[0].outcome.is_unknown());
     assert!(history.calls[1].outcome.is_ok());
     assert_eq!(history.processes[0].last, 5);
-    assert_eq!(history.processes[1].last, 9);
+    assert_eq!(history.processes[1].last, 6);
 }
 
 #[test]
