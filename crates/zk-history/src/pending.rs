@@ -81,7 +81,7 @@ impl Drop for Pending {
 ///
 /// # Dropping
 ///
-/// Records that the holder relied on it until now, as one that learns of its loss.
+/// Records that the holder relied on it until now. Drop it when the holder learns that it lost the grant.
 #[derive(Debug)]
 #[must_use = "the holder relies on the grant until this is released or dropped"]
 pub struct Held {

@@ -100,11 +100,11 @@ fn tokens(path: &str, holds: &[&Hold<'_>], verdict: &mut Verdict) {
                 lower_token(path, before, hold, verdict);
             }
         }
-        let highest = |one: &mut Option<&Hold<'_>>| one.is_none_or(|one| one.token() < Some(token));
-        if highest(&mut any) {
+        let highest = |one: Option<&Hold<'_>>| one.is_none_or(|one| one.token() < Some(token));
+        if highest(any) {
             any = Some(hold);
         }
-        if !hold.is_shared() && highest(&mut writer) {
+        if !hold.is_shared() && highest(writer) {
             writer = Some(hold);
         }
     }
