@@ -3,28 +3,26 @@
 //! apt-get does the work, with a separate state directory and sources file. Mirror and components are those of the
 //! machine's configuration; apt checks signatures as always.
 
+mod links;
 mod parse;
 
-use std::fs;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use self::parse::Family;
-use self::parse::Mirror;
-use super::Progress;
-use super::home;
-use super::home::Found;
-use super::java;
-use super::machine::Machine;
-use super::packages::Package;
-use super::run::Run;
-use super::tree;
-use super::version::Request;
-use super::version::Version;
+use self::parse::{Family, Mirror};
+use tempfile::TempDir;
+
+use crate::cache::java_of;
+use crate::distribution::Progress;
+use crate::home;
+use crate::java;
+use crate::machine::Machine;
+use crate::run;
+use crate::version::Version;
+use crate::want::{Package, Want};
 
 const QUESTION_LIMIT: Duration = Duration::from_secs(60);
 const UPDATE_LIMIT: Duration = Duration::from_secs(5 * 60);
@@ -38,18 +36,16 @@ pub(super) struct Apt<'a> {
     family: Family,
     keyring: Option<PathBuf>,
     /// The release the machine runs.
-    pub(super) codename: String,
+    codename: String,
     architecture: String,
     mirror: Mirror,
     acquire: String,
-    job: Job<'a>,
-}
-
-/// The lock and the progress callback of a step.
-#[derive(Clone, Copy)]
-pub(super) struct Job<'a> {
-    pub(super) lock: &'a File,
-    pub(super) progress: &'a dyn Fn(Progress),
+    /// Standard input of every program, which does not read it; see [`Locked`](crate::cache::Locked).
+    lock: &'a File,
+    progress: &'a dyn Fn(&Progress),
+    state: TempDir,
+    /// The suites whose package lists were fetched.
+    updated: Vec<String>,
 }
 
 /// The package lists of one suite.
@@ -61,7 +57,12 @@ pub(super) struct Suite<'a> {
 
 impl<'a> Apt<'a> {
     /// Reads the configuration of the machine's apt; the error is the reason why it cannot be used.
-    pub(super) fn detect(machine: &Machine, job: Job<'a>) -> Result<Self, String> {
+    pub(super) fn detect(
+        machine: &Machine,
+        lock: &'a File,
+        progress: &'a dyn Fn(&Progress),
+        state: TempDir,
+    ) -> Result<Self, String> {
         let system = machine.system();
         let family =
             Family::of(&system).ok_or("this system is neither Debian nor Ubuntu nor like them")?;
@@ -73,142 +74,142 @@ impl<'a> Apt<'a> {
                 .program(name)
                 .ok_or_else(|| format!("there is no {name} on PATH"))
         };
-        let (get, query, dpkg_deb) = (
-            program("apt-get")?,
-            program("apt-cache")?,
-            program("dpkg-deb")?,
-        );
-        let ask = |command: &mut Command| {
-            Run {
-                lock: job.lock,
-                limit: QUESTION_LIMIT,
-                tick: &mut || {},
-            }
-            .output(command)
+        let ask = |name, args: &[&str]| {
+            let mut command = Command::new(program(name)?);
+            run(command.args(args), lock, QUESTION_LIMIT, || {})
         };
-        let architecture = ask(Command::new(program("dpkg")?).arg("--print-architecture"))?
-            .trim()
-            .to_owned();
         // This also works on a machine whose package lists were deleted.
-        let targets = ask(Command::new(&get).args([
-            "indextargets",
-            "--no-release-info",
-            "--format",
-            "$(REPO_URI)|$(RELEASE)|$(COMPONENT)",
-            "Identifier: Packages",
-        ]))?;
+        let format = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)";
+        let targets = ask(
+            "apt-get",
+            &[
+                "indextargets",
+                "--no-release-info",
+                "--format",
+                format,
+                "Identifier: Packages",
+            ],
+        )?;
         let mirror = parse::mirror(&targets, &codename).ok_or_else(|| {
             format!("apt has no source configured for {codename}, so no mirror is known")
         })?;
-        let acquire = ask(Command::new(program("apt-config")?).args([
-            "dump",
-            "--format",
-            "%F \"%v\";%n",
-            "Acquire",
-        ]))?;
-        let keyring = Some(machine.below_root(family.keyring())).filter(|path| path.is_file());
         Ok(Self {
-            get,
-            query,
-            dpkg_deb,
+            get: program("apt-get")?,
+            query: program("apt-cache")?,
+            dpkg_deb: program("dpkg-deb")?,
             family,
-            keyring,
+            keyring: Some(machine.below_root(family.keyring())).filter(|path| path.is_file()),
             codename,
-            architecture,
+            architecture: ask("dpkg", &["--print-architecture"])?.trim().to_owned(),
             mirror,
-            acquire,
-            job,
+            acquire: ask(
+                "apt-config",
+                &["dump", "--format", "%F \"%v\";%n", "Acquire"],
+            )?,
+            lock,
+            progress,
+            state,
+            updated: Vec::new(),
         })
     }
 
-    /// Returns the suites that may have the version, the one with the newest first.
-    pub(super) fn suites(&self, request: Request) -> Vec<String> {
-        self.family.suites(request, &self.codename)
+    /// Returns the suites that may have it, the one with the newest first.
+    pub(super) fn suites(&self, want: &Want) -> Vec<String> {
+        match want {
+            Want::ZooKeeper(request) => self.family.suites(*request, &self.codename),
+            // Of the machine's own release, because what is not Java has to fit its C library.
+            Want::Java | Want::Package(_) => vec![self.codename.clone()],
+        }
     }
 
-    /// Fetches the package lists of a suite into `dir`.
-    pub(super) fn suite(&'a self, name: &str, dir: PathBuf) -> Result<Suite<'a>, String> {
-        let written = || -> io::Result<()> {
-            for below in ["state/lists/partial", "cache/archives/partial", "log"] {
-                fs::create_dir_all(dir.join(below))?;
-            }
-            fs::write(dir.join("state/status"), "")?;
-            fs::write(dir.join("apt.conf"), parse::configuration(&self.acquire))?;
-            let line = parse::source_line(
-                &self.mirror,
-                name,
-                &self.architecture,
-                self.keyring.as_deref(),
-            );
-            fs::write(dir.join("sources.list"), line)
-        };
-        written().map_err(|error| format!("cannot prepare {}: {error}", dir.display()))?;
-        let suite = Suite {
+    /// Fetches the package lists of a suite, unless that was done before.
+    pub(super) fn suite(&mut self, name: &str) -> Result<Suite<'_>, String> {
+        if !self.updated.iter().any(|updated| updated == name) {
+            let suite = self.in_suite(name);
+            suite
+                .prepare()
+                .map_err(|error| format!("cannot prepare {}: {error}", suite.dir.display()))?;
+            let mut update = suite.command(&self.get);
+            self.report(&format!("fetching the package lists of {name}"), 0, None);
+            run(update.arg("update"), self.lock, UPDATE_LIMIT, || {})?;
+            self.updated.push(name.to_owned());
+        }
+        Ok(self.in_suite(name))
+    }
+
+    fn in_suite(&self, name: &str) -> Suite<'_> {
+        Suite {
             apt: self,
             name: name.to_owned(),
-            dir,
-        };
-        let lists = suite.dir.join("state/lists");
-        let partial = lists.join("partial");
-        let what = format!("fetching the package lists of {name}");
-        suite.run(
-            suite.command(&self.get).arg("update"),
-            UPDATE_LIMIT,
-            &what,
-            &[&lists, &partial],
-            None,
-        )?;
-        Ok(suite)
+            dir: self.state.path().join(name),
+        }
+    }
+
+    fn report(&self, what: &str, done: u64, total: Option<u64>) {
+        (self.progress)(&Progress {
+            what: what.to_owned(),
+            done,
+            total,
+        });
     }
 }
 
 impl Suite<'_> {
     /// Returns the suite's version of ZooKeeper.
     pub(super) fn zookeeper(&self) -> Result<Version, String> {
-        let policy = self.ask(
-            self.command(&self.apt.query)
-                .args(["policy", "libzookeeper-java"]),
-        )?;
-        let candidate = parse::candidate(&policy).ok_or("it has no libzookeeper-java")?;
-        Version::of_package(candidate).ok_or_else(|| {
+        let candidate = self
+            .candidate("libzookeeper-java")?
+            .ok_or("it has no libzookeeper-java")?;
+        Version::of_package(&candidate).ok_or_else(|| {
             format!("its libzookeeper-java is {candidate}, which is not of the form X.Y.Z")
         })
     }
 
-    /// Unpacks ZooKeeper's jars, and those they need, into `tree`.
-    pub(super) fn unpack_zookeeper(&self, tree: &Path) -> Result<Found, String> {
-        let simulation = self.simulate(&["libzookeeper-java", "libslf4j-java"])?;
+    /// Unpacks ZooKeeper's jars, and those they need, into `tree`; returns the version.
+    pub(super) fn unpack_zookeeper(&self, tree: &Path) -> Result<Version, String> {
+        let mut simulate = self.command(&self.apt.get);
+        let simulation = self.ask(simulate.args([
+            "--simulate",
+            "--no-install-recommends",
+            "install",
+            "libzookeeper-java",
+            "libslf4j-java",
+        ]))?;
         let jars = parse::installs(&simulation)
             .into_iter()
             .filter(|name| parse::is_jar_package(name));
         let (needed, rest): (Vec<&str>, Vec<&str>) =
             jars.partition(|name| parse::is_on_class_path(name));
-        self.unpack(&needed, "ZooKeeper", tree)?;
-        let found = home::inspect(tree).or_else(|reason| {
+        let all = self.dir.join("all");
+        self.unpack(&needed, "ZooKeeper", &all)?;
+        let found = home::inspect(&all).or_else(|reason| {
             // A package was split or renamed since: unpack all of them.
             tracing::info!(reason, ?rest, "unpacking the remaining packages as well");
-            self.unpack(&rest, "ZooKeeper's dependencies", tree)?;
-            home::inspect(tree)
+            self.unpack(&rest, "ZooKeeper's dependencies", &all)?;
+            home::inspect(&all)
         })?;
-        let kept = ["usr/share/java", "usr/share/doc"];
-        tree::keep(tree, &kept)
-            .map_err(|error| format!("cannot tidy {}: {error}", tree.display()))?;
-        Ok(found)
+        // What else is in the packages is for building.
+        let kept = || -> io::Result<()> {
+            fs::create_dir_all(tree.join("usr/share"))?;
+            for kept in ["usr/share/java", "usr/share/doc"] {
+                if all.join(kept).exists() {
+                    fs::rename(all.join(kept), tree.join(kept))?;
+                }
+            }
+            Ok(())
+        };
+        kept().map_err(|error| format!("cannot write to {}: {error}", tree.display()))?;
+        Ok(found.version)
     }
 
     /// Unpacks the suite's default Java runtime into `tree`; returns its feature release.
     pub(super) fn unpack_java(&self, tree: &Path) -> Result<u32, String> {
-        let depends = self.ask(
-            self.command(&self.apt.query)
-                .args(["depends", "default-jre-headless"]),
-        )?;
+        let mut depends = self.command(&self.apt.query);
+        let depends = self.ask(depends.args(["depends", "default-jre-headless"]))?;
         let (package, feature) = parse::runtime(&depends)
             .ok_or("its default-jre-headless depends on no openjdk-NN-jre-headless")?;
         self.unpack(&[package], &format!("Java {feature}"), tree)?;
-        tree::relink(tree)
-            .map_err(|error| format!("cannot adapt links in {}: {error}", tree.display()))?;
-        let program =
-            super::cache::java_of(tree).ok_or_else(|| format!("{package} has no bin/java"))?;
+        let program = java_of(tree).ok_or_else(|| format!("{package} has no bin/java"))?;
         java::ask(&program).map_err(|reason| format!("{package} does not run here: {reason}"))
     }
 
@@ -219,64 +220,65 @@ impl Suite<'_> {
         tree: &Path,
     ) -> Result<&'p str, String> {
         for name in &package.alternatives {
-            let policy = self.ask(self.command(&self.apt.query).args(["policy", name]))?;
-            if parse::candidate(&policy).is_some() {
+            if self.candidate(name)?.is_some() {
                 self.unpack(&[name], name, tree)?;
-                tree::relink(tree).map_err(|error| {
-                    format!("cannot adapt links in {}: {error}", tree.display())
-                })?;
                 return Ok(name);
             }
         }
         Err(format!("it has no {package}"))
     }
 
-    fn simulate(&self, packages: &[&str]) -> Result<String, String> {
-        let mut command = self.command(&self.apt.get);
-        self.ask(
-            command
-                .args(["--simulate", "--no-install-recommends", "install"])
-                .args(packages),
-        )
+    /// The version of a package that the suite has.
+    fn candidate(&self, package: &str) -> Result<Option<String>, String> {
+        let mut policy = self.command(&self.apt.query);
+        let policy = self.ask(policy.args(["policy", package]))?;
+        Ok(parse::candidate(&policy).map(str::to_owned))
     }
 
     fn unpack(&self, packages: &[&str], what: &str, tree: &Path) -> Result<(), String> {
         if packages.is_empty() {
             return Err("the solver names no package to unpack".to_owned());
         }
-        let uris = self.ask(
-            self.command(&self.apt.get)
-                .args(["--print-uris", "download"])
-                .args(packages),
-        )?;
+        let mut uris = self.command(&self.apt.get);
+        let uris = self.ask(uris.args(["--print-uris", "download"]).args(packages))?;
+        let total = parse::bytes_to_fetch(&uris);
         let debs = self.dir.join("debs");
+        let partial = self.dir.join("cache/archives/partial");
         let io = |error: io::Error| format!("cannot write below {}: {error}", self.dir.display());
         fs::create_dir_all(&debs).map_err(io)?;
         fs::create_dir_all(tree).map_err(io)?;
         let what = format!("downloading {what} from {}", self.name);
+        let report = || {
+            let done = bytes_in(&debs) + bytes_in(&partial);
+            self.apt.report(&what, done.min(total), Some(total));
+        };
         let mut command = self.command(&self.apt.get);
-        let partial = self.dir.join("cache/archives/partial");
-        self.run(
-            command.current_dir(&debs).arg("download").args(packages),
-            DOWNLOAD_LIMIT,
-            &what,
-            &[&debs, &partial],
-            Some(parse::bytes_to_fetch(&uris)),
-        )?;
-        let mut files: Vec<PathBuf> = fs::read_dir(&debs)
-            .and_then(|dir| dir.map(|entry| Ok(entry?.path())).collect())
-            .map_err(io)?;
-        files.sort();
-        for file in files {
-            self.ask(
-                Command::new(&self.apt.dpkg_deb)
-                    .arg("--extract")
-                    .arg(&file)
-                    .arg(tree),
-            )?;
-            fs::remove_file(&file).map_err(io)?;
+        command.current_dir(&debs).arg("download").args(packages);
+        run(&mut command, self.apt.lock, DOWNLOAD_LIMIT, report)?;
+        report();
+        for deb in fs::read_dir(&debs).map_err(io)? {
+            let deb = deb.map_err(io)?.path();
+            let mut extract = Command::new(&self.apt.dpkg_deb);
+            self.ask(extract.arg("--extract").arg(&deb).arg(tree))?;
+            fs::remove_file(&deb).map_err(io)?;
         }
-        Ok(())
+        links::relink(tree)
+            .map_err(|error| format!("cannot adapt links in {}: {error}", tree.display()))
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        for below in ["state/lists/partial", "cache/archives/partial", "log"] {
+            fs::create_dir_all(self.dir.join(below))?;
+        }
+        let apt = self.apt;
+        fs::write(self.dir.join("state/status"), "")?;
+        fs::write(
+            self.dir.join("apt.conf"),
+            parse::configuration(&apt.acquire),
+        )?;
+        let keyring = apt.keyring.as_deref();
+        let line = parse::source_line(&apt.mirror, &self.name, &apt.architecture, keyring);
+        fs::write(self.dir.join("sources.list"), line)
     }
 
     fn command(&self, program: &Path) -> Command {
@@ -303,41 +305,34 @@ impl Suite<'_> {
     }
 
     fn ask(&self, command: &mut Command) -> Result<String, String> {
-        Run {
-            lock: self.apt.job.lock,
-            limit: QUESTION_LIMIT,
-            tick: &mut || {},
-        }
-        .output(command)
+        run(command, self.apt.lock, QUESTION_LIMIT, || {})
     }
+}
 
-    fn run(
-        &self,
-        command: &mut Command,
-        limit: Duration,
-        what: &str,
-        watched: &[&Path],
-        total: Option<u64>,
-    ) -> Result<String, String> {
-        let mut most = 0;
-        let mut report = |done: u64| {
-            // apt removes a compressed list once it has unpacked it.
-            most = most.max(done.min(total.unwrap_or(u64::MAX)));
-            (self.apt.job.progress)(Progress {
-                what: what.to_owned(),
-                done: most,
-                total,
-            });
-        };
-        report(0);
-        let mut tick = || report(tree::bytes_in(watched));
-        let output = Run {
-            lock: self.apt.job.lock,
-            limit,
-            tick: &mut tick,
-        }
-        .output(command)?;
-        report(total.unwrap_or(0));
-        Ok(output)
-    }
+/// Returns the program's standard output.
+fn run(
+    command: &mut Command,
+    lock: &File,
+    limit: Duration,
+    tick: impl FnMut(),
+) -> Result<String, String> {
+    let lock = lock
+        .try_clone()
+        .map_err(|error| format!("cannot pass on the lock: {error}"))?;
+    command
+        .env("LC_ALL", "C.UTF-8")
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(lock);
+    let output = run::output(command, limit, tick)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The bytes of the files directly in a directory; files that vanish meanwhile are ignored.
+fn bytes_in(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    entries
+        .filter_map(|entry| entry.ok()?.metadata().ok())
+        .filter(fs::Metadata::is_file)
+        .map(|metadata| metadata.len())
+        .sum()
 }

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::java;
-use super::version;
+use crate::java;
+use crate::version::Version;
 
 /// A ZooKeeper that can be started: its jars and the Java that runs them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +29,7 @@ pub struct Distribution {
 impl Distribution {
     /// Returns how this release of ZooKeeper loses acknowledged writes, if it is known to.
     pub fn warning(&self) -> Option<&'static str> {
-        version::Version::parse(&self.version)?.known_loss()
+        Version::parse(&self.version)?.known_loss()
     }
 
     /// The feature release of its Java (8, 11, 17 …), if known.

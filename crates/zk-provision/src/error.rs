@@ -29,11 +29,11 @@ pub enum FindError {
         reason: String,
     },
     /// The cache directory cannot be used.
-    #[error("cannot {action} {} in the cache; set ZK_HARNESS_CACHE to a directory that can be written", path.display())]
+    #[error("cannot {action} the cache {}; set ZK_HARNESS_CACHE to a directory that can be written", path.display())]
     Cache {
         /// The failed action, for example `create`.
         action: &'static str,
-        /// The path.
+        /// The cache.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -69,24 +69,10 @@ pub struct SettingError {
     pub rule: String,
 }
 
-/// The missing part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Missing {
-    /// ZooKeeper's jars.
-    ZooKeeper,
-    /// A Java runtime.
-    Java,
-    /// Packages that were asked for by name.
-    Packages,
-}
-
 /// All failed attempts, and the command that fixes the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotFound {
-    /// The missing part.
-    pub missing: Missing,
     /// What was searched for, for example `ZooKeeper 3.9`.
     pub wanted: String,
     /// The attempts, in order.
@@ -119,15 +105,6 @@ impl SettingError {
     }
 }
 
-impl Tried {
-    pub(super) fn new(what: impl Into<String>, outcome: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            outcome: outcome.into(),
-        }
-    }
-}
-
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.outcome)
@@ -136,11 +113,7 @@ impl fmt::Display for Tried {
 
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let was = match self.missing {
-            Missing::Packages => "were",
-            Missing::ZooKeeper | Missing::Java => "was",
-        };
-        writeln!(f, "{} {was} not found; tried:", self.wanted)?;
+        writeln!(f, "cannot find {}; tried:", self.wanted)?;
         for tried in &self.tried {
             writeln!(f, "  - {tried}")?;
         }

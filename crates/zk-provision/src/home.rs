@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::Logging;
-use super::version::Version;
+use crate::distribution::Logging;
+use crate::version::Version;
 
 /// A ZooKeeper found in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,19 +70,14 @@ const BINDINGS: [(&[&str], Logging); 4] = [
 /// Finds a ZooKeeper in a home of any known layout.
 pub(super) fn inspect(home: &Path) -> Result<Found, String> {
     let home = std::path::absolute(home).map_err(|error| error.to_string())?;
+    if !home.exists() {
+        return Err("no such directory".to_owned());
+    }
     if !home.is_dir() {
-        return Err(if home.exists() {
-            "not a directory".to_owned()
-        } else {
-            "no such directory".to_owned()
-        });
+        return Err("not a directory".to_owned());
     }
     for below in BELOW {
-        let dir = if below.is_empty() {
-            home.clone()
-        } else {
-            home.join(below)
-        };
+        let dir = home.join(below);
         let names = match names(&dir) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -8,8 +8,7 @@
 //! for. The new name is as long as the old one, so that nothing in the file moves.
 
 use std::fs;
-use std::io;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use flate2::read::DeflateDecoder;
@@ -18,22 +17,11 @@ const MANIFEST: &str = "META-INF/MANIFEST.MF";
 /// Replaces the last byte of [`MANIFEST`].
 const OTHER: u8 = b'_';
 
-/// Hides the manifest of each jar below `tree` that has a `Class-Path`.
-pub(super) fn hide_class_paths(tree: &Path) -> io::Result<()> {
-    let mut dirs = vec![tree.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(dir)? {
-            let entry = entry?;
-            let (path, kind) = (entry.path(), entry.file_type()?);
-            if kind.is_dir() {
-                dirs.push(path);
-            } else if kind.is_file() && path.extension().is_some_and(|name| name == "jar") {
-                let mut jar = fs::read(&path)?;
-                if hide_class_path(&mut jar) {
-                    fs::write(&path, jar)?;
-                }
-            }
-        }
+/// Hides the manifest of a jar if it has a `Class-Path`.
+pub(super) fn hide_class_path(path: &Path) -> io::Result<()> {
+    let mut jar = fs::read(path)?;
+    if hide(&mut jar) {
+        fs::write(path, jar)?;
     }
     Ok(())
 }
@@ -41,7 +29,7 @@ pub(super) fn hide_class_paths(tree: &Path) -> io::Result<()> {
 /// Renames the manifest of a jar if it has a `Class-Path`; returns whether it did.
 ///
 /// A file that is not a zip archive has no manifest, and stays as it is.
-fn hide_class_path(jar: &mut [u8]) -> bool {
+fn hide(jar: &mut [u8]) -> bool {
     let Some(manifest) = manifest(jar) else {
         return false;
     };

@@ -35,6 +35,7 @@
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+mod advice;
 #[cfg(feature = "download")]
 mod apt;
 #[cfg(feature = "download")]
@@ -43,36 +44,22 @@ mod cache;
 mod distribution;
 mod error;
 mod home;
+mod installed;
 #[cfg(feature = "download")]
 mod jar;
 mod java;
 mod machine;
-mod packages;
-mod places;
 #[cfg(feature = "download")]
 mod provision;
-#[cfg(feature = "download")]
+mod release;
 mod run;
 mod search;
 mod settings;
-#[cfg(feature = "download")]
-mod store;
-#[cfg(feature = "download")]
-mod tree;
 mod version;
-mod wait;
+mod want;
 
-pub use self::distribution::Distribution;
-pub use self::distribution::Logging;
-pub use self::distribution::Progress;
-pub use self::distribution::Source;
-pub use self::error::FindError;
-pub use self::error::Missing;
-pub use self::error::NotFound;
-pub use self::error::SettingError;
-pub use self::error::Tried;
+pub use self::distribution::{Distribution, Logging, Progress, Source};
+pub use self::error::{FindError, NotFound, SettingError, Tried};
 pub use self::search::Search;
-pub use self::settings::Installed;
-pub use self::settings::Provisioning;
-pub use self::version::ParseWantedError;
-pub use self::version::Wanted;
+pub use self::settings::{Installed, Provisioning};
+pub use self::version::{ParseWantedError, Wanted};

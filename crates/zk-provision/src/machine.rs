@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
@@ -78,16 +77,10 @@ impl System {
                 Some(value.trim_matches(['"', '\'']).to_owned())
             })
         };
-        let ids = ["ID", "ID_LIKE"]
-            .iter()
-            .filter_map(|name| field(name))
-            .flat_map(|value| {
-                value
-                    .split_whitespace()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-            })
-            .collect();
+        let mut ids = Vec::new();
+        for value in ["ID", "ID_LIKE"].iter().filter_map(|name| field(name)) {
+            ids.extend(value.split_whitespace().map(str::to_owned));
+        }
         // A derivative also names the release of its parent, whose packages it uses.
         let codename = ["UBUNTU_CODENAME", "DEBIAN_CODENAME", "VERSION_CODENAME"]
             .iter()
@@ -98,6 +91,27 @@ impl System {
     pub(super) fn is(&self, id: &str) -> bool {
         self.ids.iter().any(|own| own == id)
     }
+}
+
+/// Directories below `parent` whose name begins with `prefix`, the highest version first.
+pub(super) fn children(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(prefix) && parent.join(name).is_dir())
+        .collect();
+    names.sort_by_key(|name| std::cmp::Reverse((numbers(name), name.clone())));
+    names.into_iter().map(|name| parent.join(name)).collect()
+}
+
+/// The numbers in a name, so that 3.10 comes after 3.9.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit())
+        .filter_map(|digits| digits.parse().ok())
+        .collect()
 }
 
 pub(super) fn is_program(path: &Path) -> bool {

@@ -1,112 +1,92 @@
 //! Runs a program with a deadline.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Seek};
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::sync::mpsc;
+use std::process::{Command, Output};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-const TICK: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(20);
 
-/// How a program is run.
-pub(super) struct Run<'a> {
-    /// Becomes the program's standard input: the cache's lock, which the program does not read.
-    pub(super) lock: &'a File,
-    /// The program may take this long.
-    pub(super) limit: Duration,
-    /// Called several times a second while the program runs.
-    pub(super) tick: &'a mut dyn FnMut(),
-}
-
-impl Run<'_> {
-    /// Returns the standard output if the program succeeded, otherwise its error messages.
-    pub(super) fn output(self, command: &mut Command) -> Result<String, String> {
-        let name = Path::new(command.get_program())
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let cannot = |what: &str, error: std::io::Error| format!("{name}: cannot {what}: {error}");
-        let lock = self
-            .lock
-            .try_clone()
-            .map_err(|error| cannot("pass on the lock", error))?;
-        let mut child = command
-            .env("LC_ALL", "C.UTF-8")
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::from(lock))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| cannot("start it", error))?;
-        let (sender, receiver) = mpsc::channel();
-        collect(child.stdout.take(), sender.clone(), Stream::Out);
-        collect(child.stderr.take(), sender, Stream::Err);
-        let deadline = Instant::now() + self.limit;
-        let (mut out, mut err) = (String::new(), String::new());
-        for _ in [Stream::Out, Stream::Err] {
-            let (stream, text) = loop {
-                match receiver.recv_timeout(TICK) {
-                    Ok(message) => break message,
-                    Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline => {
-                        (self.tick)();
-                    }
-                    Err(_) => return Err(late(&mut child, &name, self.limit)),
-                }
-            };
-            match stream {
-                Stream::Out => out = text,
-                Stream::Err => err = text,
-            }
-        }
-        let status = child.wait().map_err(|error| cannot("wait for it", error))?;
-        if status.success() {
-            tracing::debug!(program = name, complaints = complaints(&err), "ended well");
-            return Ok(out);
-        }
-        let said = complaints(&err);
-        Err(if said.is_empty() {
-            format!("{name} failed ({status})")
-        } else {
-            format!("{name} failed: {said}")
-        })
+/// Runs a program that may take so long; calls `tick` several times a second until it ends.
+///
+/// The error is what a program that failed wrote to its standard error.
+pub(super) fn output(
+    command: &mut Command,
+    limit: Duration,
+    mut tick: impl FnMut(),
+) -> Result<Output, String> {
+    let name = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let cannot = |what: &str, error: io::Error| format!("{name}: cannot {what}: {error}");
+    // Files, because a pipe that nobody reads blocks the program.
+    let start = |command: &mut Command| {
+        let (out, err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        command.stdout(out.try_clone()?).stderr(err.try_clone()?);
+        Ok((out, err, command.spawn()?))
+    };
+    let (out, err, mut child) = start(command).map_err(|error| cannot("start it", error))?;
+    let ended = until(limit, || {
+        tick();
+        child.try_wait()
+    });
+    let Some(status) = ended.map_err(|error| cannot("wait for it", error))? else {
+        let killed = child.kill().and_then(|()| child.wait());
+        tracing::debug!(?killed, name, "killed at its deadline");
+        return Err(format!("{name} did not end within {limit:?}"));
+    };
+    let read = |file| contents(file).map_err(|error| cannot("read its output", error));
+    let output = Output {
+        status,
+        stdout: read(out)?,
+        stderr: read(err)?,
+    };
+    let said = complaints(&String::from_utf8_lossy(&output.stderr));
+    if status.success() {
+        tracing::debug!(program = name, said, "ended well");
+        Ok(output)
+    } else if said.is_empty() {
+        Err(format!("{name} failed ({status})"))
+    } else {
+        Err(format!("{name} failed: {said}"))
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Stream {
-    Out,
-    Err,
+/// Polls until there is a value; `None` after `limit`.
+pub(super) fn until<T, E>(
+    limit: Duration,
+    mut ask: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(Some(answer));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the interval of a wait that has a deadline"
+        )]
+        thread::sleep(INTERVAL.min(left));
+    }
 }
 
-fn collect(
-    pipe: Option<impl Read + Send + 'static>,
-    sender: mpsc::Sender<(Stream, String)>,
-    stream: Stream,
-) {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // Keep the text read before an error.
-        let ended = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
-        tracing::trace!(?stream, ?ended, "output ended");
-        // The receiver is gone when the deadline has passed.
-        drop(sender.send((stream, String::from_utf8_lossy(&bytes).into_owned())));
-    });
-}
-
-fn late(child: &mut Child, name: &str, limit: Duration) -> String {
-    let killed = child.kill().and_then(|()| child.wait());
-    tracing::debug!(?killed, name, "killed at its deadline");
-    format!("{name} did not end within {limit:?}")
+fn contents(mut file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Selects the error lines: apt marks them, other programs do not.
-pub(super) fn complaints(stderr: &str) -> String {
+fn complaints(stderr: &str) -> String {
     let marked: Vec<&str> = stderr
         .lines()
         .filter_map(|line| line.strip_prefix("E: "))

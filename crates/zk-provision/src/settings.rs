@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 
-use super::error::SettingError;
-use super::version::Request;
+use crate::error::SettingError;
+use crate::version::Request;
 
 /// When a search may put something into the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,20 +80,6 @@ pub(super) fn mirror(name: &'static str, value: &OsStr) -> Result<String, Settin
                 "an http:// or https:// URL under which zookeeper-3.9.6/ and its like are found";
             Err(SettingError::new(name, value.to_string_lossy(), rule))
         }
-    }
-}
-
-/// A SHA-512 in lower case.
-#[cfg(feature = "download")]
-pub(super) fn sha512(value: &str) -> Result<String, SettingError> {
-    if value.len() == 128 && value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        Ok(value.to_ascii_lowercase())
-    } else {
-        Err(SettingError::new(
-            "the pinned SHA-512",
-            value,
-            "128 hexadecimal digits",
-        ))
     }
 }
 

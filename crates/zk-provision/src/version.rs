@@ -1,4 +1,4 @@
-//! Parses versions, and decides which ones match a request. Pure.
+//! Parses versions, and decides which ones match a request.
 //!
 //! Pure: no I/O and no clock.
 
@@ -73,11 +73,7 @@ impl Request {
         let numbers: Vec<u32> = text.split('.').map(number).collect::<Option<_>>()?;
         match numbers[..] {
             [major, minor] => Some(Self::Series(major, minor)),
-            [major, minor, patch] => Some(Self::Exact(Version {
-                major,
-                minor,
-                patch,
-            })),
+            [major, minor, patch] => Some(Self::Exact(Version::new(major, minor, patch))),
             _ => None,
         }
     }
@@ -151,13 +147,17 @@ pub(super) struct Version {
 }
 
 /// The first release of 3.9 without a known loss of acknowledged writes while servers synchronise.
-const SOUND: Version = Version {
-    major: 3,
-    minor: 9,
-    patch: 4,
-};
+const SOUND: Version = Version::new(3, 9, 4);
 
 impl Version {
+    pub(super) const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Self {
+            major,
+            minor,
+            patch,
+        }
+    }
+
     /// Returns how a release loses acknowledged writes, if it is known to; `docs/compatibility.md` has the sources.
     pub(super) fn known_loss(self) -> Option<&'static str> {
         if self >= SOUND {

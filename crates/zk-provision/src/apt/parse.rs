@@ -1,4 +1,4 @@
-//! Formats apt's configuration and parses its output. Pure.
+//! Formats apt's configuration and parses its output.
 //!
 //! Pure: no I/O and no clock.
 

@@ -1,19 +1,13 @@
 //! Downloads a file, and resumes an earlier partial download.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use ureq::Agent;
-use ureq::Body;
-use ureq::http::Response;
-use ureq::http::StatusCode;
-use ureq::http::header::CONTENT_RANGE;
-use ureq::http::header::RANGE;
+use ureq::http::header::{CONTENT_RANGE, RANGE};
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -30,7 +24,7 @@ enum Plan {
     Whole,
     /// The body is the rest.
     Rest,
-    /// The partial file is complete.
+    /// The partial file has all that the server has; its checksum decides.
     Complete,
     /// The partial file does not match: delete it and start over.
     StartOver,
@@ -61,7 +55,7 @@ pub(super) fn fetch(
             request = request.header(RANGE, format!("bytes={have}-"));
         }
         let response = request.call().map_err(|error| error.to_string())?;
-        let plan = plan(response.status(), content_range(&response), have)?;
+        let plan = plan(response.status(), start_of_range(&response), have)?;
         match plan {
             Plan::Complete => return Ok(()),
             Plan::StartOver => {
@@ -78,48 +72,24 @@ pub(super) fn fetch(
         }
     }
     let have = fs::metadata(part).map_or(0, |metadata| metadata.len());
-    if broken.is_empty() {
-        "the server's answers to requests for the rest of the file".clone_into(&mut broken);
-    }
     Err(format!(
         "the download broke off {ATTEMPTS} times ({broken}); {have} bytes are kept, run it again to go on"
     ))
 }
 
-/// Start and total of `bytes 100-199/200` (or `bytes */200`).
-fn content_range(response: &Response<Body>) -> (Option<u64>, Option<u64>) {
-    response
-        .headers()
-        .get(CONTENT_RANGE)
-        .and_then(|value| value.to_str().ok())
-        .map_or((None, None), parse_range)
+/// The first byte of `bytes 100-199/200`.
+fn start_of_range(response: &Response<Body>) -> Option<u64> {
+    let range = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
+    let (start, _) = range.strip_prefix("bytes ")?.split_once('-')?;
+    start.parse().ok()
 }
 
-fn parse_range(text: &str) -> (Option<u64>, Option<u64>) {
-    let Some((range, total)) = text
-        .strip_prefix("bytes ")
-        .and_then(|text| text.split_once('/'))
-    else {
-        return (None, None);
-    };
-    (
-        range.split('-').next().and_then(|start| start.parse().ok()),
-        total.parse().ok(),
-    )
-}
-
-fn plan(
-    status: StatusCode,
-    (start, total): (Option<u64>, Option<u64>),
-    have: u64,
-) -> Result<Plan, String> {
+fn plan(status: StatusCode, start: Option<u64>, have: u64) -> Result<Plan, String> {
     match status {
         StatusCode::OK => Ok(Plan::Whole),
         StatusCode::PARTIAL_CONTENT if have > 0 && start == Some(have) => Ok(Plan::Rest),
-        StatusCode::RANGE_NOT_SATISFIABLE if have > 0 && total == Some(have) => Ok(Plan::Complete),
-        StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
-            Ok(Plan::StartOver)
-        }
+        StatusCode::PARTIAL_CONTENT if have > 0 => Ok(Plan::StartOver),
+        StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => Ok(Plan::Complete),
         other => Err(format!("the server answered {other}")),
     }
 }

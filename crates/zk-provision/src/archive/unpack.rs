@@ -1,13 +1,10 @@
 //! Unpacks a release archive, and refuses paths and links that leave its directory.
 
-use std::fs;
-use std::fs::File;
-use std::path::Component;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Component, Path};
 
 use flate2::read::GzDecoder;
-use tar::Archive;
-use tar::EntryType;
+use tar::{Archive, EntryType};
 
 /// Directories of a release that no server needs.
 const SKIPPED: [&str; 1] = ["docs"];

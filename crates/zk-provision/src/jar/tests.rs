@@ -1,8 +1,7 @@
 use std::io::Write;
 
-use flate2::Compression;
-use flate2::Crc;
 use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc};
 
 use super::*;
 
@@ -52,11 +51,11 @@ fn manifest_with_a_class_path_is_hidden_and_nothing_moves() {
             let files = [("a/B.class", "code"), (name, NAMING), ("META-INF/x", "y")];
             let before = archive(&files, deflated);
             let mut jar = before.clone();
-            assert!(hide_class_path(&mut jar), "{name} {deflated}");
+            assert!(hide(&mut jar), "{name} {deflated}");
             let changed = before.iter().zip(&jar).filter(|(was, is)| was != is);
             assert_eq!(changed.count(), 2, "one letter, in both places of the name");
             assert!(manifest(&jar).is_none(), "{name} {deflated}");
-            assert!(!hide_class_path(&mut jar), "there is nothing left to hide");
+            assert!(!hide(&mut jar), "there is nothing left to hide");
         }
     }
 }
@@ -75,7 +74,7 @@ fn what_names_no_jars_stays_as_it_is() {
         cut[40..].to_vec(),
     ] {
         let mut jar = before.clone();
-        assert!(!hide_class_path(&mut jar));
+        assert!(!hide(&mut jar));
         assert_eq!(jar, before);
     }
 }

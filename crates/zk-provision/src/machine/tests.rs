@@ -44,3 +44,10 @@ fn absolute_paths_are_seen_below_the_root() {
         PathBuf::from("/image/usr/share")
     );
 }
+
+#[test]
+fn numbers_are_compared_as_numbers() {
+    assert!(numbers("zookeeper-3.10.0") > numbers("zookeeper-3.9.12"));
+    assert_eq!(numbers("apache-zookeeper-3.9.3-bin"), [3, 9, 3]);
+    assert!(numbers("none").is_empty());
+}

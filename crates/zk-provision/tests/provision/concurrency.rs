@@ -1,78 +1,49 @@
-//! Tests concurrent searches, and one that was killed.
+//! Tests searches that run at the same time.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
-use rustix::fs::flock;
-use zk_provision::FindError;
-use zk_provision::Source;
+use rustix::fs::{FlockOperation, flock};
+use zk_provision::{FindError, Source};
 
-use crate::http::Reply;
-use crate::http::Server;
-use crate::world::Heard;
-use crate::world::World;
-use crate::world::sha512;
-use crate::world::tarball;
-use crate::world::wait_for;
+use crate::world::{Heard, Mirror, World, wait_for};
 
 const WAITING: &str = "waiting for another process that is provisioning";
+
+/// Locks the cache as another process would.
+fn lock(world: &World) -> File {
+    fs::create_dir_all(world.cache()).unwrap();
+    let lock = File::create(world.cache().join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    lock
+}
 
 // covers: H2
 #[test]
 fn four_searches_at_once_download_once() {
-    let archive = tarball().bytes();
-    let world = World::with_java();
-    let served = archive.clone();
-    let server = Server::start(move |_, request| Reply::range(&served, request.from));
+    let mirror = Mirror::new();
     let start = Barrier::new(4);
-
+    let find = || {
+        start.wait();
+        mirror.search().find().unwrap()
+    };
     let found: Vec<_> = thread::scope(|scope| {
-        let searches: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    let search = world
-                        .search()
-                        .version("3.9")
-                        .mirror(&server.url)
-                        .pin("3.9.6", &sha512(&archive));
-                    start.wait();
-                    search.find().unwrap()
-                })
-            })
-            .collect();
-        searches
-            .into_iter()
-            .map(|search| search.join().unwrap())
-            .collect()
+        let searches = [0; 4].map(|_| scope.spawn(find));
+        searches.map(|search| search.join().unwrap()).into()
     });
 
-    assert_eq!(server.requests().len(), 1);
-    assert_eq!(
-        found
-            .iter()
-            .filter(|found| found.source == Source::Provisioned)
-            .count(),
-        1
-    );
-    assert_eq!(
-        found
-            .iter()
-            .filter(|found| found.source == Source::Cached)
-            .count(),
-        3
-    );
+    assert_eq!(mirror.server.requests().len(), 1);
+    let from = |source| found.iter().filter(|found| found.source == source).count();
+    assert_eq!((from(Source::Provisioned), from(Source::Cached)), (1, 3));
     assert!(found.iter().all(|one| one.classpath == found[0].classpath));
 }
 
 #[test]
 fn waiting_for_another_process_is_reported_and_bounded() {
     let world = World::with_java();
-    std::fs::create_dir_all(world.cache()).unwrap();
-    let lock = File::create(world.cache().join("lock")).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let _lock = lock(&world);
     let heard = Heard::default();
     let search = world
         .search()
@@ -87,37 +58,21 @@ fn waiting_for_another_process_is_reported_and_bounded() {
 
 #[test]
 fn search_goes_on_when_the_other_process_is_done() {
-    let archive = tarball().bytes();
-    let world = World::with_java();
-    let served = archive.clone();
-    let server = Server::start(move |_, request| Reply::range(&served, request.from));
-    std::fs::create_dir_all(world.cache()).unwrap();
-    let lock = File::create(world.cache().join("lock")).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let mirror = Mirror::new();
+    let lock = lock(&mirror.world);
     let heard = Heard::default();
-    let search = world
-        .search()
-        .version("3.9")
-        .mirror(&server.url)
-        .pin("3.9.6", &sha512(&archive))
-        .progress(heard.listener());
+    let search = mirror.search().progress(heard.listener());
 
     thread::scope(|scope| {
         let finding = scope.spawn(|| search.find());
-        wait_for(
-            "the search to wait for the lock",
-            Duration::from_secs(10),
-            || {
-                let what = heard.what();
-                if what.iter().any(|what| what == WAITING) {
-                    Ok(())
-                } else {
-                    Err(format!("{what:?}"))
-                }
-            },
-        );
+        let limit = Duration::from_secs(10);
+        wait_for("the search to wait for the lock", limit, || {
+            let what = heard.what();
+            let waits = what.iter().any(|what| what == WAITING);
+            waits.then_some(()).ok_or_else(|| format!("{what:?}"))
+        });
         assert!(
-            server.requests().is_empty(),
+            mirror.server.requests().is_empty(),
             "nothing is fetched while another process provisions"
         );
         flock(&lock, FlockOperation::Unlock).unwrap();
@@ -127,21 +82,9 @@ fn search_goes_on_when_the_other_process_is_done() {
 
 #[test]
 fn cached_release_is_found_while_another_process_provisions() {
-    let archive = tarball().bytes();
-    let world = World::with_java();
-    let served = archive.clone();
-    let server = Server::start(move |_, request| Reply::range(&served, request.from));
-    let search = world
-        .search()
-        .version("3.9")
-        .mirror(&server.url)
-        .pin("3.9.6", &sha512(&archive));
-    search.find().unwrap();
-
-    let lock = File::open(world.cache().join("lock")).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    assert_eq!(
-        search.lock_timeout(Duration::ZERO).find().unwrap().source,
-        Source::Cached
-    );
+    let mirror = Mirror::new();
+    mirror.search().find().unwrap();
+    let _lock = lock(&mirror.world);
+    let found = mirror.search().lock_timeout(Duration::ZERO).find().unwrap();
+    assert_eq!(found.source, Source::Cached);
 }

@@ -1,16 +1,10 @@
 //! An HTTP server whose responses a test chooses.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
-use std::net::TcpListener;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::thread::JoinHandle;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 
 /// The parts of a request that tests use.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,17 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use zk_provision::FindError;
-use zk_provision::Installed;
-use zk_provision::Logging;
-use zk_provision::Provisioning;
-use zk_provision::Source;
+use zk_provision::{FindError, Installed, Logging, Provisioning, Source};
 
-use crate::world::World;
-use crate::world::java;
-use crate::world::program;
-use crate::world::release;
-use crate::world::write;
+use crate::world::{World, java, not_found, program, release, write};
 
 const DEBIAN: [&str; 8] = [
     "zookeeper-3.8.0",
@@ -74,7 +66,7 @@ fn incomplete_package_is_listed_and_the_search_goes_on() {
     let world = World::with_java();
     debian(&world, &["slf4j-log4j12"]);
     let never = world.search().provisioning(Provisioning::Never);
-    let error = never.find().unwrap_err().to_string();
+    let error = not_found(&never).to_string();
     assert!(
         error.contains("/usr/share/java: incomplete: no logging binding (slf4j-simple.jar,"),
         "{error}"
@@ -213,7 +205,7 @@ fn explicit_java_is_checked() {
     insta::assert_snapshot!(said("absent"), @"$W/absent is not a usable Java: no such file");
     insta::assert_snapshot!(said("text"), @"$W/text is not a usable Java: not a program");
     insta::assert_snapshot!(said("silent"), @"$W/silent is not a usable Java: `java -version` said nothing");
-    insta::assert_snapshot!(said("failing"), @"$W/failing is not a usable Java: `java -version` failed (exit status: 3): cannot find the virtual machine");
+    insta::assert_snapshot!(said("failing"), @"$W/failing is not a usable Java: `java -version`: failing failed: cannot find the virtual machine");
 }
 
 #[test]
@@ -267,11 +259,11 @@ fn all_attempts_are_listed_with_the_command_that_helps() {
         .find()
         .unwrap_err();
     insta::assert_snapshot!(world.anonymous(&error), @r"
-    ZooKeeper 3.9 was not found; tried:
+    cannot find ZooKeeper 3.9; tried:
       - $ZOOKEEPER_HOME: not set
-      - /usr/share/java: incomplete: no logging binding (slf4j-simple.jar, logback-classic.jar or slf4j-log4j12.jar), so a server would say nothing
+      - $W/root/usr/share/java: incomplete: no logging binding (slf4j-simple.jar, logback-classic.jar or slf4j-log4j12.jar), so a server would say nothing
       - $W/root/opt/apache-zookeeper-3.8.4-bin: it is ZooKeeper 3.8.4, but 3.9 is wanted
-      - /opt/homebrew/opt/zookeeper, /usr/local/opt/zookeeper, /home/linuxbrew/.linuxbrew/opt/zookeeper, /opt/zookeeper, /usr/local/zookeeper, /usr/share/zookeeper, /usr/lib/zookeeper, /srv/zookeeper, $W/home/zookeeper: no such directory
+      - $W/root/opt/homebrew/opt/zookeeper, $W/root/usr/local/opt/zookeeper, $W/root/home/linuxbrew/.linuxbrew/opt/zookeeper, $W/root/opt/zookeeper, $W/root/usr/local/zookeeper, $W/root/usr/share/zookeeper, $W/root/usr/lib/zookeeper, $W/root/srv/zookeeper, $W/home/zookeeper: no such directory
       - cache $W/home/.cache/zk-harness: nothing for 3.9
       - provisioning: switched off
     to fix it, run: export ZK_HARNESS_PROVISION=when-missing
@@ -286,7 +278,7 @@ fn missing_java_and_missing_zookeeper_differ() {
     write(&world.root().join("etc/os-release"), "ID=fedora\n");
     let error = world.search().home(world.path("mine")).find().unwrap_err();
     insta::assert_snapshot!(world.anonymous(&error), @r"
-    Java 8 or newer was not found; tried:
+    cannot find Java 8 or newer; tried:
       - $JAVA_HOME ($W/nojava): no such file
       - java on PATH: none there
       - cache $W/home/.cache/zk-harness: nothing for Java

@@ -1,20 +1,11 @@
 //! Tests provisioning by the machine's apt from a local test repository.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use zk_provision::FindError;
-use zk_provision::Installed;
-use zk_provision::Logging;
-use zk_provision::Provisioning;
-use zk_provision::Search;
-use zk_provision::Source;
+use zk_provision::{FindError, Installed, Logging, Provisioning, Search, Source};
 
-use crate::world::Heard;
-use crate::world::World;
-use crate::world::program;
-use crate::world::write;
+use crate::world::{Heard, World, not_found, program, write};
 
 /// A Debian whose configured mirror is a copy of `repository/`, and whose archive keys are that repository's.
 struct Debian {
@@ -30,11 +21,6 @@ impl Debian {
             &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/provision/repository"),
             &repository,
         );
-        let keyring = world
-            .root()
-            .join("usr/share/keyrings/debian-archive-keyring.gpg");
-        fs::create_dir_all(keyring.parent().unwrap()).unwrap();
-        fs::copy(repository.join("keyring.gpg"), keyring).unwrap();
         write(
             &world.root().join("etc/os-release"),
             "ID=debian\nVERSION_CODENAME=bookworm\n",
@@ -53,7 +39,10 @@ impl Debian {
                 .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
         );
         world.set("PATH", path.unwrap());
-        Self { world, repository }
+        let debian = Self { world, repository };
+        fs::create_dir_all(debian.keyring().parent().unwrap()).unwrap();
+        fs::copy(debian.repository.join("keyring.gpg"), debian.keyring()).unwrap();
+        debian
     }
 
     /// A search that cannot reach any archive.
@@ -66,22 +55,21 @@ impl Debian {
     }
 
     fn refusal(&self) -> String {
-        let FindError::NotFound(not_found) = self.search().find().unwrap_err() else {
-            panic!("expected NotFound")
-        };
+        let error = not_found(&self.search());
         let cached = self.world.cached();
-        assert!(
-            !cached
-                .iter()
-                .any(|name| name.starts_with("zookeeper-") || name.starts_with("tmp-")),
-            "{cached:?}"
-        );
-        let apt = not_found
+        let unfinished = |name: &String| name.starts_with("zookeeper-") || name.starts_with("tmp-");
+        assert!(!cached.iter().any(unfinished), "{cached:?}");
+        let apt = error
             .tried
             .iter()
             .find(|tried| tried.what == "apt, suite bookworm")
             .expect("apt was tried");
         self.world.anonymous(&apt.outcome)
+    }
+
+    fn keyring(&self) -> PathBuf {
+        let keyrings = self.world.root().join("usr/share/keyrings");
+        keyrings.join("debian-archive-keyring.gpg")
     }
 }
 
@@ -183,11 +171,7 @@ fn unsigned_repository_is_refused() {
 #[test]
 fn repository_signed_by_a_stranger_is_refused() {
     let debian = Debian::new();
-    let keyring = debian
-        .world
-        .root()
-        .join("usr/share/keyrings/debian-archive-keyring.gpg");
-    fs::write(keyring, "").unwrap();
+    fs::write(debian.keyring(), "").unwrap();
     let refusal = debian.refusal();
     assert!(refusal.contains("is not signed"), "{refusal}");
 }
@@ -226,12 +210,7 @@ fn altered_package_is_refused() {
 #[test]
 fn suite_with_another_version_is_passed_over() {
     let debian = Debian::new();
-    let error = debian
-        .search()
-        .version("3.8.9")
-        .find()
-        .unwrap_err()
-        .to_string();
+    let error = not_found(&debian.search().version("3.8.9")).to_string();
     assert!(
         error.contains("apt, suite bookworm: it has ZooKeeper 3.8.0, but 3.8.9 is wanted"),
         "{error}"
@@ -246,7 +225,7 @@ fn suite_with_another_version_is_passed_over() {
 fn apt_without_a_source_for_the_release_is_reported() {
     let debian = Debian::new();
     program(&debian.world.path("bin/apt-get"), "#!/bin/sh\n");
-    let error = debian.search().find().unwrap_err().to_string();
+    let error = not_found(&debian.search()).to_string();
     assert!(
         error.contains("apt: apt has no source configured for bookworm, so no mirror is known"),
         "{error}"
@@ -323,14 +302,14 @@ fn missing_packages_are_reported_with_all_attempts() {
     };
     let search = debian.search().provisioning(Provisioning::WhenMissing);
     insta::assert_snapshot!(refusal(search.clone()), @r"
-    the packages libnone-java | libno-java were not found; tried:
+    cannot find the package libnone-java | libno-java; tried:
       - $W/root/var/lib/dpkg/status: No such file or directory (os error 2)
       - cache $W/home/.cache/zk-harness: nothing for libnone-java | libno-java
       - apt, suite bookworm: it has no libnone-java | libno-java
     to fix it, run: sudo apt-get install --no-install-recommends libno-java
     ");
     insta::assert_snapshot!(refusal(search.provisioning(Provisioning::Never)), @r"
-    the packages libnone-java | libno-java were not found; tried:
+    cannot find the package libnone-java | libno-java; tried:
       - $W/root/var/lib/dpkg/status: No such file or directory (os error 2)
       - cache $W/home/.cache/zk-harness: nothing for libnone-java | libno-java
       - provisioning: switched off
@@ -342,8 +321,8 @@ fn missing_packages_are_reported_with_all_attempts() {
         "ID=fedora\nVERSION_CODENAME=x\n",
     );
     insta::assert_snapshot!(refusal(debian.search()), @r"
-    the packages libnone-java | libno-java were not found; tried:
-      - installed packages: ignored, as asked for
+    cannot find the package libnone-java | libno-java; tried:
+      - what is installed: ignored, as asked for
       - cache $W/home/.cache/zk-harness: nothing for libnone-java | libno-java
       - apt: this system is neither Debian nor Ubuntu nor like them
     no command is known that would change this on this system

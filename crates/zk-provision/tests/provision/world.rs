@@ -5,23 +5,19 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sha2::Digest;
-use sha2::Sha512;
-use tar::EntryType;
-use tar::Header;
+use sha2::{Digest, Sha512};
+use tar::{EntryType, Header};
 use tempfile::TempDir;
-use zk_provision::Progress;
-use zk_provision::Search;
+use zk_provision::{FindError, NotFound, Progress, Search, Source};
+
+use crate::http::{Reply, Request, Server};
 
 /// A machine with nothing installed, an empty `PATH` and its own home.
 pub(crate) struct World {
@@ -84,6 +80,73 @@ impl World {
     pub(crate) fn anonymous(&self, text: &dyn ToString) -> String {
         text.to_string()
             .replace(&self.dir.path().display().to_string(), "$W")
+    }
+}
+
+/// A machine with Java, and a mirror with the archive of release 3.9.6.
+pub(crate) struct Mirror {
+    pub(crate) world: World,
+    pub(crate) server: Server,
+    pub(crate) archive: Vec<u8>,
+}
+
+impl Mirror {
+    pub(crate) fn new() -> Self {
+        Self::with(tarball("3.9.6").bytes())
+    }
+
+    /// A mirror with other bytes, whatever version is asked for.
+    pub(crate) fn with(archive: Vec<u8>) -> Self {
+        Self::answering(archive, |_, request, archive| {
+            Reply::range(archive, request.from)
+        })
+    }
+
+    /// A mirror that gives the n-th request (from 0) this answer.
+    pub(crate) fn answering(
+        archive: Vec<u8>,
+        answer: impl Fn(usize, &Request, &[u8]) -> Reply + Send + 'static,
+    ) -> Self {
+        let served = archive.clone();
+        Self {
+            world: World::with_java(),
+            server: Server::start(move |number, request| answer(number, request, &served)),
+            archive,
+        }
+    }
+
+    pub(crate) fn search(&self) -> Search {
+        let search = self.world.search().mirror(&self.server.url);
+        search.pin("3.9.6", &sha512(&self.archive))
+    }
+
+    /// Leaves so much of a download in the cache.
+    pub(crate) fn leave_part(&self, bytes: &[u8]) {
+        let downloads = self.world.cache().join("downloads");
+        fs::create_dir_all(&downloads).unwrap();
+        let part = downloads.join("apache-zookeeper-3.9.6-bin.tar.gz.part");
+        fs::write(part, bytes).unwrap();
+    }
+
+    /// Checks that a search provisions the release, with requests from these bytes on.
+    pub(crate) fn check_provisioned(&self, ranges: &[Option<usize>]) {
+        assert_eq!(self.search().find().unwrap().source, Source::Provisioned);
+        assert_eq!(self.server.ranges(), ranges);
+    }
+
+    /// What a search says about the archive, after the other attempts.
+    pub(crate) fn refusal(&self, search: &Search) -> String {
+        let last = not_found(search).tried.pop().expect("something was tried");
+        let said = self.world.anonymous(&last);
+        said.replace(&self.server.url, "$MIRROR")
+    }
+}
+
+/// The error of a search that finds nothing.
+pub(crate) fn not_found(search: &Search) -> NotFound {
+    match search.find().unwrap_err() {
+        FindError::NotFound(not_found) => not_found,
+        other => panic!("expected NotFound, got {other}"),
     }
 }
 
@@ -172,12 +235,8 @@ impl Tarball {
     }
 }
 
-/// A whole release 3.9.6 of about 300 kB.
-pub(crate) fn tarball() -> Tarball {
-    tarball_of("3.9.6")
-}
-
-pub(crate) fn tarball_of(version: &str) -> Tarball {
+/// A whole release of about 300 kB.
+pub(crate) fn tarball(version: &str) -> Tarball {
     let mut noise = 1_u32;
     let padding: Vec<u8> = std::iter::repeat_with(|| {
         noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

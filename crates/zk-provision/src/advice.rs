@@ -1,0 +1,81 @@
+//! Chooses the command that fixes a failed search. Pure.
+
+use crate::machine::System;
+use crate::release;
+use crate::search::Search;
+use crate::settings::{Installed, Provisioning};
+use crate::version::Request;
+use crate::want::Want;
+
+const WHEN_MISSING: &str = "export ZK_HARNESS_PROVISION=when-missing";
+
+const APT_INSTALL: &str = "sudo apt-get install --no-install-recommends";
+
+/// Returns a shell command; empty where none helps. `wants` are what is missing, all of one kind.
+pub(super) fn command(search: &Search, wants: &[&Want], system: &System) -> String {
+    let has_apt = system.is("debian") || system.is("ubuntu");
+    match wants {
+        [Want::Package(_), ..] if !has_apt => String::new(),
+        _ if search.provisioning == Provisioning::Never => WHEN_MISSING.to_owned(),
+        [Want::ZooKeeper(request), ..] => zookeeper(search, *request, system),
+        // Whatever is installed now is ignored as well.
+        _ if search.installed == Installed::Ignore => String::new(),
+        [Want::Java, ..] => java(system).to_owned(),
+        _ => packages(search, wants),
+    }
+}
+
+fn zookeeper(search: &Search, request: Request, system: &System) -> String {
+    // Not on Debian and Ubuntu, some of whose releases package an unsuitable version.
+    if request == Request::Any && !search.ignores_installed() && system.is("macos") {
+        return "brew install zookeeper".to_owned();
+    }
+    let pinned = release::choose(request, &search.pins).map(|(version, _)| version);
+    let version = match request {
+        Request::Exact(version) => Some(version),
+        _ => pinned.ok(),
+    };
+    let Some(version) = version else {
+        // The requested series cannot be provisioned on any system.
+        return format!("export ZK_HARNESS_VERSION={}", Request::PROVISIONED);
+    };
+    let url = release::url(&search.mirror, version);
+    let stem = release::stem(version);
+    format!("curl -fL {url} | tar -xz && export ZK_HARNESS_HOME=\"$PWD/{stem}\"")
+}
+
+fn packages(search: &Search, wants: &[&Want]) -> String {
+    let mut command = APT_INSTALL.to_owned();
+    for want in wants {
+        if let Want::Package(package) = want
+            && let Some(name) = package.alternatives.last()
+        {
+            command.push(' ');
+            command.push_str(name);
+        }
+    }
+    if search.ignores_installed() {
+        command.push_str(" && ");
+        command.push_str(WHEN_MISSING);
+    }
+    command
+}
+
+fn java(system: &System) -> &'static str {
+    const DEBIAN: &str = "sudo apt-get install --no-install-recommends default-jre-headless";
+    const COMMANDS: [(&str, &str); 8] = [
+        ("macos", "brew install openjdk"),
+        ("ubuntu", DEBIAN),
+        ("debian", DEBIAN),
+        ("fedora", "sudo dnf install java-latest-openjdk-headless"),
+        ("rhel", "sudo dnf install java-17-openjdk-headless"),
+        ("alpine", "sudo apk add openjdk17-jre-headless"),
+        ("arch", "sudo pacman -S jre-openjdk-headless"),
+        ("suse", "sudo zypper install java-17-openjdk-headless"),
+    ];
+    let known = COMMANDS.iter().find(|(id, _)| system.is(id));
+    known.map_or("export JAVA_HOME=/path/to/a/java/runtime", |known| known.1)
+}
+
+#[cfg(test)]
+mod tests;
