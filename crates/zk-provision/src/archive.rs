@@ -1,28 +1,28 @@
 //! Downloads, verifies and unpacks an official release archive.
 
-mod fetch;
-mod unpack;
-
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use sha2::{Digest, Sha512};
+use tar::Archive;
 
 use crate::distribution::Progress;
+use crate::fetch::fetch;
 use crate::home;
 use crate::release::stem;
 use crate::version::Version;
 
-/// Fetches a release into `downloads` and unpacks it into `tree`.
+/// Fetches a release into `downloads` and unpacks it into `dir`; returns its home there.
 pub(super) fn provision(
     version: Version,
     expected: &str,
     url: &str,
     downloads: &Path,
-    tree: &Path,
+    dir: &Path,
     progress: &dyn Fn(&Progress),
-) -> Result<(), String> {
+) -> Result<PathBuf, String> {
     let io = |error: io::Error| format!("cannot write below {}: {error}", downloads.display());
     fs::create_dir_all(downloads).map_err(io)?;
     let name = format!("{}.tar.gz", stem(version));
@@ -30,7 +30,7 @@ pub(super) fn provision(
     let report = |what: String, done, total| progress(&Progress { what, done, total });
     let mut fresh = !part.exists();
     loop {
-        fetch::fetch(url, &part, &|done, total| {
+        fetch(url, &part, &|done, total| {
             report(format!("downloading {name}"), done, total);
         })?;
         let actual =
@@ -52,16 +52,31 @@ pub(super) fn provision(
         fresh = true;
     }
     report(format!("unpacking {name}"), 0, None);
-    unpack::unpack(&part, tree)?;
+    unpack(&part, dir).map_err(|error| format!("it cannot be unpacked: {error}"))?;
+    let home = dir.join(stem(version));
     let found =
-        home::inspect(tree).map_err(|reason| format!("its content is not a release: {reason}"))?;
+        home::inspect(&home).map_err(|reason| format!("its content is not a release: {reason}"))?;
     if found.version != version {
         return Err(format!(
             "it contains ZooKeeper {}, expected {version}",
             found.version
         ));
     }
-    fs::remove_file(&part).map_err(io)
+    fs::remove_file(&part).map_err(io)?;
+    Ok(home)
+}
+
+/// Unpacks an archive without the documentation, which no server needs.
+fn unpack(archive: &Path, dir: &Path) -> io::Result<()> {
+    let mut archive = Archive::new(GzDecoder::new(File::open(archive)?));
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        if entry.path()?.iter().nth(1) != Some("docs".as_ref()) {
+            // It writes nothing outside of the directory.
+            entry.unpack_in(dir)?;
+        }
+    }
+    Ok(())
 }
 
 /// The checksum of a file, in lower case.

@@ -1,6 +1,5 @@
 //! What a search finds, where it came from, and how far a download has come.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -79,15 +78,4 @@ pub struct Progress {
     pub done: u64,
     /// All bytes, where known.
     pub total: Option<u64>,
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Explicit => "explicit",
-            Self::Installed => "installed",
-            Self::Cached => "cached",
-            Self::Provisioned => "provisioned",
-        })
-    }
 }

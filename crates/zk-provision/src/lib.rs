@@ -43,6 +43,8 @@ mod archive;
 mod cache;
 mod distribution;
 mod error;
+#[cfg(feature = "download")]
+mod fetch;
 mod home;
 mod installed;
 #[cfg(feature = "download")]
@@ -62,4 +64,3 @@ pub use self::distribution::{Distribution, Logging, Progress, Source};
 pub use self::error::{FindError, NotFound, SettingError, Tried};
 pub use self::search::Search;
 pub use self::settings::{Installed, Provisioning};
-pub use self::version::{ParseWantedError, Wanted};

@@ -120,11 +120,11 @@ impl Provisioner<'_> {
         };
         let url = release::url(&search.mirror, version);
         let made = self.locked.temporary().and_then(|temporary| {
-            let tree = temporary.path().join("tree");
-            let downloads = self.locked.downloads();
-            archive::provision(version, sha512, &url, &downloads, &tree, &*search.progress)?;
+            let (downloads, progress) = (self.locked.downloads(), &*search.progress);
+            let dir = temporary.path();
+            let home = archive::provision(version, sha512, &url, &downloads, dir, progress)?;
             let name = format!("zookeeper-{version}");
-            self.publish(&item.want, &tree, &name, url.clone())
+            self.publish(&item.want, &home, &name, url.clone())
         });
         match made {
             Ok(path) => item.found = Some((path, Source::Provisioned)),

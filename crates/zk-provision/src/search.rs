@@ -148,6 +148,28 @@ impl Search {
         self
     }
 
+    /// Applies `--zookeeper VERSION|HOME`: [`version`](Self::version) or [`home`](Self::home).
+    ///
+    /// What has only digits and dots is a version, everything else a directory; `./3` names a directory called `3`.
+    ///
+    /// # Errors
+    ///
+    /// The text is empty, or has only digits and dots but is no version.
+    pub fn zookeeper(self, text: &str) -> Result<Self, SettingError> {
+        const RULE: &str =
+            "a version like 3.9 or 3.9.6, or a directory (./3 if its name looks like a version)";
+        let is_digits_and_dots = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if Request::parse(text).is_some() {
+            Ok(self.version(text))
+        } else if text.is_empty() || is_digits_and_dots && text.contains(|c| c != '.') {
+            Err(SettingError::new("the wanted ZooKeeper", text, RULE))
+        } else {
+            Ok(self.home(text))
+        }
+    }
+
     /// Uses this directory as the cache; it is created when needed.
     ///
     /// Default: see the type. [`find`](Self::find) returns an error if it cannot be created or written.
@@ -230,7 +252,7 @@ impl Search {
 
     /// Finds ZooKeeper and Java, or provisions them.
     ///
-    /// Blocks: for microseconds if everything is installed or cached, otherwise as long as the downloads take.
+    /// Blocks: for milliseconds if everything is installed or cached, otherwise as long as the downloads take.
     ///
     /// # Errors
     ///
@@ -251,7 +273,7 @@ impl Search {
             path: home.clone(),
             reason,
         })?;
-        tracing::debug!(version = %found.version, home = %found.home.display(), java = %java.display(), %source, "found");
+        tracing::debug!(version = %found.version, home = %found.home.display(), java = %java.display(), ?source, "found");
         Ok(Distribution {
             version: found.version.to_string(),
             classpath: found.classpath,

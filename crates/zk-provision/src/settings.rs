@@ -82,6 +82,3 @@ pub(super) fn mirror(name: &'static str, value: &OsStr) -> Result<String, Settin
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

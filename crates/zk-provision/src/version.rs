@@ -3,56 +3,6 @@
 //! Pure: no I/O and no clock.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
-
-/// The value of `--zookeeper VERSION|HOME`.
-///
-/// What has only digits and dots is a version, everything else a directory; `./3` names a directory called `3`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a search takes each of them by a method of its own"
-)]
-pub enum Wanted {
-    /// A series (`3.9`) or an exact version (`3.9.6`).
-    Version(String),
-    /// The home of an installation.
-    Home(PathBuf),
-}
-
-/// Why a text is neither a version nor a directory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{value:?} is neither a ZooKeeper version (3.9 or 3.9.6) nor a directory ({hint})")]
-pub struct ParseWantedError {
-    value: String,
-    hint: String,
-}
-
-impl FromStr for Wanted {
-    type Err = ParseWantedError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = |hint: String| ParseWantedError {
-            value: text.to_owned(),
-            hint,
-        };
-        if text.is_empty() {
-            return Err(wrong("it is empty".to_owned()));
-        }
-        if !text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.')
-            || text.bytes().all(|byte| byte == b'.')
-        {
-            return Ok(Self::Home(PathBuf::from(text)));
-        }
-        match Request::parse(text) {
-            Some(_) => Ok(Self::Version(text.to_owned())),
-            None => Err(wrong(format!("a directory of that name is ./{text}"))),
-        }
-    }
-}
 
 /// The requested versions.
 ///
@@ -80,33 +30,32 @@ impl Request {
 
     pub(super) fn accepts(self, version: Version) -> bool {
         match self {
-            Self::Any => !version.is_superseded(),
-            Self::Series(major, minor) => {
-                (version.major, version.minor) == (major, minor) && !version.is_superseded()
-            }
             Self::Exact(exact) => version == exact,
+            _ => self.covers(version) && !version.is_superseded(),
         }
     }
 
     /// Returns why a version does not match, as the end of a sentence about its place.
     pub(super) fn refusal(self, version: Version) -> Option<String> {
         if self.accepts(version) {
-            return None;
+            None
+        } else if self.covers(version) {
+            Some(format!(
+                "ZooKeeper {version}, which can lose acknowledged writes; {SOUND} or later is wanted \
+                 ({version} is taken only if it is asked for by its exact version)"
+            ))
+        } else {
+            Some(format!("ZooKeeper {version}, but {self} is wanted"))
         }
-        let named = Self::Exact(version);
-        let only_superseded = match self {
+    }
+
+    /// Returns whether only a known loss can be a reason against a version.
+    fn covers(self, version: Version) -> bool {
+        match self {
             Self::Any => true,
             Self::Series(major, minor) => (version.major, version.minor) == (major, minor),
-            Self::Exact(_) => false,
-        };
-        Some(if only_superseded {
-            format!(
-                "ZooKeeper {version}, which can lose acknowledged writes; {SOUND} or later is wanted \
-                 ({named} is taken only if it is asked for by its exact version)"
-            )
-        } else {
-            format!("ZooKeeper {version}, but {self} is wanted")
-        })
+            Self::Exact(exact) => version == exact,
+        }
     }
 
     /// Major and minor number of what to provision.

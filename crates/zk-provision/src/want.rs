@@ -1,6 +1,4 @@
 //! What a search looks for, and the packages of Debian and Ubuntu that it can look for. Pure.
-//!
-//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zk_provision::{Distribution, Search, Wanted};
+use zk_provision::{Distribution, Search};
 
 use super::{Ensemble, Keep, StartReport, files};
 use crate::class_data;
@@ -350,18 +350,13 @@ impl EnsembleBuilder {
             None => Search::from_env().map_err(|error| Error::Find(Box::new(error.into())))?,
         };
         if let Some(zookeeper) = &self.spec.zookeeper {
-            search = match zookeeper.parse::<Wanted>() {
-                Ok(Wanted::Version(version)) => search.version(version),
-                Ok(Wanted::Home(home)) => search.home(home),
-                Err(error) => {
-                    return Err(SpecError::new(
-                        "zookeeper",
-                        format!("{zookeeper:?}"),
-                        error.to_string(),
-                    )
-                    .into());
-                }
-            };
+            search = search.zookeeper(zookeeper).map_err(|error| {
+                SpecError::new(
+                    "zookeeper",
+                    format!("{zookeeper:?}"),
+                    format!("it must be {}", error.rule),
+                )
+            })?;
         }
         if let Some(java) = &self.spec.java {
             search = search.java(java.clone());

@@ -16,26 +16,6 @@ const DEBIAN: [&str; 8] = [
 ];
 
 #[test]
-fn shared_directory_gives_only_what_a_server_needs() {
-    let jars = shared(&set(&DEBIAN), None).unwrap();
-    assert_eq!(
-        (jars.version.to_string().as_str(), jars.logging),
-        ("3.8.0", Logging::SlfSimple)
-    );
-    assert_eq!(
-        jars.names,
-        [
-            "zookeeper-jute.jar",
-            "slf4j-api.jar",
-            "metrics-core.jar",
-            "snappy-java.jar",
-            "slf4j-simple.jar",
-            "zookeeper.jar"
-        ]
-    );
-}
-
-#[test]
 fn each_missing_jar_is_named() {
     for jar in ["zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java"] {
         let names: Vec<&str> = DEBIAN.into_iter().filter(|name| *name != jar).collect();

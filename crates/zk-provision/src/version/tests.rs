@@ -1,46 +1,7 @@
-use std::path::PathBuf;
-
 use super::*;
 
 fn version(text: &str) -> Version {
     Version::parse(text).unwrap()
-}
-
-#[test]
-fn what_looks_like_a_version_is_one_and_the_rest_is_a_directory() {
-    for text in ["3.9", "3.9.3", "10.0.12"] {
-        assert_eq!(text.parse(), Ok(Wanted::Version(text.to_owned())));
-    }
-    for text in [
-        "/opt/zookeeper",
-        "./3",
-        "zookeeper-3.9.3",
-        "v3.9",
-        ".",
-        "..",
-        "3.9.3-bin",
-        "+3.9",
-        "3.9.x",
-    ] {
-        assert_eq!(
-            text.parse(),
-            Ok(Wanted::Home(PathBuf::from(text))),
-            "{text}"
-        );
-    }
-}
-
-#[test]
-fn neither_version_nor_directory_is_explained() {
-    let said = |text: &str| text.parse::<Wanted>().unwrap_err().to_string();
-    insta::assert_snapshot!(said(""), @r#""" is neither a ZooKeeper version (3.9 or 3.9.6) nor a directory (it is empty)"#);
-    insta::assert_snapshot!(said("3"), @r#""3" is neither a ZooKeeper version (3.9 or 3.9.6) nor a directory (a directory of that name is ./3)"#);
-    for text in ["3.9.3.1", "3.", ".9", "3..9", "99999999999.1"] {
-        assert!(
-            said(text).ends_with(&format!("(a directory of that name is ./{text})")),
-            "{text}"
-        );
-    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests the download, resumption, verification and unpacking of the release archive.
 
 use std::net::TcpListener;
+use std::path::Path;
 
 use tar::EntryType;
 use zk_provision::{Logging, Source};
@@ -223,41 +224,36 @@ fn refused_connection_is_reported() {
 #[test]
 fn archive_that_leads_out_of_its_directory_is_refused() {
     let lib = "apache-zookeeper-3.9.6-bin/lib";
-    let entry = |kind, path, link| Tarball::new().entry(kind, path, link, b"");
-    let outside = "leads out of the archive's own directory";
+    let evil = format!("{lib}/evil");
+    let link = |kind, to| Tarball::new().entry(kind, lib, to, b"");
     let cases = [
-        (
-            Tarball::new().file("apache/../../evil", b"x"),
-            format!("apache/../../evil {outside}"),
-        ),
-        (
-            Tarball::new().file("/etc/evil", b"x"),
-            format!("/etc/evil {outside}"),
-        ),
-        (
-            entry(EntryType::Symlink, lib, "/etc"),
-            format!("/etc {outside}"),
-        ),
-        (
-            entry(EntryType::Symlink, lib, "../../.."),
-            format!("../../.. {outside}"),
-        ),
-        (
-            entry(EntryType::Link, lib, "/etc/passwd"),
-            format!("{lib} has the type Link"),
-        ),
-        (
-            entry(EntryType::Fifo, lib, ""),
-            format!("{lib} has the type Fifo"),
-        ),
+        Tarball::new().file("apache/../../evil", b"x"),
+        Tarball::new().file("/etc/evil", b"x"),
+        link(EntryType::Symlink, "/tmp").file(&evil, b"x"),
+        link(EntryType::Symlink, "../../..").file(&evil, b"x"),
+        link(EntryType::Link, "/etc/passwd"),
+        link(EntryType::Fifo, ""),
     ];
-    for (tarball, reported) in cases {
+    for (case, tarball) in cases.into_iter().enumerate() {
         let mirror = Mirror::with(tarball.bytes());
         let said = mirror.refusal(&mirror.search());
-        assert_eq!(said, format!("{ARCHIVE}: it is refused: {reported}"));
-        assert_eq!(mirror.world.cached(), ["downloads", "lock"], "{reported}");
+        assert!(
+            said.contains("it cannot be unpacked: ") || said.contains("is not a release: "),
+            "{case}: {said}"
+        );
         let cache = mirror.world.cache();
-        assert!(!cache.with_file_name("evil").exists() && !cache.join("evil").exists());
+        assert_eq!(mirror.world.cached(), ["downloads", "lock"], "{case}");
+        for outside in ["/etc", "/tmp"]
+            .map(Path::new)
+            .into_iter()
+            .chain(cache.ancestors())
+        {
+            assert!(
+                !outside.join("evil").exists(),
+                "{case}: {}",
+                outside.display()
+            );
+        }
     }
 }
 

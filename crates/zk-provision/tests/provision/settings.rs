@@ -28,6 +28,65 @@ fn bad_variables_are_named_with_value_and_rule() {
 }
 
 #[test]
+fn mirror_that_is_no_http_url_is_refused() {
+    for bad in [
+        "host/dist",
+        "https://",
+        "http:///",
+        "ftp://host",
+        "http://ho st/",
+    ] {
+        assert!(wrong("ZK_HARNESS_MIRROR", bad).contains("an http:// or https:// URL"));
+    }
+}
+
+#[test]
+fn what_looks_like_a_version_is_one_and_the_rest_is_a_directory() {
+    let world = World::with_java();
+    let said = |text: &str| {
+        let search = Search::from_vars([]).unwrap().root(world.root());
+        match search.zookeeper(text) {
+            Ok(search) => search
+                .cache_dir(world.cache())
+                .find()
+                .unwrap_err()
+                .to_string(),
+            Err(error) => error.to_string(),
+        }
+    };
+    for version in ["3.7", "3.9.99", "10.0.12"] {
+        let said = said(version);
+        assert!(
+            said.contains(&format!("cannot find ZooKeeper {version};")),
+            "{said}"
+        );
+    }
+    for home in [
+        "/opt/no",
+        "./3",
+        "zookeeper-3.9.3",
+        "v3.9",
+        ".",
+        "..",
+        "+3.9",
+        "3.9.x",
+    ] {
+        let said = said(home);
+        assert!(
+            said.starts_with(&format!("{home} is not a usable ZooKeeper home")),
+            "{said}"
+        );
+    }
+    insta::assert_snapshot!(said("3"), @r#"the wanted ZooKeeper is "3"; it must be a version like 3.9 or 3.9.6, or a directory (./3 if its name looks like a version)"#);
+    for neither in ["", "3.9.3.1", "3.", ".9", "3..9", "99999999999.1"] {
+        assert!(
+            said(neither).starts_with("the wanted ZooKeeper is"),
+            "{neither}"
+        );
+    }
+}
+
+#[test]
 fn bad_setters_are_reported_by_find() {
     let said = |search: Search| {
         let error = search.find().unwrap_err();

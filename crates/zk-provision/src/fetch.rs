@@ -17,19 +17,6 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How many broken connections in a row are resumed.
 const ATTEMPTS: u32 = 4;
 
-/// What to do with a response, given the bytes of an earlier download.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Plan {
-    /// The body is the whole file.
-    Whole,
-    /// The body is the rest.
-    Rest,
-    /// The partial file has all that the server has; its checksum decides.
-    Complete,
-    /// The partial file does not match: delete it and start over.
-    StartOver,
-}
-
 /// Downloads `url` to `part`.
 ///
 /// On failure, the received bytes stay in `part` for the next attempt or process.
@@ -55,20 +42,27 @@ pub(super) fn fetch(
             request = request.header(RANGE, format!("bytes={have}-"));
         }
         let response = request.call().map_err(|error| error.to_string())?;
-        let plan = plan(response.status(), start_of_range(&response), have)?;
-        match plan {
-            Plan::Complete => return Ok(()),
-            Plan::StartOver => {
-                fs::remove_file(part)
-                    .map_err(|error| format!("cannot remove {}: {error}", part.display()))?;
+        let received = match response.status() {
+            StatusCode::OK => {
+                File::create(part).and_then(|file| receive(response, file, 0, progress))
             }
-            Plan::Whole | Plan::Rest => match receive(response, plan, have, part, progress) {
-                Ok(()) => return Ok(()),
-                Err(error) => {
-                    tracing::info!(%error, url, "the download broke off");
-                    broken = error.to_string();
-                }
-            },
+            StatusCode::PARTIAL_CONTENT if have > 0 && start_of_range(&response) == Some(have) => {
+                let file = File::options().append(true).open(part);
+                file.and_then(|file| receive(response, file, have, progress))
+            }
+            // The server has another file, or does not understand: start over.
+            StatusCode::PARTIAL_CONTENT if have > 0 => fs::remove_file(part).map(|()| false),
+            // The server has no more bytes; the checksum decides.
+            StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => return Ok(()),
+            other => return Err(format!("the server answered {other}")),
+        };
+        match received {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::info!(%error, url, "the download broke off");
+                broken = error.to_string();
+            }
         }
     }
     let have = fs::metadata(part).map_or(0, |metadata| metadata.len());
@@ -84,28 +78,13 @@ fn start_of_range(response: &Response<Body>) -> Option<u64> {
     start.parse().ok()
 }
 
-fn plan(status: StatusCode, start: Option<u64>, have: u64) -> Result<Plan, String> {
-    match status {
-        StatusCode::OK => Ok(Plan::Whole),
-        StatusCode::PARTIAL_CONTENT if have > 0 && start == Some(have) => Ok(Plan::Rest),
-        StatusCode::PARTIAL_CONTENT if have > 0 => Ok(Plan::StartOver),
-        StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => Ok(Plan::Complete),
-        other => Err(format!("the server answered {other}")),
-    }
-}
-
+/// Writes the body behind the `done` bytes of a file; returns that it is complete.
 fn receive(
     response: Response<Body>,
-    plan: Plan,
-    have: u64,
-    part: &Path,
+    mut file: File,
+    mut done: u64,
     progress: &dyn Fn(u64, Option<u64>),
-) -> io::Result<()> {
-    let (mut file, mut done) = if plan == Plan::Rest {
-        (File::options().append(true).open(part)?, have)
-    } else {
-        (File::create(part)?, 0)
-    };
+) -> io::Result<bool> {
     let body = response.into_body();
     let total = body.content_length().map(|length| done + length);
     let mut reader = body.into_reader();
@@ -124,9 +103,6 @@ fn receive(
         Some(total) if done != total => {
             Err(io::Error::other(format!("{done} of {total} bytes came")))
         }
-        _ => Ok(()),
+        _ => Ok(true),
     }
 }
-
-#[cfg(test)]
-mod tests;
