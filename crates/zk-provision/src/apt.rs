@@ -24,8 +24,8 @@ use crate::run;
 use crate::version::Version;
 use crate::want::{Package, Want};
 
-const QUESTION_LIMIT: Duration = Duration::from_secs(60);
-const UPDATE_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// A solver needs ten seconds of a processor that others may use as well.
+const LIMIT: Duration = Duration::from_secs(5 * 60);
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// The machine's apt.
@@ -76,7 +76,7 @@ impl<'a> Apt<'a> {
         };
         let ask = |name, args: &[&str]| {
             let mut command = Command::new(program(name)?);
-            run(command.args(args), lock, QUESTION_LIMIT, || {})
+            run(command.args(args), lock, LIMIT, || {})
         };
         // This also works on a machine whose package lists were deleted.
         let format = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)";
@@ -131,7 +131,7 @@ impl<'a> Apt<'a> {
                 .map_err(|error| format!("cannot prepare {}: {error}", suite.dir.display()))?;
             let mut update = suite.command(&self.get);
             self.report(&format!("fetching the package lists of {name}"), 0, None);
-            run(update.arg("update"), self.lock, UPDATE_LIMIT, || {})?;
+            run(update.arg("update"), self.lock, LIMIT, || {})?;
             self.updated.push(name.to_owned());
         }
         Ok(self.in_suite(name))
@@ -242,25 +242,26 @@ impl Suite<'_> {
         let mut uris = self.command(&self.apt.get);
         let uris = self.ask(uris.args(["--print-uris", "download"]).args(packages))?;
         let total = parse::bytes_to_fetch(&uris);
-        let debs = self.dir.join("debs");
-        let partial = self.dir.join("cache/archives/partial");
         let io = |error: io::Error| format!("cannot write below {}: {error}", self.dir.display());
-        fs::create_dir_all(&debs).map_err(io)?;
+        let debs = tempfile::tempdir_in(&self.dir).map_err(io)?;
+        let partial = self.dir.join("cache/archives/partial");
         fs::create_dir_all(tree).map_err(io)?;
         let what = format!("downloading {what} from {}", self.name);
         let report = || {
-            let done = bytes_in(&debs) + bytes_in(&partial);
+            let done = bytes_in(debs.path()) + bytes_in(&partial);
             self.apt.report(&what, done.min(total), Some(total));
         };
         let mut command = self.command(&self.apt.get);
-        command.current_dir(&debs).arg("download").args(packages);
+        command
+            .current_dir(debs.path())
+            .arg("download")
+            .args(packages);
         run(&mut command, self.apt.lock, DOWNLOAD_LIMIT, report)?;
         report();
         for deb in fs::read_dir(&debs).map_err(io)? {
-            let deb = deb.map_err(io)?.path();
             let mut extract = Command::new(&self.apt.dpkg_deb);
-            self.ask(extract.arg("--extract").arg(&deb).arg(tree))?;
-            fs::remove_file(&deb).map_err(io)?;
+            extract.arg("--extract").arg(deb.map_err(io)?.path());
+            self.ask(extract.arg(tree))?;
         }
         links::relink(tree)
             .map_err(|error| format!("cannot adapt links in {}: {error}", tree.display()))
@@ -305,7 +306,7 @@ impl Suite<'_> {
     }
 
     fn ask(&self, command: &mut Command) -> Result<String, String> {
-        run(command, self.apt.lock, QUESTION_LIMIT, || {})
+        run(command, self.apt.lock, LIMIT, || {})
     }
 }
 

@@ -188,7 +188,12 @@ fn wrong_checksum_leaves_nothing_and_names_both() {
 
 #[test]
 fn refusals_of_the_server_are_reported() {
-    for status in ["404 Not Found", "503 Service Unavailable"] {
+    for status in [
+        "206 Partial Content",
+        "404 Not Found",
+        "416 Range Not Satisfiable",
+        "503 Service Unavailable",
+    ] {
         let mirror = Mirror::answering(Vec::new(), move |_, _, _| Reply::status(status));
         let said = mirror.refusal(&mirror.search());
         assert_eq!(said, format!("{ARCHIVE}: the server answered {status}"));
