@@ -72,25 +72,28 @@ pub mod links;
 
 mod error;
 mod proxy;
+mod runtime_thread;
+mod shared;
+mod sockets;
 #[cfg(test)]
 mod wait;
 mod wire;
 
 pub use error::Error;
 pub use proxy::Clients;
-pub use proxy::Close;
 pub use proxy::Direction;
 pub use proxy::Event;
 pub use proxy::EventKind;
 pub use proxy::FaultProxy;
 pub use proxy::Log;
 pub use proxy::Match;
-pub use proxy::Op;
-pub use proxy::Request;
 pub use proxy::Route;
 pub use proxy::Rule;
 pub use proxy::RuleBuilder;
 pub use proxy::SessionSeen;
-pub use wire::WireError;
-pub use wire::end_session;
-pub use wire::probe_writes;
+pub use sockets::Close;
+pub use wire::Op;
+pub use wire::Request;
+pub use wire::client::WireError;
+pub use wire::client::end_session;
+pub use wire::client::probe_writes;

@@ -45,8 +45,8 @@
 
 mod conditions;
 mod election;
+mod link_table;
 mod relay;
-mod state;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -55,15 +55,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::link_table::LinkTable;
+use self::link_table::Pair;
 use self::relay::Relay;
-use self::state::LinkStates;
-use self::state::Pair;
 
 use crate::error::Error;
-use crate::proxy::Close;
-use crate::proxy::listen;
-use crate::proxy::serve_all;
-use crate::proxy::stage::RuntimeThread;
+use crate::runtime_thread::RuntimeThread;
+use crate::shared::Shared;
+use crate::sockets::Close;
+use crate::sockets::listen;
+use crate::sockets::serve_all;
 
 pub use self::conditions::Conditions;
 
@@ -77,8 +78,7 @@ pub use self::conditions::Conditions;
 /// The links of an ensemble of `zk-harness` end with the ensemble, even if a clone is left.
 #[derive(Clone, Debug)]
 pub struct QuorumLinks {
-    state: Arc<LinkStates>,
-    servers: Arc<[u32]>,
+    table: Arc<Shared<LinkTable>>,
     thread: Arc<RuntimeThread>,
 }
 
@@ -88,7 +88,7 @@ pub struct QuorumLinks {
 /// # fn demo(links: zk_fault_proxy::links::QuorumLinks) -> Result<(), zk_fault_proxy::Error> {
 /// use std::time::Duration;
 ///
-/// let slow = links.between(1, 2)?;
+/// let slow = links.around(2)?;
 /// slow.delay(Duration::from_millis(30)).jitter(Duration::from_millis(5)).rate(100_000);
 /// slow.heal();
 /// # Ok(())
@@ -96,7 +96,7 @@ pub struct QuorumLinks {
 /// ```
 #[derive(Clone, Debug)]
 pub struct DirectedLinks {
-    state: Arc<LinkStates>,
+    table: Arc<Shared<LinkTable>>,
     pairs: Vec<Pair>,
 }
 
@@ -152,32 +152,28 @@ impl QuorumLinks {
             relays.push((listen(link.quorum_relay_port).map_err(failed)?, quorum));
             relays.push((listen(link.election_relay_port).map_err(failed)?, election));
         }
-        let servers: BTreeSet<u32> = links.iter().flat_map(|link| [link.from, link.to]).collect();
-        Self::start_on(relays, servers.into_iter().collect())
+        Self::start_on(relays)
     }
 
-    fn start_on(
-        relays: Vec<(std::net::TcpListener, Relay)>,
-        servers: Arc<[u32]>,
-    ) -> Result<Self, Error> {
-        let state =
-            Arc::new(LinkStates::new(relays.iter().flat_map(|(_, relay)| {
-                [relay.pair, (relay.pair.1, relay.pair.0)]
-            })));
-        let for_thread = Arc::clone(&state);
+    fn start_on(relays: Vec<(std::net::TcpListener, Relay)>) -> Result<Self, Error> {
+        let pairs = relays.iter().flat_map(|(_, relay)| {
+            let (from, to) = relay.pair;
+            [(from, to), (to, from)]
+        });
+        let table = Arc::new(Shared::new(LinkTable::new(pairs)));
+        let for_thread = Arc::clone(&table);
         let thread = RuntimeThread::start("zk-links", move || async move {
             for (listener, relay) in relays {
-                let state = Arc::clone(&for_thread);
+                let table = Arc::clone(&for_thread);
                 serve_all(listener, move |stream| {
-                    relay::serve(Arc::clone(&state), relay, stream)
+                    relay::serve(Arc::clone(&table), relay, stream)
                 });
             }
             std::future::pending::<()>().await;
         })
         .map_err(|source| Error::start("the quorum links", source))?;
         Ok(Self {
-            state,
-            servers,
+            table,
             thread: Arc::new(thread),
         })
     }
@@ -193,17 +189,6 @@ impl QuorumLinks {
         Ok(self.select(|pair| pair == (from, to)))
     }
 
-    /// Selects both directions between two servers.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchServer`].
-    pub fn between(&self, one: u32, other: u32) -> Result<DirectedLinks, Error> {
-        self.known(one)?;
-        self.known(other)?;
-        Ok(self.select(|pair| pair == (one, other) || pair == (other, one)))
-    }
-
     /// Selects all directions to a server.
     ///
     /// # Errors
@@ -212,16 +197,6 @@ impl QuorumLinks {
     pub fn to(&self, server: u32) -> Result<DirectedLinks, Error> {
         self.known(server)?;
         Ok(self.select(|(_, to)| to == server))
-    }
-
-    /// Selects all directions from a server.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchServer`].
-    pub fn from(&self, server: u32) -> Result<DirectedLinks, Error> {
-        self.known(server)?;
-        Ok(self.select(|(from, _)| from == server))
     }
 
     /// Selects all directions to and from a server.
@@ -260,20 +235,27 @@ impl QuorumLinks {
     }
 
     fn select(&self, is_selected: impl Fn(Pair) -> bool) -> DirectedLinks {
-        let mut pairs = self.state.pairs();
-        pairs.retain(|&pair| is_selected(pair));
+        let pairs = self
+            .table
+            .lock()
+            .pairs()
+            .filter(|&pair| is_selected(pair))
+            .collect();
         DirectedLinks {
-            state: Arc::clone(&self.state),
+            table: Arc::clone(&self.table),
             pairs,
         }
     }
 
     fn known(&self, id: u32) -> Result<(), Error> {
-        if self.servers.contains(&id) {
+        let known: BTreeSet<u32> = self.table.lock().pairs().map(|(from, _)| from).collect();
+        if known.contains(&id) {
             return Ok(());
         }
-        let known = self.servers.to_vec();
-        Err(Error::NoSuchServer { id, known })
+        Err(Error::NoSuchServer {
+            id,
+            known: known.into_iter().collect(),
+        })
     }
 }
 
@@ -293,11 +275,6 @@ impl DirectedLinks {
         self.change(|conditions| conditions.rate = Some(bytes_per_second))
     }
 
-    /// Removes the limit of [`rate`](Self::rate).
-    pub fn full_rate(&self) -> &Self {
-        self.change(|conditions| conditions.rate = None)
-    }
-
     /// Blocks the links.
     pub fn block(&self) -> &Self {
         self.change(|conditions| conditions.blocked = true)
@@ -310,26 +287,24 @@ impl DirectedLinks {
 
     /// Removes delays, limits and blocks.
     pub fn heal(&self) -> &Self {
-        self.change(|conditions| *conditions = Conditions::default())
+        self.set(Conditions::default())
+    }
+
+    /// Replaces all conditions at once.
+    pub fn set(&self, conditions: Conditions) -> &Self {
+        self.change(|current| *current = conditions)
     }
 
     /// Closes every connection between the two servers of each link, whichever opened it. Bytes in transit are lost.
     pub fn cut(&self, close: Close) -> &Self {
-        self.state.cut(&self.both_ways(), close);
+        self.table
+            .change(|table, _| table.cut(&self.both_ways(), close));
         self
     }
 
     /// Returns the number of connections between the two servers of each link, whichever opened them.
     pub fn connections(&self) -> usize {
-        self.state.live(&self.both_ways())
-    }
-
-    /// Returns the conditions of each link, from the first server to the second.
-    pub fn conditions(&self) -> Vec<((u32, u32), Conditions)> {
-        let pairs = self.pairs.iter();
-        pairs
-            .map(|&pair| (pair, self.state.conditions(pair)))
-            .collect()
+        self.table.lock().live(&self.both_ways())
     }
 
     /// Returns the pairs in both directions: a connection uses both.
@@ -341,7 +316,11 @@ impl DirectedLinks {
     }
 
     fn change(&self, change: impl Fn(&mut Conditions)) -> &Self {
-        self.state.change(&self.pairs, change);
+        self.table.change(|table, _| {
+            for &pair in &self.pairs {
+                change(table.conditions(pair));
+            }
+        });
         self
     }
 }

@@ -2,32 +2,28 @@
 
 mod core;
 mod event;
-mod frame_decoder;
-mod journal;
-pub(crate) mod link;
 mod log;
 mod matching;
 mod pattern;
 mod protocol_state;
+mod relay;
 mod routing;
 mod rule;
-mod rules;
+mod rule_table;
 mod shared;
-pub(crate) mod stage;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-
 use self::core::Core;
-use self::shared::Shared;
-use self::stage::RuntimeThread;
+use self::shared::SharedCore;
 use crate::error::Error;
+use crate::runtime_thread::RuntimeThread;
+use crate::sockets::Close;
+use crate::sockets::listen;
+use crate::sockets::serve_all;
 
 pub use self::event::Event;
 pub use self::event::EventKind;
@@ -38,9 +34,6 @@ pub use self::routing::Clients;
 pub use self::routing::Route;
 pub use self::rule::Rule;
 pub use self::rule::RuleBuilder;
-pub use self::rules::Close;
-pub use crate::wire::Op;
-pub use crate::wire::Request;
 
 pub(crate) use self::core::time_for;
 
@@ -54,7 +47,7 @@ pub(crate) use self::core::time_for;
 /// The proxy of an ensemble of `zk-harness` ends with the ensemble, even if a clone is left.
 #[derive(Clone, Debug)]
 pub struct FaultProxy {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCore>,
     addresses: Arc<BTreeMap<u32, SocketAddr>>,
     thread: Arc<RuntimeThread>,
 }
@@ -65,8 +58,6 @@ pub struct FaultProxy {
 pub struct SessionSeen {
     /// The session id.
     pub id: i64,
-    /// The negotiated session timeout.
-    pub timeout: Duration,
     /// The server that the session is connected to; `None` without a connection.
     pub server: Option<u32>,
 }
@@ -103,7 +94,7 @@ impl FaultProxy {
             listeners.push((id, listener));
             targets.insert(id, server);
         }
-        let shared = Arc::new(Shared::new(Core::new(targets, JOURNAL_CAPACITY)));
+        let shared = Arc::new(SharedCore::new(Core::new(targets, EVENTS_KEPT)));
         let for_thread = Arc::clone(&shared);
         // The first port distinguishes the proxies of one process.
         let first = addresses.values().next().map_or(0, SocketAddr::port);
@@ -111,7 +102,7 @@ impl FaultProxy {
             for (id, listener) in listeners {
                 let shared = Arc::clone(&for_thread);
                 serve_all(listener, move |client| {
-                    link::serve(Arc::clone(&shared), client, id)
+                    relay::serve(Arc::clone(&shared), client, id)
                 });
             }
             std::future::pending::<()>().await;
@@ -160,7 +151,7 @@ impl FaultProxy {
         if let Route::To(server) = route {
             self.known(server)?;
         }
-        self.shared.lock().route(clients, route);
+        self.shared.core.lock().route(clients, route);
         Ok(())
     }
 
@@ -173,9 +164,9 @@ impl FaultProxy {
     /// The connections are cut from the first poll on; dropping the future only stops the waiting.
     pub async fn cut(&self, clients: Clients, close: Close) -> usize {
         let wanted = self.shared.request(|core| core.request_cut(clients, close));
-        let done = |core: &Core| (!core.is_any_alive(&wanted)).then_some(());
+        let is_done = |core: &Core| !core.is_any_alive(&wanted);
         // It fails only if the proxy has ended, which closed the connections.
-        drop(self.shared.until("the cut", CUT_WITHIN, done).await);
+        drop(self.shared.wait_until("the cut", CUT_WITHIN, is_done).await);
         wanted.len()
     }
 
@@ -207,17 +198,16 @@ impl FaultProxy {
         within: Duration,
     ) -> Result<(), Error> {
         let what = format!("{n} × {matching}");
-        let enough = |core: &Core| (core.journal.arrivals(matching).count() >= n).then_some(());
-        self.shared.until(&what, within, enough).await
+        let are_enough = |core: &Core| core.events.arrivals(matching) >= n;
+        self.shared.wait_until(&what, within, are_enough).await
     }
 
     /// Returns every session that was granted through the proxy, ordered by id.
     pub fn sessions(&self) -> Vec<SessionSeen> {
-        let core = self.shared.lock();
-        let seen = core.sessions().iter().map(|(&id, session)| SessionSeen {
+        let core = self.shared.core.lock();
+        let seen = core.sessions().iter().map(|(&id, link)| SessionSeen {
             id,
-            timeout: session.timeout,
-            server: session.link.map(|(_, server)| server),
+            server: link.map(|(_, server)| server),
         });
         seen.collect()
     }
@@ -229,7 +219,7 @@ impl FaultProxy {
     /// [`Error::NoSuchServer`].
     pub fn set_server(&self, id: u32, address: SocketAddr) -> Result<(), Error> {
         self.known(id)?;
-        self.shared.lock().set_server(id, address);
+        self.shared.core.lock().set_server(id, address);
         Ok(())
     }
 
@@ -242,7 +232,7 @@ impl FaultProxy {
         if self.addresses.contains_key(&id) {
             return Ok(());
         }
-        let core = self.shared.lock();
+        let core = self.shared.core.lock();
         Err(Error::NoSuchServer {
             id,
             known: core.servers().keys().copied().collect(),
@@ -250,43 +240,8 @@ impl FaultProxy {
     }
 }
 
-/// Listens on a port of the loopback address; 0 means any free port.
-pub(crate) fn listen(port: u16) -> io::Result<std::net::TcpListener> {
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-/// Serves each connection to the listener in a task of its own.
-pub(crate) fn serve_all<F: Future<Output = ()> + Send + 'static>(
-    listener: std::net::TcpListener,
-    serve: impl Fn(tokio::net::TcpStream) -> F + Send + 'static,
-) {
-    tokio::spawn(async move {
-        let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => listener,
-            Err(error) => {
-                tracing::error!(%error, "cannot listen");
-                return;
-            }
-        };
-        loop {
-            match listener.accept().await {
-                Ok((client, _)) => drop(tokio::spawn(serve(client))),
-                Err(error) => {
-                    // Probably too many open files: retrying at once would not help.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    let again = tokio::time::Instant::now() + ACCEPT_AGAIN_AFTER;
-                    link::pause_until(again).await;
-                }
-            }
-        }
-    });
-}
-
-const JOURNAL_CAPACITY: usize = 200_000;
+const EVENTS_KEPT: usize = 200_000;
 const CUT_WITHIN: Duration = Duration::from_secs(5);
-const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests;

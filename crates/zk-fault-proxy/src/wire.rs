@@ -1,24 +1,17 @@
-//! Encodes and decodes the part of the client protocol that the readiness probe and the fault proxy need.
+//! Encodes and decodes the part of the client protocol that the proxy, the readiness probe and the end of a session need.
 //!
-//! The harness must not depend on the client under test, so it has its own implementation.
-//! [`probe_writes`] opens a session, creates an ephemeral node, reads it back and closes the session.
-//! This shows what no four-letter word does: that a quorum accepts *writes* through a server.
+//! A tool must not depend on the client under test, so it has its own implementation.
 //!
-//! The fault proxy decodes the frames of clients as [`Request`]s.
-//!
-//! [`jute`] encodes values, [`frame`] frames and headers, [`record`] the handshake and the requests of the probe, and
-//! [`request`] decodes the paths in requests; all are pure.
+//! [`jute`] encodes values, [`frame`] delimits messages, and [`handshake`], [`request`] and [`reply`] decode them; all
+//! are pure. [`client`] sends requests of its own.
 
+pub(crate) mod client;
 pub(crate) mod frame;
+pub(crate) mod handshake;
 pub(crate) mod jute;
 mod op;
-mod readiness_probe;
-pub(crate) mod record;
+pub(crate) mod reply;
 mod request;
 
 pub use op::Op;
-pub use readiness_probe::WireError;
-pub use readiness_probe::end_session;
-pub use readiness_probe::probe_writes;
 pub use request::Request;
-pub(crate) use request::notified_path;

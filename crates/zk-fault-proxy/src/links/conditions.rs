@@ -8,7 +8,10 @@ use crate::proxy::time_for;
 
 /// The conditions of one direction of a link. The default delays and limits nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the caller creates it, and each field has a default"
+)]
 pub struct Conditions {
     /// The delay of each byte.
     pub delay: Duration,

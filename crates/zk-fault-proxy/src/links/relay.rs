@@ -9,19 +9,20 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::net::tcp::WriteHalf;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::election::FirstMessage;
 use super::election::redirect;
-use super::state::LinkStates;
-use super::state::Pair;
-use crate::proxy::Close;
-use crate::proxy::link::close_stream;
-use crate::proxy::link::drain;
-use crate::proxy::link::pause_until;
+use super::link_table::LinkTable;
+use super::link_table::Pair;
+use crate::shared::Shared;
+use crate::shared::pause_until;
+use crate::sockets::Close;
+use crate::sockets::QueueReceiver;
+use crate::sockets::QueueSender;
+use crate::sockets::close_stream;
+use crate::sockets::drain;
+use crate::sockets::queue;
 
 /// A relay in front of one port of a server, for one other server.
 #[derive(Clone, Copy, Debug)]
@@ -43,34 +44,38 @@ enum End {
 
 #[derive(Debug)]
 enum Item {
-    Bytes(Vec<u8>, Duration, OwnedSemaphorePermit),
+    /// With the time at which they arrive.
+    Bytes(Vec<u8>, Duration),
     End(End),
 }
 
 /// Serves a connection until it has ended.
-pub(super) async fn serve(state: Arc<LinkStates>, relay: Relay, stream: TcpStream) {
-    state.opened(relay.pair);
-    let (stream, target, close) = relay.serve_connection(&state, stream).await;
+pub(super) async fn serve(links: Arc<Shared<LinkTable>>, relay: Relay, stream: TcpStream) {
+    links.change(|table, _| table.opened(relay.pair));
+    let (stream, target, close) = relay.serve_connection(&links, stream).await;
     let stream = close_stream(stream, close);
     let target = target.and_then(|target| close_stream(target, close));
-    state.closed(relay.pair);
+    links.change(|table, _| table.closed(relay.pair));
     tokio::join!(drain(stream), drain(target));
 }
 
 impl Relay {
     async fn serve_connection(
         self,
-        state: &LinkStates,
+        links: &Shared<LinkTable>,
         mut stream: TcpStream,
     ) -> (TcpStream, Option<TcpStream>, Close) {
         drop(stream.set_nodelay(true));
-        let cuts = state.cuts(self.pair);
-        let cut = state.cut_after(self.pair, cuts);
+        let (cuts, _) = links.lock().cuts(self.pair);
+        let cut = links.until(|table| {
+            let (now, close) = table.cuts(self.pair);
+            (now > cuts).then_some(close)
+        });
         let mut target = None;
         let close = tokio::select! {
             biased;
             close = cut => close,
-            close = self.relay(state, &mut stream, &mut target) => close,
+            close = self.relay(links, &mut stream, &mut target) => close,
         };
         (stream, target, close)
     }
@@ -78,11 +83,11 @@ impl Relay {
     /// Relays bytes until the connection has ended, and returns how to close it.
     async fn relay(
         self,
-        state: &LinkStates,
+        links: &Shared<LinkTable>,
         stream: &mut TcpStream,
         target: &mut Option<TcpStream>,
     ) -> Close {
-        let Some(first) = self.first_bytes(state, stream).await else {
+        let Some(first) = self.first_bytes(links, stream).await else {
             return Close::Fin;
         };
         let Some(connected) = self.connect().await else {
@@ -94,8 +99,8 @@ impl Relay {
         let (from, back) = stream.split();
         let (answers, to) = target.split();
         let (one, other) = self.pair;
-        let mut forth = std::pin::pin!(pump(state, (one, other), first, from, to));
-        let mut back = std::pin::pin!(pump(state, (other, one), Vec::new(), answers, back));
+        let mut forth = std::pin::pin!(pump(links, (one, other), first, from, to));
+        let mut back = std::pin::pin!(pump(links, (other, one), Vec::new(), answers, back));
         let (mut forth_ended, mut back_ended) = (false, false);
         while !(forth_ended && back_ended) {
             let end = tokio::select! {
@@ -130,7 +135,11 @@ impl Relay {
     /// Waits until neither direction is blocked, and returns what the connecting server has sent until then.
     ///
     /// `None` if it closes meanwhile: a real connection would never have been established.
-    async fn first_bytes(self, state: &LinkStates, stream: &mut TcpStream) -> Option<Vec<u8>> {
+    async fn first_bytes(
+        self,
+        links: &Shared<LinkTable>,
+        stream: &mut TcpStream,
+    ) -> Option<Vec<u8>> {
         let (one, other) = self.pair;
         let both = [(one, other), (other, one)];
         let mut received = Vec::new();
@@ -152,7 +161,7 @@ impl Relay {
             }
             tokio::select! {
                 biased;
-                () = state.passable(&both), if !passable => passable = true,
+                () = until_passable(links, &both), if !passable => passable = true,
                 read = stream.read_buf(&mut received), if received.len() < MOST_READ_AHEAD => {
                     if !matches!(read, Ok(1..)) {
                         return None;
@@ -165,38 +174,35 @@ impl Relay {
 
 /// Relays one direction, with concurrent reads and writes, so that the delay of each byte counts from its arrival.
 async fn pump(
-    state: &LinkStates,
+    links: &Shared<LinkTable>,
     pair: Pair,
     first: Vec<u8>,
     from: ReadHalf<'_>,
     to: WriteHalf<'_>,
 ) -> End {
-    let (queue, queued) = mpsc::channel(MOST_QUEUED);
+    let (queue, queued) = queue(MOST_QUEUED, MOST_BYTES_QUEUED);
     tokio::select! {
         biased;
-        end = write(state, pair, queued, to) => end,
-        never = read(state, pair, first, from, queue) => match never {},
+        end = write(links, pair, queued, to) => end,
+        never = read(links, pair, first, from, queue) => match never {},
     }
 }
 
 async fn read(
-    state: &LinkStates,
+    links: &Shared<LinkTable>,
     pair: Pair,
     first: Vec<u8>,
     mut from: ReadHalf<'_>,
-    queue: mpsc::Sender<Item>,
+    queue: QueueSender<Item>,
 ) -> std::convert::Infallible {
-    let capacity = Arc::new(Semaphore::new(MOST_BYTES_QUEUED));
     let mut last = Duration::ZERO;
     let mut bytes = first;
     loop {
         if !bytes.is_empty() {
-            last = state.due(pair, last, bytes.len());
-            let len = u32::try_from(bytes.len()).expect("as much as is read at once");
-            // It is never closed.
-            if let Ok(permit) = Arc::clone(&capacity).acquire_many_owned(len).await {
-                drop(queue.send(Item::Bytes(bytes, last, permit)).await);
-            }
+            let (now, draw) = (links.now(), fastrand::u32(..));
+            last = links.lock().due(pair, now, last, bytes.len(), draw);
+            let len = bytes.len();
+            queue.send(Item::Bytes(bytes, last), len).await;
         }
         bytes = Vec::with_capacity(READ_AT_ONCE);
         let end = match from.read_buf(&mut bytes).await {
@@ -204,37 +210,42 @@ async fn read(
             Ok(0) => End::Eof,
             Err(_) => End::Broken,
         };
-        drop(queue.send(Item::End(end)).await);
+        queue.send(Item::End(end), 0).await;
         return std::future::pending().await;
     }
 }
 
 async fn write(
-    state: &LinkStates,
+    links: &Shared<LinkTable>,
     pair: Pair,
-    mut queued: mpsc::Receiver<Item>,
+    mut queued: QueueReceiver<Item>,
     mut to: WriteHalf<'_>,
 ) -> End {
-    while let Some(item) = queued.recv().await {
+    while let Some((item, _permit)) = queued.recv().await {
         match item {
-            Item::Bytes(bytes, due, _permit) => {
-                if due > state.now() {
-                    pause_until(state.instant(due)).await;
-                }
-                state.passable(&[pair]).await;
+            Item::Bytes(bytes, due) => {
+                links.pause_until(due).await;
+                until_passable(links, &[pair]).await;
                 if to.write_all(&bytes).await.is_err() {
                     return End::Broken;
                 }
             }
             Item::End(end) => {
                 // A blocked link hides the end of the stream, too.
-                state.passable(&[pair]).await;
+                until_passable(links, &[pair]).await;
                 drop(to.shutdown().await);
                 return end;
             }
         }
     }
     End::Eof
+}
+
+/// Waits until none of these links is blocked.
+async fn until_passable(links: &Shared<LinkTable>, pairs: &[Pair]) {
+    links
+        .until(|table| table.is_passable(pairs).then_some(()))
+        .await;
 }
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use super::event::Event;
 use super::event::EventKind;
-use super::frame_decoder::Piece;
-use super::journal::Journal;
+use super::event::EventLog;
 use super::matching::Direction;
 use super::matching::Frame;
 use super::matching::FrameInfo;
@@ -23,13 +22,14 @@ use super::protocol_state::ProtocolState;
 use super::routing::Clients;
 use super::routing::Route;
 use super::routing::Routing;
-use super::rules::Action;
-use super::rules::Close;
-use super::rules::Occurrence;
-use super::rules::RuleId;
-use super::rules::Rules;
+use super::rule_table::Action;
+use super::rule_table::Occurrence;
+use super::rule_table::RuleId;
+use super::rule_table::RuleTable;
+use crate::sockets::Close;
 use crate::wire::Request;
-use crate::wire::record::Connect;
+use crate::wire::frame::Piece;
+use crate::wire::handshake::Connect;
 
 /// The number of a connection.
 pub(super) type LinkId = u64;
@@ -37,25 +37,17 @@ pub(super) type LinkId = u64;
 /// The state of a proxy, without its sockets and its clock.
 #[derive(Debug)]
 pub(super) struct Core {
-    pub(super) journal: Journal,
+    pub(super) events: EventLog,
     pub(super) routing: Routing,
-    rules: Rules,
+    rules: RuleTable,
     servers: BTreeMap<u32, SocketAddr>,
-    sessions: BTreeMap<i64, Session>,
+    /// Every session that a server has granted through the proxy, with its current connection and server.
+    sessions: BTreeMap<i64, Option<(LinkId, u32)>>,
     links: BTreeMap<LinkId, Link>,
     last_link: LinkId,
     /// The held frames, with the rule that holds each, and its connection.
     held: BTreeMap<HoldId, (RuleId, LinkId)>,
     last_hold: u64,
-}
-
-/// A session that a server has granted through the proxy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Session {
-    pub(crate) timeout: Duration,
-    pub(crate) password: Vec<u8>,
-    /// Its current connection and server.
-    pub(super) link: Option<(LinkId, u32)>,
 }
 
 #[derive(Debug, Default)]
@@ -115,11 +107,11 @@ pub(super) enum WriteRecord {
 }
 
 impl Core {
-    pub(super) fn new(servers: BTreeMap<u32, SocketAddr>, capacity: usize) -> Self {
+    pub(super) fn new(servers: BTreeMap<u32, SocketAddr>, events_kept: usize) -> Self {
         Self {
-            journal: Journal::new(capacity),
+            events: EventLog::new(events_kept),
             routing: Routing::default(),
-            rules: Rules::default(),
+            rules: RuleTable::default(),
             servers,
             sessions: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -169,9 +161,7 @@ impl Core {
         let bytes = piece.into_bytes();
         let on_written = match &message {
             Message::Request(request) => WriteRecord::Forwarded(Arc::clone(request)),
-            Message::Reply { request, code, .. } => {
-                WriteRecord::Delivered(Arc::clone(request), *code)
-            }
+            Message::Reply { request, code } => WriteRecord::Delivered(Arc::clone(request), *code),
             _ => WriteRecord::Nothing,
         };
         let link = self.link(id);
@@ -308,7 +298,7 @@ impl Core {
         self.rules.add(matching, occurrence, action)
     }
 
-    pub(super) fn rules(&self) -> &Rules {
+    pub(super) fn rules(&self) -> &RuleTable {
         &self.rules
     }
 
@@ -368,7 +358,7 @@ impl Core {
             .any(|link| self.links.get(link).is_some_and(|link| !link.is_cut))
     }
 
-    pub(super) fn sessions(&self) -> &BTreeMap<i64, Session> {
+    pub(super) fn sessions(&self) -> &BTreeMap<i64, Option<(LinkId, u32)>> {
         &self.sessions
     }
 
@@ -400,16 +390,11 @@ impl Core {
             Message::Connected {
                 session,
                 timeout,
-                password,
                 resumed,
             } => {
                 link.session = Some(*session);
-                let known = Session {
-                    timeout: *timeout,
-                    password: password.clone(),
-                    link: server.map(|server| (id, server)),
-                };
-                self.sessions.insert(*session, known);
+                self.sessions
+                    .insert(*session, server.map(|server| (id, server)));
                 EventKind::Connected {
                     timeout: *timeout,
                     resumed: *resumed,
@@ -417,14 +402,9 @@ impl Core {
             }
             Message::SessionRefused => EventKind::SessionRefused,
             Message::Request(request) => EventKind::Requested(Arc::clone(request)),
-            Message::Reply {
-                request,
-                code,
-                zxid,
-            } => EventKind::Replied {
+            Message::Reply { request, code } => EventKind::Replied {
                 request: Arc::clone(request),
                 code: *code,
-                zxid: *zxid,
             },
             Message::Notification(path) => EventKind::Notified {
                 path: Arc::clone(path),
@@ -449,7 +429,7 @@ impl Core {
                 (Frame::Handshake, None)
             }
             Message::Request(request) => (Frame::Request(request), None),
-            Message::Reply { request, code, .. } => (Frame::Request(request), Some(*code)),
+            Message::Reply { request, code } => (Frame::Request(request), Some(*code)),
             Message::Notification(path) => (Frame::Notification(path), None),
             Message::Word(_) | Message::Continuation | Message::Malformed => (Frame::Unknown, None),
         };
@@ -472,9 +452,9 @@ impl Core {
     fn disconnect(&mut self, id: LinkId) {
         let session = self.link(id).session;
         if let Some(known) = session.and_then(|session| self.sessions.get_mut(&session))
-            && known.link.is_some_and(|(link, _)| link == id)
+            && known.is_some_and(|(link, _)| link == id)
         {
-            known.link = None;
+            *known = None;
         }
     }
 
@@ -487,7 +467,7 @@ impl Core {
             session: link.session,
             kind,
         };
-        self.journal.add(event);
+        self.events.add(event);
     }
 
     fn link(&mut self, id: LinkId) -> &mut Link {

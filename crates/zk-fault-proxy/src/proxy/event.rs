@@ -1,7 +1,8 @@
-//! The events in the log of a proxy.
+//! The events of a proxy, and the log that keeps the newest ones.
 //!
 //! Pure: no I/O and no clock.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use std::time::Duration;
 use super::matching::Direction;
 use super::matching::Frame;
 use super::matching::FrameInfo;
-use super::rules::Close;
+use super::matching::Match;
+use crate::sockets::Close;
 use crate::wire::Request;
 
 /// An entry of the [log](super::Log) of a proxy.
@@ -68,8 +70,6 @@ pub enum EventKind {
         request: Arc<Request>,
         /// The error code, 0 for success.
         code: i32,
-        /// The last transaction that the server had applied.
-        zxid: i64,
     },
     /// A reply was written to the client.
     Delivered {
@@ -108,12 +108,12 @@ pub enum EventKind {
 
 impl Event {
     /// Returns the properties that a [`Match`](super::Match) compares.
-    pub(super) fn frame_info(&self) -> Option<FrameInfo<'_>> {
+    fn frame_info(&self) -> Option<FrameInfo<'_>> {
         let (direction, frame, code) = match &self.kind {
             EventKind::Requested(request) | EventKind::Forwarded(request) => {
                 (Direction::Request, Frame::Request(request), None)
             }
-            EventKind::Replied { request, code, .. } | EventKind::Delivered { request, code } => {
+            EventKind::Replied { request, code } | EventKind::Delivered { request, code } => {
                 (Direction::Reply, Frame::Request(request), Some(*code))
             }
             EventKind::Notified { path } => (Direction::Reply, Frame::Notification(path), None),
@@ -132,9 +132,9 @@ impl Event {
         })
     }
 
-    /// Returns whether it is not the departure of a frame.
-    pub(super) fn is_arrival(&self) -> bool {
-        !matches!(
+    /// Returns whether a frame was written, rather than received.
+    fn is_departure(&self) -> bool {
+        matches!(
             self.kind,
             EventKind::Forwarded(_) | EventKind::Delivered { .. }
         )
@@ -166,7 +166,7 @@ impl fmt::Display for EventKind {
             Self::SessionRefused => f.write_str("session refused"),
             Self::Requested(request) => write!(f, "{request} requested"),
             Self::Forwarded(request) => write!(f, "{request} forwarded"),
-            Self::Replied { request, code, .. } => write!(f, "{request} answered with {code}"),
+            Self::Replied { request, code } => write!(f, "{request} answered with {code}"),
             Self::Delivered { request, .. } => write!(f, "{request}: answer delivered"),
             Self::Notified { path } => write!(f, "watch of {path} fired"),
             Self::RuleApplied { rule } => write!(f, "rule applied: {rule}"),
@@ -185,11 +185,110 @@ impl fmt::Display for EventKind {
     }
 }
 
-impl fmt::Display for Close {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fin => "FIN",
-            Self::Rst => "RST",
-        })
+/// The newest events, in order.
+#[derive(Debug)]
+pub(super) struct EventLog {
+    events: VecDeque<Event>,
+    capacity: usize,
+}
+
+impl EventLog {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            events: VecDeque::new(),
+            capacity,
+        }
+    }
+
+    pub(super) fn add(&mut self, event: Event) {
+        if self.events.len() == self.capacity {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+
+    /// Returns how many matching frames have arrived.
+    pub(super) fn arrivals(&self, matching: &Match) -> usize {
+        self.count(matching, |event| !event.is_departure())
+    }
+
+    /// Returns how many matching requests were written to a server, and replies to a client.
+    pub(super) fn departures(&self, matching: &Match) -> usize {
+        self.count(matching, Event::is_departure)
+    }
+
+    fn count(&self, matching: &Match, is_counted: impl Fn(&Event) -> bool) -> usize {
+        let fits = |event: &&Event| {
+            let frame = event.frame_info();
+            is_counted(event) && frame.is_some_and(|frame| matching.fits(&frame))
+        };
+        self.events.iter().filter(fits).count()
+    }
+
+    /// Returns the last few events, for an error.
+    pub(super) fn tail(&self) -> String {
+        let from = self.events.len().saturating_sub(TAIL);
+        let lines: Vec<_> = self.events.range(from..).map(Event::to_string).collect();
+        lines.join("\n  ")
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.events.clear();
+    }
+}
+
+const TAIL: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: EventKind) -> Event {
+        Event {
+            at: Duration::ZERO,
+            link: 1,
+            server: Some(1),
+            session: Some(7),
+            kind,
+        }
+    }
+
+    #[test]
+    fn arrivals_and_departures_are_distinguished() {
+        let request = Arc::new(Request::decode(&[0, 0, 0, 1, 0, 0, 0, 11]).unwrap());
+        let mut log = EventLog::new(10);
+        log.add(event(EventKind::Accepted { via: 1 }));
+        log.add(event(EventKind::Requested(Arc::clone(&request))));
+        log.add(event(EventKind::Forwarded(Arc::clone(&request))));
+        let code = 0;
+        log.add(event(EventKind::Replied {
+            request: Arc::clone(&request),
+            code,
+        }));
+        let ping = Match::ping();
+        assert_eq!(log.arrivals(&ping), 1);
+        assert_eq!(log.departures(&ping), 1);
+        let answer = ping.reply();
+        assert_eq!(log.arrivals(&answer), 1);
+        assert_eq!(log.departures(&answer), 0);
+        log.add(event(EventKind::Delivered { request, code }));
+        assert_eq!(log.departures(&answer), 1);
+        assert_eq!(log.arrivals(&answer), 1);
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let mut log = EventLog::new(2);
+        for via in 1..=3 {
+            log.add(event(EventKind::Accepted { via }));
+        }
+        assert_eq!(log.iter().count(), 2);
+        assert!(log.tail().contains("server 2") && log.tail().contains("server 3"));
+        log.clear();
+        assert_eq!(log.iter().count(), 0);
     }
 }

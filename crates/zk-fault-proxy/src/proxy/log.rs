@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::event::Event;
 use super::matching::Match;
-use super::shared::Shared;
+use super::shared::SharedCore;
 
 /// The events of a proxy, for the assertions of a test.
 ///
@@ -22,57 +22,40 @@ use super::shared::Shared;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Log {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCore>,
 }
 
 impl Log {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SharedCore>) -> Self {
         Self { shared }
     }
 
     /// Returns the newest events, at most 200,000.
     pub fn events(&self) -> Vec<Event> {
-        self.shared.lock().journal.events().cloned().collect()
-    }
-
-    /// Returns how many old events were discarded.
-    pub fn forgotten(&self) -> u64 {
-        self.shared.lock().journal.forgotten()
+        self.shared.core.lock().events.iter().cloned().collect()
     }
 
     /// Returns how many matching frames have arrived: requests from clients, replies from servers.
     pub fn count(&self, matching: &Match) -> usize {
-        self.shared.lock().journal.arrivals(matching).count()
+        self.shared.core.lock().events.arrivals(matching)
     }
 
     /// Returns how many matching requests were written to a server; for a matcher of replies, how many replies were
     /// written to a client.
     pub fn count_forwarded(&self, matching: &Match) -> usize {
-        self.shared.lock().journal.departures(matching).count()
-    }
-
-    /// Returns the matching arrivals, in order.
-    pub fn arrivals(&self, matching: &Match) -> Vec<Event> {
-        let core = self.shared.lock();
-        core.journal.arrivals(matching).cloned().collect()
-    }
-
-    /// Returns the newest matching arrival.
-    pub fn last(&self, matching: &Match) -> Option<Event> {
-        let core = self.shared.lock();
-        core.journal.arrivals(matching).next_back().cloned()
+        self.shared.core.lock().events.departures(matching)
     }
 
     /// Discards all events, so that the counts of the log restart. The counts of rules go on.
     pub fn clear(&self) {
-        self.shared.lock().journal.clear();
+        self.shared.core.lock().events.clear();
     }
 }
 
 /// One event on each line.
 impl std::fmt::Display for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for event in self.shared.lock().journal.events() {
+        for event in self.shared.core.lock().events.iter() {
             writeln!(f, "{event}")?;
         }
         Ok(())

@@ -6,15 +6,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::frame_decoder::Piece;
 use super::matching::Direction;
 use crate::wire::Request;
-use crate::wire::frame::ReplyHeader;
+use crate::wire::frame::Piece;
+use crate::wire::handshake::Connect;
+use crate::wire::handshake::Connected;
 use crate::wire::jute::DecodeError;
 use crate::wire::jute::Decoder;
-use crate::wire::notified_path;
-use crate::wire::record::Connect;
-use crate::wire::record::Connected;
+use crate::wire::reply::NOTIFICATION;
+use crate::wire::reply::ReplyHeader;
+use crate::wire::reply::notified_path;
 
 /// The protocol state of a connection between a client and a server.
 #[derive(Debug, Default)]
@@ -46,7 +47,6 @@ pub(super) enum Message {
     Connected {
         session: i64,
         timeout: Duration,
-        password: Vec<u8>,
         resumed: bool,
     },
     SessionRefused,
@@ -54,7 +54,6 @@ pub(super) enum Message {
     Reply {
         request: Arc<Request>,
         code: i32,
-        zxid: i64,
     },
     Notification(Arc<str>),
     Word(String),
@@ -119,7 +118,6 @@ impl ProtocolState {
         Ok(Message::Connected {
             session: granted.session,
             timeout: Duration::from_millis(timeout),
-            password: granted.password,
             resumed: self.resumes,
         })
     }
@@ -127,7 +125,7 @@ impl ProtocolState {
     /// A frame that cannot be decoded is not the end: the next one begins after its length.
     fn request(&mut self, piece: &Piece) -> Message {
         let request = match piece {
-            Piece::LongFrame(_) => Request::decode_head(piece.payload()),
+            Piece::LongFrame(_) => Request::decode_header(piece.payload()),
             _ => Request::decode(piece.payload()),
         };
         let Ok(request) = request else {
@@ -142,14 +140,14 @@ impl ProtocolState {
     }
 
     fn reply(&mut self, payload: &[u8]) -> Message {
-        let Ok(header) = ReplyHeader::decode(&mut Decoder::new(payload)) else {
+        let mut from = Decoder::new(payload);
+        let Ok(header) = ReplyHeader::decode(&mut from) else {
             return Message::Malformed;
         };
         if header.xid == NOTIFICATION {
-            return notified_path(&payload[ReplyHeader::LEN..])
-                .map_or(Message::Malformed, |path| {
-                    Message::Notification(path.into())
-                });
+            return notified_path(&mut from).map_or(Message::Malformed, |path| {
+                Message::Notification(path.into())
+            });
         }
         // Replies have the order of the requests, except those to auth and SASL, which bypass the server's queue.
         let found = self
@@ -161,8 +159,7 @@ impl ProtocolState {
         };
         Message::Reply {
             request,
-            code: header.code.0,
-            zxid: header.zxid,
+            code: header.code,
         }
     }
 
@@ -186,8 +183,6 @@ impl ProtocolState {
     }
 }
 
-/// The xid of a watch notification.
-const NOTIFICATION: i32 = -1;
 /// No client has so many requests in flight; without replies the list must not fill the memory.
 const MOST_PENDING: usize = 100_000;
 
@@ -198,8 +193,8 @@ mod tests {
     use super::*;
     use crate::wire::Op;
     use crate::wire::frame;
+    use crate::wire::handshake;
     use crate::wire::jute::Encoder;
-    use crate::wire::record;
 
     const UP: Direction = Direction::Request;
     const DOWN: Direction = Direction::Reply;
@@ -228,7 +223,7 @@ mod tests {
 
     fn connected() -> ProtocolState {
         let mut protocol = ProtocolState::default();
-        let connect = frame(&record::connect(Duration::from_secs(4)));
+        let connect = frame(&handshake::connect(Duration::from_secs(4)));
         assert_eq!(
             protocol.read(UP, &connect),
             Message::Connect { session: None }
@@ -238,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn the_handshake_has_session_timeout_and_password() {
+    fn the_handshake_has_session_and_timeout() {
         let mut protocol = ProtocolState::default();
-        let mut connect = record::connect(Duration::from_secs(4));
+        let mut connect = handshake::connect(Duration::from_secs(4));
         connect[16..24].copy_from_slice(&5_i64.to_be_bytes());
         assert_eq!(
             protocol.read(UP, &frame(&connect)),
@@ -251,7 +246,6 @@ mod tests {
             Message::Connected {
                 session: 5,
                 timeout: Duration::from_secs(4),
-                password: vec![7; 16],
                 resumed: true
             }
         );
@@ -260,7 +254,7 @@ mod tests {
     #[test]
     fn a_session_of_zero_is_a_refusal() {
         let mut protocol = ProtocolState::default();
-        protocol.read(UP, &frame(&record::connect(Duration::from_secs(4))));
+        protocol.read(UP, &frame(&handshake::connect(Duration::from_secs(4))));
         assert_eq!(protocol.read(DOWN, &granted(0, 0)), Message::SessionRefused);
     }
 
@@ -278,8 +272,7 @@ mod tests {
                 Message::Reply {
                     request,
                     code: -110,
-                    zxid: 99,
-                } => assert_eq!((request.xid, request.op), (xid, Op::from(op))),
+                } => assert_eq!((request.xid, request.op), (xid, Op::from_code(op))),
                 other => panic!("{other:?} for {xid}"),
             }
         }

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::core::Core;
 use super::matching::Match;
-use super::rules::Action;
-use super::rules::Close;
-use super::rules::Occurrence;
-use super::rules::RuleId;
-use super::shared::Shared;
+use super::rule_table::Action;
+use super::rule_table::Occurrence;
+use super::rule_table::RuleId;
+use super::shared::SharedCore;
 use crate::error::Error;
+use crate::sockets::Close;
 
 /// A rule without its action. The method for the action, such as [`hold`](Self::hold), creates the [`Rule`].
 ///
-/// By default a rule applies to every frame that matches; [`once`](Self::once), [`nth`](Self::nth) and
-/// [`from_nth`](Self::from_nth) change that.
+/// By default a rule applies to every frame that matches; [`once`](Self::once) and [`nth`](Self::nth) change that.
 #[derive(Clone, Debug)]
 #[must_use = "a rule has no effect before it has an action"]
 pub struct RuleBuilder {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCore>,
     matching: Match,
     occurrence: Occurrence,
     close: Close,
@@ -31,12 +31,12 @@ pub struct RuleBuilder {
 /// The rule stays active until [`remove`](Self::remove) or [`FaultProxy::heal`](super::FaultProxy::heal).
 #[derive(Clone, Debug)]
 pub struct Rule {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCore>,
     id: RuleId,
 }
 
 impl RuleBuilder {
-    pub(super) fn new(shared: Arc<Shared>, matching: Match) -> Self {
+    pub(super) fn new(shared: Arc<SharedCore>, matching: Match) -> Self {
         Self {
             shared,
             matching,
@@ -53,12 +53,6 @@ impl RuleBuilder {
     /// Applies the rule to the `n`-th matching frame only, counted from 1.
     pub fn nth(mut self, n: u64) -> Self {
         self.occurrence = Occurrence::Nth(n);
-        self
-    }
-
-    /// Applies the rule to the `n`-th matching frame, counted from 1, and all later ones.
-    pub fn from_nth(mut self, n: u64) -> Self {
-        self.occurrence = Occurrence::From(n);
         self
     }
 
@@ -133,7 +127,7 @@ impl RuleBuilder {
             occurrence,
             ..
         } = self;
-        let id = shared.lock().add_rule(matching, occurrence, action);
+        let id = shared.core.lock().add_rule(matching, occurrence, action);
         Rule { shared, id }
     }
 }
@@ -143,12 +137,7 @@ impl Rule {
     ///
     /// A cut counts when the client's side is closed, any other action when the frame arrives.
     pub fn count(&self) -> u64 {
-        self.shared.lock().rules().counts(self.id).1
-    }
-
-    /// Returns how many frames have matched, applied or not. Frames that an earlier rule took do not count.
-    pub fn matched(&self) -> u64 {
-        self.shared.lock().rules().counts(self.id).0
+        self.shared.core.lock().rules().counts(self.id).1
     }
 
     /// Waits at most `within` until its action has been carried out at least once.
@@ -161,25 +150,9 @@ impl Rule {
     ///
     /// Safe: it only reads.
     pub async fn happened(&self, within: Duration) -> Result<(), Error> {
-        self.happened_times(1, within).await
-    }
-
-    /// Waits at most `within` until its action has been carried out at least `times` times.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSeen`] with the proxy's last events.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
-    pub async fn happened_times(&self, times: u64, within: Duration) -> Result<(), Error> {
-        let what = format!("{times} × {}", self.shared.lock().rules().describe(self.id));
-        self.shared
-            .until(&what, within, |core| {
-                (core.rules().counts(self.id).1 >= times).then_some(())
-            })
-            .await
+        let what = self.shared.core.lock().rules().describe(self.id);
+        let has_happened = |core: &Core| core.rules().counts(self.id).1 > 0;
+        self.shared.wait_until(&what, within, has_happened).await
     }
 
     /// Releases the frames that it holds, and ends its black holes. The rule stays active.
@@ -190,11 +163,5 @@ impl Rule {
     /// Removes the rule, releases the frames that it holds, and ends its black holes.
     pub fn remove(&self) {
         self.shared.request(|core| core.remove_rule(self.id));
-    }
-}
-
-impl std::fmt::Display for Rule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.shared.lock().rules().describe(self.id))
     }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::wire::frame;
-use crate::wire::record;
+use crate::wire::handshake;
 
 /// Sends bytes each way over a new connection, and returns what the server and the client received.
 fn exchange(
@@ -56,7 +56,7 @@ proptest! {
         let proxy = FaultProxy::start([listener.local_addr().unwrap()]).unwrap();
         let mut stream = Vec::new();
         if has_handshake {
-            stream.extend(frame::wrap(&record::connect(Duration::from_secs(4))));
+            stream.extend(frame::wrap(&handshake::connect(Duration::from_secs(4))));
         }
         for payload in framed {
             stream.extend(frame::wrap(&payload));
@@ -80,7 +80,7 @@ fn a_reset_by_the_server_is_a_reset_for_the_client() {
     set_linger_zero(&server);
     drop(server);
     let error = client.read(&mut [0]).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
 #[test]

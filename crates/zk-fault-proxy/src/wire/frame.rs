@@ -1,130 +1,174 @@
-//! Encodes and decodes frames and the headers of requests and replies.
+//! Puts payloads into frames, and splits the bytes of one direction of a connection into frames.
 //!
 //! Pure: no I/O and no clock.
 
-use super::jute::DecodeError;
-use super::jute::Decoder;
 use super::jute::Encoder;
-
-/// The opcode of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OpCode(pub(crate) i32);
-
-impl OpCode {
-    pub(crate) const CREATE: Self = Self(1);
-    pub(crate) const GET_DATA: Self = Self(4);
-    pub(crate) const CLOSE_SESSION: Self = Self(-11);
-}
-
-/// The header of every request except the one that opens a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestHeader {
-    /// The client's number for the request, from 1; the reply repeats it.
-    pub(crate) xid: i32,
-    pub(crate) op: OpCode,
-}
-
-impl RequestHeader {
-    pub(crate) fn encode(self, to: &mut Encoder) {
-        to.int(self.xid).int(self.op.0);
-    }
-
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            xid: from.int("the xid of a request")?,
-            op: OpCode(from.int("the kind of a request")?),
-        })
-    }
-}
-
-/// The header of every reply except the one that opens a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReplyHeader {
-    /// The request's number; -1 for a watch notification, -2 for the reply to a ping.
-    pub(crate) xid: i32,
-    /// The last transaction that the server has applied.
-    pub(crate) zxid: i64,
-    pub(crate) code: ErrorCode,
-}
-
-impl ReplyHeader {
-    /// The length of a header in bytes.
-    pub(crate) const LEN: usize = 16;
-
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            xid: from.int("the xid of a reply")?,
-            zxid: from.long("the zxid of a reply")?,
-            code: ErrorCode(from.int("the error code of a reply")?),
-        })
-    }
-}
-
-/// The error code of a reply; zero for success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ErrorCode(pub(crate) i32);
-
-impl ErrorCode {
-    pub(crate) const OK: Self = Self(0);
-}
-
-impl std::fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = match self.0 {
-            0 => "ok",
-            -4 => "connection loss",
-            -5 => "marshalling error",
-            -6 => "unimplemented",
-            -7 => "operation timeout",
-            -8 => "bad arguments",
-            -101 => "no node",
-            -102 => "no auth",
-            -110 => "node exists",
-            -112 => "session expired",
-            -114 => "invalid acl",
-            -118 => "session moved",
-            -119 => "not read-only",
-            -125 => "quota exceeded",
-            -127 => "throttled",
-            _ => "unknown code",
-        };
-        write!(f, "{name} ({})", self.0)
-    }
-}
-
-/// An impossible length prefix of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the peer announced a frame of {0} bytes, outside 0 to {MAX_FRAME}: it is not a ZooKeeper server"
-)]
-pub(crate) struct FrameError(i32);
 
 /// Puts a payload into a frame.
 pub(crate) fn wrap(payload: &[u8]) -> Vec<u8> {
     Encoder::default().buffer(payload).finish()
 }
 
-/// Removes the first frame from `buffer` and returns its payload; `None` if it is not complete yet.
-pub(crate) fn split(buffer: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FrameError> {
-    let Some((prefix, rest)) = buffer.split_first_chunk::<PREFIX>() else {
-        return Ok(None);
-    };
-    let announced = i32::from_be_bytes(*prefix);
-    let len = usize::try_from(announced)
-        .ok()
-        .filter(|&len| len <= MAX_FRAME)
-        .ok_or(FrameError(announced))?;
-    let Some(payload) = rest.get(..len).map(<[u8]>::to_vec) else {
-        return Ok(None);
-    };
-    buffer.drain(..PREFIX + len);
-    Ok(Some(payload))
+/// Splits a stream into pieces, whose concatenation is always the stream.
+#[derive(Debug)]
+pub(crate) struct FrameDecoder {
+    buffer: Vec<u8>,
+    /// The start of the next piece in the buffer.
+    at: usize,
+    mode: Mode,
+}
+
+/// A part of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// A whole frame with its length prefix.
+    Frame(Vec<u8>),
+    /// The beginning of a frame that is too long to buffer; the rest follows as [`Raw`](Self::Raw).
+    LongFrame(Vec<u8>),
+    /// A four-letter word at the start of the stream.
+    Word(Vec<u8>),
+    /// The first bytes that are no frame; the rest of the stream is raw.
+    NoFrame(Vec<u8>),
+    /// Bytes that are not decoded.
+    Raw(Vec<u8>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// At the start of a client's stream, where a four-letter word is possible.
+    Start,
+    Frames,
+    /// Within a frame that is too long to buffer; the number of bytes left.
+    Skipping(usize),
+    Raw,
+}
+
+impl FrameDecoder {
+    /// Creates a decoder for the client's stream.
+    pub(crate) fn for_client() -> Self {
+        Self::new(Mode::Start)
+    }
+
+    /// Creates a decoder for the server's stream.
+    pub(crate) fn for_server() -> Self {
+        Self::new(Mode::Frames)
+    }
+
+    fn new(mode: Mode) -> Self {
+        Self {
+            buffer: Vec::new(),
+            at: 0,
+            mode,
+        }
+    }
+
+    /// Returns the buffer to which received bytes are appended.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        &mut self.buffer
+    }
+
+    /// Returns all further bytes as raw pieces.
+    pub(crate) fn set_raw(&mut self) {
+        self.mode = Mode::Raw;
+    }
+
+    /// Returns the next piece, if it is complete.
+    pub(crate) fn next_piece(&mut self) -> Option<Piece> {
+        let waiting = self.buffer.len() - self.at;
+        if waiting == 0 {
+            return None;
+        }
+        match self.mode {
+            Mode::Raw => Some(Piece::Raw(self.cut(waiting))),
+            Mode::Skipping(left) => {
+                let now = left.min(waiting);
+                self.mode = match left - now {
+                    0 => Mode::Frames,
+                    left => Mode::Skipping(left),
+                };
+                Some(Piece::Raw(self.cut(now)))
+            }
+            Mode::Start | Mode::Frames => self.take_frame(),
+        }
+    }
+
+    fn take_frame(&mut self) -> Option<Piece> {
+        let rest = &self.buffer[self.at..];
+        let prefix = *rest.first_chunk::<PREFIX>()?;
+        if self.mode == Mode::Start && prefix.iter().all(u8::is_ascii_alphabetic) {
+            self.mode = Mode::Raw;
+            return Some(Piece::Word(self.cut(PREFIX)));
+        }
+        let whole = usize::try_from(i32::from_be_bytes(prefix))
+            .ok()
+            .map(|len| PREFIX + len);
+        let waiting = rest.len();
+        match whole {
+            Some(whole) if whole <= MAX_KEPT => {
+                if waiting < whole {
+                    return None;
+                }
+                self.mode = Mode::Frames;
+                Some(Piece::Frame(self.cut(whole)))
+            }
+            // A handshake is never that long.
+            Some(whole) if self.mode == Mode::Frames => {
+                if waiting < PREFIX + LONGEST_HEADER {
+                    return None;
+                }
+                let now = waiting.min(whole);
+                if now < whole {
+                    self.mode = Mode::Skipping(whole - now);
+                }
+                Some(Piece::LongFrame(self.cut(now)))
+            }
+            _ => {
+                self.mode = Mode::Raw;
+                Some(Piece::NoFrame(self.cut(waiting)))
+            }
+        }
+    }
+
+    /// Returns the incomplete frame at the end of the stream.
+    pub(crate) fn remainder(&mut self) -> Option<Piece> {
+        let waiting = self.buffer.len() - self.at;
+        (waiting > 0).then(|| Piece::Raw(self.cut(waiting)))
+    }
+
+    fn cut(&mut self, len: usize) -> Vec<u8> {
+        let piece = self.buffer[self.at..self.at + len].to_vec();
+        self.at += len;
+        piece
+    }
+}
+
+impl Piece {
+    /// Returns the content of a frame without its length prefix.
+    pub(crate) fn payload(&self) -> &[u8] {
+        match self {
+            Self::Frame(bytes) | Self::LongFrame(bytes) => &bytes[PREFIX..],
+            Self::Word(bytes) | Self::NoFrame(bytes) | Self::Raw(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Frame(bytes)
+            | Self::LongFrame(bytes)
+            | Self::Word(bytes)
+            | Self::NoFrame(bytes)
+            | Self::Raw(bytes) => bytes,
+        }
+    }
 }
 
 const PREFIX: usize = 4;
-
-/// Servers limit requests to 1 MiB by default, but not replies; a list of children may have some MiB.
-const MAX_FRAME: usize = 64 << 20;
+/// The header of a reply; that of a request is shorter.
+const LONGEST_HEADER: usize = 16;
+/// By default, servers refuse requests of more than 1 MiB.
+pub(crate) const MAX_KEPT: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -132,77 +176,115 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn headers_have_the_layout_of_the_server() {
-        let mut encoder = Encoder::default();
-        RequestHeader {
-            xid: 3,
-            op: OpCode::CLOSE_SESSION,
+    fn pieces_of(mut decoder: FrameDecoder, chunks: &[&[u8]]) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for chunk in chunks {
+            decoder.buffer().extend_from_slice(chunk);
+            pieces.extend(std::iter::from_fn(|| decoder.next_piece()));
         }
-        .encode(&mut encoder);
-        assert_eq!(encoder.finish(), [0, 0, 0, 3, 0xff, 0xff, 0xff, 0xf5]);
-        // Captured from a 3.9.3 server: the reply to a create, header only.
-        let bytes = [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
-        let header = ReplyHeader::decode(&mut Decoder::new(&bytes)).unwrap();
+        pieces.extend(decoder.remainder());
+        pieces
+    }
+
+    #[test]
+    fn a_frame_is_returned_when_it_is_complete() {
+        let frame = wrap(b"payload");
+        let mut decoder = FrameDecoder::for_client();
+        for byte in &frame[..frame.len() - 1] {
+            decoder.buffer().push(*byte);
+            assert_eq!(decoder.next_piece(), None);
+        }
+        decoder.buffer().push(frame[frame.len() - 1]);
+        let piece = decoder.next_piece().unwrap();
+        assert_eq!(piece.payload(), b"payload");
+        assert_eq!(piece, Piece::Frame(frame));
+    }
+
+    #[test]
+    fn only_a_client_sends_a_word_and_only_at_the_start() {
+        let pieces = pieces_of(FrameDecoder::for_client(), &[b"srvr\n"]);
         assert_eq!(
-            header,
-            ReplyHeader {
-                xid: 1,
-                zxid: 0x1_0000_0002,
-                code: ErrorCode::OK
-            }
+            pieces,
+            [Piece::Word(b"srvr".to_vec()), Piece::Raw(b"\n".to_vec())]
+        );
+        let late = [wrap(b"x"), b"srvr and more than a header".to_vec()].concat();
+        assert!(matches!(
+            pieces_of(FrameDecoder::for_client(), &[&late])[..],
+            [Piece::Frame(_), Piece::LongFrame(_)]
+        ));
+        assert!(matches!(
+            pieces_of(
+                FrameDecoder::for_server(),
+                &[b"srvr and more than a header"]
+            )[..],
+            [Piece::LongFrame(_)]
+        ));
+    }
+
+    #[test]
+    fn a_negative_length_ends_the_frames() {
+        let bytes = [wrap(b"x"), vec![0xff; 4], wrap(b"y")].concat();
+        let pieces = pieces_of(FrameDecoder::for_server(), &[&bytes, b"z"]);
+        assert_eq!(
+            pieces,
+            [
+                Piece::Frame(wrap(b"x")),
+                Piece::NoFrame([vec![0xff; 4], wrap(b"y")].concat()),
+                Piece::Raw(b"z".to_vec())
+            ]
         );
     }
 
     #[test]
-    fn a_truncated_header_is_an_error_at_every_length() {
-        let bytes = [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
-        for len in 0..bytes.len() {
-            assert!(
-                ReplyHeader::decode(&mut Decoder::new(&bytes[..len])).is_err(),
-                "{len} bytes"
-            );
-        }
-    }
-
-    #[test]
-    fn an_impossible_length_is_refused_at_once() {
+    fn the_frame_after_one_too_long_to_buffer_is_decoded() {
+        let long = wrap(&vec![7; MAX_KEPT]);
+        let stream = [long.clone(), wrap(b"next")].concat();
+        let chunks: Vec<&[u8]> = stream.chunks(100_000).collect();
+        let pieces = pieces_of(FrameDecoder::for_server(), &chunks);
+        assert!(matches!(pieces.first(), Some(Piece::LongFrame(head)) if head.len() == 100_000));
+        assert_eq!(pieces.last(), Some(&Piece::Frame(wrap(b"next"))));
+        let together: Vec<u8> = pieces.into_iter().flat_map(Piece::into_bytes).collect();
+        assert!(together == stream, "the stream has changed");
+        let kept = wrap(&vec![7; MAX_KEPT - PREFIX]);
         assert_eq!(
-            split(&mut b"HTTP/1.1 400".to_vec()),
-            Err(FrameError(0x4854_5450))
+            pieces_of(FrameDecoder::for_server(), &[&kept]),
+            [Piece::Frame(kept)]
         );
-        assert_eq!(split(&mut vec![0xff; 4]), Err(FrameError(-1)));
-        assert_eq!(split(&mut vec![0, 0, 0, 0, 9]), Ok(Some(vec![])));
     }
 
     #[test]
-    fn codes_have_their_names() {
-        assert_eq!(ErrorCode(-110).to_string(), "node exists (-110)");
-        assert_eq!(ErrorCode(-9999).to_string(), "unknown code (-9999)");
+    fn a_first_frame_that_is_too_long_is_not_a_frame() {
+        let pieces = pieces_of(FrameDecoder::for_client(), &[&[0x16, 3, 1, 2, 0]]);
+        assert_eq!(pieces, [Piece::NoFrame(vec![0x16, 3, 1, 2, 0])]);
     }
 
     proptest! {
-        /// The frames are the same for chunks of any size.
+        /// The pieces of any stream, received in chunks of any size, add up to the stream.
         #[test]
-        fn frames_survive_any_split(payloads in prop::collection::vec(any::<Vec<u8>>(), 0..6), step in 1..50_usize) {
-            let stream: Vec<u8> = payloads.iter().flat_map(|payload| wrap(payload)).collect();
-            let mut buffer = Vec::new();
-            let mut seen = Vec::new();
-            for chunk in stream.chunks(step) {
-                buffer.extend(chunk);
-                while let Some(payload) = split(&mut buffer).expect("possible lengths") {
-                    seen.push(payload);
-                }
-            }
-            prop_assert_eq!(seen, payloads);
-            prop_assert!(buffer.is_empty());
+        fn nothing_is_lost_or_added(
+            parts in prop::collection::vec((any::<bool>(), any::<Vec<u8>>()), 0..6),
+            step in 1..50_usize,
+            from_client: bool,
+        ) {
+            let stream: Vec<u8> = parts
+                .iter()
+                .flat_map(|(framed, bytes)| if *framed { wrap(bytes) } else { bytes.clone() })
+                .collect();
+            let chunks: Vec<&[u8]> = stream.chunks(step).collect();
+            let decoder = if from_client { FrameDecoder::for_client() } else { FrameDecoder::for_server() };
+            let pieces = pieces_of(decoder, &chunks);
+            let together: Vec<u8> = pieces.into_iter().flat_map(Piece::into_bytes).collect();
+            prop_assert_eq!(together, stream);
         }
 
+        /// Frames are returned one by one, received in chunks of any size.
         #[test]
-        fn no_bytes_make_it_panic(bytes: Vec<u8>) {
-            let mut buffer = bytes.clone();
-            drop(split(&mut buffer));
-            prop_assert!(ReplyHeader::decode(&mut Decoder::new(&bytes)).is_ok() == (bytes.len() >= 16));
+        fn frames_survive_any_split(payloads in prop::collection::vec(any::<Vec<u8>>(), 1..6), step in 1..50_usize) {
+            let stream: Vec<u8> = payloads.iter().flat_map(|payload| wrap(payload)).collect();
+            let chunks: Vec<&[u8]> = stream.chunks(step).collect();
+            let pieces = pieces_of(FrameDecoder::for_server(), &chunks);
+            let expected: Vec<_> = payloads.iter().map(|payload| Piece::Frame(wrap(payload))).collect();
+            prop_assert_eq!(pieces, expected);
         }
     }
 }

@@ -26,7 +26,7 @@ impl Encoder {
 
     /// Appends a length-prefixed `buffer`; a string is encoded the same way.
     pub(crate) fn buffer(&mut self, value: &[u8]) -> &mut Self {
-        let len = i32::try_from(value.len()).expect("no request of the harness comes near 2 GiB");
+        let len = i32::try_from(value.len()).expect("no request comes near 2 GiB");
         self.int(len).bytes.extend(value);
         self
     }
@@ -81,6 +81,16 @@ impl<'a> Decoder<'a> {
         let (value, rest) = taken.ok_or_else(|| self.short(what, len.into()))?;
         self.rest = rest;
         Ok(value)
+    }
+
+    pub(crate) fn path(&mut self) -> Result<String, DecodeError> {
+        let text = self.buffer("a path")?;
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Returns everything that is left.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 
     const fn short(&self, what: &'static str, needed: i64) -> DecodeError {

@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use super::frame::OpCode;
-
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -73,8 +71,14 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns the opcode.
-    pub fn code(self) -> i32 {
+    pub(crate) fn from_code(code: i32) -> Self {
+        TABLE
+            .iter()
+            .find(|(_, known, _)| *known == code)
+            .map_or(Self::Other(code), |(op, ..)| *op)
+    }
+
+    pub(crate) fn code(self) -> i32 {
         match self {
             Self::Other(code) => code,
             known => TABLE
@@ -84,36 +88,20 @@ impl Op {
         }
     }
 
-    /// Returns whether it is a create; a transaction may contain creates, too.
-    pub fn is_create(self) -> bool {
+    /// Returns whether it changes nodes, so that it goes through the leader.
+    pub(crate) fn is_write(self) -> bool {
         matches!(
             self,
-            Self::Create | Self::Create2 | Self::CreateContainer | Self::CreateTtl
+            Self::Create
+                | Self::Create2
+                | Self::CreateContainer
+                | Self::CreateTtl
+                | Self::Delete
+                | Self::SetData
+                | Self::SetAcl
+                | Self::Multi
+                | Self::Reconfig
         )
-    }
-
-    /// Returns whether it changes nodes, so that it goes through the leader.
-    pub fn is_write(self) -> bool {
-        self.is_create()
-            || matches!(
-                self,
-                Self::Delete | Self::SetData | Self::SetAcl | Self::Multi | Self::Reconfig
-            )
-    }
-}
-
-impl From<i32> for Op {
-    fn from(code: i32) -> Self {
-        TABLE
-            .iter()
-            .find(|(_, known, _)| *known == code)
-            .map_or(Self::Other(code), |(op, ..)| *op)
-    }
-}
-
-impl From<OpCode> for Op {
-    fn from(code: OpCode) -> Self {
-        code.0.into()
     }
 }
 
@@ -166,13 +154,13 @@ mod tests {
     #[test]
     fn opcodes_round_trip() {
         for code in -20..=120 {
-            assert_eq!(Op::from(code).code(), code);
+            assert_eq!(Op::from_code(code).code(), code);
         }
-        assert_eq!(Op::from(15), Op::Create2);
-        assert_eq!(Op::from(-11), Op::CloseSession);
-        assert_eq!(Op::from(10), Op::Other(10));
+        assert_eq!(Op::from_code(15), Op::Create2);
+        assert_eq!(Op::from_code(-11), Op::CloseSession);
+        assert_eq!(Op::from_code(10), Op::Other(10));
         for (op, code, name) in TABLE {
-            assert_eq!(Op::from(code), op);
+            assert_eq!(Op::from_code(code), op);
             assert_eq!(op.to_string(), name);
         }
         assert_eq!(Op::Other(10).to_string(), "opcode 10");
@@ -180,8 +168,7 @@ mod tests {
 
     #[test]
     fn creates_and_transactions_are_writes_and_syncs_are_not() {
-        assert!(Op::CreateTtl.is_create() && Op::CreateTtl.is_write());
-        assert!(Op::Multi.is_write() && !Op::Multi.is_create());
+        assert!(Op::CreateTtl.is_write() && Op::Multi.is_write());
         for reads in [
             Op::Sync,
             Op::GetData,

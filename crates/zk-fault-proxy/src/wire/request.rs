@@ -1,13 +1,12 @@
-//! Decodes the operation and the paths of a request.
+//! Decodes the operation and the paths of a request, and encodes the requests of the readiness probe.
 //!
 //! Pure: no I/O and no clock.
 
 use std::fmt;
 
-use super::frame::OpCode;
-use super::frame::RequestHeader;
 use super::jute::DecodeError;
 use super::jute::Decoder;
+use super::jute::Encoder;
 use super::op::Op;
 
 /// A request that a client has sent.
@@ -28,21 +27,20 @@ impl Request {
     /// Decodes the payload of a frame.
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(payload);
-        let header = RequestHeader::decode(&mut from)?;
-        let op = header.op.into();
-        Ok(Self {
-            xid: header.xid,
-            op,
-            paths: paths(op, &mut from)?,
-        })
+        let mut request = Self::header(&mut from)?;
+        request.paths = paths(request.op, &mut from)?;
+        Ok(request)
     }
 
     /// Decodes only the header, for a frame that is too long to buffer.
-    pub(crate) fn decode_head(payload: &[u8]) -> Result<Self, DecodeError> {
-        let header = RequestHeader::decode(&mut Decoder::new(payload))?;
+    pub(crate) fn decode_header(payload: &[u8]) -> Result<Self, DecodeError> {
+        Self::header(&mut Decoder::new(payload))
+    }
+
+    fn header(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            xid: header.xid,
-            op: header.op.into(),
+            xid: from.int("the xid of a request")?,
+            op: Op::from_code(from.int("the kind of a request")?),
             paths: Vec::new(),
         })
     }
@@ -58,12 +56,32 @@ impl fmt::Display for Request {
     }
 }
 
-/// Decodes the path of a notification, given its body without the header.
-pub(crate) fn notified_path(body: &[u8]) -> Result<String, DecodeError> {
-    let mut from = Decoder::new(body);
-    from.int("the kind of a notification")?;
-    from.int("the state in a notification")?;
-    path(&mut from)
+/// Encodes the create of an ephemeral node with all permissions for everyone.
+pub(crate) fn create_ephemeral(xid: i32, path: &str, data: &[u8]) -> Vec<u8> {
+    let mut to = with_header(xid, Op::Create);
+    to.buffer(path.as_bytes()).buffer(data);
+    to.int(1)
+        .int(ALL_PERMISSIONS)
+        .buffer(b"world")
+        .buffer(b"anyone");
+    to.int(EPHEMERAL).finish()
+}
+
+/// Encodes the read of a node's data, without a watch.
+pub(crate) fn get_data(xid: i32, path: &str) -> Vec<u8> {
+    let mut to = with_header(xid, Op::GetData);
+    to.buffer(path.as_bytes()).bool(false).finish()
+}
+
+/// Encodes the end of the session; the server removes the ephemeral nodes before it replies.
+pub(crate) fn close_session(xid: i32) -> Vec<u8> {
+    with_header(xid, Op::CloseSession).finish()
+}
+
+fn with_header(xid: i32, op: Op) -> Encoder {
+    let mut to = Encoder::default();
+    to.int(xid).int(op.code());
+    to
 }
 
 fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
@@ -86,7 +104,7 @@ fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
         | Op::RemoveWatches
         | Op::GetEphemerals
         | Op::GetAllChildrenNumber
-        | Op::AddWatch => Ok(vec![path(from)?]),
+        | Op::AddWatch => Ok(vec![from.path()?]),
         Op::Multi | Op::MultiRead => parts(from),
         Op::SetWatches => watches(from, 3),
         Op::SetWatches2 => watches(from, 5),
@@ -104,13 +122,13 @@ fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
 fn parts(from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
     let mut paths = Vec::new();
     loop {
-        let op = Op::from(OpCode(from.int("the kind of a part")?));
+        let op = Op::from_code(from.int("the kind of a part")?);
         let done = from.bool("the end of the parts")?;
         from.int("the error of a part")?;
         if done {
             return Ok(paths);
         }
-        paths.push(path(from)?);
+        paths.push(from.path()?);
         match op {
             Op::Create | Op::Create2 | Op::CreateContainer | Op::CreateTtl => {
                 from.buffer("the data of a part")?;
@@ -146,24 +164,21 @@ fn watches(from: &mut Decoder<'_>, lists: usize) -> Result<Vec<String>, DecodeEr
     for _ in 0..lists {
         let count = from.int("the number of watches")?;
         for _ in 0..count.max(0) {
-            paths.push(path(from)?);
+            paths.push(from.path()?);
         }
     }
     Ok(paths)
 }
 
-fn path(from: &mut Decoder<'_>) -> Result<String, DecodeError> {
-    let text = from.buffer("a path")?;
-    Ok(String::from_utf8_lossy(text).into_owned())
-}
+const EPHEMERAL: i32 = 1;
+/// Create, read, write, delete, admin.
+const ALL_PERMISSIONS: i32 = 0b1_1111;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::jute::Encoder;
-    use crate::wire::record;
 
     fn header(to: &mut Encoder, op: i32) {
         to.int(7).int(op);
@@ -189,7 +204,7 @@ mod tests {
             };
             let request = Request::decode(&payload).unwrap();
             assert_eq!(request.paths, expected, "{op}");
-            assert_eq!((request.xid, request.op), (7, Op::from(op)));
+            assert_eq!((request.xid, request.op), (7, Op::from_code(op)));
         }
     }
 
@@ -254,10 +269,32 @@ mod tests {
     }
 
     #[test]
+    fn create_is_byte_for_byte_what_the_server_expects() {
+        let expected = [
+            [0, 0, 0, 1].as_slice(),
+            &[0, 0, 0, 1],
+            &[0, 0, 0, 2, b'/', b'x'],
+            &[0, 0, 0, 3, b'a', b'b', b'c'],
+            &[0, 0, 0, 1],
+            &[0, 0, 0, 31],
+            b"\0\0\0\x05world",
+            b"\0\0\0\x06anyone",
+            &[0, 0, 0, 1],
+        ];
+        assert_eq!(create_ephemeral(1, "/x", b"abc"), expected.concat());
+    }
+
+    #[test]
+    fn get_and_close_are_byte_for_byte_what_the_server_expects() {
+        assert_eq!(get_data(2, "/x"), b"\0\0\0\x02\0\0\0\x04\0\0\0\x02/x\0");
+        assert_eq!(close_session(3), b"\0\0\0\x03\xff\xff\xff\xf5");
+    }
+
+    #[test]
     fn requests_of_the_probe_are_decoded() {
-        let create = Request::decode(&record::create_ephemeral(1, "/x", b"abc")).unwrap();
+        let create = Request::decode(&create_ephemeral(1, "/x", b"abc")).unwrap();
         assert_eq!(create.to_string(), "create /x (xid 1)");
-        let close = Request::decode(&record::close_session(3)).unwrap();
+        let close = Request::decode(&close_session(3)).unwrap();
         assert_eq!(close.to_string(), "closeSession (xid 3)");
         assert!(close.paths.is_empty());
     }
@@ -271,7 +308,6 @@ mod tests {
             payload.extend(&bytes);
             drop(Request::decode(&payload));
             drop(Request::decode(&bytes));
-            drop(notified_path(&bytes));
         }
     }
 }

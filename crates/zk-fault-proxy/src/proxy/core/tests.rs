@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::Op;
 use crate::wire::frame;
+use crate::wire::handshake;
 use crate::wire::jute::Encoder;
-use crate::wire::record;
 
 const UP: Direction = Direction::Request;
 const DOWN: Direction = Direction::Reply;
@@ -30,7 +30,7 @@ fn frame(payload: &[u8]) -> Piece {
 }
 
 fn connect(session: i64) -> Piece {
-    let mut payload = record::connect(Duration::from_secs(4));
+    let mut payload = handshake::connect(Duration::from_secs(4));
     payload[16..24].copy_from_slice(&session.to_be_bytes());
     frame(&payload)
 }
@@ -63,7 +63,7 @@ fn connected() -> (Core, LinkId) {
     core.arrived(ms(0), link, UP, connect(0));
     core.arrived(ms(0), link, DOWN, granted(SESSION));
     core.arrived(ms(0), link, UP, request(1, Op::Create));
-    core.journal.clear();
+    core.events.clear();
     (core, link)
 }
 
@@ -73,7 +73,7 @@ fn frames() -> Vec<(Direction, Piece, Match)> {
         (UP, request(2, Op::Delete), Match::delete("/a")),
         (UP, request(-2, Op::Ping), Match::ping()),
         (UP, request(2, Op::CloseSession), Match::close_session()),
-        (UP, request(2, Op::Other(999)), Match::op(Op::Other(999))),
+        (UP, request(2, Op::Other(999)), Match::requests()),
         (DOWN, reply(1, 0), Match::create("/a").reply()),
         (DOWN, reply(1, -110), Match::create("/a").reply_code(-110)),
         (DOWN, notification(), Match::notification("/a")),
@@ -95,8 +95,8 @@ fn actions() -> Vec<Action> {
 }
 
 fn texts(core: &Core) -> Vec<String> {
-    core.journal
-        .events()
+    core.events
+        .iter()
         .map(|event| event.kind.to_string())
         .collect()
 }
@@ -298,29 +298,26 @@ fn a_request_and_its_reply_are_four_events() {
             "delete /a (xid 2): answer delivered",
         ]
     );
-    let times: Vec<_> = core.journal.events().map(|event| event.at).collect();
+    let times: Vec<_> = core.events.iter().map(|event| event.at).collect();
     assert_eq!(times, [ms(1), ms(2), ms(3), ms(4)]);
-    assert!(core.journal.events().all(|event| event.server == Some(1)
+    assert!(core.events.iter().all(|event| event.server == Some(1)
         && event.session == Some(SESSION)
         && event.link == link));
 }
 
 #[test]
-fn a_session_has_its_password_and_current_server() {
+fn a_session_has_its_current_connection_and_server() {
     let (mut core, link) = connected();
-    let session = core.sessions()[&SESSION].clone();
-    assert_eq!(session.password, [7; 16]);
-    assert_eq!(session.timeout, ms(4000));
-    assert_eq!(session.link, Some((link, 1)));
+    assert_eq!(core.sessions()[&SESSION], Some((link, 1)));
     // It moves to another connection before the first one has ended.
     let next = core.accepted(ms(1), 2);
     core.dialed(next, 2);
     core.arrived(ms(1), next, UP, connect(SESSION));
     core.arrived(ms(1), next, DOWN, granted(SESSION));
     core.ended(ms(2), link);
-    assert_eq!(core.sessions()[&SESSION].link, Some((next, 2)));
+    assert_eq!(core.sessions()[&SESSION], Some((next, 2)));
     core.ended(ms(3), next);
-    assert_eq!(core.sessions()[&SESSION].link, None);
+    assert_eq!(core.sessions()[&SESSION], None);
 }
 
 #[test]
@@ -401,7 +398,7 @@ fn rules_for_any_frame_apply_to_undecodable_streams() {
     core.dialed(link, 1);
     let rule = core.add_rule(
         Match::any_frame().server(1),
-        Occurrence::From(2),
+        Occurrence::Nth(2),
         Action::Hold,
     );
     let word = core.arrived(ms(0), link, UP, Piece::Word(b"srvr".to_vec()));

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
+use zk_fault_proxy::links::Conditions;
 
 /// A state of the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ pub(crate) struct Network {
 }
 
 /// The faults of one direction between two servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinkFault {
     pub(crate) from: u32,
@@ -121,23 +122,33 @@ impl Network {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
+    /// Returns the conditions of the link from one server to another.
+    pub(crate) fn conditions(&self, from: u32, to: u32) -> Conditions {
+        let link = self.position(from, to).map(|at| self.links[at]);
+        let link = link.unwrap_or_default();
+        Conditions {
+            delay: Duration::from_millis(link.delay),
+            jitter: Duration::from_millis(link.jitter),
+            rate: link.rate,
+            blocked: link.blocked,
+        }
+    }
+
     fn link(&mut self, from: u32, to: u32) -> &mut LinkFault {
-        let at = self
-            .links
-            .iter()
-            .position(|link| (link.from, link.to) == (from, to));
-        let at = at.unwrap_or_else(|| {
+        let at = self.position(from, to).unwrap_or_else(|| {
             self.links.push(LinkFault {
                 from,
                 to,
-                blocked: false,
-                delay: 0,
-                jitter: 0,
-                rate: None,
+                ..LinkFault::default()
             });
             self.links.len() - 1
         });
         &mut self.links[at]
+    }
+
+    fn position(&self, from: u32, to: u32) -> Option<usize> {
+        let mut links = self.links.iter();
+        links.position(|link| (link.from, link.to) == (from, to))
     }
 }
 

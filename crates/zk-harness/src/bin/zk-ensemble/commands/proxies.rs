@@ -99,29 +99,10 @@ async fn make(
     cut: &BTreeMap<u32, u64>,
 ) -> anyhow::Result<()> {
     if let Ok(links) = ensemble.links() {
-        let known: BTreeMap<_, _> = wanted
-            .links
-            .iter()
-            .map(|link| ((link.from, link.to), link))
-            .collect();
-        // Each link changes directly from its old to its new state, so that a blocked link stays blocked meanwhile.
-        for (pair, _) in links.all().conditions() {
-            let one = links.one_way(pair.0, pair.1)?;
-            let Some(link) = known.get(&pair) else {
-                one.heal();
-                continue;
-            };
-            one.delay(Duration::from_millis(link.delay))
-                .jitter(Duration::from_millis(link.jitter));
-            match link.rate {
-                Some(rate) => one.rate(rate),
-                None => one.full_rate(),
-            };
-            if link.blocked {
-                one.block();
-            } else {
-                one.unblock();
-            }
+        let ids = || ensemble.servers().iter().map(Server::id);
+        for (from, to) in ids().flat_map(|from| ids().map(move |to| (from, to))) {
+            // A link changes directly from its old to its new state, so that a blocked one stays blocked meanwhile.
+            links.one_way(from, to)?.set(wanted.conditions(from, to));
         }
     }
     let proxy = ensemble.proxy()?;

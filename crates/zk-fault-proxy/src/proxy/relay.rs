@@ -4,34 +4,33 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::Shutdown;
-use rustix::net::shutdown;
-use rustix::net::sockopt::set_socket_linger;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::net::tcp::WriteHalf;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::core::Cut;
 use super::core::Decision;
 use super::core::Disposition;
 use super::core::LinkId;
-use super::frame_decoder::FrameDecoder;
-use super::frame_decoder::MAX_KEPT;
-use super::frame_decoder::Piece;
 use super::matching::Direction;
-use super::rules::Close;
-use super::shared::Shared;
+use super::shared::SharedCore;
+use crate::sockets::Close;
+use crate::sockets::QueueReceiver;
+use crate::sockets::QueueSender;
+use crate::sockets::close_stream;
+use crate::sockets::drain;
+use crate::sockets::queue;
+use crate::wire::frame::FrameDecoder;
+use crate::wire::frame::MAX_KEPT;
+use crate::wire::frame::Piece;
 
 /// A connection that is being served.
 #[derive(Debug)]
 struct Link<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedCore,
     id: LinkId,
 }
 
@@ -50,19 +49,19 @@ enum End {
 /// An entry of the queue between the reader and the writer of one direction.
 #[derive(Debug)]
 enum Item {
-    Decision(Decision, OwnedSemaphorePermit),
+    Decision(Decision),
     End(End),
 }
 
 /// Serves a client until either side is gone.
-pub(super) async fn serve(shared: Arc<Shared>, client: TcpStream, via: u32) {
-    let id = shared.report(|core, at| core.accepted(at, via));
+pub(super) async fn serve(shared: Arc<SharedCore>, client: TcpStream, via: u32) {
+    let id = shared.core.change(|core, at| core.accepted(at, via));
     let link = Link {
         shared: &shared,
         id,
     };
     let open = link.relay(client, via).await;
-    shared.report(|core, at| core.ended(at, id));
+    shared.core.change(|core, at| core.ended(at, id));
     let [client, server] = open;
     tokio::join!(drain(client), drain(server));
 }
@@ -84,14 +83,17 @@ impl Link<'_> {
             Err(close) => return [self.cut_off(client, requested_cut(close)), None],
         };
         let Some((server, mut stream)) = self.connect(via, &first).await else {
-            self.shared.report(|core, at| core.refused(at, self.id));
+            self.shared
+                .core
+                .change(|core, at| core.refused(at, self.id));
             // Like a refused connection.
             return [close_stream(client, Close::Rst), None];
         };
-        self.shared.lock().dialed(self.id, server);
+        self.shared.core.lock().dialed(self.id, server);
         let first = self
             .shared
-            .report(|core, at| core.arrived(at, self.id, Direction::Request, first));
+            .core
+            .change(|core, at| core.arrived(at, self.id, Direction::Request, first));
 
         let mut down = FrameDecoder::for_server();
         let end = self
@@ -112,7 +114,7 @@ impl Link<'_> {
     }
 
     async fn connect(&self, via: u32, first: &Piece) -> Option<(u32, TcpStream)> {
-        let (server, address) = self.shared.lock().server_for(via, first)?;
+        let (server, address) = self.shared.core.lock().server_for(via, first)?;
         let connected = timeout(CONNECT_WITHIN, TcpStream::connect(address)).await;
         match connected {
             Ok(Ok(stream)) => {
@@ -177,7 +179,7 @@ impl Link<'_> {
         to: WriteHalf<'_>,
         decoder: &mut FrameDecoder,
     ) -> End {
-        let (queue, queued) = mpsc::channel(MOST_QUEUED);
+        let (queue, queued) = queue(MOST_QUEUED, MOST_BYTES_QUEUED);
         tokio::select! {
             biased;
             end = self.write(direction, queued, to) => end,
@@ -191,22 +193,17 @@ impl Link<'_> {
         first: Option<Decision>,
         mut from: ReadHalf<'_>,
         decoder: &mut FrameDecoder,
-        queue: mpsc::Sender<Item>,
+        queue: QueueSender<Item>,
     ) -> std::convert::Infallible {
-        let capacity = Arc::new(Semaphore::new(MOST_BYTES_QUEUED));
         let enqueue = async |decision: Decision| {
-            let wanted = decision.bytes.len().clamp(1, MOST_BYTES_QUEUED);
-            let wanted = u32::try_from(wanted).expect("the bound is below 4 GiB");
-            // It is never closed.
-            if let Ok(permit) = Arc::clone(&capacity).acquire_many_owned(wanted).await {
-                drop(queue.send(Item::Decision(decision, permit)).await);
-            }
+            let len = decision.bytes.len();
+            queue.send(Item::Decision(decision), len).await;
         };
         if let Some(first) = first {
             enqueue(first).await;
         }
         loop {
-            if self.shared.lock().is_raw(self.id, direction) {
+            if self.shared.core.lock().is_raw(self.id, direction) {
                 decoder.set_raw();
             }
             while let Some(piece) = decoder.next_piece() {
@@ -221,8 +218,8 @@ impl Link<'_> {
                 enqueue(self.arrived(direction, piece)).await;
             }
             // A black hole hides the end of the stream, too.
-            if !self.shared.lock().is_black_holed(self.id) {
-                drop(queue.send(Item::End(end)).await);
+            if !self.shared.core.lock().is_black_holed(self.id) {
+                queue.send(Item::End(end), 0).await;
             }
             return std::future::pending().await;
         }
@@ -230,18 +227,19 @@ impl Link<'_> {
 
     fn arrived(&self, direction: Direction, piece: Piece) -> Decision {
         self.shared
-            .report(|core, at| core.arrived(at, self.id, direction, piece))
+            .core
+            .change(|core, at| core.arrived(at, self.id, direction, piece))
     }
 
     async fn write(
         &self,
         direction: Direction,
-        mut queued: mpsc::Receiver<Item>,
+        mut queued: QueueReceiver<Item>,
         mut to: WriteHalf<'_>,
     ) -> End {
-        while let Some(item) = queued.recv().await {
+        while let Some((item, _permit)) = queued.recv().await {
             let decision = match item {
-                Item::Decision(decision, _permit) => decision,
+                Item::Decision(decision) => decision,
                 Item::End(end) => {
                     // A reset by the server becomes a reset of the client's side, without a FIN before it.
                     if direction == Direction::Request || !matches!(end, End::Reset) {
@@ -250,9 +248,7 @@ impl Link<'_> {
                     return end;
                 }
             };
-            if decision.due > self.shared.now() {
-                pause_until(self.shared.instant(decision.due)).await;
-            }
+            self.shared.core.pause_until(decision.due).await;
             if let Some(hold) = decision.hold {
                 self.shared.released(hold).await;
             }
@@ -278,7 +274,7 @@ impl Link<'_> {
 
     /// Closes the client's side and logs that atomically, so that a client that sees the close finds it in the log.
     fn cut_off(&self, client: TcpStream, cut: Cut) -> Option<TcpStream> {
-        self.shared.report(|core, at| {
+        self.shared.core.change(|core, at| {
             core.cut(at, self.id, cut);
             close_stream(client, cut.close)
         })
@@ -288,7 +284,7 @@ impl Link<'_> {
     async fn write_logged(&self, decision: &Decision, to: &WriteHalf<'_>) -> io::Result<()> {
         let mut rest = &decision.bytes[..];
         loop {
-            let wrote: io::Result<usize> = self.shared.report(|core, at| {
+            let wrote: io::Result<usize> = self.shared.core.change(|core, at| {
                 let wrote = to.try_write(rest)?;
                 if wrote == rest.len() {
                     core.written(at, self.id, decision.on_written.clone());
@@ -310,7 +306,8 @@ impl Link<'_> {
             while let Some(piece) = down.next_piece() {
                 let answered = self
                     .shared
-                    .report(|core, at| core.arrived_after_cut(at, self.id, &piece));
+                    .core
+                    .change(|core, at| core.arrived_after_cut(at, self.id, &piece));
                 if answered == Some(xid) {
                     return;
                 }
@@ -344,44 +341,6 @@ fn requested_cut(close: Close) -> Cut {
     }
 }
 
-/// Closes a connection, so that its peer notices at once. After an orderly close, returns the stream to be drained.
-pub(crate) fn close_stream(stream: TcpStream, close: Close) -> Option<TcpStream> {
-    match close {
-        Close::Fin => {
-            // It fails if the peer has closed first.
-            let _ = shutdown(&stream, Shutdown::Write);
-            Some(stream)
-        }
-        Close::Rst => {
-            // The kernel discards unsent bytes and sends a reset.
-            if let Err(error) = set_socket_linger(&stream, Some(Duration::ZERO)) {
-                tracing::debug!(%error, "cannot reset a connection; it is closed instead");
-            }
-            drop(stream);
-            None
-        }
-    }
-}
-
-/// Reads until the peer closes: closing a socket with unread bytes would reset the connection, and the peer could lose
-/// what it has not read yet.
-pub(crate) async fn drain(stream: Option<TcpStream>) {
-    let Some(mut stream) = stream else { return };
-    let drained = async {
-        let mut sink = vec![0; 4096];
-        while let Ok(1..) = stream.read(&mut sink).await {}
-    };
-    drop(timeout(DRAIN_WITHIN, drained).await);
-}
-
-/// Waits until a frame is due.
-pub(crate) async fn pause_until(due: tokio::time::Instant) {
-    #[expect(clippy::disallowed_methods, reason = "the delay is the purpose")]
-    tokio::time::sleep(due.saturating_duration_since(tokio::time::Instant::now())).await;
-}
-
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long a peer has to close its side after ours is closed.
-const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 const MOST_QUEUED: usize = 1024;
 const MOST_BYTES_QUEUED: usize = 2 * MAX_KEPT;

@@ -1,4 +1,4 @@
-//! Checks that a quorum accepts writes through a server, by creating an ephemeral node; and ends sessions.
+//! A client for two tasks: to check that a quorum accepts writes through a server, and to end a session.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,12 +10,14 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::frame;
-use super::frame::ErrorCode;
-use super::frame::FrameError;
-use super::frame::ReplyHeader;
+use super::frame::FrameDecoder;
+use super::frame::Piece;
+use super::handshake;
 use super::jute::DecodeError;
 use super::jute::Decoder;
-use super::record;
+use super::reply::ReplyHeader;
+use super::reply::error_name;
+use super::request;
 
 /// Opens a session on the server at `addr`, creates an ephemeral node, reads it back and closes the session.
 ///
@@ -107,14 +109,14 @@ enum Cause {
     Io(#[from] io::Error),
     #[error("the server granted no session")]
     NoSession,
-    #[error("the server returned {0}")]
-    Refused(ErrorCode),
+    #[error("the server returned {} ({code})", error_name(*code))]
+    Refused { code: i32 },
     #[error("the server replied to request {got} instead of request {wanted}")]
     OutOfOrder { got: i32, wanted: i32 },
     #[error("the node at {path} contains {} bytes that differ from those written", found.len())]
     OtherData { path: String, found: Vec<u8> },
-    #[error(transparent)]
-    Frame(#[from] FrameError),
+    #[error("the peer sent something else than a reply: it is not a ZooKeeper server")]
+    NoFrame,
     #[error("cannot decode the reply")]
     Decode(#[from] DecodeError),
 }
@@ -129,17 +131,18 @@ async fn write_and_read(
 
     *waiting_for = "a session";
     connection
-        .open_session(&record::connect(SESSION_TIMEOUT))
+        .send(&handshake::connect(SESSION_TIMEOUT))
         .await?;
+    connection.session_granted().await?;
 
     *waiting_for = "the node to be written";
     connection
-        .request(1, &record::create_ephemeral(1, path, DATA))
+        .request(1, &request::create_ephemeral(1, path, DATA))
         .await?;
 
     *waiting_for = "the node to be read back";
-    let reply = connection.request(2, &record::get_data(2, path)).await?;
-    let found = record::decode_data(&mut Decoder::new(&reply))?;
+    let reply = connection.request(2, &request::get_data(2, path)).await?;
+    let found = Decoder::new(&reply).buffer("the node's data")?;
     if found != DATA {
         return Err(Cause::OtherData {
             path: path.to_owned(),
@@ -148,7 +151,7 @@ async fn write_and_read(
     }
 
     *waiting_for = "the session to be closed";
-    connection.request(3, &record::close_session(3)).await?;
+    connection.request(3, &request::close_session(3)).await?;
     Ok(())
 }
 
@@ -164,8 +167,8 @@ async fn close(
     *waiting_for = "the session to be resumed";
     // Both frames at once: the server closes the client's connection when it reads the first one, and this connection
     // when the client reconnects. A wait for the first reply would give the client time to reconnect.
-    let hello = record::resume(SESSION_TIMEOUT, session, password);
-    let both = [hello, record::close_session(1)].map(|payload| frame::wrap(&payload));
+    let hello = handshake::resume(SESSION_TIMEOUT, session, password);
+    let both = [hello, request::close_session(1)].map(|payload| frame::wrap(&payload));
     connection.stream.write_all(&both.concat()).await?;
     connection.session_granted().await?;
 
@@ -176,29 +179,26 @@ async fn close(
 
 struct Connection {
     stream: TcpStream,
-    /// Bytes received after the last returned frame.
-    buffer: Vec<u8>,
+    received: FrameDecoder,
 }
 
 impl Connection {
     async fn open(addr: SocketAddr) -> Result<Self, Cause> {
         let stream = TcpStream::connect(addr).await?;
         stream.set_nodelay(true)?;
-        Ok(Self {
+        Ok(Self::new(stream))
+    }
+
+    fn new(stream: TcpStream) -> Self {
+        Self {
             stream,
-            buffer: Vec::new(),
-        })
+            received: FrameDecoder::for_server(),
+        }
     }
 
-    /// Requests a session, and fails if the server grants none.
-    async fn open_session(&mut self, hello: &[u8]) -> Result<(), Cause> {
-        self.send(hello).await?;
-        self.session_granted().await
-    }
-
-    /// Waits for the reply to a session request.
+    /// Waits for the reply to a session request, and fails if the server grants none.
     async fn session_granted(&mut self) -> Result<(), Cause> {
-        let granted = record::Connected::decode(&self.receive().await?)?;
+        let granted = handshake::Connected::decode(&self.receive().await?)?;
         if granted.session == 0 || granted.timeout <= 0 {
             return Err(Cause::NoSession);
         }
@@ -214,20 +214,14 @@ impl Connection {
     /// Waits for the reply to the request with this number, and returns its body.
     async fn reply(&mut self, xid: i32) -> Result<Vec<u8>, Cause> {
         loop {
-            let mut reply = self.receive().await?;
-            let header = ReplyHeader::decode(&mut Decoder::new(&reply))?;
-            match header {
+            let reply = self.receive().await?;
+            let mut from = Decoder::new(&reply);
+            match ReplyHeader::decode(&mut from)? {
                 // Notifications and replies to pings may come at any time.
                 ReplyHeader { xid: ..0, .. } => {}
-                ReplyHeader {
-                    xid: got,
-                    code: ErrorCode::OK,
-                    ..
-                } if got == xid => {
-                    return Ok(reply.split_off(ReplyHeader::LEN));
-                }
-                ReplyHeader { xid: got, code, .. } if got == xid => {
-                    return Err(Cause::Refused(code));
+                ReplyHeader { xid: got, code: 0 } if got == xid => return Ok(from.rest().to_vec()),
+                ReplyHeader { xid: got, code } if got == xid => {
+                    return Err(Cause::Refused { code });
                 }
                 ReplyHeader { xid: got, .. } => return Err(Cause::OutOfOrder { got, wanted: xid }),
             }
@@ -240,10 +234,12 @@ impl Connection {
 
     async fn receive(&mut self) -> Result<Vec<u8>, Cause> {
         loop {
-            if let Some(payload) = frame::split(&mut self.buffer)? {
-                return Ok(payload);
+            match self.received.next_piece() {
+                Some(piece @ Piece::Frame(_)) => return Ok(piece.payload().to_vec()),
+                Some(_) => return Err(Cause::NoFrame),
+                None => {}
             }
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            if self.stream.read_buf(self.received.buffer()).await? == 0 {
                 return Err(Cause::Closed);
             }
         }

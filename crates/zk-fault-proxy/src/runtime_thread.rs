@@ -52,7 +52,7 @@ impl RuntimeThread {
         if let Some((stop, thread)) = running {
             drop(stop);
             if thread.join().is_err() {
-                tracing::warn!("a thread of the harness panicked");
+                tracing::warn!("a thread of a proxy panicked");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Decides which rule applies to a frame.
+//! The rules of a proxy; decides which one applies to a frame.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,27 +6,13 @@ use std::time::Duration;
 
 use super::matching::FrameInfo;
 use super::matching::Match;
-
-/// How a connection is closed towards the client.
-///
-/// The server's side always ends with a FIN, so that the server reads everything that was forwarded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Close {
-    /// Orderly: the client reads what was sent before, then the end of the stream.
-    #[default]
-    Fin,
-    /// By a reset, as after a crash of the server's machine: the client's next call fails, and replies that it has not
-    /// read yet may be lost.
-    Rst,
-}
+use crate::sockets::Close;
 
 /// Which of the matching frames the rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occurrence {
     Every,
     Nth(u64),
-    From(u64),
 }
 
 /// What a rule does to a frame.
@@ -46,7 +32,7 @@ pub(super) enum Action {
 pub(super) struct RuleId(pub(super) u64);
 
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct RuleTable {
     rules: Vec<Entry>,
 }
 
@@ -62,7 +48,7 @@ struct Entry {
     live: bool,
 }
 
-impl Rules {
+impl RuleTable {
     pub(super) fn add(
         &mut self,
         matching: Match,
@@ -90,7 +76,6 @@ impl Rules {
             let due = match rule.occurrence {
                 Occurrence::Every => true,
                 Occurrence::Nth(n) => rule.matched == n,
-                Occurrence::From(n) => rule.matched >= n,
             };
             if due {
                 rule.live = !matches!(rule.occurrence, Occurrence::Nth(_));
@@ -136,7 +121,6 @@ impl Rules {
         let which = match rule.occurrence {
             Occurrence::Every => String::new(),
             Occurrence::Nth(n) => format!(" number {n}"),
-            Occurrence::From(n) => format!(" from number {n}"),
         };
         format!("{what} {}{which}", rule.matching)
     }
@@ -162,12 +146,12 @@ mod tests {
     const DELETE: i32 = 2;
 
     /// Returns the index of the rule that applies to each of these requests for `/a`.
-    fn taken_by(rules: &mut Rules, ops: &[i32]) -> Vec<Option<u64>> {
+    fn taken_by(rules: &mut RuleTable, ops: &[i32]) -> Vec<Option<u64>> {
         let mut request = Request::decode(&[0; 8]).unwrap();
         request.paths = vec!["/a".to_owned()];
         ops.iter()
             .map(|&op| {
-                request.op = Op::from(op);
+                request.op = Op::from_code(op);
                 let seen = FrameInfo {
                     direction: Direction::Request,
                     frame: Frame::Request(&request),
@@ -180,8 +164,8 @@ mod tests {
             .collect()
     }
 
-    fn rules(list: &[(Match, Occurrence)]) -> Rules {
-        let mut rules = Rules::default();
+    fn rules(list: &[(Match, Occurrence)]) -> RuleTable {
+        let mut rules = RuleTable::default();
         for (matching, occurrence) in list {
             rules.add(matching.clone(), *occurrence, Action::Pass);
         }
@@ -200,11 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn every_and_from_the_nth_apply_repeatedly() {
+    fn a_rule_for_every_frame_applies_repeatedly() {
         let mut all = rules(&[(Match::create("/a"), Occurrence::Every)]);
         assert_eq!(taken_by(&mut all, &[CREATE; 3]), [Some(0); 3]);
-        let mut later = rules(&[(Match::create("/a"), Occurrence::From(2))]);
-        assert_eq!(taken_by(&mut later, &[CREATE; 3]), [None, Some(0), Some(0)]);
     }
 
     #[test]
@@ -236,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_rule_describes_itself() {
-        let mut rules = Rules::default();
+        let mut rules = RuleTable::default();
         let ids = [
             (
                 Match::create("/a"),
@@ -248,7 +230,7 @@ mod tests {
                 Occurrence::Every,
                 Action::DropThenCut(Close::Fin),
             ),
-            (Match::sync("/a"), Occurrence::From(3), Action::Hold),
+            (Match::sync("/a"), Occurrence::Nth(3), Action::Hold),
         ]
         .map(|(matching, occurrence, action)| rules.add(matching, occurrence, action));
         let texts = ids.map(|id| rules.describe(id));
@@ -257,7 +239,7 @@ mod tests {
             [
                 "drop, then cut on create /a number 2",
                 "cut on reply to create /a",
-                "hold sync /a from number 3"
+                "hold sync /a number 3"
             ]
         );
     }

@@ -27,10 +27,7 @@ async fn run(script: Vec<Step>, within: Duration) -> (Vec<Vec<u8>>, Result<(), W
     let addr = listener.local_addr().expect("a bound listener");
     let server = async {
         let (stream, _) = listener.accept().await.expect("a connection");
-        let mut connection = Connection {
-            stream,
-            buffer: Vec::new(),
-        };
+        let mut connection = Connection::new(stream);
         let mut received = Vec::new();
         for step in script {
             received.push(connection.receive().await.expect("a request"));
@@ -110,7 +107,7 @@ async fn the_probe_creates_reads_and_closes_in_this_order() {
     let [connect, create, get, close] = &received[..] else {
         panic!("four requests are expected: {received:?}")
     };
-    assert_eq!(*connect, record::connect(Duration::from_secs(4)));
+    assert_eq!(*connect, handshake::connect(Duration::from_secs(4)));
     let mut decoder = Decoder::new(&create[8..]);
     let path = std::str::from_utf8(decoder.buffer("the path").unwrap()).unwrap();
     assert_eq!(
@@ -118,9 +115,9 @@ async fn the_probe_creates_reads_and_closes_in_this_order() {
         Some(16),
         "{path}"
     );
-    assert_eq!(*create, record::create_ephemeral(1, path, DATA));
-    assert_eq!(*get, record::get_data(2, path));
-    assert_eq!(*close, record::close_session(3));
+    assert_eq!(*create, request::create_ephemeral(1, path, DATA));
+    assert_eq!(*get, request::get_data(2, path));
+    assert_eq!(*close, request::close_session(3));
 }
 
 #[tokio::test]
