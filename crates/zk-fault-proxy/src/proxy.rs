@@ -151,7 +151,7 @@ impl FaultProxy {
         if let Route::To(server) = route {
             self.known(server)?;
         }
-        self.shared.core.lock().route(clients, route);
+        self.shared.core.lock().routing.set(clients, route);
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl FaultProxy {
     /// Returns every session that was granted through the proxy, ordered by id.
     pub fn sessions(&self) -> Vec<SessionSeen> {
         let core = self.shared.core.lock();
-        let seen = core.sessions().iter().map(|(&id, link)| SessionSeen {
+        let seen = core.sessions.iter().map(|(&id, link)| SessionSeen {
             id,
             server: link.map(|(_, server)| server),
         });
@@ -219,7 +219,7 @@ impl FaultProxy {
     /// [`Error::NoSuchServer`].
     pub fn set_server(&self, id: u32, address: SocketAddr) -> Result<(), Error> {
         self.known(id)?;
-        self.shared.core.lock().set_server(id, address);
+        self.shared.core.lock().servers.insert(id, address);
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl FaultProxy {
         let core = self.shared.core.lock();
         Err(Error::NoSuchServer {
             id,
-            known: core.servers().keys().copied().collect(),
+            known: core.servers.keys().copied().collect(),
         })
     }
 }

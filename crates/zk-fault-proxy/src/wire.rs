@@ -6,6 +6,8 @@
 //! are pure. [`client`] sends requests of its own.
 
 pub(crate) mod client;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub(crate) mod frame;
 pub(crate) mod handshake;
 pub(crate) mod jute;

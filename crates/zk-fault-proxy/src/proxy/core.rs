@@ -16,18 +16,13 @@ use super::event::EventLog;
 use super::matching::Direction;
 use super::matching::Frame;
 use super::matching::FrameInfo;
-use super::matching::Match;
-use super::protocol_state::Message;
 use super::protocol_state::ProtocolState;
 use super::routing::Clients;
-use super::routing::Route;
 use super::routing::Routing;
 use super::rule_table::Action;
-use super::rule_table::Occurrence;
 use super::rule_table::RuleId;
 use super::rule_table::RuleTable;
 use crate::sockets::Close;
-use crate::wire::Request;
 use crate::wire::frame::Piece;
 use crate::wire::handshake::Connect;
 
@@ -39,10 +34,10 @@ pub(super) type LinkId = u64;
 pub(super) struct Core {
     pub(super) events: EventLog,
     pub(super) routing: Routing,
-    rules: RuleTable,
-    servers: BTreeMap<u32, SocketAddr>,
+    pub(super) rules: RuleTable,
+    pub(super) servers: BTreeMap<u32, SocketAddr>,
     /// Every session that a server has granted through the proxy, with its current connection and server.
-    sessions: BTreeMap<i64, Option<(LinkId, u32)>>,
+    pub(super) sessions: BTreeMap<i64, Option<(LinkId, u32)>>,
     links: BTreeMap<LinkId, Link>,
     last_link: LinkId,
     /// The held frames, with the rule that holds each, and its connection.
@@ -53,7 +48,6 @@ pub(super) struct Core {
 #[derive(Debug, Default)]
 struct Link {
     server: Option<u32>,
-    session: Option<i64>,
     protocol: ProtocolState,
     /// When the newest frame of each direction is due; later frames are not due earlier.
     due: [Duration; 2],
@@ -79,7 +73,7 @@ pub(super) struct Decision {
     pub(super) hold: Option<HoldId>,
     pub(super) disposition: Disposition,
     /// What to log once it has been written.
-    pub(super) on_written: WriteRecord,
+    pub(super) on_written: Option<EventKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,13 +91,6 @@ pub(super) struct Cut {
     pub(super) close: Close,
     /// The request whose reply is awaited afterwards, without the client.
     pub(super) answer_to: Option<i32>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WriteRecord {
-    Nothing,
-    Forwarded(Arc<Request>),
-    Delivered(Arc<Request>, i32),
 }
 
 impl Core {
@@ -157,34 +144,44 @@ impl Core {
         piece: Piece,
     ) -> Decision {
         let was_raw = self.link(id).protocol.is_raw(direction);
-        let message = self.record_arrival(at, id, direction, &piece);
-        let bytes = piece.into_bytes();
-        let on_written = match &message {
-            Message::Request(request) => WriteRecord::Forwarded(Arc::clone(request)),
-            Message::Reply { request, code } => WriteRecord::Delivered(Arc::clone(request), *code),
-            _ => WriteRecord::Nothing,
-        };
+        let event = self.record_arrival(at, id, direction, &piece);
         let link = self.link(id);
         let mut decision = Decision {
+            bytes: piece.into_bytes(),
             due: link.due[direction as usize],
-            bytes,
             hold: None,
             disposition: Disposition::Pass,
-            on_written,
+            on_written: None,
         };
+        let mut answer_to = None;
+        match event.as_ref().map(|event| &event.kind) {
+            Some(EventKind::Requested(request)) => {
+                answer_to = Some(request.xid);
+                decision.on_written = Some(EventKind::Forwarded(Arc::clone(request)));
+            }
+            Some(EventKind::Replied { request, code }) => {
+                let (request, code) = (Arc::clone(request), *code);
+                decision.on_written = Some(EventKind::Delivered { request, code });
+            }
+            _ => {}
+        }
         if link.black_hole.is_some() {
             decision.disposition = Disposition::Discard;
             return decision;
         }
         // The rest of a long frame follows its beginning.
-        if message == Message::Continuation && !was_raw {
+        if event.is_none() && !was_raw {
             return decision;
         }
-        let answer_to = match &message {
-            Message::Request(request) => Some(request.xid),
-            _ => None,
+        let unknown = FrameInfo {
+            direction,
+            frame: Frame::Unknown,
+            session: link.protocol.session(),
+            server: link.server,
+            code: None,
         };
-        let Some((rule, action)) = self.matching_rule(id, direction, &message) else {
+        let seen = event.as_ref().and_then(Event::frame_info);
+        let Some((rule, action)) = self.rules.first_match(&seen.unwrap_or(unknown)) else {
             return decision;
         };
         let cut = |close| Cut {
@@ -193,14 +190,7 @@ impl Core {
             answer_to,
         };
         match action {
-            Action::DropThenCut(close) => decision.disposition = Disposition::Cut(cut(close)),
-            Action::ForwardThenCut(close) => {
-                decision.disposition = Disposition::PassThenCut(cut(close));
-            }
-            _ => self.record_rule(at, id, rule),
-        }
-        let link = self.link(id);
-        match action {
+            Action::Pass => {}
             Action::Delay(delay) => decision.due = decision.due.max(at + delay),
             Action::Rate(rate) => {
                 decision.due = decision.due.max(at) + time_for(decision.bytes.len(), rate);
@@ -212,11 +202,18 @@ impl Core {
                 decision.hold = Some(hold);
             }
             Action::BlackHole => {
-                link.black_hole = Some(rule);
+                self.link(id).black_hole = Some(rule);
                 decision.disposition = Disposition::Discard;
-                self.record(at, id, EventKind::BlackHoled);
             }
-            Action::Pass | Action::DropThenCut(_) | Action::ForwardThenCut(_) => {}
+            Action::DropThenCut(close) => decision.disposition = Disposition::Cut(cut(close)),
+            Action::ForwardThenCut(close) => {
+                decision.disposition = Disposition::PassThenCut(cut(close));
+            }
+        }
+        // A cut is logged when it is carried out.
+        if !matches!(action, Action::DropThenCut(_) | Action::ForwardThenCut(_)) {
+            let rule = self.applied(rule);
+            self.record(at, id, EventKind::RuleApplied { rule });
         }
         self.link(id).due[direction as usize] = decision.due;
         decision
@@ -231,30 +228,21 @@ impl Core {
         id: LinkId,
         piece: &Piece,
     ) -> Option<i32> {
-        match self.record_arrival(at, id, Direction::Reply, piece) {
-            Message::Reply { request, .. } => Some(request.xid),
+        match self.record_arrival(at, id, Direction::Reply, piece)?.kind {
+            EventKind::Replied { request, .. } => Some(request.xid),
             _ => None,
         }
     }
 
-    /// Logs that a piece was written.
-    pub(super) fn written(&mut self, at: Duration, link: LinkId, on_written: WriteRecord) {
-        match on_written {
-            WriteRecord::Nothing => {}
-            WriteRecord::Forwarded(request) => self.record(at, link, EventKind::Forwarded(request)),
-            WriteRecord::Delivered(request, code) => {
-                self.record(at, link, EventKind::Delivered { request, code });
-            }
-        }
+    pub(super) fn record(&mut self, at: Duration, id: LinkId, kind: EventKind) {
+        let event = self.event(at, id, kind);
+        self.events.add(event);
     }
 
     /// Logs that the client's side of a connection was cut.
     pub(super) fn cut(&mut self, at: Duration, link: LinkId, cut: Cut) {
         let close = cut.close;
-        let rule = cut.rule.map(|rule| {
-            self.rules.count_applied(rule);
-            self.rules.describe(rule).into()
-        });
+        let rule = cut.rule.map(|rule| self.applied(rule));
         self.record(at, link, EventKind::Cut { close, rule });
         self.disconnect(link);
         self.link(link).is_cut = true;
@@ -289,19 +277,6 @@ impl Core {
         self.links.get(&link).and_then(|link| link.cut)
     }
 
-    pub(super) fn add_rule(
-        &mut self,
-        matching: Match,
-        occurrence: Occurrence,
-        action: Action,
-    ) -> RuleId {
-        self.rules.add(matching, occurrence, action)
-    }
-
-    pub(super) fn rules(&self) -> &RuleTable {
-        &self.rules
-    }
-
     /// Releases the frames that a rule holds, and ends its black holes.
     pub(super) fn release(&mut self, rule: RuleId) {
         self.held.retain(|_, (by, _)| *by != rule);
@@ -330,10 +305,6 @@ impl Core {
         }
     }
 
-    pub(super) fn route(&mut self, clients: Clients, route: Route) {
-        self.routing.set(clients, route);
-    }
-
     /// Requests a cut of open connections, and returns these.
     pub(super) fn request_cut(&mut self, clients: Clients, close: Close) -> BTreeSet<LinkId> {
         let mut wanted = BTreeSet::new();
@@ -341,7 +312,7 @@ impl Core {
             let meant = match clients {
                 Clients::All => true,
                 Clients::At(server) => link.server == Some(server),
-                Clients::Session(session) => link.session == Some(session),
+                Clients::Session(session) => link.protocol.session() == Some(session),
             };
             if meant && !link.is_cut {
                 link.cut.get_or_insert(close);
@@ -358,99 +329,35 @@ impl Core {
             .any(|link| self.links.get(link).is_some_and(|link| !link.is_cut))
     }
 
-    pub(super) fn sessions(&self) -> &BTreeMap<i64, Option<(LinkId, u32)>> {
-        &self.sessions
-    }
-
-    pub(super) fn servers(&self) -> &BTreeMap<u32, SocketAddr> {
-        &self.servers
-    }
-
-    pub(super) fn set_server(&mut self, id: u32, address: SocketAddr) {
-        self.servers.insert(id, address);
-    }
-
+    /// Logs a piece that has arrived; returns `None` for the continuation of an earlier piece.
     fn record_arrival(
         &mut self,
         at: Duration,
         id: LinkId,
         direction: Direction,
         piece: &Piece,
-    ) -> Message {
+    ) -> Option<Event> {
         let link = self.link(id);
-        let message = link.protocol.read(direction, piece);
-        let server = link.server;
-        let what = match &message {
-            Message::Connect { session } => {
-                link.session = *session;
-                EventKind::Connecting {
-                    resumed: session.is_some(),
-                }
-            }
-            Message::Connected {
-                session,
-                timeout,
-                resumed,
-            } => {
-                link.session = Some(*session);
-                self.sessions
-                    .insert(*session, server.map(|server| (id, server)));
-                EventKind::Connected {
-                    timeout: *timeout,
-                    resumed: *resumed,
-                }
-            }
-            Message::SessionRefused => EventKind::SessionRefused,
-            Message::Request(request) => EventKind::Requested(Arc::clone(request)),
-            Message::Reply { request, code } => EventKind::Replied {
-                request: Arc::clone(request),
-                code: *code,
-            },
-            Message::Notification(path) => EventKind::Notified {
-                path: Arc::clone(path),
-            },
-            Message::Word(word) => EventKind::FourLetterWord(word.clone()),
-            Message::Continuation => return message,
-            Message::Malformed => EventKind::NotUnderstood { direction },
-        };
-        self.record(at, id, what);
-        message
+        let kind = link.protocol.read(direction, piece)?;
+        let (session, server) = (link.protocol.session(), link.server);
+        if let (EventKind::Connected { .. }, Some(session)) = (&kind, session) {
+            self.sessions
+                .insert(session, server.map(|server| (id, server)));
+        }
+        let event = self.event(at, id, kind);
+        self.events.add(event.clone());
+        Some(event)
     }
 
-    fn matching_rule(
-        &mut self,
-        id: LinkId,
-        direction: Direction,
-        message: &Message,
-    ) -> Option<(RuleId, Action)> {
-        let link = self.links.get(&id)?;
-        let (frame, code) = match message {
-            Message::Connect { .. } | Message::Connected { .. } | Message::SessionRefused => {
-                (Frame::Handshake, None)
-            }
-            Message::Request(request) => (Frame::Request(request), None),
-            Message::Reply { request, code } => (Frame::Request(request), Some(*code)),
-            Message::Notification(path) => (Frame::Notification(path), None),
-            Message::Word(_) | Message::Continuation | Message::Malformed => (Frame::Unknown, None),
-        };
-        self.rules.first_match(&FrameInfo {
-            direction,
-            frame,
-            session: link.session,
-            server: link.server,
-            code,
-        })
-    }
-
-    fn record_rule(&mut self, at: Duration, link: LinkId, rule: RuleId) {
+    /// Counts that the action of a rule was carried out, and returns the rule's description.
+    fn applied(&mut self, rule: RuleId) -> Arc<str> {
         self.rules.count_applied(rule);
-        let rule = self.rules.describe(rule).into();
-        self.record(at, link, EventKind::RuleApplied { rule });
+        self.rules.describe(rule).into()
     }
 
     /// Removes the connection from its session, unless the session already has another one.
     fn disconnect(&mut self, id: LinkId) {
-        let session = self.link(id).session;
+        let session = self.link(id).protocol.session();
         if let Some(known) = session.and_then(|session| self.sessions.get_mut(&session))
             && known.is_some_and(|(link, _)| link == id)
         {
@@ -458,16 +365,15 @@ impl Core {
         }
     }
 
-    fn record(&mut self, at: Duration, id: LinkId, kind: EventKind) {
+    fn event(&mut self, at: Duration, id: LinkId, kind: EventKind) -> Event {
         let link = self.link(id);
-        let event = Event {
+        Event {
             at,
             link: id,
             server: link.server,
-            session: link.session,
+            session: link.protocol.session(),
             kind,
-        };
-        self.events.add(event);
+        }
     }
 
     fn link(&mut self, id: LinkId) -> &mut Link {

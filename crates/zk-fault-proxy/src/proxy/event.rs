@@ -88,8 +88,6 @@ pub enum EventKind {
         /// The description of the rule.
         rule: Arc<str>,
     },
-    /// Everything on this connection is discarded from here on.
-    BlackHoled,
     /// The proxy closed the connection, by a rule or by [`FaultProxy::cut`](super::FaultProxy::cut).
     Cut {
         /// How the client's side was closed.
@@ -108,7 +106,7 @@ pub enum EventKind {
 
 impl Event {
     /// Returns the properties that a [`Match`](super::Match) compares.
-    fn frame_info(&self) -> Option<FrameInfo<'_>> {
+    pub(super) fn frame_info(&self) -> Option<FrameInfo<'_>> {
         let (direction, frame, code) = match &self.kind {
             EventKind::Requested(request) | EventKind::Forwarded(request) => {
                 (Direction::Request, Frame::Request(request), None)
@@ -170,7 +168,6 @@ impl fmt::Display for EventKind {
             Self::Delivered { request, .. } => write!(f, "{request}: answer delivered"),
             Self::Notified { path } => write!(f, "watch of {path} fired"),
             Self::RuleApplied { rule } => write!(f, "rule applied: {rule}"),
-            Self::BlackHoled => f.write_str("discarded from here on"),
             Self::Cut { close, rule: None } => write!(f, "cut by {close}"),
             Self::Cut {
                 close,

@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::event::EventKind;
 use super::matching::Direction;
 use crate::wire::Request;
 use crate::wire::frame::Piece;
 use crate::wire::handshake::Connect;
 use crate::wire::handshake::Connected;
-use crate::wire::jute::DecodeError;
 use crate::wire::jute::Decoder;
 use crate::wire::reply::NOTIFICATION;
 use crate::wire::reply::ReplyHeader;
@@ -20,10 +20,10 @@ use crate::wire::reply::notified_path;
 /// The protocol state of a connection between a client and a server.
 #[derive(Debug, Default)]
 pub(super) struct ProtocolState {
-    client: StreamState,
-    server: StreamState,
-    /// Whether the client resumes a session.
-    resumes: bool,
+    /// Of the client's and the server's stream.
+    streams: [StreamState; 2],
+    /// The session; `None` until the server has granted a new one.
+    session: Option<i64>,
     /// Requests without a reply yet, in order.
     pending: VecDeque<Arc<Request>>,
 }
@@ -38,148 +38,99 @@ enum StreamState {
     NotZooKeeper,
 }
 
-/// A decoded piece of the stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Message {
-    Connect {
-        session: Option<i64>,
-    },
-    Connected {
-        session: i64,
-        timeout: Duration,
-        resumed: bool,
-    },
-    SessionRefused,
-    Request(Arc<Request>),
-    Reply {
-        request: Arc<Request>,
-        code: i32,
-    },
-    Notification(Arc<str>),
-    Word(String),
-    /// More bytes of a long frame, or of a stream without frames.
-    Continuation,
-    /// A frame that cannot be decoded, or the beginning of a stream without frames.
-    Malformed,
-}
-
 impl ProtocolState {
-    pub(super) fn read(&mut self, direction: Direction, piece: &Piece) -> Message {
+    /// Returns what a piece is; `None` for more bytes of a long frame, or of a stream without frames.
+    pub(super) fn read(&mut self, direction: Direction, piece: &Piece) -> Option<EventKind> {
         match piece {
-            Piece::Raw(_) => Message::Continuation,
+            Piece::Raw(_) => None,
             Piece::Word(word) => {
-                self.client = StreamState::NotZooKeeper;
-                self.server = StreamState::NotZooKeeper;
-                Message::Word(String::from_utf8_lossy(word).into_owned())
+                self.set_raw();
+                let word = String::from_utf8_lossy(word).into_owned();
+                Some(EventKind::FourLetterWord(word))
             }
-            Piece::NoFrame(_) => self.lose(direction),
+            Piece::NoFrame(_) => {
+                self.streams[direction as usize] = StreamState::NotZooKeeper;
+                Some(EventKind::NotUnderstood { direction })
+            }
             Piece::Frame(_) | Piece::LongFrame(_) => self.read_frame(direction, piece),
         }
     }
 
     /// Returns whether this direction has no frames any more.
     pub(super) fn is_raw(&self, direction: Direction) -> bool {
-        self.side(direction) == StreamState::NotZooKeeper
+        self.streams[direction as usize] == StreamState::NotZooKeeper
     }
 
-    fn read_frame(&mut self, direction: Direction, piece: &Piece) -> Message {
+    /// Returns the session, which is known when its client resumes it or the server has granted it.
+    pub(super) fn session(&self) -> Option<i64> {
+        self.session
+    }
+
+    fn read_frame(&mut self, direction: Direction, piece: &Piece) -> Option<EventKind> {
         let payload = piece.payload();
-        let message = match (direction, self.side(direction)) {
-            (_, StreamState::NotZooKeeper) => return Message::Continuation,
+        let decoded = match (direction, self.streams[direction as usize]) {
+            (_, StreamState::NotZooKeeper) => return None,
             (Direction::Request, StreamState::Handshake) => self.connect(payload),
             (Direction::Reply, StreamState::Handshake) => self.connected(payload),
-            (Direction::Request, StreamState::Established) => return self.request(piece),
-            (Direction::Reply, StreamState::Established) => return self.reply(payload),
+            (Direction::Request, StreamState::Established) => self.request(piece),
+            (Direction::Reply, StreamState::Established) => self.reply(payload),
         };
-        let Ok(message) = message else {
+        match (&decoded, self.streams[direction as usize]) {
+            // A frame that cannot be decoded is not the end: the next one begins after its length.
+            (_, StreamState::Established) => {}
+            (Some(_), _) => self.streams[direction as usize] = StreamState::Established,
             // Without a handshake neither direction can be decoded.
-            self.client = StreamState::NotZooKeeper;
-            self.server = StreamState::NotZooKeeper;
-            return Message::Malformed;
-        };
-        *self.side_mut(direction) = StreamState::Established;
-        message
+            (None, _) => self.set_raw(),
+        }
+        Some(decoded.unwrap_or(EventKind::NotUnderstood { direction }))
     }
 
-    fn connect(&mut self, payload: &[u8]) -> Result<Message, DecodeError> {
-        let connect = Connect::decode(payload)?;
-        self.resumes = connect.session != 0;
-        Ok(Message::Connect {
-            session: self.resumes.then_some(connect.session),
-        })
+    fn connect(&mut self, payload: &[u8]) -> Option<EventKind> {
+        let session = Connect::decode(payload).ok()?.session;
+        self.session = (session != 0).then_some(session);
+        let resumed = self.session.is_some();
+        Some(EventKind::Connecting { resumed })
     }
 
-    fn connected(&mut self, payload: &[u8]) -> Result<Message, DecodeError> {
-        let granted = Connected::decode(payload)?;
+    fn connected(&mut self, payload: &[u8]) -> Option<EventKind> {
+        let granted = Connected::decode(payload).ok()?;
         let timeout = u64::try_from(granted.timeout).unwrap_or(0);
         if granted.session == 0 || timeout == 0 {
-            return Ok(Message::SessionRefused);
+            return Some(EventKind::SessionRefused);
         }
-        Ok(Message::Connected {
-            session: granted.session,
-            timeout: Duration::from_millis(timeout),
-            resumed: self.resumes,
-        })
+        let resumed = self.session.replace(granted.session).is_some();
+        let timeout = Duration::from_millis(timeout);
+        Some(EventKind::Connected { timeout, resumed })
     }
 
-    /// A frame that cannot be decoded is not the end: the next one begins after its length.
-    fn request(&mut self, piece: &Piece) -> Message {
+    fn request(&mut self, piece: &Piece) -> Option<EventKind> {
         let request = match piece {
             Piece::LongFrame(_) => Request::decode_header(piece.payload()),
             _ => Request::decode(piece.payload()),
         };
-        let Ok(request) = request else {
-            return Message::Malformed;
-        };
-        let request = Arc::new(request);
+        let request = Arc::new(request.ok()?);
         if self.pending.len() == MOST_PENDING {
             self.pending.pop_front();
         }
         self.pending.push_back(Arc::clone(&request));
-        Message::Request(request)
+        Some(EventKind::Requested(request))
     }
 
-    fn reply(&mut self, payload: &[u8]) -> Message {
+    fn reply(&mut self, payload: &[u8]) -> Option<EventKind> {
         let mut from = Decoder::new(payload);
-        let Ok(header) = ReplyHeader::decode(&mut from) else {
-            return Message::Malformed;
-        };
-        if header.xid == NOTIFICATION {
-            return notified_path(&mut from).map_or(Message::Malformed, |path| {
-                Message::Notification(path.into())
-            });
+        let ReplyHeader { xid, code } = ReplyHeader::decode(&mut from).ok()?;
+        if xid == NOTIFICATION {
+            let path = notified_path(&mut from).ok()?.into();
+            return Some(EventKind::Notified { path });
         }
         // Replies have the order of the requests, except those to auth and SASL, which bypass the server's queue.
-        let found = self
-            .pending
-            .iter()
-            .position(|request| request.xid == header.xid);
-        let Some(request) = found.and_then(|at| self.pending.remove(at)) else {
-            return Message::Malformed;
-        };
-        Message::Reply {
-            request,
-            code: header.code,
-        }
+        let at = self.pending.iter().position(|request| request.xid == xid)?;
+        let request = self.pending.remove(at)?;
+        Some(EventKind::Replied { request, code })
     }
 
-    fn lose(&mut self, direction: Direction) -> Message {
-        *self.side_mut(direction) = StreamState::NotZooKeeper;
-        Message::Malformed
-    }
-
-    fn side(&self, direction: Direction) -> StreamState {
-        match direction {
-            Direction::Request => self.client,
-            Direction::Reply => self.server,
-        }
-    }
-
-    fn side_mut(&mut self, direction: Direction) -> &mut StreamState {
-        match direction {
-            Direction::Request => &mut self.client,
-            Direction::Reply => &mut self.server,
-        }
+    fn set_raw(&mut self) {
+        self.streams = [StreamState::NotZooKeeper; 2];
     }
 }
 
@@ -192,42 +143,23 @@ mod tests {
 
     use super::*;
     use crate::wire::Op;
-    use crate::wire::frame;
-    use crate::wire::handshake;
+    use crate::wire::fixtures::*;
+    use crate::wire::frame::wrap;
     use crate::wire::jute::Encoder;
 
     const UP: Direction = Direction::Request;
     const DOWN: Direction = Direction::Reply;
-
-    fn frame(payload: &[u8]) -> Piece {
-        Piece::Frame(frame::wrap(payload))
-    }
-
-    fn granted(session: i64, timeout: i32) -> Piece {
-        let payload = Encoder::default()
-            .int(0)
-            .int(timeout)
-            .long(session)
-            .buffer(&[7; 16])
-            .finish();
-        frame(&payload)
-    }
-
-    fn request(xid: i32, op: i32) -> Piece {
-        frame(&Encoder::default().int(xid).int(op).buffer(b"/a").finish())
-    }
-
-    fn reply(xid: i32, code: i32) -> Piece {
-        frame(&Encoder::default().int(xid).long(99).int(code).finish())
-    }
+    const MALFORMED_REQUEST: Option<EventKind> = Some(EventKind::NotUnderstood { direction: UP });
+    const MALFORMED_REPLY: Option<EventKind> = Some(EventKind::NotUnderstood { direction: DOWN });
 
     fn connected() -> ProtocolState {
         let mut protocol = ProtocolState::default();
-        let connect = frame(&handshake::connect(Duration::from_secs(4)));
+        let resumed = false;
         assert_eq!(
-            protocol.read(UP, &connect),
-            Message::Connect { session: None }
+            protocol.read(UP, &connect(0)),
+            Some(EventKind::Connecting { resumed })
         );
+        assert_eq!(protocol.session(), None);
         protocol.read(DOWN, &granted(5, 4000));
         protocol
     }
@@ -235,27 +167,27 @@ mod tests {
     #[test]
     fn the_handshake_has_session_and_timeout() {
         let mut protocol = ProtocolState::default();
-        let mut connect = handshake::connect(Duration::from_secs(4));
-        connect[16..24].copy_from_slice(&5_i64.to_be_bytes());
+        let resumed = true;
         assert_eq!(
-            protocol.read(UP, &frame(&connect)),
-            Message::Connect { session: Some(5) }
+            protocol.read(UP, &connect(5)),
+            Some(EventKind::Connecting { resumed })
         );
+        assert_eq!(protocol.session(), Some(5));
+        let timeout = Duration::from_secs(4);
         assert_eq!(
             protocol.read(DOWN, &granted(5, 4000)),
-            Message::Connected {
-                session: 5,
-                timeout: Duration::from_secs(4),
-                resumed: true
-            }
+            Some(EventKind::Connected { timeout, resumed })
         );
     }
 
     #[test]
     fn a_session_of_zero_is_a_refusal() {
         let mut protocol = ProtocolState::default();
-        protocol.read(UP, &frame(&handshake::connect(Duration::from_secs(4))));
-        assert_eq!(protocol.read(DOWN, &granted(0, 0)), Message::SessionRefused);
+        protocol.read(UP, &connect(0));
+        assert_eq!(
+            protocol.read(DOWN, &granted(0, 0)),
+            Some(EventKind::SessionRefused)
+        );
     }
 
     #[test]
@@ -263,70 +195,61 @@ mod tests {
         let mut protocol = connected();
         for (xid, op) in [(1, 1), (2, 2), (-4, 100), (-2, 11), (3, 4)] {
             assert!(matches!(
-                protocol.read(UP, &request(xid, op)),
-                Message::Request(_)
+                protocol.read(UP, &request(xid, Op::from_code(op))),
+                Some(EventKind::Requested(_))
             ));
         }
         for (xid, op) in [(-4, 100), (1, 1), (2, 2), (-2, 11), (3, 4)] {
             match protocol.read(DOWN, &reply(xid, -110)) {
-                Message::Reply {
+                Some(EventKind::Replied {
                     request,
                     code: -110,
-                } => assert_eq!((request.xid, request.op), (xid, Op::from_code(op))),
+                }) => assert_eq!((request.xid, request.op), (xid, Op::from_code(op))),
                 other => panic!("{other:?} for {xid}"),
             }
         }
-        assert_eq!(protocol.read(DOWN, &reply(3, 0)), Message::Malformed);
+        assert_eq!(protocol.read(DOWN, &reply(3, 0)), MALFORMED_REPLY);
     }
 
     #[test]
     fn each_of_two_pings_in_flight_gets_one_reply() {
         let mut protocol = connected();
-        protocol.read(UP, &request(-2, 11));
-        protocol.read(UP, &request(-2, 11));
+        protocol.read(UP, &request(-2, Op::Ping));
+        protocol.read(UP, &request(-2, Op::Ping));
         for _ in 0..2 {
             let message = protocol.read(DOWN, &reply(-2, 0));
-            assert!(matches!(message, Message::Reply { request, .. } if request.op == Op::Ping));
+            assert!(
+                matches!(message, Some(EventKind::Replied { request, .. }) if request.op == Op::Ping)
+            );
         }
-        assert_eq!(protocol.read(DOWN, &reply(-2, 0)), Message::Malformed);
+        assert_eq!(protocol.read(DOWN, &reply(-2, 0)), MALFORMED_REPLY);
     }
 
     #[test]
     fn a_watch_notification_is_not_a_reply() {
         let mut protocol = connected();
-        let fired = Encoder::default()
-            .int(-1)
-            .long(-1)
-            .int(0)
-            .int(3)
-            .int(3)
-            .buffer(b"/a")
-            .finish();
         assert_eq!(
-            protocol.read(DOWN, &frame(&fired)),
-            Message::Notification("/a".into())
+            protocol.read(DOWN, &notification()),
+            Some(EventKind::Notified { path: "/a".into() })
         );
     }
 
     #[test]
     fn without_a_handshake_nothing_is_decoded() {
         let mut protocol = ProtocolState::default();
-        assert_eq!(protocol.read(UP, &frame(b"hello")), Message::Malformed);
+        assert_eq!(protocol.read(UP, &frame(b"hello")), MALFORMED_REQUEST);
         assert!(protocol.is_raw(UP) && protocol.is_raw(DOWN));
-        assert_eq!(
-            protocol.read(DOWN, &granted(5, 4000)),
-            Message::Continuation
-        );
+        assert_eq!(protocol.read(DOWN, &granted(5, 4000)), None);
     }
 
     #[test]
     fn frames_after_a_malformed_one_are_decoded() {
         let mut protocol = connected();
-        assert_eq!(protocol.read(UP, &frame(b"x")), Message::Malformed);
+        assert_eq!(protocol.read(UP, &frame(b"x")), MALFORMED_REQUEST);
         assert!(!protocol.is_raw(UP));
         assert!(matches!(
-            protocol.read(UP, &request(1, 1)),
-            Message::Request(_)
+            protocol.read(UP, &request(1, Op::Create)),
+            Some(EventKind::Requested(_))
         ));
     }
 
@@ -334,16 +257,16 @@ mod tests {
     fn of_a_long_frame_only_the_header_is_decoded() {
         let mut protocol = connected();
         let head = Encoder::default().int(9).int(5).buffer(b"/a").finish();
-        let piece = Piece::LongFrame(frame::wrap(&head));
+        let piece = Piece::LongFrame(wrap(&head));
         match protocol.read(UP, &piece) {
-            Message::Request(request) => {
+            Some(EventKind::Requested(request)) => {
                 assert_eq!((request.op, request.paths.len()), (Op::SetData, 0));
             }
             other => panic!("{other:?}"),
         }
         assert!(matches!(
             protocol.read(DOWN, &reply(9, 0)),
-            Message::Reply { .. }
+            Some(EventKind::Replied { .. })
         ));
     }
 

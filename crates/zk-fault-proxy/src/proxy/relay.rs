@@ -286,8 +286,10 @@ impl Link<'_> {
         loop {
             let wrote: io::Result<usize> = self.shared.core.change(|core, at| {
                 let wrote = to.try_write(rest)?;
-                if wrote == rest.len() {
-                    core.written(at, self.id, decision.on_written.clone());
+                if wrote == rest.len()
+                    && let Some(event) = &decision.on_written
+                {
+                    core.record(at, self.id, event.clone());
                 }
                 Ok(wrote)
             });

@@ -127,7 +127,7 @@ impl RuleBuilder {
             occurrence,
             ..
         } = self;
-        let id = shared.core.lock().add_rule(matching, occurrence, action);
+        let id = shared.core.lock().rules.add(matching, occurrence, action);
         Rule { shared, id }
     }
 }
@@ -137,7 +137,7 @@ impl Rule {
     ///
     /// A cut counts when the client's side is closed, any other action when the frame arrives.
     pub fn count(&self) -> u64 {
-        self.shared.core.lock().rules().counts(self.id).1
+        self.shared.core.lock().rules.counts(self.id).1
     }
 
     /// Waits at most `within` until its action has been carried out at least once.
@@ -150,8 +150,8 @@ impl Rule {
     ///
     /// Safe: it only reads.
     pub async fn happened(&self, within: Duration) -> Result<(), Error> {
-        let what = self.shared.core.lock().rules().describe(self.id);
-        let has_happened = |core: &Core| core.rules().counts(self.id).1 > 0;
+        let what = self.shared.core.lock().rules.describe(self.id);
+        let has_happened = |core: &Core| core.rules.counts(self.id).1 > 0;
         self.shared.wait_until(&what, within, has_happened).await
     }
 

@@ -86,25 +86,6 @@ fn with_header(xid: i32, op: Op) -> Encoder {
 
 fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
     match op {
-        Op::Create
-        | Op::Create2
-        | Op::CreateContainer
-        | Op::CreateTtl
-        | Op::Delete
-        | Op::Exists
-        | Op::GetData
-        | Op::SetData
-        | Op::GetAcl
-        | Op::SetAcl
-        | Op::GetChildren
-        | Op::GetChildren2
-        | Op::Sync
-        | Op::Check
-        | Op::CheckWatches
-        | Op::RemoveWatches
-        | Op::GetEphemerals
-        | Op::GetAllChildrenNumber
-        | Op::AddWatch => Ok(vec![from.path()?]),
         Op::Multi | Op::MultiRead => parts(from),
         Op::SetWatches => watches(from, 3),
         Op::SetWatches2 => watches(from, 5),
@@ -115,6 +96,7 @@ fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
         | Op::WhoAmI
         | Op::CloseSession
         | Op::Other(_) => Ok(Vec::new()),
+        _ => Ok(vec![from.path()?]),
     }
 }
 

@@ -2,10 +2,13 @@
 
 use proptest::prelude::*;
 
+use super::super::matching::Match;
+use super::super::routing::Route;
+use super::super::rule_table::Occurrence;
 use super::*;
 use crate::wire::Op;
-use crate::wire::frame;
-use crate::wire::handshake;
+use crate::wire::fixtures::*;
+use crate::wire::frame::wrap;
 use crate::wire::jute::Encoder;
 
 const UP: Direction = Direction::Request;
@@ -25,43 +28,13 @@ fn core() -> Core {
     Core::new([address(1), address(2)].into(), 1000)
 }
 
-fn frame(payload: &[u8]) -> Piece {
-    Piece::Frame(frame::wrap(payload))
-}
-
-fn connect(session: i64) -> Piece {
-    let mut payload = handshake::connect(Duration::from_secs(4));
-    payload[16..24].copy_from_slice(&session.to_be_bytes());
-    frame(&payload)
-}
-
-fn granted(session: i64) -> Piece {
-    let mut to = Encoder::default();
-    frame(&to.int(0).int(4000).long(session).buffer(&[7; 16]).finish())
-}
-
-fn request(xid: i32, op: Op) -> Piece {
-    let mut to = Encoder::default();
-    frame(&to.int(xid).int(op.code()).buffer(b"/a").finish())
-}
-
-fn reply(xid: i32, code: i32) -> Piece {
-    frame(&Encoder::default().int(xid).long(99).int(code).finish())
-}
-
-fn notification() -> Piece {
-    let mut to = Encoder::default();
-    to.int(-1).long(-1).int(0).int(3).int(3);
-    frame(&to.buffer(b"/a").finish())
-}
-
 /// Returns a core with a session at server 1, and request 1 in flight.
 fn connected() -> (Core, LinkId) {
     let mut core = core();
     let link = core.accepted(ms(0), 1);
     core.dialed(link, 1);
     core.arrived(ms(0), link, UP, connect(0));
-    core.arrived(ms(0), link, DOWN, granted(SESSION));
+    core.arrived(ms(0), link, DOWN, granted(SESSION, 4000));
     core.arrived(ms(0), link, UP, request(1, Op::Create));
     core.events.clear();
     (core, link)
@@ -107,7 +80,7 @@ fn every_action_applies_to_every_kind_of_frame() {
         for action in actions() {
             let (mut core, link) = connected();
             let about = format!("{action:?} on {matching}");
-            let rule = core.add_rule(matching.clone(), Occurrence::Every, action);
+            let rule = core.rules.add(matching.clone(), Occurrence::Every, action);
             let decision = core.arrived(ms(10), link, direction, piece.clone());
             assert_eq!(decision.bytes, piece.clone().into_bytes(), "{about}");
             let len = u64::try_from(decision.bytes.len()).unwrap();
@@ -141,14 +114,10 @@ fn every_action_applies_to_every_kind_of_frame() {
                 decision.disposition,
                 Disposition::Cut(_) | Disposition::PassThenCut(_)
             );
-            assert_eq!(
-                core.rules().counts(rule),
-                (1, u64::from(at_once)),
-                "{about}"
-            );
+            assert_eq!(core.rules.counts(rule), (1, u64::from(at_once)), "{about}");
             if let Disposition::Cut(cut) | Disposition::PassThenCut(cut) = decision.disposition {
                 core.cut(ms(11), link, cut);
-                assert_eq!(core.rules().counts(rule), (1, 1), "{about}");
+                assert_eq!(core.rules.counts(rule), (1, 1), "{about}");
                 let last = texts(&core).pop().unwrap();
                 assert!(last.starts_with("cut by"), "{about}: {last}");
             }
@@ -167,10 +136,10 @@ fn rules_apply_to_both_frames_of_the_handshake() {
                 UP => Match::handshake().session(SESSION),
                 DOWN => Match::handshake().reply().server(2),
             };
-            let rule = core.add_rule(matching, Occurrence::Nth(1), action);
+            let rule = core.rules.add(matching, Occurrence::Nth(1), action);
             let up = core.arrived(ms(0), link, UP, connect(SESSION));
-            let down = core.arrived(ms(0), link, DOWN, granted(SESSION));
-            assert_eq!(core.rules().counts(rule).0, 1, "{action:?} {direction:?}");
+            let down = core.arrived(ms(0), link, DOWN, granted(SESSION, 4000));
+            assert_eq!(core.rules.counts(rule).0, 1, "{action:?} {direction:?}");
             let (matched, other) = match direction {
                 UP => (up, Some(down)),
                 DOWN => (down, None),
@@ -190,7 +159,7 @@ fn rules_apply_to_both_frames_of_the_handshake() {
 #[test]
 fn frames_behind_a_delayed_frame_are_not_reordered() {
     let (mut core, link) = connected();
-    core.add_rule(
+    core.rules.add(
         Match::delete("/a"),
         Occurrence::Nth(1),
         Action::Delay(DELAY),
@@ -200,7 +169,8 @@ fn frames_behind_a_delayed_frame_are_not_reordered() {
     assert_eq!((late.due, next.due), (ms(110), ms(110)));
     let back = core.arrived(ms(20), link, DOWN, reply(1, 0));
     assert_eq!(back.due, ms(0), "the other direction is free");
-    core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Delay(ms(1)));
+    core.rules
+        .add(Match::delete("/a"), Occurrence::Every, Action::Delay(ms(1)));
     let short = core.arrived(ms(30), link, UP, request(4, Op::Delete));
     assert_eq!(short.due, ms(110));
 }
@@ -208,7 +178,8 @@ fn frames_behind_a_delayed_frame_are_not_reordered() {
 #[test]
 fn a_rate_adds_up() {
     let (mut core, link) = connected();
-    core.add_rule(Match::any_frame(), Occurrence::Every, Action::Rate(1000));
+    core.rules
+        .add(Match::any_frame(), Occurrence::Every, Action::Rate(1000));
     let len = u64::try_from(request(2, Op::Delete).into_bytes().len()).unwrap();
     let first = core.arrived(ms(10), link, UP, request(2, Op::Delete));
     let second = core.arrived(ms(10), link, UP, request(3, Op::Delete));
@@ -221,8 +192,12 @@ fn a_rate_adds_up() {
 #[test]
 fn a_held_frame_is_released_only_by_its_own_rule() {
     let (mut core, link) = connected();
-    let creates = core.add_rule(Match::create("/a"), Occurrence::Every, Action::Hold);
-    let deletes = core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Hold);
+    let creates = core
+        .rules
+        .add(Match::create("/a"), Occurrence::Every, Action::Hold);
+    let deletes = core
+        .rules
+        .add(Match::delete("/a"), Occurrence::Every, Action::Hold);
     let hold = |core: &mut Core, op| {
         let decision = core.arrived(ms(0), link, UP, request(2, op));
         decision.hold.unwrap()
@@ -248,11 +223,13 @@ fn a_held_frame_is_released_only_by_its_own_rule() {
         core.arrived(ms(0), link, UP, request(2, Op::Delete)).hold,
         None
     );
-    let rule = core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Hold);
+    let rule = core
+        .rules
+        .add(Match::delete("/a"), Occurrence::Every, Action::Hold);
     let gone = hold(&mut core, Op::Delete);
     core.ended(ms(1), link);
     assert!(!core.is_held(gone), "with its connection");
-    assert_eq!(core.rules().counts(rule), (1, 1));
+    assert_eq!(core.rules.counts(rule), (1, 1));
 }
 
 #[test]
@@ -261,7 +238,9 @@ fn a_black_hole_discards_both_directions_until_it_is_cut() {
         core.heal();
     }] {
         let (mut core, link) = connected();
-        let rule = core.add_rule(Match::delete("/a"), Occurrence::Nth(1), Action::BlackHole);
+        let rule = core
+            .rules
+            .add(Match::delete("/a"), Occurrence::Nth(1), Action::BlackHole);
         let before = core.arrived(ms(0), link, UP, request(2, Op::Create));
         assert_eq!(before.disposition, Disposition::Pass);
         core.arrived(ms(0), link, UP, request(3, Op::Delete));
@@ -270,11 +249,7 @@ fn a_black_hole_discards_both_directions_until_it_is_cut() {
             let decision = core.arrived(ms(1), link, direction, piece);
             assert_eq!(decision.disposition, Disposition::Discard);
         }
-        assert_eq!(
-            core.rules().counts(rule),
-            (1, 1),
-            "once for each connection"
-        );
+        assert_eq!(core.rules.counts(rule), (1, 1), "once for each connection");
         assert_eq!(core.requested_cut(link), None);
         heal(&mut core, rule);
         assert!(!core.is_black_holed(link));
@@ -286,9 +261,9 @@ fn a_black_hole_discards_both_directions_until_it_is_cut() {
 fn a_request_and_its_reply_are_four_events() {
     let (mut core, link) = connected();
     let forth = core.arrived(ms(1), link, UP, request(2, Op::Delete));
-    core.written(ms(2), link, forth.on_written);
+    core.record(ms(2), link, forth.on_written.unwrap());
     let back = core.arrived(ms(3), link, DOWN, reply(2, -101));
-    core.written(ms(4), link, back.on_written);
+    core.record(ms(4), link, back.on_written.unwrap());
     assert_eq!(
         texts(&core),
         [
@@ -308,16 +283,16 @@ fn a_request_and_its_reply_are_four_events() {
 #[test]
 fn a_session_has_its_current_connection_and_server() {
     let (mut core, link) = connected();
-    assert_eq!(core.sessions()[&SESSION], Some((link, 1)));
+    assert_eq!(core.sessions[&SESSION], Some((link, 1)));
     // It moves to another connection before the first one has ended.
     let next = core.accepted(ms(1), 2);
     core.dialed(next, 2);
     core.arrived(ms(1), next, UP, connect(SESSION));
-    core.arrived(ms(1), next, DOWN, granted(SESSION));
+    core.arrived(ms(1), next, DOWN, granted(SESSION, 4000));
     core.ended(ms(2), link);
-    assert_eq!(core.sessions()[&SESSION], Some((next, 2)));
+    assert_eq!(core.sessions[&SESSION], Some((next, 2)));
     core.ended(ms(3), next);
-    assert_eq!(core.sessions()[&SESSION], None);
+    assert_eq!(core.sessions[&SESSION], None);
 }
 
 #[test]
@@ -325,16 +300,17 @@ fn routes_apply_to_addresses_and_sessions() {
     let mut core = core();
     let port = |target: Option<(u32, SocketAddr)>| target.map(|(id, address)| (id, address.port()));
     assert_eq!(port(core.server_for(1, &connect(0))), Some((1, 1001)));
-    core.route(Clients::Session(SESSION), Route::To(2));
+    core.routing.set(Clients::Session(SESSION), Route::To(2));
     assert_eq!(port(core.server_for(1, &connect(SESSION))), Some((2, 1002)));
     assert_eq!(port(core.server_for(1, &connect(0))), Some((1, 1001)));
     assert_eq!(
         port(core.server_for(1, &Piece::Word(b"srvr".to_vec()))),
         Some((1, 1001))
     );
-    core.route(Clients::At(1), Route::Refuse);
+    core.routing.set(Clients::At(1), Route::Refuse);
     assert_eq!(core.server_for(1, &connect(0)), None);
-    core.set_server(2, SocketAddr::from(([127, 0, 0, 1], 9)));
+    core.servers
+        .insert(2, SocketAddr::from(([127, 0, 0, 1], 9)));
     assert_eq!(port(core.server_for(2, &connect(0))), Some((2, 9)));
     assert_eq!(
         core.server_for(3, &connect(0)),
@@ -381,13 +357,15 @@ fn only_the_selected_connections_are_cut() {
 #[test]
 fn the_rest_of_a_long_frame_follows_its_beginning() {
     let (mut core, link) = connected();
-    let rule = core.add_rule(Match::any_frame(), Occurrence::Every, Action::Delay(DELAY));
+    let rule = core
+        .rules
+        .add(Match::any_frame(), Occurrence::Every, Action::Delay(DELAY));
     let mut to = Encoder::default();
     let head = to.int(2).int(5).buffer(&[0; 20]).finish();
-    let begin = core.arrived(ms(10), link, UP, Piece::LongFrame(frame::wrap(&head)));
+    let begin = core.arrived(ms(10), link, UP, Piece::LongFrame(wrap(&head)));
     let rest = core.arrived(ms(50), link, UP, Piece::Raw(vec![0; 100]));
     assert_eq!((begin.due, rest.due), (ms(110), ms(110)));
-    assert_eq!(core.rules().counts(rule), (1, 1));
+    assert_eq!(core.rules.counts(rule), (1, 1));
     assert_eq!(texts(&core)[0], "setData (xid 2) requested");
 }
 
@@ -396,7 +374,7 @@ fn rules_for_any_frame_apply_to_undecodable_streams() {
     let mut core = core();
     let link = core.accepted(ms(0), 1);
     core.dialed(link, 1);
-    let rule = core.add_rule(
+    let rule = core.rules.add(
         Match::any_frame().server(1),
         Occurrence::Nth(2),
         Action::Hold,
@@ -406,16 +384,18 @@ fn rules_for_any_frame_apply_to_undecodable_streams() {
     assert!(core.is_raw(link, UP) && core.is_raw(link, DOWN));
     let answer = core.arrived(ms(0), link, DOWN, Piece::Raw(b"Zookeeper".to_vec()));
     assert!(answer.hold.is_some());
-    assert_eq!(core.rules().counts(rule), (2, 1));
+    assert_eq!(core.rules.counts(rule), (2, 1));
 }
 
 #[test]
 fn replies_after_a_cut_are_logged_and_match_no_rule() {
     let (mut core, link) = connected();
-    let rule = core.add_rule(Match::any_frame(), Occurrence::Every, Action::Hold);
+    let rule = core
+        .rules
+        .add(Match::any_frame(), Occurrence::Every, Action::Hold);
     assert_eq!(core.arrived_after_cut(ms(1), link, &notification()), None);
     assert_eq!(core.arrived_after_cut(ms(1), link, &reply(1, 0)), Some(1));
-    assert_eq!(core.rules().counts(rule), (0, 0));
+    assert_eq!(core.rules.counts(rule), (0, 0));
     assert_eq!(texts(&core).len(), 2);
 }
 
@@ -429,7 +409,7 @@ proptest! {
         }
         for (up, bytes, kind) in pieces {
             let piece = match kind {
-                0 => Piece::Frame(frame::wrap(&bytes)),
+                0 => Piece::Frame(wrap(&bytes)),
                 1 => Piece::Raw(bytes),
                 _ => Piece::NoFrame(bytes),
             };
