@@ -205,9 +205,9 @@ impl FaultProxy {
     /// Returns every session that was granted through the proxy, ordered by id.
     pub fn sessions(&self) -> Vec<SessionSeen> {
         let core = self.shared.core.lock();
-        let seen = core.sessions.iter().map(|(&id, link)| SessionSeen {
+        let seen = core.sessions.iter().map(|(&id, connection)| SessionSeen {
             id,
-            server: link.map(|(_, server)| server),
+            server: connection.map(|(_, server)| server),
         });
         seen.collect()
     }

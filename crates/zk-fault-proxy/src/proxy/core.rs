@@ -27,7 +27,7 @@ use crate::wire::frame::Piece;
 use crate::wire::handshake::Connect;
 
 /// The number of a connection.
-pub(super) type LinkId = u64;
+pub(super) type ConnectionId = u64;
 
 /// The state of a proxy, without its sockets and its clock.
 #[derive(Debug)]
@@ -37,16 +37,16 @@ pub(super) struct Core {
     pub(super) rules: RuleTable,
     pub(super) servers: BTreeMap<u32, SocketAddr>,
     /// Every session that a server has granted through the proxy, with its current connection and server.
-    pub(super) sessions: BTreeMap<i64, Option<(LinkId, u32)>>,
-    links: BTreeMap<LinkId, Link>,
-    last_link: LinkId,
+    pub(super) sessions: BTreeMap<i64, Option<(ConnectionId, u32)>>,
+    connections: BTreeMap<ConnectionId, ConnectionState>,
+    last_id: ConnectionId,
     /// The held frames, with the rule that holds each, and its connection.
-    held: BTreeMap<HoldId, (RuleId, LinkId)>,
+    held: BTreeMap<HoldId, (RuleId, ConnectionId)>,
     last_hold: u64,
 }
 
 #[derive(Debug, Default)]
-struct Link {
+struct ConnectionState {
     server: Option<u32>,
     protocol: ProtocolState,
     /// When the newest frame of each direction is due; later frames are not due earlier.
@@ -101,19 +101,20 @@ impl Core {
             rules: RuleTable::default(),
             servers,
             sessions: BTreeMap::new(),
-            links: BTreeMap::new(),
-            last_link: 0,
+            connections: BTreeMap::new(),
+            last_id: 0,
             held: BTreeMap::new(),
             last_hold: 0,
         }
     }
 
     /// Adds a connection to the proxy's address for the server `via`.
-    pub(super) fn accepted(&mut self, at: Duration, via: u32) -> LinkId {
-        self.last_link += 1;
-        self.links.insert(self.last_link, Link::default());
-        self.record(at, self.last_link, EventKind::Accepted { via });
-        self.last_link
+    pub(super) fn accepted(&mut self, at: Duration, via: u32) -> ConnectionId {
+        self.last_id += 1;
+        self.connections
+            .insert(self.last_id, ConnectionState::default());
+        self.record(at, self.last_id, EventKind::Accepted { via });
+        self.last_id
     }
 
     /// Returns the server for a connection, given the first piece that its client sent.
@@ -127,28 +128,28 @@ impl Core {
         self.servers.get(&server).map(|&address| (server, address))
     }
 
-    pub(super) fn dialed(&mut self, link: LinkId, server: u32) {
-        self.link(link).server = Some(server);
+    pub(super) fn dialed(&mut self, id: ConnectionId, server: u32) {
+        self.connection(id).server = Some(server);
     }
 
-    pub(super) fn refused(&mut self, at: Duration, link: LinkId) {
-        self.record(at, link, EventKind::Refused);
+    pub(super) fn refused(&mut self, at: Duration, id: ConnectionId) {
+        self.record(at, id, EventKind::Refused);
     }
 
     /// Logs a piece that has arrived and decides what happens to it.
     pub(super) fn arrived(
         &mut self,
         at: Duration,
-        id: LinkId,
+        id: ConnectionId,
         direction: Direction,
         piece: Piece,
     ) -> Decision {
-        let was_raw = self.link(id).protocol.is_raw(direction);
+        let was_raw = self.connection(id).protocol.is_raw(direction);
         let event = self.record_arrival(at, id, direction, &piece);
-        let link = self.link(id);
+        let connection = self.connection(id);
         let mut decision = Decision {
             bytes: piece.into_bytes(),
-            due: link.due[direction as usize],
+            due: connection.due[direction as usize],
             hold: None,
             disposition: Disposition::Pass,
             on_written: None,
@@ -165,7 +166,7 @@ impl Core {
             }
             _ => {}
         }
-        if link.black_hole.is_some() {
+        if connection.black_hole.is_some() {
             decision.disposition = Disposition::Discard;
             return decision;
         }
@@ -176,8 +177,8 @@ impl Core {
         let unknown = FrameInfo {
             direction,
             frame: Frame::Unknown,
-            session: link.protocol.session(),
-            server: link.server,
+            session: connection.protocol.session(),
+            server: connection.server,
             code: None,
         };
         let seen = event.as_ref().and_then(Event::frame_info);
@@ -202,7 +203,7 @@ impl Core {
                 decision.hold = Some(hold);
             }
             Action::BlackHole => {
-                self.link(id).black_hole = Some(rule);
+                self.connection(id).black_hole = Some(rule);
                 decision.disposition = Disposition::Discard;
             }
             Action::DropThenCut(close) => decision.disposition = Disposition::Cut(cut(close)),
@@ -215,7 +216,7 @@ impl Core {
             let rule = self.applied(rule);
             self.record(at, id, EventKind::RuleApplied { rule });
         }
-        self.link(id).due[direction as usize] = decision.due;
+        self.connection(id).due[direction as usize] = decision.due;
         decision
     }
 
@@ -225,7 +226,7 @@ impl Core {
     pub(super) fn arrived_after_cut(
         &mut self,
         at: Duration,
-        id: LinkId,
+        id: ConnectionId,
         piece: &Piece,
     ) -> Option<i32> {
         match self.record_arrival(at, id, Direction::Reply, piece)?.kind {
@@ -234,38 +235,38 @@ impl Core {
         }
     }
 
-    pub(super) fn record(&mut self, at: Duration, id: LinkId, kind: EventKind) {
+    pub(super) fn record(&mut self, at: Duration, id: ConnectionId, kind: EventKind) {
         let event = self.event(at, id, kind);
         self.events.add(event);
     }
 
     /// Logs that the client's side of a connection was cut.
-    pub(super) fn cut(&mut self, at: Duration, link: LinkId, cut: Cut) {
+    pub(super) fn cut(&mut self, at: Duration, id: ConnectionId, cut: Cut) {
         let close = cut.close;
         let rule = cut.rule.map(|rule| self.applied(rule));
-        self.record(at, link, EventKind::Cut { close, rule });
-        self.disconnect(link);
-        self.link(link).is_cut = true;
+        self.record(at, id, EventKind::Cut { close, rule });
+        self.disconnect(id);
+        self.connection(id).is_cut = true;
     }
 
     /// Logs the end of a connection and removes it.
-    pub(super) fn ended(&mut self, at: Duration, link: LinkId) {
-        self.record(at, link, EventKind::Closed);
-        self.disconnect(link);
-        self.held.retain(|_, (_, on)| *on != link);
-        self.links.remove(&link);
+    pub(super) fn ended(&mut self, at: Duration, id: ConnectionId) {
+        self.record(at, id, EventKind::Closed);
+        self.disconnect(id);
+        self.held.retain(|_, (_, on)| *on != id);
+        self.connections.remove(&id);
     }
 
-    pub(super) fn is_raw(&self, link: LinkId, direction: Direction) -> bool {
-        self.links
-            .get(&link)
-            .is_some_and(|link| link.protocol.is_raw(direction))
+    pub(super) fn is_raw(&self, id: ConnectionId, direction: Direction) -> bool {
+        self.connections
+            .get(&id)
+            .is_some_and(|connection| connection.protocol.is_raw(direction))
     }
 
-    pub(super) fn is_black_holed(&self, link: LinkId) -> bool {
-        self.links
-            .get(&link)
-            .is_some_and(|link| link.black_hole.is_some())
+    pub(super) fn is_black_holed(&self, id: ConnectionId) -> bool {
+        self.connections
+            .get(&id)
+            .is_some_and(|connection| connection.black_hole.is_some())
     }
 
     pub(super) fn is_held(&self, hold: HoldId) -> bool {
@@ -273,16 +274,18 @@ impl Core {
     }
 
     /// Returns how to cut the connection, if that was requested.
-    pub(super) fn requested_cut(&self, link: LinkId) -> Option<Close> {
-        self.links.get(&link).and_then(|link| link.cut)
+    pub(super) fn requested_cut(&self, id: ConnectionId) -> Option<Close> {
+        self.connections
+            .get(&id)
+            .and_then(|connection| connection.cut)
     }
 
     /// Releases the frames that a rule holds, and ends its black holes.
     pub(super) fn release(&mut self, rule: RuleId) {
         self.held.retain(|_, (by, _)| *by != rule);
-        for link in self.links.values_mut() {
-            if link.black_hole == Some(rule) {
-                link.heal();
+        for connection in self.connections.values_mut() {
+            if connection.black_hole == Some(rule) {
+                connection.heal();
             }
         }
     }
@@ -298,24 +301,24 @@ impl Core {
         self.rules.end_all();
         self.held.clear();
         self.routing = Routing::default();
-        for link in self.links.values_mut() {
-            if link.black_hole.is_some() {
-                link.heal();
+        for connection in self.connections.values_mut() {
+            if connection.black_hole.is_some() {
+                connection.heal();
             }
         }
     }
 
     /// Requests a cut of open connections, and returns these.
-    pub(super) fn request_cut(&mut self, clients: Clients, close: Close) -> BTreeSet<LinkId> {
+    pub(super) fn request_cut(&mut self, clients: Clients, close: Close) -> BTreeSet<ConnectionId> {
         let mut wanted = BTreeSet::new();
-        for (id, link) in &mut self.links {
+        for (id, connection) in &mut self.connections {
             let meant = match clients {
                 Clients::All => true,
-                Clients::At(server) => link.server == Some(server),
-                Clients::Session(session) => link.protocol.session() == Some(session),
+                Clients::At(server) => connection.server == Some(server),
+                Clients::Session(session) => connection.protocol.session() == Some(session),
             };
-            if meant && !link.is_cut {
-                link.cut.get_or_insert(close);
+            if meant && !connection.is_cut {
+                connection.cut.get_or_insert(close);
                 wanted.insert(*id);
             }
         }
@@ -323,23 +326,22 @@ impl Core {
     }
 
     /// Returns whether one of these is not cut yet.
-    pub(super) fn is_any_alive(&self, links: &BTreeSet<LinkId>) -> bool {
-        links
-            .iter()
-            .any(|link| self.links.get(link).is_some_and(|link| !link.is_cut))
+    pub(super) fn is_any_alive(&self, ids: &BTreeSet<ConnectionId>) -> bool {
+        let mut found = ids.iter().filter_map(|id| self.connections.get(id));
+        found.any(|connection| !connection.is_cut)
     }
 
     /// Logs a piece that has arrived; returns `None` for the continuation of an earlier piece.
     fn record_arrival(
         &mut self,
         at: Duration,
-        id: LinkId,
+        id: ConnectionId,
         direction: Direction,
         piece: &Piece,
     ) -> Option<Event> {
-        let link = self.link(id);
-        let kind = link.protocol.read(direction, piece)?;
-        let (session, server) = (link.protocol.session(), link.server);
+        let connection = self.connection(id);
+        let kind = connection.protocol.read(direction, piece)?;
+        let (session, server) = (connection.protocol.session(), connection.server);
         if let (EventKind::Connected { .. }, Some(session)) = (&kind, session) {
             self.sessions
                 .insert(session, server.map(|server| (id, server)));
@@ -356,32 +358,32 @@ impl Core {
     }
 
     /// Removes the connection from its session, unless the session already has another one.
-    fn disconnect(&mut self, id: LinkId) {
-        let session = self.link(id).protocol.session();
+    fn disconnect(&mut self, id: ConnectionId) {
+        let session = self.connection(id).protocol.session();
         if let Some(known) = session.and_then(|session| self.sessions.get_mut(&session))
-            && known.is_some_and(|(link, _)| link == id)
+            && known.is_some_and(|(connection, _)| connection == id)
         {
             *known = None;
         }
     }
 
-    fn event(&mut self, at: Duration, id: LinkId, kind: EventKind) -> Event {
-        let link = self.link(id);
+    fn event(&mut self, at: Duration, id: ConnectionId, kind: EventKind) -> Event {
+        let connection = self.connection(id);
         Event {
             at,
-            link: id,
-            server: link.server,
-            session: link.protocol.session(),
+            connection: id,
+            server: connection.server,
+            session: connection.protocol.session(),
             kind,
         }
     }
 
-    fn link(&mut self, id: LinkId) -> &mut Link {
-        self.links.entry(id).or_default()
+    fn connection(&mut self, id: ConnectionId) -> &mut ConnectionState {
+        self.connections.entry(id).or_default()
     }
 }
 
-impl Link {
+impl ConnectionState {
     /// Ends a black hole by a cut: the stream has a gap, so neither side could decode the rest.
     fn heal(&mut self) {
         self.black_hole = None;

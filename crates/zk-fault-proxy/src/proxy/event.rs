@@ -21,7 +21,7 @@ pub struct Event {
     /// The time since the start of the proxy.
     pub at: Duration,
     /// The number of the connection, from 1, in the order of acceptance.
-    pub link: u64,
+    pub connection: u64,
     /// The server of the connection; `None` until the proxy has connected to one.
     pub server: Option<u32>,
     /// The session of the connection; `None` until it is known.
@@ -141,7 +141,12 @@ impl Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} s, link {}", self.at.as_secs_f64(), self.link)?;
+        write!(
+            f,
+            "{:.3} s, connection {}",
+            self.at.as_secs_f64(),
+            self.connection
+        )?;
         if let Some(server) = self.server {
             write!(f, ", server {server}")?;
         }
@@ -247,7 +252,7 @@ mod tests {
     fn event(kind: EventKind) -> Event {
         Event {
             at: Duration::ZERO,
-            link: 1,
+            connection: 1,
             server: Some(1),
             session: Some(7),
             kind,

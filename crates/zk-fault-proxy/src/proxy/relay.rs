@@ -11,10 +11,10 @@ use tokio::net::tcp::ReadHalf;
 use tokio::net::tcp::WriteHalf;
 use tokio::time::timeout;
 
+use super::core::ConnectionId;
 use super::core::Cut;
 use super::core::Decision;
 use super::core::Disposition;
-use super::core::LinkId;
 use super::matching::Direction;
 use super::shared::SharedCore;
 use crate::sockets::Close;
@@ -29,9 +29,9 @@ use crate::wire::frame::Piece;
 
 /// A connection that is being served.
 #[derive(Debug)]
-struct Link<'a> {
+struct Relay<'a> {
     shared: &'a SharedCore,
-    id: LinkId,
+    id: ConnectionId,
 }
 
 /// How a connection, or one direction of it, has ended.
@@ -56,19 +56,19 @@ enum Item {
 /// Serves a client until either side is gone.
 pub(super) async fn serve(shared: Arc<SharedCore>, client: TcpStream, via: u32) {
     let id = shared.core.change(|core, at| core.accepted(at, via));
-    let link = Link {
+    let relay = Relay {
         shared: &shared,
         id,
     };
-    let open = link.relay(client, via).await;
+    let open = relay.run(client, via).await;
     shared.core.change(|core, at| core.ended(at, id));
     let [client, server] = open;
     tokio::join!(drain(client), drain(server));
 }
 
-impl Link<'_> {
+impl Relay<'_> {
     /// Relays until the connection has ended, and returns the streams that the peer has not closed yet.
-    async fn relay(&self, mut client: TcpStream, via: u32) -> [Option<TcpStream>; 2] {
+    async fn run(&self, mut client: TcpStream, via: u32) -> [Option<TcpStream>; 2] {
         // Nagle's algorithm would add a delay.
         drop(client.set_nodelay(true));
         let mut up = FrameDecoder::for_client();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::core::ConnectionId;
 use super::core::Core;
 use super::core::HoldId;
-use super::core::LinkId;
 use crate::error::Error;
 use crate::shared::Shared;
 use crate::sockets::Close;
@@ -36,9 +36,9 @@ impl SharedCore {
     }
 
     /// Waits until a cut of the connection is requested.
-    pub(super) async fn cut_requested(&self, link: LinkId) -> Close {
+    pub(super) async fn cut_requested(&self, connection: ConnectionId) -> Close {
         self.core
-            .until_signalled(&self.requested, |core| core.requested_cut(link))
+            .until_signalled(&self.requested, |core| core.requested_cut(connection))
             .await
     }
 

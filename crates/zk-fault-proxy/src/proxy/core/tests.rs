@@ -29,15 +29,15 @@ fn core() -> Core {
 }
 
 /// Returns a core with a session at server 1, and request 1 in flight.
-fn connected() -> (Core, LinkId) {
+fn connected() -> (Core, ConnectionId) {
     let mut core = core();
-    let link = core.accepted(ms(0), 1);
-    core.dialed(link, 1);
-    core.arrived(ms(0), link, UP, connect(0));
-    core.arrived(ms(0), link, DOWN, granted(SESSION, 4000));
-    core.arrived(ms(0), link, UP, request(1, Op::Create));
+    let connection = core.accepted(ms(0), 1);
+    core.dialed(connection, 1);
+    core.arrived(ms(0), connection, UP, connect(0));
+    core.arrived(ms(0), connection, DOWN, granted(SESSION, 4000));
+    core.arrived(ms(0), connection, UP, request(1, Op::Create));
     core.events.clear();
-    (core, link)
+    (core, connection)
 }
 
 /// Returns each kind of frame in a session with its direction and a matcher.
@@ -78,10 +78,10 @@ fn texts(core: &Core) -> Vec<String> {
 fn every_action_applies_to_every_kind_of_frame() {
     for (direction, piece, matching) in frames() {
         for action in actions() {
-            let (mut core, link) = connected();
+            let (mut core, connection) = connected();
             let about = format!("{action:?} on {matching}");
             let rule = core.rules.add(matching.clone(), Occurrence::Every, action);
-            let decision = core.arrived(ms(10), link, direction, piece.clone());
+            let decision = core.arrived(ms(10), connection, direction, piece.clone());
             assert_eq!(decision.bytes, piece.clone().into_bytes(), "{about}");
             let len = u64::try_from(decision.bytes.len()).unwrap();
             let due = match action {
@@ -116,7 +116,7 @@ fn every_action_applies_to_every_kind_of_frame() {
             );
             assert_eq!(core.rules.counts(rule), (1, u64::from(at_once)), "{about}");
             if let Disposition::Cut(cut) | Disposition::PassThenCut(cut) = decision.disposition {
-                core.cut(ms(11), link, cut);
+                core.cut(ms(11), connection, cut);
                 assert_eq!(core.rules.counts(rule), (1, 1), "{about}");
                 let last = texts(&core).pop().unwrap();
                 assert!(last.starts_with("cut by"), "{about}: {last}");
@@ -130,15 +130,15 @@ fn rules_apply_to_both_frames_of_the_handshake() {
     for action in actions() {
         for direction in [UP, DOWN] {
             let mut core = core();
-            let link = core.accepted(ms(0), 2);
-            core.dialed(link, 2);
+            let connection = core.accepted(ms(0), 2);
+            core.dialed(connection, 2);
             let matching = match direction {
                 UP => Match::handshake().session(SESSION),
                 DOWN => Match::handshake().reply().server(2),
             };
             let rule = core.rules.add(matching, Occurrence::Nth(1), action);
-            let up = core.arrived(ms(0), link, UP, connect(SESSION));
-            let down = core.arrived(ms(0), link, DOWN, granted(SESSION, 4000));
+            let up = core.arrived(ms(0), connection, UP, connect(SESSION));
+            let down = core.arrived(ms(0), connection, DOWN, granted(SESSION, 4000));
             assert_eq!(core.rules.counts(rule).0, 1, "{action:?} {direction:?}");
             let (matched, other) = match direction {
                 UP => (up, Some(down)),
@@ -158,32 +158,32 @@ fn rules_apply_to_both_frames_of_the_handshake() {
 
 #[test]
 fn frames_behind_a_delayed_frame_are_not_reordered() {
-    let (mut core, link) = connected();
+    let (mut core, connection) = connected();
     core.rules.add(
         Match::delete("/a"),
         Occurrence::Nth(1),
         Action::Delay(DELAY),
     );
-    let late = core.arrived(ms(10), link, UP, request(2, Op::Delete));
-    let next = core.arrived(ms(20), link, UP, request(3, Op::Delete));
+    let late = core.arrived(ms(10), connection, UP, request(2, Op::Delete));
+    let next = core.arrived(ms(20), connection, UP, request(3, Op::Delete));
     assert_eq!((late.due, next.due), (ms(110), ms(110)));
-    let back = core.arrived(ms(20), link, DOWN, reply(1, 0));
+    let back = core.arrived(ms(20), connection, DOWN, reply(1, 0));
     assert_eq!(back.due, ms(0), "the other direction is free");
     core.rules
         .add(Match::delete("/a"), Occurrence::Every, Action::Delay(ms(1)));
-    let short = core.arrived(ms(30), link, UP, request(4, Op::Delete));
+    let short = core.arrived(ms(30), connection, UP, request(4, Op::Delete));
     assert_eq!(short.due, ms(110));
 }
 
 #[test]
 fn a_rate_adds_up() {
-    let (mut core, link) = connected();
+    let (mut core, connection) = connected();
     core.rules
         .add(Match::any_frame(), Occurrence::Every, Action::Rate(1000));
     let len = u64::try_from(request(2, Op::Delete).into_bytes().len()).unwrap();
-    let first = core.arrived(ms(10), link, UP, request(2, Op::Delete));
-    let second = core.arrived(ms(10), link, UP, request(3, Op::Delete));
-    let after_a_rest = core.arrived(ms(5000), link, UP, request(4, Op::Delete));
+    let first = core.arrived(ms(10), connection, UP, request(2, Op::Delete));
+    let second = core.arrived(ms(10), connection, UP, request(3, Op::Delete));
+    let after_a_rest = core.arrived(ms(5000), connection, UP, request(4, Op::Delete));
     assert_eq!(first.due, ms(10 + len));
     assert_eq!(second.due, ms(10 + 2 * len));
     assert_eq!(after_a_rest.due, ms(5000 + len));
@@ -191,7 +191,7 @@ fn a_rate_adds_up() {
 
 #[test]
 fn a_held_frame_is_released_only_by_its_own_rule() {
-    let (mut core, link) = connected();
+    let (mut core, connection) = connected();
     let creates = core
         .rules
         .add(Match::create("/a"), Occurrence::Every, Action::Hold);
@@ -199,7 +199,7 @@ fn a_held_frame_is_released_only_by_its_own_rule() {
         .rules
         .add(Match::delete("/a"), Occurrence::Every, Action::Hold);
     let hold = |core: &mut Core, op| {
-        let decision = core.arrived(ms(0), link, UP, request(2, op));
+        let decision = core.arrived(ms(0), connection, UP, request(2, op));
         decision.hold.unwrap()
     };
     let create = hold(&mut core, Op::Create);
@@ -210,7 +210,8 @@ fn a_held_frame_is_released_only_by_its_own_rule() {
     core.remove_rule(creates);
     assert!(!core.is_held(create), "removing releases");
     assert_eq!(
-        core.arrived(ms(0), link, UP, request(2, Op::Create)).hold,
+        core.arrived(ms(0), connection, UP, request(2, Op::Create))
+            .hold,
         None
     );
     let another = hold(&mut core, Op::Delete);
@@ -220,14 +221,15 @@ fn a_held_frame_is_released_only_by_its_own_rule() {
     core.heal();
     assert!(!core.is_held(last));
     assert_eq!(
-        core.arrived(ms(0), link, UP, request(2, Op::Delete)).hold,
+        core.arrived(ms(0), connection, UP, request(2, Op::Delete))
+            .hold,
         None
     );
     let rule = core
         .rules
         .add(Match::delete("/a"), Occurrence::Every, Action::Hold);
     let gone = hold(&mut core, Op::Delete);
-    core.ended(ms(1), link);
+    core.ended(ms(1), connection);
     assert!(!core.is_held(gone), "with its connection");
     assert_eq!(core.rules.counts(rule), (1, 1));
 }
@@ -237,33 +239,33 @@ fn a_black_hole_discards_both_directions_until_it_is_cut() {
     for heal in [Core::remove_rule, Core::release, |core: &mut Core, _| {
         core.heal();
     }] {
-        let (mut core, link) = connected();
+        let (mut core, connection) = connected();
         let rule = core
             .rules
             .add(Match::delete("/a"), Occurrence::Nth(1), Action::BlackHole);
-        let before = core.arrived(ms(0), link, UP, request(2, Op::Create));
+        let before = core.arrived(ms(0), connection, UP, request(2, Op::Create));
         assert_eq!(before.disposition, Disposition::Pass);
-        core.arrived(ms(0), link, UP, request(3, Op::Delete));
-        assert!(core.is_black_holed(link));
+        core.arrived(ms(0), connection, UP, request(3, Op::Delete));
+        assert!(core.is_black_holed(connection));
         for (direction, piece, _) in frames() {
-            let decision = core.arrived(ms(1), link, direction, piece);
+            let decision = core.arrived(ms(1), connection, direction, piece);
             assert_eq!(decision.disposition, Disposition::Discard);
         }
         assert_eq!(core.rules.counts(rule), (1, 1), "once for each connection");
-        assert_eq!(core.requested_cut(link), None);
+        assert_eq!(core.requested_cut(connection), None);
         heal(&mut core, rule);
-        assert!(!core.is_black_holed(link));
-        assert_eq!(core.requested_cut(link), Some(Close::Fin));
+        assert!(!core.is_black_holed(connection));
+        assert_eq!(core.requested_cut(connection), Some(Close::Fin));
     }
 }
 
 #[test]
 fn a_request_and_its_reply_are_four_events() {
-    let (mut core, link) = connected();
-    let forth = core.arrived(ms(1), link, UP, request(2, Op::Delete));
-    core.record(ms(2), link, forth.on_written.unwrap());
-    let back = core.arrived(ms(3), link, DOWN, reply(2, -101));
-    core.record(ms(4), link, back.on_written.unwrap());
+    let (mut core, connection) = connected();
+    let forth = core.arrived(ms(1), connection, UP, request(2, Op::Delete));
+    core.record(ms(2), connection, forth.on_written.unwrap());
+    let back = core.arrived(ms(3), connection, DOWN, reply(2, -101));
+    core.record(ms(4), connection, back.on_written.unwrap());
     assert_eq!(
         texts(&core),
         [
@@ -277,19 +279,19 @@ fn a_request_and_its_reply_are_four_events() {
     assert_eq!(times, [ms(1), ms(2), ms(3), ms(4)]);
     assert!(core.events.iter().all(|event| event.server == Some(1)
         && event.session == Some(SESSION)
-        && event.link == link));
+        && event.connection == connection));
 }
 
 #[test]
 fn a_session_has_its_current_connection_and_server() {
-    let (mut core, link) = connected();
-    assert_eq!(core.sessions[&SESSION], Some((link, 1)));
+    let (mut core, connection) = connected();
+    assert_eq!(core.sessions[&SESSION], Some((connection, 1)));
     // It moves to another connection before the first one has ended.
     let next = core.accepted(ms(1), 2);
     core.dialed(next, 2);
     core.arrived(ms(1), next, UP, connect(SESSION));
     core.arrived(ms(1), next, DOWN, granted(SESSION, 4000));
-    core.ended(ms(2), link);
+    core.ended(ms(2), connection);
     assert_eq!(core.sessions[&SESSION], Some((next, 2)));
     core.ended(ms(3), next);
     assert_eq!(core.sessions[&SESSION], None);
@@ -342,9 +344,9 @@ fn only_the_selected_connections_are_cut() {
             close: Close::Rst,
             answer_to: None,
         };
-        for link in &wanted {
-            assert_eq!(core.requested_cut(*link), Some(Close::Rst));
-            core.cut(ms(1), *link, cut);
+        for connection in &wanted {
+            assert_eq!(core.requested_cut(*connection), Some(Close::Rst));
+            core.cut(ms(1), *connection, cut);
         }
         assert!(!core.is_any_alive(&wanted));
         assert!(
@@ -356,14 +358,14 @@ fn only_the_selected_connections_are_cut() {
 
 #[test]
 fn the_rest_of_a_long_frame_follows_its_beginning() {
-    let (mut core, link) = connected();
+    let (mut core, connection) = connected();
     let rule = core
         .rules
         .add(Match::any_frame(), Occurrence::Every, Action::Delay(DELAY));
     let mut to = Encoder::default();
     let head = to.int(2).int(5).buffer(&[0; 20]).finish();
-    let begin = core.arrived(ms(10), link, UP, Piece::LongFrame(wrap(&head)));
-    let rest = core.arrived(ms(50), link, UP, Piece::Raw(vec![0; 100]));
+    let begin = core.arrived(ms(10), connection, UP, Piece::LongFrame(wrap(&head)));
+    let rest = core.arrived(ms(50), connection, UP, Piece::Raw(vec![0; 100]));
     assert_eq!((begin.due, rest.due), (ms(110), ms(110)));
     assert_eq!(core.rules.counts(rule), (1, 1));
     assert_eq!(texts(&core)[0], "setData (xid 2) requested");
@@ -372,29 +374,35 @@ fn the_rest_of_a_long_frame_follows_its_beginning() {
 #[test]
 fn rules_for_any_frame_apply_to_undecodable_streams() {
     let mut core = core();
-    let link = core.accepted(ms(0), 1);
-    core.dialed(link, 1);
+    let connection = core.accepted(ms(0), 1);
+    core.dialed(connection, 1);
     let rule = core.rules.add(
         Match::any_frame().server(1),
         Occurrence::Nth(2),
         Action::Hold,
     );
-    let word = core.arrived(ms(0), link, UP, Piece::Word(b"srvr".to_vec()));
+    let word = core.arrived(ms(0), connection, UP, Piece::Word(b"srvr".to_vec()));
     assert_eq!(word.hold, None);
-    assert!(core.is_raw(link, UP) && core.is_raw(link, DOWN));
-    let answer = core.arrived(ms(0), link, DOWN, Piece::Raw(b"Zookeeper".to_vec()));
+    assert!(core.is_raw(connection, UP) && core.is_raw(connection, DOWN));
+    let answer = core.arrived(ms(0), connection, DOWN, Piece::Raw(b"Zookeeper".to_vec()));
     assert!(answer.hold.is_some());
     assert_eq!(core.rules.counts(rule), (2, 1));
 }
 
 #[test]
 fn replies_after_a_cut_are_logged_and_match_no_rule() {
-    let (mut core, link) = connected();
+    let (mut core, connection) = connected();
     let rule = core
         .rules
         .add(Match::any_frame(), Occurrence::Every, Action::Hold);
-    assert_eq!(core.arrived_after_cut(ms(1), link, &notification()), None);
-    assert_eq!(core.arrived_after_cut(ms(1), link, &reply(1, 0)), Some(1));
+    assert_eq!(
+        core.arrived_after_cut(ms(1), connection, &notification()),
+        None
+    );
+    assert_eq!(
+        core.arrived_after_cut(ms(1), connection, &reply(1, 0)),
+        Some(1)
+    );
     assert_eq!(core.rules.counts(rule), (0, 0));
     assert_eq!(texts(&core).len(), 2);
 }
@@ -403,9 +411,9 @@ proptest! {
     /// Without rules everything passes at once and unchanged.
     #[test]
     fn without_rules_everything_passes(pieces in prop::collection::vec((any::<bool>(), any::<Vec<u8>>(), 0..3_u8), 0..12), has_handshake: bool) {
-        let (mut core, mut link) = connected();
+        let (mut core, mut connection) = connected();
         if !has_handshake {
-            link = core.accepted(ms(0), 1);
+            connection = core.accepted(ms(0), 1);
         }
         for (up, bytes, kind) in pieces {
             let piece = match kind {
@@ -413,7 +421,7 @@ proptest! {
                 1 => Piece::Raw(bytes),
                 _ => Piece::NoFrame(bytes),
             };
-            let decision = core.arrived(ms(1), link, if up { UP } else { DOWN }, piece.clone());
+            let decision = core.arrived(ms(1), connection, if up { UP } else { DOWN }, piece.clone());
             prop_assert_eq!(decision.bytes, piece.into_bytes());
             prop_assert_eq!((decision.disposition, decision.due, decision.hold), (Disposition::Pass, ms(0), None));
         }
