@@ -2,9 +2,9 @@
 #![cfg(test)]
 
 mod faults;
+mod foreign_files;
 #[cfg(feature = "containers")]
 mod in_containers;
 mod lifecycle;
-mod odd;
 mod refusals;
 mod support;

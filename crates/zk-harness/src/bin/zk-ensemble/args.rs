@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Parser, Subcommand, ValueEnum};
 use zk_harness::fault::ClockShift;
-use zk_harness::{Profile, Selector};
+use zk_harness::{DataStore, Profile, Selector};
 
-use crate::network::Cut;
+use crate::network_state::Cut;
 
 /// Manages real, named ZooKeeper ensembles for development.
 #[derive(Debug, Parser)]
@@ -53,20 +54,11 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Kill a server with SIGKILL.
-    Kill {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    Kill(Servers),
     /// Stop a server with SIGTERM.
-    Stop {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    Stop(Servers),
     /// Start a stopped server.
-    Start {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    Start(Servers),
     /// Stop a server if it runs, and start it.
     Restart {
         /// A server's id, `leader`, `follower` (the first one), or `all`.
@@ -77,43 +69,31 @@ pub(crate) enum Command {
         rolling: bool,
     },
     /// Pause a server's process, like a long garbage collection.
-    Pause {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    Pause(Servers),
     /// Resume a paused server.
-    Resume {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    Resume(Servers),
     /// Make every write of a server to a file fail, as on a full disk.
-    FillDisk {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    FillDisk(Servers),
     /// Let a server's writes to files succeed again.
-    FreeDisk {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    FreeDisk(Servers),
     /// Move a server's wall clock; needs `up --movable-clock`.
     Clock {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
+        #[command(flatten)]
+        servers: Servers,
         #[command(flatten)]
         shift: Shift,
     },
     /// Isolate a server from the other servers and from clients; needs `up --proxied`.
     Partition {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
+        #[command(flatten)]
+        servers: Servers,
         #[command(flatten)]
         how: CutOff,
     },
     /// Delay the links between a server and the others; needs `up --proxied`.
     Slow {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
+        #[command(flatten)]
+        servers: Servers,
         /// The delay in each direction, such as 50ms.
         #[arg(long, value_name = "TIME", value_parser = parse_millis, default_value = "50ms")]
         delay: u64,
@@ -125,10 +105,7 @@ pub(crate) enum Command {
         rate: Option<u64>,
     },
     /// Cut the connections of a server's clients, once; needs `up --proxied`.
-    Cut {
-        /// A server's id, `leader`, `follower` (the first one), or `all`.
-        server: Selector,
-    },
+    Cut(Servers),
     /// Undo every partition and slow link.
     Heal,
     /// Run the fault proxies; `up` starts this process.
@@ -163,6 +140,13 @@ pub(crate) enum Command {
     },
 }
 
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Servers {
+    /// A server's id, `leader`, `follower` (the first one), or `all`.
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: Selector,
+}
+
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct UpArgs {
     /// The number of servers, 1 to 255 [default: 3].
@@ -175,8 +159,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "VERSION|HOME")]
     pub(crate) zookeeper: Option<String>,
     /// Where the data is stored: on disk, every write is flushed [default: disk].
-    #[arg(long, value_enum)]
-    pub(crate) data: Option<Data>,
+    #[arg(long, value_parser = PossibleValuesParser::new(["memory", "disk"]).map(data_store))]
+    pub(crate) data: Option<DataStore>,
     /// Read settings from an ensemble.toml; options on the command line take precedence.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -201,12 +185,6 @@ pub(crate) enum Backend {
     /// Containers of a container engine: data on disk, ports chosen by the engine, no --proxied, no --movable-clock; see
     /// the table in the documentation of `zk_harness::container`.
     Containers,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Data {
-    Memory,
-    Disk,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -242,6 +220,14 @@ impl CutOff {
             (.., true) => Cut::Outbound,
             _ => Cut::Isolated,
         }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the type that clap passes")]
+fn data_store(text: String) -> DataStore {
+    match text.as_str() {
+        "memory" => DataStore::Memory,
+        _ => DataStore::Disk,
     }
 }
 

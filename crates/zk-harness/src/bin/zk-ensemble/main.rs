@@ -2,11 +2,11 @@
 
 mod args;
 mod commands;
-mod display;
-mod network;
-mod render;
-mod say;
+mod network_state;
+mod output;
+mod progress;
 mod store;
+mod tables;
 mod undo;
 
 use std::io::{self, Write as _};

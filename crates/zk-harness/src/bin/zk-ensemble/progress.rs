@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use zk_provision::Progress;
+use zk_provision::{Progress, Search};
 
-use crate::say::note;
+use crate::output::note;
 
 /// Shows a progress bar on a terminal, and otherwise a line per step.
-pub(crate) struct Display {
+pub(crate) struct ProgressDisplay {
     bar: Option<ProgressBar>,
     last: Mutex<String>,
 }
 
-impl Display {
+impl ProgressDisplay {
     pub(crate) fn new() -> Arc<Self> {
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
@@ -40,7 +40,15 @@ impl Display {
         }
     }
 
-    pub(crate) fn progress(&self, progress: &Progress) {
+    /// Shows the progress of a search.
+    pub(crate) fn follow(self: &Arc<Self>, search: Search) -> Search {
+        let shown = Arc::clone(self);
+        search.progress(Arc::new(move |progress: &Progress| {
+            shown.progress(progress);
+        }))
+    }
+
+    fn progress(&self, progress: &Progress) {
         self.show(&progress.what);
         let Some(bar) = &self.bar else { return };
         match progress.total {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use rustix::fs::FlockOperation;
 use zk_harness::{Ensemble, Error};
 
-use crate::say::note;
+use crate::output::note;
 
 /// The directory that contains one directory per ensemble.
 #[derive(Debug, Clone)]
@@ -90,6 +90,14 @@ impl Store {
             };
             anyhow::Error::new(error).context(format!("the ensemble {name} cannot be used{hint}"))
         })
+    }
+
+    /// Opens an ensemble for changes.
+    pub(crate) fn open_locked(&self, name: &str) -> anyhow::Result<(Ensemble, File)> {
+        self.open(name)?;
+        let lock = self.lock(name, false)?;
+        // Again, because another command may have changed it before the lock.
+        Ok((self.open(name)?, lock))
     }
 
     /// Locks an ensemble's directory for changes, and creates it first if `create`.

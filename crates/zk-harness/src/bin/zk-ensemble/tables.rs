@@ -1,4 +1,4 @@
-//! Renders the output: tables, summaries and JSON.
+//! Renders the state of ensembles: as tables, summaries and JSON.
 
 use std::path::Path;
 
@@ -28,29 +28,35 @@ struct ServerJson<'a> {
     container: Option<&'a str>,
 }
 
+/// Renders the summary of an ensemble, the table of its servers, and how to connect.
+pub(crate) fn overview(name: &str, ensemble: &Ensemble, status: &Status) -> String {
+    format!(
+        "{}\n{}connect: {}\n",
+        summary(name, ensemble, status),
+        servers(status),
+        ensemble.connect_string()
+    )
+}
+
 /// Renders a table of the servers.
-pub(crate) fn servers(status: &Status) -> String {
+fn servers(status: &Status) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let in_containers = status
-        .servers
-        .iter()
-        .any(|server| server.container.is_some());
+    let mut servers = status.servers.iter();
+    let in_containers = servers.any(|server| server.container.is_some());
     let process = if in_containers { "container" } else { "pid" };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     table.set_header(["id", "role", "state", "client port", process, "directory"]);
     for server in &status.servers {
         table.add_row([
             server.id.to_string(),
-            server
-                .role
-                .map_or_else(|| "-".to_owned(), |role| role.to_string()),
+            or_dash(server.role.map(|role| role.to_string())),
             state(server).to_owned(),
-            port(server).map_or_else(|| "-".to_owned(), |port| port.to_string()),
-            match (&server.container, server.pid) {
-                (Some(name), _) => name.clone(),
-                (None, Some(pid)) => pid.to_string(),
-                (None, None) => "-".to_owned(),
-            },
+            or_dash(port(server).map(|port| port.to_string())),
+            or_dash(match &server.container {
+                Some(name) => Some(name.clone()),
+                None => server.pid.map(|pid| pid.to_string()),
+            }),
             server.directory.display().to_string(),
         ]);
     }
@@ -68,21 +74,12 @@ pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
     table.load_style(presets::NOTHING);
     table.set_header(["name", "version", "running", "quorum", "connect"]);
     for (name, ensemble, status) in rows {
-        let running = status
-            .servers
-            .iter()
-            .filter(|server| server.process == ProcessState::Running)
-            .count();
+        let is_serving = status.health.serves();
         table.add_row([
             name.clone(),
             version(ensemble, status).to_owned(),
-            format!("{running} of {}", status.servers.len()),
-            if status.health.serves() {
-                "serves"
-            } else {
-                "none"
-            }
-            .to_owned(),
+            format!("{} of {}", running(status), status.servers.len()),
+            if is_serving { "serves" } else { "none" }.to_owned(),
             ensemble.connect_string(),
         ]);
     }
@@ -90,7 +87,7 @@ pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
 }
 
 /// Renders the summary of an ensemble on one line.
-pub(crate) fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> String {
+fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> String {
     let total = status.servers.len();
     let serving = status
         .servers
@@ -157,6 +154,14 @@ pub(crate) fn report(report: &StartReport) -> String {
         report.election.as_secs_f64(),
         report.probe.as_secs_f64(),
     )
+}
+
+/// Returns how many servers run.
+pub(crate) fn running(status: &Status) -> usize {
+    let servers = status.servers.iter();
+    servers
+        .filter(|server| server.process == ProcessState::Running)
+        .count()
 }
 
 fn port(server: &ServerStatus) -> Option<u16> {

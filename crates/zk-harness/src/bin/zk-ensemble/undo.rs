@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::say::note;
+use crate::output::note;
 use crate::store::Store;
 
 /// The beginning of the command: the program and its options.

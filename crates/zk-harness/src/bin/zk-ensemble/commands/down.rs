@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use zk_harness::Ensemble;
 
 use super::KEEP_FILE;
-use crate::say::print;
+use crate::output::print;
 use crate::store::Store;
 
 /// Takes all ensembles down, even if this fails for some.
@@ -28,9 +28,7 @@ pub(crate) async fn down(
     keep: bool,
     remove: bool,
 ) -> anyhow::Result<ExitCode> {
-    store.open(name)?;
-    let lock = store.lock(name, false)?;
-    let ensemble = store.open(name)?;
+    let (ensemble, lock) = store.open_locked(name)?;
     let directory = store.directory(name);
     let keep = keep || (!remove && directory.join(KEEP_FILE).exists());
     if keep {

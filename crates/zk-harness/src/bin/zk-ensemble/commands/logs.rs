@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use zk_harness::{Ensemble, Selector, Server};
 
-use crate::say::note;
+use crate::output::note;
 use crate::store::Store;
 
 pub(crate) async fn logs(

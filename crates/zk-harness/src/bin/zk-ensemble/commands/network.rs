@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use zk_fault_proxy::{Clients, Close, Route};
 use zk_harness::{Ensemble, Selector, Server};
 
-use crate::network::{Cut, Files, Network, POLL_EVERY};
-use crate::say::print;
+use crate::network_state::{Cut, Files, Network, POLL_EVERY};
+use crate::output::print;
 use crate::store::Store;
 use crate::undo::Undo;
 
@@ -137,9 +137,7 @@ pub(crate) async fn change(
     which: Selector,
     change: Change,
 ) -> anyhow::Result<ExitCode> {
-    store.open(name)?;
-    let _lock = store.lock(name, false)?;
-    let ensemble = store.open(name)?;
+    let (ensemble, _lock) = store.open_locked(name)?;
     anyhow::ensure!(
         !ensemble.is_in_containers(),
         "the servers of the ensemble {name} run in containers, which have no fault proxies; take it down, and start it with `up --backend processes --proxied`"

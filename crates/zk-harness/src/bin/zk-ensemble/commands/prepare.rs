@@ -1,20 +1,16 @@
 //! `prepare` does the work that otherwise slows down the first start on a machine.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use zk_harness::{Ensemble, Spec};
-use zk_provision::{Progress, Search};
+use zk_provision::Search;
 
-use crate::display::Display;
-use crate::say::print;
+use crate::output::print;
+use crate::progress::ProgressDisplay;
 
 pub(crate) async fn prepare(zookeeper: Option<String>) -> anyhow::Result<ExitCode> {
-    let progress = Display::new();
-    let shown = Arc::clone(&progress);
-    let search = Search::from_env()?.progress(Arc::new(move |progress: &Progress| {
-        shown.progress(progress);
-    }));
+    let progress = ProgressDisplay::new();
+    let search = progress.follow(Search::from_env()?);
     let mut spec = Spec::default();
     spec.zookeeper = zookeeper;
     let prepared = Ensemble::builder()

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::anyhow;
 use zk_harness::fault::ClockShift;
 use zk_harness::{Ensemble, Error, ProcessState, Selector, Server};
 
-use crate::say::{note, print};
+use crate::output::{note, print};
 use crate::store::Store;
+use crate::tables;
 use crate::undo::Undo;
 
 /// An action on a server.
@@ -70,9 +71,7 @@ pub(crate) async fn perform(
     which: Selector,
     action: Action,
 ) -> anyhow::Result<ExitCode> {
-    store.open(name)?;
-    let _lock = store.lock(name, false)?;
-    let ensemble = store.open(name)?;
+    let (ensemble, _lock) = store.open_locked(name)?;
     let mut changed = Vec::new();
     let done = perform_on_each(&ensemble, which, action, &mut changed).await;
     // After an error, too: the actions until then took effect.
@@ -117,9 +116,8 @@ async fn perform_on_each(
 
 /// Restarts every server, one after the other.
 pub(crate) async fn restart_rolling(store: &Store, name: &str) -> anyhow::Result<ExitCode> {
-    store.open(name)?;
-    let _lock = store.lock(name, false)?;
-    store.open(name)?.restart_rolling().await?;
+    let (ensemble, _lock) = store.open_locked(name)?;
+    ensemble.restart_rolling().await?;
     print("all servers restarted, one after the other\n")
 }
 
@@ -133,39 +131,29 @@ pub(crate) async fn expire(store: &Store, name: &str, session: i64) -> anyhow::R
 async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()> {
     let within = ensemble.spec().start_timeout;
     let deadline = tokio::time::Instant::now() + within;
+    let failed = |what: &str| {
+        let (id, log) = (server.id(), server.log_tail(15));
+        anyhow!("server {id} {what}; the end of its log:\n{log}")
+    };
     loop {
         let status = ensemble.status().await;
-        let running = status
-            .servers
-            .iter()
-            .filter(|server| server.process == ProcessState::Running)
-            .count();
+        let (running, all) = (tables::running(&status), status.servers.len());
         let own = status.servers.iter().find(|own| own.id == server.id());
-        match own {
-            Some(own) if own.role.is_some() => return Ok(()),
-            Some(own) if own.process == ProcessState::Stopped && server.has_exited() => {
-                bail!(
-                    "server {} exited while starting; the end of its log:\n{}",
-                    server.id(),
-                    server.log_tail(15)
-                );
+        match own.map(|own| own.process) {
+            _ if own.is_some_and(|own| own.role.is_some()) => return Ok(()),
+            Some(ProcessState::Stopped) if server.has_exited() => {
+                return Err(failed("exited while starting"));
+            }
+            Some(ProcessState::Running) if 2 * running <= all => {
+                note(&format!(
+                    "note: {running} of {all} servers run, which is no quorum"
+                ));
+                return Ok(());
             }
             _ => {}
         }
-        let is_running = own.is_some_and(|own| own.process == ProcessState::Running);
-        if 2 * running <= status.servers.len() && is_running {
-            note(&format!(
-                "note: {running} of {} servers run, which is no quorum",
-                status.servers.len()
-            ));
-            return Ok(());
-        }
         if tokio::time::Instant::now() > deadline {
-            bail!(
-                "server {} did not serve within {within:?}; the end of its log:\n{}",
-                server.id(),
-                server.log_tail(15)
-            );
+            return Err(failed(&format!("did not serve within {within:?}")));
         }
         #[expect(
             clippy::disallowed_methods,

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use zk_harness::{Ensemble, ProcessState};
 
-use super::proxies;
+use super::network;
 use crate::args::EnvFormat;
-use crate::network::Files;
-use crate::render;
-use crate::say::print;
+use crate::network_state::Files;
+use crate::output::print;
 use crate::store::Store;
+use crate::tables;
 
 pub(crate) async fn list(store: &Store) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) async fn list(store: &Store) -> anyhow::Result<ExitCode> {
         }
     }
     if !rows.is_empty() {
-        print(&render::ensembles(&rows))?;
+        print(&tables::ensembles(&rows))?;
     } else if code == ExitCode::SUCCESS {
         print("no ensembles\n")?;
     }
@@ -40,14 +40,9 @@ pub(crate) async fn status(store: &Store, name: &str, json: bool) -> anyhow::Res
     let ensemble = store.open(name)?;
     let status = ensemble.status().await;
     if json {
-        print(&render::json(name, &ensemble, &status)?)?;
+        print(&tables::json(name, &ensemble, &status)?)?;
     } else {
-        let mut text = format!(
-            "{}\n{}connect: {}\n",
-            render::summary(name, &ensemble, &status),
-            render::servers(&status),
-            ensemble.connect_string()
-        );
+        let mut text = tables::overview(name, &ensemble, &status);
         for server in &status.servers {
             if let (Some(problem), ProcessState::Running) = (&server.problem, server.process) {
                 writeln!(text, "server {}: {problem}", server.id)?;
@@ -56,7 +51,7 @@ pub(crate) async fn status(store: &Store, name: &str, json: bool) -> anyhow::Res
         if let Some(faults) = Files::new(ensemble.directory()).requested()?.describe() {
             writeln!(text, "network: {faults}")?;
         }
-        if ensemble.has_proxies() && !proxies::are_reachable(&ensemble) {
+        if ensemble.has_proxies() && !network::are_reachable(&ensemble) {
             text.push_str("clients cannot connect: the process of the fault proxies has ended; `up` starts it again\n");
         }
         print(&text)?;

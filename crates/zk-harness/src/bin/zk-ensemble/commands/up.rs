@@ -2,20 +2,19 @@
 
 use std::fs;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, Keep, ProcessState, Spec};
-use zk_provision::{Progress, Search};
+use zk_provision::Search;
 
 use super::ELECTION_WITHIN;
 use super::KEEP_FILE;
-use super::proxies;
-use crate::args::{Backend, Data, UpArgs};
-use crate::display::Display;
-use crate::render;
-use crate::say::{note, print};
+use super::network;
+use crate::args::{Backend, UpArgs};
+use crate::output::{note, print};
+use crate::progress::ProgressDisplay;
 use crate::store::Store;
+use crate::tables;
 
 pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
     let spec = spec(options)?;
@@ -35,7 +34,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
             directory.display()
         );
     }
-    let progress = Display::new();
+    let progress = ProgressDisplay::new();
     let servers = spec.server_specs().len();
     let place = match options.backend {
         Some(Backend::Containers) => " in containers",
@@ -45,10 +44,6 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         1 => format!("starting 1 server{place}"),
         servers => format!("starting {servers} servers{place}"),
     });
-    let shown = Arc::clone(&progress);
-    let search = search.progress(Arc::new(move |progress: &Progress| {
-        shown.progress(progress);
-    }));
     let keep = if options.keep {
         Keep::Always
     } else {
@@ -57,7 +52,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     let started = builder
         .spec(spec)
         .directory(&directory)
-        .search(search)
+        .search(progress.follow(search))
         .keep(keep)
         .hold(lock.try_clone()?)
         .proxied(options.proxied)
@@ -83,7 +78,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     ensemble.detach()?;
     // The proxies of this process have ended; another process starts them again.
     let proxies_restarted = async {
-        proxies::ensure(store, name, false).await?;
+        network::ensure(store, name, false).await?;
         let ensemble = store.open(name)?;
         if ensemble.has_proxies() {
             ensemble.wait_serving().await?;
@@ -104,11 +99,9 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     };
     let status = ensemble.status().await;
     print(&format!(
-        "{}\n{}connect: {}\nserves after {}\n",
-        render::summary(name, &ensemble, &status),
-        render::servers(&status),
-        ensemble.connect_string(),
-        render::report(&report),
+        "{}serves after {}\n",
+        tables::overview(name, &ensemble, &status),
+        tables::report(&report),
     ))
 }
 
@@ -162,7 +155,7 @@ async fn up_existing(store: &Store, name: &str, options: &UpArgs) -> anyhow::Res
         .iter()
         .filter(|server| server.process_state() != ProcessState::Stopped)
         .count();
-    let is_relinked = proxies::ensure(store, name, running == 0).await?;
+    let is_relinked = network::ensure(store, name, running == 0).await?;
     let what = if running > 0 {
         if 2 * running > ensemble.servers().len() {
             // Its leader may just have stopped. The status shows whether there is a new one.
@@ -192,10 +185,8 @@ async fn up_existing(store: &Store, name: &str, options: &UpArgs) -> anyhow::Res
     };
     let status = ensemble.status().await;
     print(&format!(
-        "ensemble {name} {what}\n{}\n{}connect: {}\n",
-        render::summary(name, &ensemble, &status),
-        render::servers(&status),
-        ensemble.connect_string()
+        "ensemble {name} {what}\n{}",
+        tables::overview(name, &ensemble, &status)
     ))?;
     if status.health.serves() {
         return Ok(ExitCode::SUCCESS);
@@ -206,59 +197,61 @@ async fn up_existing(store: &Store, name: &str, options: &UpArgs) -> anyhow::Res
 fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> anyhow::Result<()> {
     let spec = ensemble.spec();
     let mut other = Vec::new();
-    if options
-        .servers
-        .is_some_and(|servers| servers != ensemble.servers().len())
-    {
-        other.push(match ensemble.servers().len() {
+    let mut check = |differs: bool, there: &str| {
+        if differs {
+            other.push(there.to_owned());
+        }
+    };
+    let servers = ensemble.servers().len();
+    check(
+        options.servers.is_some_and(|wanted| wanted != servers),
+        &match servers {
             1 => "it has 1 server".to_owned(),
             servers => format!("it has {servers} servers"),
-        });
-    }
-    if options
-        .data
-        .is_some_and(|data| data_store(data) != spec.data)
-    {
-        other.push(format!(
-            "its data is {}",
-            if spec.data == DataStore::Memory {
-                "in memory"
-            } else {
-                "on disk"
-            }
-        ));
-    }
-    if options
-        .backend
-        .is_some_and(|wanted| (wanted == Backend::Containers) != ensemble.is_in_containers())
-    {
-        other.push(if ensemble.is_in_containers() {
-            "its servers run in containers".to_owned()
+        },
+    );
+    check(
+        options.data.is_some_and(|wanted| wanted != spec.data),
+        match spec.data {
+            DataStore::Memory => "its data is in memory",
+            _ => "its data is on disk",
+        },
+    );
+    let in_containers = ensemble.is_in_containers();
+    check(
+        options
+            .backend
+            .is_some_and(|wanted| (wanted == Backend::Containers) != in_containers),
+        if in_containers {
+            "its servers run in containers"
         } else {
-            "its servers are processes".to_owned()
-        });
-    }
-    if let Some(wanted) = &options.zookeeper {
-        let version = ensemble.version();
-        if spec.zookeeper.as_ref() != Some(wanted)
-            && version != wanted
-            && !version.starts_with(&format!("{wanted}."))
-        {
-            other.push(format!("it runs ZooKeeper {version}"));
-        }
-    }
+            "its servers are processes"
+        },
+    );
+    let version = ensemble.version();
+    check(
+        options.zookeeper.as_ref().is_some_and(|wanted| {
+            spec.zookeeper.as_ref() != Some(wanted)
+                && version != wanted
+                && !version.starts_with(&format!("{wanted}."))
+        }),
+        &format!("it runs ZooKeeper {version}"),
+    );
     if let Some(profile) = options.profile {
-        let (wanted, there) = (profile.spec(), (spec.tick_time, spec.sync_limit));
-        if (wanted.tick_time, wanted.sync_limit) != there {
-            other.push(format!("its ticks are not those of the profile {profile}"));
-        }
+        let wanted = profile.spec();
+        check(
+            (wanted.tick_time, wanted.sync_limit) != (spec.tick_time, spec.sync_limit),
+            &format!("its ticks are not those of the profile {profile}"),
+        );
     }
-    if options.proxied && !ensemble.has_proxies() {
-        other.push("it has no fault proxies".to_owned());
-    }
-    if options.movable_clock && !spec.movable_clock {
-        other.push("its clocks cannot be moved".to_owned());
-    }
+    check(
+        options.proxied && !ensemble.has_proxies(),
+        "it has no fault proxies",
+    );
+    check(
+        options.movable_clock && !spec.movable_clock,
+        "its clocks cannot be moved",
+    );
     if let Some(file) = &options.config {
         let wanted = self::spec(options)?;
         let mut there = spec.clone();
@@ -298,15 +291,8 @@ fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
         spec.zookeeper = Some(zookeeper.clone());
     }
     if let Some(data) = options.data {
-        spec.data = data_store(data);
+        spec.data = data;
     }
     spec.movable_clock |= options.movable_clock;
     Ok(spec)
-}
-
-const fn data_store(data: Data) -> DataStore {
-    match data {
-        Data::Memory => DataStore::Memory,
-        Data::Disk => DataStore::Disk,
-    }
 }
