@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::Session;
@@ -10,6 +11,7 @@ use zk_core::Transaction;
 use super::held_claim::ClaimIdentity;
 use super::held_claim::HeldClaim;
 use crate::deadline::Deadline;
+use crate::detached::Detached;
 use crate::error::SettleError;
 use crate::layout::Layout;
 
@@ -226,29 +228,29 @@ impl<T> Claim<T> {
     ///
     /// As [`acknowledge`](Self::acknowledge), and two more for the first dead letter of a queue.
     pub async fn bury(self, reason: impl Into<String> + Send) -> Result<(), SettleError> {
-        self.held.bury(reason.into()).await
+        self.held.bury(&reason.into()).await
     }
 }
 
 impl HeldClaim {
-    pub(super) async fn reject(self, delay: Duration, reason: String) -> Result<(), SettleError> {
+    /// As [`Claim::reject`]. If this is dropped, it continues in the background.
+    pub(super) fn reject(
+        self,
+        delay: Duration,
+        reason: String,
+    ) -> Detached<Result<(), SettleError>> {
         if self.deliveries >= self.context.options.max_deliveries {
-            return self.bury(reason).await;
+            return self.bury(&reason);
         }
         if delay.is_zero() {
-            return self.release().await;
+            return self.release();
         }
-        let mut attempts = 0;
-        let due = loop {
-            match self.store.due_after(delay, self.store.deadline()).await {
-                Ok(due) => break due,
-                Err(error) if error.class() == ErrorClass::Recoverable => {
-                    attempts += 1;
-                    Deadline::after(Duration::MAX).pause(attempts).await;
-                }
-                Err(error) => return Err(SettleError::Core(error)),
-            }
-        };
+        self.detached(|claim| claim.reject_until_later(delay, reason))
+    }
+
+    /// Deletes the claim, and renames the item to one that is due after the delay.
+    async fn reject_until_later(self, delay: Duration, reason: String) -> Result<(), SettleError> {
+        let due = self.due_after(delay).await.map_err(SettleError::Core)?;
         let key = self.listed.key.postponed(due, self.deliveries);
         debug_assert_eq!(self.store.options.layout, Layout::Native);
         let later = self
@@ -257,11 +259,22 @@ impl HeldClaim {
             .item(self.listed.segment, &key.native_name());
         let data = self.data.clone();
         tracing::debug!(path = %self.identity.item, reason, "the item was rejected and is delivered again later");
-        self.settle(
-            Box::new(move |transaction| transaction.create(&later, data.clone())),
-            None,
-        )
-        .await
+        let rename = move |transaction: Transaction| transaction.create(&later, data.clone());
+        self.settle_now(Box::new(rename), None).await
+    }
+
+    /// Returns when an item is due that is delayed from now on; retries until there is a reply or the session is lost.
+    async fn due_after(&self, delay: Duration) -> Result<u64, Error> {
+        let mut attempts = 0;
+        loop {
+            match self.store.due_after(delay, self.store.deadline()).await {
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    attempts += 1;
+                    Deadline::after(Duration::MAX).pause(attempts).await;
+                }
+                other => return other,
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::Undeliverable;
 use super::WorkQueue;
 use super::held_claim::HeldClaim;
 use crate::deadline::Deadline;
+use crate::detached::Detached;
 use crate::error::DeadLetterError;
 use crate::error::SettleError;
 use crate::error::TakeError;
@@ -52,20 +53,21 @@ fn read_note(note: &str) -> Option<(u32, String)> {
 }
 
 impl HeldClaim {
-    pub(super) async fn bury(self, reason: String) -> Result<(), SettleError> {
+    /// As [`Claim::bury`](crate::Claim::bury). If this is dropped, it continues in the background.
+    pub(super) fn bury(self, reason: &str) -> Detached<Result<(), SettleError>> {
         let letter = child(
             &self.context.dead_letters,
             &letter_name(&self.listed.name, self.identity.item_czxid),
         );
         tracing::warn!(item = %self.identity.item, %letter, reason, "the item becomes a dead letter");
         let container = self.context.dead_letters.clone();
-        let (data, note) = (self.data.clone(), note(self.deliveries, &reason));
+        let (data, note) = (self.data.clone(), note(self.deliveries, reason));
         let changes = move |transaction: Transaction| {
             transaction
                 .create(&letter, data.clone())
                 .create(child(&letter, NOTE), note.clone())
         };
-        self.settle(Box::new(changes), Some(container)).await
+        self.settle(Box::new(changes), Some(container))
     }
 }
 

@@ -115,6 +115,21 @@ impl HeldClaim {
         }
     }
 
+    /// Ends the claim by `end`. If this is dropped, it continues in the background.
+    ///
+    /// Every await of a call that ends a claim belongs into `end`: a call that is dropped outside of it releases the
+    /// claim instead.
+    pub(super) fn detached<F>(
+        self,
+        end: impl FnOnce(Self) -> F,
+    ) -> Detached<Result<(), SettleError>>
+    where
+        F: Future<Output = Result<(), SettleError>> + Send + 'static,
+    {
+        let session = self.store.session.clone();
+        Detached::new(&session, end(self), async |_| {})
+    }
+
     /// Ends the claim: removes the item and applies further changes. If this is dropped, it continues in the
     /// background.
     ///
@@ -124,17 +139,12 @@ impl HeldClaim {
         changes: Changes,
         container: Option<NodePath>,
     ) -> Detached<Result<(), SettleError>> {
-        let session = self.store.session.clone();
-        Detached::new(
-            &session,
-            async move { self.settle_now(changes, container).await },
-            async |_| {},
-        )
+        self.detached(|claim| claim.settle_now(changes, container))
     }
 
     /// Retries until the claim is settled or lost, without a deadline: a processed item would be delivered again
     /// otherwise.
-    async fn settle_now(
+    pub(super) async fn settle_now(
         mut self,
         changes: Changes,
         container: Option<NodePath>,
@@ -223,15 +233,12 @@ impl HeldClaim {
     }
 
     /// Deletes the claim, and leaves the item where it is. If this is dropped, it continues in the background.
-    pub(super) fn release(mut self) -> Detached<Result<(), SettleError>> {
-        self.is_settled = true;
-        let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
-        let session = store.session.clone();
-        Detached::new(
-            &session,
-            async move { release(&store, identity).await.map_err(SettleError::Core) },
-            async |_| {},
-        )
+    pub(super) fn release(self) -> Detached<Result<(), SettleError>> {
+        self.detached(|mut claim| async move {
+            claim.is_settled = true;
+            let released = release(&claim.store, claim.identity.clone()).await;
+            released.map_err(SettleError::Core)
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Delays when replies are slow.
+//! Delays when replies are slow, and when the call is dropped.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use zk_sim::Ensemble;
 use zk_sim::matching;
 
 use crate::pass;
+use crate::polled;
 use crate::queue_of;
 use crate::soon;
 use crate::text;
@@ -75,4 +76,32 @@ async fn a_rejected_item_is_delayed_for_the_full_time() {
     let waited = rejected.elapsed();
     assert!(waited >= delay, "{waited:?}");
     assert!(waited < delay + Duration::from_secs(1), "{waited:?}");
+}
+
+/// The leader's time is not known any more, so the call begins with a request for it.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_rejection_dropped_at_any_await_keeps_its_delay() {
+    for polls in 1.. {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let queue = work(&session);
+        queue.offer(&text(1)).await.unwrap();
+        let claim = queue.claim().await.unwrap();
+        pass(Duration::from_secs(20)).await;
+        let delay = Duration::from_secs(30);
+        let rejected = tokio::time::Instant::now();
+        let done = polled(polls, claim.reject(delay, "later")).await;
+        soon("it settles", session.settled()).await;
+        let claim = soon("it is due", queue.claim()).await.unwrap();
+        assert_eq!(claim.deliveries(), 2, "after {polls} polls");
+        let waited = rejected.elapsed();
+        assert!(waited >= delay, "after {polls} polls: {waited:?}");
+        if let Some(done) = done {
+            done.unwrap();
+            // One await for the leader's time, and one for the end of the claim.
+            assert!(polls > 2, "{polls}");
+            break;
+        }
+    }
 }
