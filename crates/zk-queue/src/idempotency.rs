@@ -60,6 +60,17 @@ pub(crate) enum CommitOutcome {
     Refused { part: usize, error: Error },
 }
 
+/// The reply to a transaction with preconditions.
+#[derive(Debug)]
+pub(crate) enum ConditionalOutcome {
+    /// As [`CommitOutcome::Committed`].
+    Committed(Option<Vec<OpResult>>),
+    /// As [`CommitOutcome::Refused`].
+    Refused { part: usize, error: Error },
+    /// The preconditions no longer hold, and nothing was changed.
+    PreconditionsFailed,
+}
+
 /// The outcome of a transaction that was in doubt.
 #[derive(Debug)]
 pub(crate) enum Resolution {
@@ -70,9 +81,6 @@ pub(crate) enum Resolution {
     /// The outcome cannot be determined.
     Unknown,
 }
-
-/// The result of a conditional transaction; `None` if its preconditions no longer hold.
-type CommitResult = Result<Option<CommitOutcome>, CommitFailure>;
 
 /// There is no reply.
 #[derive(Debug)]
@@ -118,17 +126,22 @@ impl IdempotencyTokens {
             .acquire(deadline)
             .await
             .map_err(CommitFailure::certain)?;
-        let outcome = self.commit_with(token, None, None, deadline, build).await?;
-        Ok(outcome.expect("there are no preconditions that could fail"))
+        match self.commit_with(token, None, None, deadline, build).await? {
+            ConditionalOutcome::Committed(changed) => Ok(CommitOutcome::Committed(changed)),
+            ConditionalOutcome::Refused { part, error } => {
+                Ok(CommitOutcome::Refused { part, error })
+            }
+            ConditionalOutcome::PreconditionsFailed => unreachable!("there are no preconditions"),
+        }
     }
 
-    /// As [`commit_once`](Self::commit_once); returns `None`, and changes nothing, if the preconditions no longer hold.
+    /// As [`commit_once`](Self::commit_once), but changes nothing if the preconditions no longer hold.
     pub(crate) async fn commit_once_if(
         &self,
         preconditions: &Preconditions,
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> CommitResult {
+    ) -> Result<ConditionalOutcome, CommitFailure> {
         let token = self
             .acquire(deadline)
             .await
@@ -158,8 +171,10 @@ impl IdempotencyTokens {
             build,
         );
         match found.await {
-            Ok(Some(CommitOutcome::Committed(changed))) => Resolution::Committed(changed),
-            Ok(Some(CommitOutcome::Refused { .. }) | None) => Resolution::NotCommitted,
+            Ok(ConditionalOutcome::Committed(changed)) => Resolution::Committed(changed),
+            Ok(ConditionalOutcome::Refused { .. } | ConditionalOutcome::PreconditionsFailed) => {
+                Resolution::NotCommitted
+            }
             Err(_) => Resolution::Unknown,
         }
     }
@@ -171,7 +186,7 @@ impl IdempotencyTokens {
         preconditions: Option<&Preconditions>,
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> CommitResult {
+    ) -> Result<ConditionalOutcome, CommitFailure> {
         let mut attempts = 0;
         loop {
             let path = token.node.path();
@@ -195,7 +210,7 @@ impl IdempotencyTokens {
                         self.release(token);
                     }
                     changed.drain(..checks.min(changed.len()));
-                    return Ok(Some(CommitOutcome::Committed(Some(changed))));
+                    return Ok(ConditionalOutcome::Committed(Some(changed)));
                 }
                 Err(error) => error,
             };
@@ -213,7 +228,7 @@ impl IdempotencyTokens {
                         tracing::debug!(token = %token.node.path(), "the reply was lost; the token shows that the transaction was committed");
                         token.version = token.version.wrapping_add(1);
                         self.release(token);
-                        return Ok(Some(CommitOutcome::Committed(None)));
+                        return Ok(ConditionalOutcome::Committed(None));
                     }
                     // Another session deleted the token.
                     Some(error) => {
@@ -238,7 +253,7 @@ impl IdempotencyTokens {
                     self.release(token);
                     if part > checks {
                         let part = part - 1 - checks;
-                        return Ok(Some(CommitOutcome::Refused { part, error }));
+                        return Ok(ConditionalOutcome::Refused { part, error });
                     }
                     if error.is_no_node() || error.kind() == ErrorKind::BadVersion {
                         if let (Some(preconditions), 1) = (preconditions, part)
@@ -246,7 +261,7 @@ impl IdempotencyTokens {
                         {
                             self.forget_fence(&preconditions.fence);
                         }
-                        return Ok(None);
+                        return Ok(ConditionalOutcome::PreconditionsFailed);
                     }
                     return Err(CommitFailure::certain(error));
                 }

@@ -17,7 +17,7 @@ use zk_core::Transaction;
 use super::ItemStore;
 use super::segments::ActiveSegment;
 use crate::deadline::Deadline;
-use crate::idempotency::CommitOutcome;
+use crate::idempotency::ConditionalOutcome;
 use crate::mutex::lock;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
@@ -185,7 +185,7 @@ impl ItemStore {
             Err(failure) => return self.accept_read_only(epoch, items_node, failure.error),
         };
         match outcome {
-            Some(CommitOutcome::Committed(Some(changed))) => {
+            ConditionalOutcome::Committed(Some(changed)) => {
                 let [OpResult::Set(control_node), OpResult::Set(items)] = changed.as_slice() else {
                     return Ok(false);
                 };
@@ -212,8 +212,10 @@ impl ItemStore {
                 Ok(true)
             }
             // The versions were in the lost reply: read them.
-            Some(CommitOutcome::Committed(None)) | None => Ok(false),
-            Some(CommitOutcome::Refused { error, .. }) => match error.kind() {
+            ConditionalOutcome::Committed(None) | ConditionalOutcome::PreconditionsFailed => {
+                Ok(false)
+            }
+            ConditionalOutcome::Refused { error, .. } => match error.kind() {
                 ErrorKind::NoNode | ErrorKind::BadVersion => Ok(false),
                 _ => self.accept_read_only(epoch, items_node, error),
             },

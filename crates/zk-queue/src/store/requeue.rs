@@ -12,7 +12,7 @@ use super::TakenItem;
 use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
-use crate::idempotency::CommitOutcome;
+use crate::idempotency::ConditionalOutcome;
 
 impl ItemStore {
     /// Puts an item back to its old place; if that is impossible, to the end of its priority.
@@ -34,33 +34,35 @@ impl ItemStore {
                     transaction.create(&taken.path, data.clone())
                 });
             let error = match outcome.await {
-                Ok(Some(CommitOutcome::Committed(_))) => {
+                Ok(ConditionalOutcome::Committed(_)) => {
                     is_back = true;
                     break;
                 }
                 // The attempt in doubt was committed.
-                Ok(Some(CommitOutcome::Refused { error, .. }))
+                Ok(ConditionalOutcome::Refused { error, .. })
                     if is_in_doubt && error.is_node_exists() =>
                 {
                     is_back = true;
                     break;
                 }
                 // The items node was deleted, or another item has the name.
-                Ok(Some(CommitOutcome::Refused { .. })) => break,
+                Ok(ConditionalOutcome::Refused { .. }) => break,
                 // Another segment is active now, or the items node is that of a new queue.
-                Ok(None) => match self.reread_preconditions(&preconditions, deadline).await {
-                    Ok(None) if is_in_doubt => {
-                        tracing::error!(path = %taken.path, "the outcome is unknown: the item may or may not have been put back");
-                        return;
+                Ok(ConditionalOutcome::PreconditionsFailed) => {
+                    match self.reread_preconditions(&preconditions, deadline).await {
+                        Ok(None) if is_in_doubt => {
+                            tracing::error!(path = %taken.path, "the outcome is unknown: the item may or may not have been put back");
+                            return;
+                        }
+                        Ok(new) => {
+                            place = new.map(Arc::new);
+                            attempts += 1;
+                            deadline.pause(attempts).await;
+                            continue;
+                        }
+                        Err(error) => error,
                     }
-                    Ok(new) => {
-                        place = new.map(Arc::new);
-                        attempts += 1;
-                        deadline.pause(attempts).await;
-                        continue;
-                    }
-                    Err(error) => error,
-                },
+                }
                 Err(failure) => {
                     is_in_doubt |= failure.is_in_doubt;
                     failure.error

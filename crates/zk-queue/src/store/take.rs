@@ -18,7 +18,7 @@ use crate::detached::Detached;
 use crate::error::TakeError;
 use crate::error::UnknownTake;
 use crate::idempotency::CommitFailure;
-use crate::idempotency::CommitOutcome;
+use crate::idempotency::ConditionalOutcome;
 use crate::idempotency::Resolution;
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
@@ -240,10 +240,10 @@ impl ItemStore {
                     delete_items(transaction, &candidates)
                 });
             match outcome.await {
-                Ok(Some(CommitOutcome::Committed(_))) => {
+                Ok(ConditionalOutcome::Committed(_)) => {
                     return Ok(candidates.into_iter().map(TakenItem::of).collect());
                 }
-                Ok(Some(CommitOutcome::Refused { part, error })) => {
+                Ok(ConditionalOutcome::Refused { part, error }) => {
                     let is_gone = match error.kind() {
                         // Another consumer has taken or changed it.
                         ErrorKind::NoNode | ErrorKind::BadVersion => true,
@@ -265,11 +265,11 @@ impl ItemStore {
                     // The consumer that has taken some of the first ones probably takes more of them.
                     drop(candidates.drain(..contended_count(candidates.len(), refusals)));
                 }
-                Ok(None) if was_refreshed => {
+                Ok(ConditionalOutcome::PreconditionsFailed) if was_refreshed => {
                     self.invalidate(&preconditions);
                     break;
                 }
-                Ok(None) => {
+                Ok(ConditionalOutcome::PreconditionsFailed) => {
                     was_refreshed = true;
                     match self.refresh_preconditions(&preconditions, deadline).await {
                         Ok(Some(new)) => preconditions = new,

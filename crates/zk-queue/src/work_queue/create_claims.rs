@@ -23,7 +23,7 @@ use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::idempotency::CommitFailure;
-use crate::idempotency::CommitOutcome;
+use crate::idempotency::ConditionalOutcome;
 use crate::idempotency::Resolution;
 use crate::paths::child;
 use crate::preconditions::Preconditions;
@@ -114,7 +114,7 @@ impl HeldClaim {
                 }
             };
             match outcome {
-                Some(CommitOutcome::Committed(changed)) => {
+                ConditionalOutcome::Committed(changed) => {
                     let claim_czxid = changed.iter().flatten().find_map(commit_zxid);
                     // After a pause, proving that the session is alive takes a while. Without the proof each claim
                     // would be lost at once. If there is no proof, each claim reports that itself.
@@ -137,12 +137,12 @@ impl HeldClaim {
                     });
                     return Ok(held.collect());
                 }
-                Some(CommitOutcome::Refused { part, error })
+                ConditionalOutcome::Refused { part, error }
                     if part.is_multiple_of(2) && error.is_no_node() && rounds < MAX_ROUNDS =>
                 {
                     store.create_container(&context.claims, deadline).await?;
                 }
-                Some(CommitOutcome::Refused { part, error }) => {
+                ConditionalOutcome::Refused { part, error } => {
                     let others = requests.split_off(part / 2 + 1);
                     match (error.kind(), requests.pop()) {
                         (_, None) => {}
@@ -174,11 +174,11 @@ impl HeldClaim {
                     // The consumer that has claimed some of the first ones probably claims more of them.
                     drop(requests.drain(..contended_count(requests.len(), refusals)));
                 }
-                None if was_refreshed => {
+                ConditionalOutcome::PreconditionsFailed if was_refreshed => {
                     store.invalidate(&preconditions);
                     break;
                 }
-                None => {
+                ConditionalOutcome::PreconditionsFailed => {
                     was_refreshed = true;
                     let Some(new) = store
                         .refresh_preconditions(&preconditions, deadline)

@@ -18,6 +18,7 @@ use crate::error::DeadLetterError;
 use crate::error::SettleError;
 use crate::error::TakeError;
 use crate::idempotency::CommitOutcome;
+use crate::idempotency::ConditionalOutcome;
 use crate::leader_clock::whole_millis;
 use crate::options::WorkerOptions;
 use crate::paths::child;
@@ -142,12 +143,12 @@ impl<T: Send + 'static> WorkQueue<T> {
                 }
                 outcome => outcome?,
             };
-            let Some(outcome) = outcome else {
-                self.store.invalidate(&preconditions);
-                return Ok(());
-            };
             match outcome {
-                CommitOutcome::Committed(_) => {
+                ConditionalOutcome::PreconditionsFailed => {
+                    self.store.invalidate(&preconditions);
+                    return Ok(());
+                }
+                ConditionalOutcome::Committed(_) => {
                     match later {
                         Some((listed, deferred_until)) => {
                             let later = &*listed.name;
@@ -160,19 +161,19 @@ impl<T: Send + 'static> WorkQueue<T> {
                     }
                     break;
                 }
-                CommitOutcome::Refused { part: 0, error } if error.is_no_node() => {
+                ConditionalOutcome::Refused { part: 0, error } if error.is_no_node() => {
                     self.store
                         .create_container(&self.context.claims, deadline)
                         .await?;
                 }
-                CommitOutcome::Refused { part: 3, error }
+                ConditionalOutcome::Refused { part: 3, error }
                     if error.is_no_node() && later.is_none() =>
                 {
                     self.store
                         .create_container(&self.context.dead_letters, deadline)
                         .await?;
                 }
-                CommitOutcome::Refused { part, error } => match error.kind() {
+                ConditionalOutcome::Refused { part, error } => match error.kind() {
                     ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => break,
                     // One item must not keep the others from being processed.
                     _ if part >= 2 && error.class() == ErrorClass::Outcome => {

@@ -24,7 +24,7 @@ use super::WorkContext;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::SettleError;
-use crate::idempotency::CommitOutcome;
+use crate::idempotency::ConditionalOutcome;
 use crate::layout::ItemKey;
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
@@ -189,17 +189,18 @@ impl HeldClaim {
                 )
             },
         );
-        let Some(outcome) = outcome.await? else {
-            let deadline = self.store.deadline();
-            let still_exists = self.identity.refresh(&self.store, deadline).await;
-            if !still_exists.map_err(SettleError::Core)? {
-                return Err(self.give_up_lost());
+        match outcome.await? {
+            ConditionalOutcome::Committed(_) => Ok(true),
+            ConditionalOutcome::PreconditionsFailed => {
+                let deadline = self.store.deadline();
+                let still_exists = self.identity.refresh(&self.store, deadline).await;
+                if still_exists.map_err(SettleError::Core)? {
+                    Ok(false)
+                } else {
+                    Err(self.give_up_lost())
+                }
             }
-            return Ok(false);
-        };
-        match outcome {
-            CommitOutcome::Committed(_) => Ok(true),
-            CommitOutcome::Refused { part: 0 | 1, error } => match error.kind() {
+            ConditionalOutcome::Refused { part: 0 | 1, error } => match error.kind() {
                 ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.give_up_lost()),
                 kind => {
                     if kind == ErrorKind::NotEmpty {
@@ -208,7 +209,7 @@ impl HeldClaim {
                     Err(SettleError::Core(error))
                 }
             },
-            CommitOutcome::Refused { error, .. } => match container {
+            ConditionalOutcome::Refused { error, .. } => match container {
                 Some(path) if error.is_no_node() && *rounds < MAX_ROUNDS => {
                     *rounds += 1;
                     let deadline = self.store.deadline();
