@@ -139,7 +139,7 @@ impl<T: Send + 'static> Queue<T> {
     /// One round trip, and one more if the list of items is used up or too old.
     pub async fn peek(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.store.deadline();
-        let first = self.first(Purpose::Peek, &mut 0, deadline).await?;
+        let first = self.first(Purpose::Read, &mut 0, deadline).await?;
         Ok(first.map(|(_, item)| item))
     }
 
@@ -193,7 +193,7 @@ impl<T: Send + 'static> Queue<T> {
         let deadline = self.store.deadline();
         let mut refusals = 0;
         while let Some((candidate, item)) =
-            self.first(Purpose::Take, &mut refusals, deadline).await?
+            self.first(Purpose::Change, &mut refusals, deadline).await?
         {
             let taking = self.store.take(vec![candidate], deadline);
             if !self.store.with_prefetch(deadline, taking).await?.is_empty() {
@@ -433,7 +433,7 @@ impl<T: Send + 'static> Queue<T> {
                         return Ok(Some(first));
                     }
                 }
-                ReadOutcome::Gone if purpose == Purpose::Take => *refusals += 1,
+                ReadOutcome::Gone if purpose == Purpose::Change => *refusals += 1,
                 ReadOutcome::Gone | ReadOutcome::Quarantined => {}
             }
         }
@@ -451,7 +451,7 @@ impl<T: Send + 'static> Queue<T> {
         let window = contention_window(refusals, max);
         while let Some(first) = self
             .store
-            .next_item(Purpose::Take, window, deadline)
+            .next_item(Purpose::Change, window, deadline)
             .await?
         {
             let items = self.store.with_following(first, max);

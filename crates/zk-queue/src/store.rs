@@ -1,6 +1,7 @@
 //! Reads and writes the nodes of a queue: offering, listing and taking items as bytes.
 //!
-//! An item is taken in these steps:
+//! To *take* an item is to delete its node and to return it to the caller, whichever method of `Queue` was called.
+//! That happens in these steps:
 //!
 //! 1. [`listing`] lists the children of the items node and of the segments, under one [`list_epoch`]: the versions that
 //!    every later transaction about these items checks.
@@ -115,8 +116,9 @@ struct ItemList {
 /// What the caller wants an item for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    Peek,
-    Take,
+    Read,
+    /// To take or claim it, in a transaction that checks the preconditions of the list.
+    Change,
 }
 
 /// The first item of a list.
@@ -207,7 +209,7 @@ impl ItemStore {
             && let Some(last) = items.last()
             && let Some(listed) = list.items.next_after(last, now)
         {
-            items.push(self.start(&list, listed, Purpose::Take));
+            items.push(self.start(&list, listed, Purpose::Change));
         }
         items
     }
@@ -360,7 +362,7 @@ impl ItemStore {
         listed: ListedItem,
         purpose: Purpose,
     ) -> InFlightItem {
-        let epoch = list.epoch.as_ref().filter(|_| purpose == Purpose::Take);
+        let epoch = list.epoch.as_ref().filter(|_| purpose == Purpose::Change);
         let preconditions = epoch.and_then(|epoch| epoch.preconditions_for(listed.segment));
         InFlightItem::new(self, listed, preconditions)
     }
@@ -376,8 +378,8 @@ impl ItemList {
 
     fn allows(&self, purpose: Purpose) -> bool {
         match purpose {
-            Purpose::Peek => true,
-            Purpose::Take => self.epoch.as_ref().is_some_and(ListEpoch::is_usable),
+            Purpose::Read => true,
+            Purpose::Change => self.epoch.as_ref().is_some_and(ListEpoch::is_usable),
         }
     }
 }

@@ -328,7 +328,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             let window = contention_window(refusals, max);
             let Some(first) = self
                 .store
-                .next_item(Purpose::Take, window, deadline)
+                .next_item(Purpose::Change, window, deadline)
                 .await?
             else {
                 return Ok(Vec::new());
