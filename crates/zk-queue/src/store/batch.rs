@@ -53,19 +53,27 @@ impl ItemStore {
         }
     }
 
-    /// Returns the preconditions that all candidates share. Candidates with others are released.
-    pub(crate) fn common_preconditions(
+    /// Releases the candidates that do not agree with the others, and returns the preconditions of those that are left.
+    pub(crate) fn retain_of_one_epoch(
         &self,
         candidates: &mut Vec<Candidate>,
     ) -> Option<Arc<Preconditions>> {
-        let is_some_outdated = candidates
-            .iter()
-            .any(|candidate| candidate.in_flight.preconditions.is_none());
-        let common = common_preconditions(candidates);
-        if is_some_outdated {
+        let all = || {
+            candidates
+                .iter()
+                .filter_map(|candidate| candidate.in_flight.preconditions.as_ref())
+        };
+        if all().count() < candidates.len() {
             self.invalidate_list();
         }
-        common
+        // Of two that agree, the one that also names the items node.
+        let complete = all().find(|preconditions| preconditions.items_node.is_some());
+        let common = complete.or_else(|| all().next()).cloned()?;
+        candidates.retain(|candidate| {
+            let preconditions = candidate.in_flight.preconditions.as_ref();
+            preconditions.is_some_and(|preconditions| preconditions.agrees_with(&common))
+        });
+        Some(common)
     }
 
     /// Returns the candidates that were not taken since they were read; one flight of requests, however many are gone.
@@ -104,25 +112,4 @@ impl ItemStore {
         }
         Ok(left)
     }
-}
-
-/// Returns the preconditions that all candidates share, and drops the candidates with others.
-fn common_preconditions(candidates: &mut Vec<Candidate>) -> Option<Arc<Preconditions>> {
-    let all = || {
-        candidates
-            .iter()
-            .filter_map(|candidate| candidate.in_flight.preconditions.as_ref())
-    };
-    // Of two that agree, the one that also names the items node.
-    let complete = all().find(|preconditions| preconditions.items_node.is_some());
-    let common = complete.or_else(|| all().next()).cloned();
-    candidates.retain(|candidate| {
-        let both = candidate
-            .in_flight
-            .preconditions
-            .as_ref()
-            .zip(common.as_ref());
-        both.is_some_and(|(preconditions, common)| preconditions.agrees_with(common))
-    });
-    common
 }

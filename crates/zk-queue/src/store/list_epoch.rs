@@ -34,6 +34,13 @@ pub(super) struct ListEpoch {
     fresh: Option<ItemsNode>,
 }
 
+/// Where the items are whose preconditions are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    ItemsNode,
+    Segment,
+}
+
 impl ListEpoch {
     pub(super) fn new(
         fence: Arc<OwnedNode>,
@@ -243,8 +250,10 @@ impl ItemStore {
         Ok(true)
     }
 
-    /// Reads the preconditions again; `None` if the items node is no longer the same, or if they are those of segments.
-    pub(super) async fn reread_preconditions(
+    /// Reads the preconditions of items in the items node again.
+    ///
+    /// Returns `None` if it is no longer the same node, or if these are preconditions of items in segments.
+    pub(super) async fn reread_for_same_items_node(
         &self,
         preconditions: &Preconditions,
         deadline: Deadline,
@@ -252,7 +261,7 @@ impl ItemStore {
         if preconditions.items_node.is_none() {
             return Ok(None);
         }
-        let new = self.read_preconditions(true, deadline).await?;
+        let new = self.read_preconditions(Scope::ItemsNode, deadline).await?;
         let czxid = |preconditions: &Preconditions| {
             let items_node = preconditions.items_node.as_ref();
             items_node.map(|items_node| items_node.czxid)
@@ -260,26 +269,31 @@ impl ItemStore {
         Ok(new.filter(|new| czxid(new) == czxid(preconditions)))
     }
 
-    /// Reads the preconditions of an item; `None` if it no longer exists.
+    /// Reads the preconditions of an item again; `None` if the item no longer exists.
     ///
     /// Those of an item of a segment need not include the items node, even if it was claimed together with items that
     /// were there: the items node is a container, which the servers delete when those are done.
-    pub(crate) async fn preconditions_for_item(
+    pub(crate) async fn preconditions_if_item_exists(
         &self,
         item: &NodePath,
         czxid: i64,
         deadline: Deadline,
     ) -> Result<Option<Arc<Preconditions>>, Error> {
-        let is_in_items_node = item.parent().as_ref() == Some(&self.paths.items);
-        let new = self.read_preconditions(is_in_items_node, deadline).await?;
+        let scope = if item.parent().as_ref() == Some(&self.paths.items) {
+            Scope::ItemsNode
+        } else {
+            Scope::Segment
+        };
+        let new = self.read_preconditions(scope, deadline).await?;
         let stat = self.session.exists(item).timeout(deadline.remaining());
         let is_there = stat.await?.is_some_and(|stat| stat.czxid == czxid);
         Ok(new.filter(|_| is_there).map(Arc::new))
     }
 
+    /// Reads the preconditions that items have now; `None` if the nodes that they name do not exist.
     async fn read_preconditions(
         &self,
-        with_items_node: bool,
+        scope: Scope,
         deadline: Deadline,
     ) -> Result<Option<Preconditions>, Error> {
         let fence = self.tokens.fence(deadline).await?;
@@ -300,24 +314,28 @@ impl ItemStore {
             czxid: stat.czxid,
         });
         Ok(control_stat
-            .filter(|_| items_node.is_some() || !with_items_node)
+            .filter(|_| items_node.is_some() || scope == Scope::Segment)
             .map(|stat| Preconditions {
                 fence,
                 control_node: (control_node.clone(), stat.version),
-                items_node: items_node.filter(|_| with_items_node),
+                items_node: items_node.filter(|_| scope == Scope::ItemsNode),
             }))
     }
 
-    /// Reads the preconditions of items in the items node again, after a transaction found that they no longer hold.
+    /// Advances the list to the epoch that began while a call was taking items of the items node, and returns the new
+    /// preconditions of these items.
     ///
-    /// If only the active segment has changed, these items can still be taken under the new ones. If the items node is
-    /// another one, this returns `None`, and the next call reads the list again.
-    pub(crate) async fn refresh_preconditions(
+    /// If only the active segment has changed, the items can still be taken. If the items node is another one, this
+    /// returns `None`, and the next call reads the list again.
+    pub(crate) async fn advance_epoch(
         &self,
         preconditions: &Arc<Preconditions>,
         deadline: Deadline,
     ) -> Result<Option<Arc<Preconditions>>, Error> {
-        let Some(new) = self.reread_preconditions(preconditions, deadline).await? else {
+        let Some(new) = self
+            .reread_for_same_items_node(preconditions, deadline)
+            .await?
+        else {
             self.invalidate(preconditions);
             return Ok(None);
         };

@@ -48,21 +48,22 @@ impl ItemStore {
                 // The items node was deleted, or another item has the name.
                 Ok(ConditionalOutcome::Refused { .. }) => break,
                 // Another segment is active now, or the items node is that of a new queue.
-                Ok(ConditionalOutcome::PreconditionsFailed) => {
-                    match self.reread_preconditions(&preconditions, deadline).await {
-                        Ok(None) if is_in_doubt => {
-                            tracing::error!(path = %taken.path, "the outcome is unknown: the item may or may not have been put back");
-                            return;
-                        }
-                        Ok(new) => {
-                            place = new.map(Arc::new);
-                            attempts += 1;
-                            deadline.pause(attempts).await;
-                            continue;
-                        }
-                        Err(error) => error,
+                Ok(ConditionalOutcome::PreconditionsFailed) => match self
+                    .reread_for_same_items_node(&preconditions, deadline)
+                    .await
+                {
+                    Ok(None) if is_in_doubt => {
+                        tracing::error!(path = %taken.path, "the outcome is unknown: the item may or may not have been put back");
+                        return;
                     }
-                }
+                    Ok(new) => {
+                        place = new.map(Arc::new);
+                        attempts += 1;
+                        deadline.pause(attempts).await;
+                        continue;
+                    }
+                    Err(error) => error,
+                },
                 Err(failure) => {
                     is_in_doubt |= failure.is_in_doubt;
                     failure.error

@@ -227,7 +227,7 @@ impl ItemStore {
         mut candidates: Vec<Candidate>,
         deadline: Deadline,
     ) -> Result<Vec<TakenItem>, TakeFailure> {
-        let Some(mut preconditions) = self.common_preconditions(&mut candidates) else {
+        let Some(mut preconditions) = self.retain_of_one_epoch(&mut candidates) else {
             return Ok(Vec::new());
         };
         let rest = candidates.split_off(fitting_count(candidates.iter().map(Candidate::size)));
@@ -271,7 +271,7 @@ impl ItemStore {
                 }
                 Ok(ConditionalOutcome::PreconditionsFailed) => {
                     was_refreshed = true;
-                    match self.refresh_preconditions(&preconditions, deadline).await {
+                    match self.advance_epoch(&preconditions, deadline).await {
                         Ok(Some(new)) => preconditions = new,
                         Ok(None) => break,
                         Err(error) => return Err(TakeFailure::NotTaken(error)),

@@ -63,7 +63,7 @@ impl HeldClaim {
         mut candidates: Vec<Candidate>,
         deadline: Deadline,
     ) -> Result<Vec<Self>, Error> {
-        let Some(mut preconditions) = store.common_preconditions(&mut candidates) else {
+        let Some(mut preconditions) = store.retain_of_one_epoch(&mut candidates) else {
             return Ok(Vec::new());
         };
         let owner = context.options.owner();
@@ -180,10 +180,7 @@ impl HeldClaim {
                 }
                 ConditionalOutcome::PreconditionsFailed => {
                     was_refreshed = true;
-                    let Some(new) = store
-                        .refresh_preconditions(&preconditions, deadline)
-                        .await?
-                    else {
+                    let Some(new) = store.advance_epoch(&preconditions, deadline).await? else {
                         break;
                     };
                     preconditions = new;

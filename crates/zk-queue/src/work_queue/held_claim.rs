@@ -248,7 +248,7 @@ impl ClaimIdentity {
     ///
     /// Either another segment is active, or all nodes were deleted and created again, and then the item is gone.
     async fn refresh(&mut self, store: &ItemStore, deadline: Deadline) -> Result<bool, Error> {
-        let new = store.preconditions_for_item(&self.item, self.item_czxid, deadline);
+        let new = store.preconditions_if_item_exists(&self.item, self.item_czxid, deadline);
         let Some(preconditions) = new.await? else {
             return Ok(false);
         };
