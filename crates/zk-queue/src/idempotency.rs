@@ -8,15 +8,11 @@
 //!
 //! The parts of a transaction are numbered: 0 is the token, then come the checks of the preconditions, then the
 //! caller's parts. The number of a refused part says which of the three was refused.
-//!
-//! Replies to writes of tokens have timestamps of the leader, so the pool of tokens also keeps the leader's clock.
 
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
-use std::time::SystemTime;
 
-use tokio::time::Instant;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
@@ -27,7 +23,7 @@ use zk_core::Session;
 use zk_core::Transaction;
 
 use crate::deadline::Deadline;
-use crate::leader_clock::LeaderClock;
+use crate::leader_time::LeaderTime;
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
 
@@ -40,8 +36,8 @@ pub(crate) struct IdempotencyTokens {
     idle: Mutex<Vec<Token>>,
     /// The oldest token. While it exists, the control node above it cannot be deleted and created again.
     fence: Mutex<Option<Arc<OwnedNode>>>,
-    began: Instant,
-    clock: Mutex<LeaderClock>,
+    /// Replies to writes of tokens have timestamps of the leader.
+    leader_time: Arc<LeaderTime>,
 }
 
 /// A node whose version counts the transactions that were committed with it.
@@ -103,14 +99,17 @@ impl CommitFailure {
 }
 
 impl IdempotencyTokens {
-    pub(crate) fn new(session: &Session, path_prefix: NodePath) -> Self {
+    pub(crate) fn new(
+        session: &Session,
+        path_prefix: NodePath,
+        leader_time: Arc<LeaderTime>,
+    ) -> Self {
         Self {
             session: session.clone(),
             path_prefix,
             idle: Mutex::default(),
             fence: Mutex::default(),
-            began: Instant::now(),
-            clock: Mutex::default(),
+            leader_time,
         }
     }
 
@@ -198,14 +197,14 @@ impl IdempotencyTokens {
             };
             // An attempt without a reply is given up after the time of one operation, and sent again.
             let attempt_timeout = deadline.remaining().min(self.session.operation_timeout());
-            let sent = self.began.elapsed();
+            let sent = self.leader_time.moment();
             let commit = build(first).timeout(attempt_timeout).commit();
             let error = match commit.await {
                 Ok(mut changed) => {
                     if !changed.is_empty()
                         && let OpResult::Set(stat) = changed.remove(0)
                     {
-                        self.record_time(sent, stat.mtime);
+                        self.leader_time.record(sent, stat.mtime);
                         token.version = stat.version;
                         self.release(token);
                     }
@@ -284,57 +283,6 @@ impl IdempotencyTokens {
         }
     }
 
-    /// Returns the earliest time that the leader's clock can show, in milliseconds since 1970.
-    ///
-    /// Asks for it if the newest timestamp is older than [`MAX_AGE`].
-    pub(crate) async fn leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
-        let known = self.known_if(|_| true);
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        self.refresh_time(deadline).await?;
-        Ok(self.known_time().unwrap_or(0))
-    }
-
-    /// Returns the latest time that the leader's clock can show.
-    ///
-    /// Asks for it if the newest timestamp is older than [`MAX_AGE`] or less exact than [`MAX_UNCERTAINTY`].
-    pub(crate) async fn latest_leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
-        if self
-            .known_if(|clock| clock.uncertainty() < MAX_UNCERTAINTY)
-            .is_none()
-        {
-            self.refresh_time(deadline).await?;
-        }
-        let latest = lock(&self.clock).at_most(self.began.elapsed());
-        Ok(latest.unwrap_or(0))
-    }
-
-    /// The earliest time that the clock can show, if it is fresh enough and satisfies `is_good`.
-    fn known_if(&self, is_good: impl FnOnce(&LeaderClock) -> bool) -> Option<u64> {
-        let clock = lock(&self.clock);
-        let now = self.began.elapsed();
-        let is_fresh = clock.age(now).is_some_and(|age| age < MAX_AGE);
-        clock.at_least(now).filter(|_| is_fresh && is_good(&clock))
-    }
-
-    async fn refresh_time(&self, deadline: Deadline) -> Result<(), Error> {
-        let touched = self
-            .commit_once(deadline, |nothing_else| nothing_else)
-            .await;
-        touched.map(drop).map_err(|failure| failure.error)
-    }
-
-    /// Returns the earliest time that the leader's clock can show, without asking.
-    pub(crate) fn known_time(&self) -> Option<u64> {
-        lock(&self.clock).at_least(self.began.elapsed())
-    }
-
-    fn record_time(&self, sent: Duration, timestamp: SystemTime) {
-        let millis = unix_millis(timestamp);
-        lock(&self.clock).record(sent, self.began.elapsed(), millis);
-    }
-
     async fn acquire(&self, deadline: Deadline) -> Result<Token, Error> {
         let idle = lock(&self.idle).pop();
         match idle {
@@ -365,14 +313,14 @@ impl IdempotencyTokens {
     }
 
     async fn create(&self, deadline: Deadline) -> Result<Token, Error> {
-        let sent = self.began.elapsed();
+        let sent = self.leader_time.moment();
         let create = self.session.create(&self.path_prefix, "").ephemeral();
         let node = create
             .container_parents()
             .owned()
             .timeout(deadline.remaining())
             .await?;
-        self.record_time(sent, node.stat().ctime);
+        self.leader_time.record(sent, node.stat().ctime);
         let node = Arc::new(node);
         lock(&self.fence).get_or_insert_with(|| Arc::clone(&node));
         Ok(Token { node, version: 0 })
@@ -387,16 +335,4 @@ impl IdempotencyTokens {
     }
 }
 
-/// Returns a time in milliseconds since 1970.
-pub(crate) fn unix_millis(time: SystemTime) -> u64 {
-    let since = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 const MAX_IDLE: usize = 128;
-/// How long a timestamp of the leader is used.
-const MAX_AGE: Duration = Duration::from_secs(10);
-/// How exactly the leader's time has to be known for a delay, which the uncertainty prolongs.
-const MAX_UNCERTAINTY: Duration = Duration::from_millis(250);

@@ -184,6 +184,7 @@ mod error;
 mod idempotency;
 mod layout;
 mod leader_clock;
+mod leader_time;
 mod mutex;
 mod offer;
 mod options;

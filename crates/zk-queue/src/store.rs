@@ -43,6 +43,7 @@ use zk_core::Watch;
 
 use crate::deadline::Deadline;
 use crate::idempotency::IdempotencyTokens;
+use crate::leader_time::LeaderTime;
 use crate::mutex::lock;
 use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
@@ -52,6 +53,7 @@ use crate::ready_items::ReadyItems;
 
 mod batch;
 mod create_items;
+mod due_time;
 mod in_flight;
 mod list_epoch;
 mod listing;
@@ -77,6 +79,7 @@ pub(crate) struct ItemStore {
     pub(crate) paths: QueuePaths,
     pub(crate) options: QueueOptions,
     pub(crate) tokens: IdempotencyTokens,
+    leader_time: Arc<LeaderTime>,
     /// The parent of the claims, if items are claimed.
     pub(crate) claims: Option<NodePath>,
     active: Mutex<Option<segments::ActiveSegment>>,
@@ -138,8 +141,10 @@ impl ItemStore {
         claims: Option<NodePath>,
         options: QueueOptions,
     ) -> Self {
+        let leader_time = Arc::new(LeaderTime::new());
         Self {
-            tokens: IdempotencyTokens::new(session, paths.token()),
+            tokens: IdempotencyTokens::new(session, paths.token(), Arc::clone(&leader_time)),
+            leader_time,
             session: session.clone(),
             paths,
             options,
@@ -168,7 +173,7 @@ impl ItemStore {
         deadline: Deadline,
     ) -> Result<Option<InFlightItem>, Error> {
         let began = Instant::now();
-        let now = self.time(deadline).await?;
+        let now = self.time_for_delays(deadline).await?;
         let offset = self.random_up_to(contention_window);
         if let Some(item) = self.next_of_recent_list(purpose, offset, now) {
             return Ok(Some(item));
@@ -202,7 +207,7 @@ impl ItemStore {
         first: InFlightItem,
         max: usize,
     ) -> Vec<InFlightItem> {
-        let now = self.tokens.known_time().unwrap_or(0);
+        let now = self.leader_time.earliest().unwrap_or(0);
         let mut list = lock(&self.list);
         let mut items = vec![first];
         while items.len() < max
@@ -237,7 +242,7 @@ impl ItemStore {
         let Some(changed) = self.next_change(Instant::now()).await? else {
             return Ok(());
         };
-        let now = self.time(self.deadline()).await?;
+        let now = self.time_for_delays(self.deadline()).await?;
         let due = {
             let mut list = lock(&self.list);
             if list.items.ready(now).next().is_some() {
@@ -269,7 +274,7 @@ impl ItemStore {
         let _reading = self.list_lock.lock().await;
         let known = {
             let mut list = lock(&self.list);
-            let now = self.tokens.known_time().unwrap_or(0);
+            let now = self.leader_time.earliest().unwrap_or(0);
             let is_new = list.read.is_some_and(|(at, _)| at >= began);
             if is_new && list.items.ready(now).next().is_some() {
                 return Ok(None);
@@ -287,15 +292,6 @@ impl ItemStore {
         let changed = changed.boxed().shared();
         lock(&self.list).next_change = changed.downgrade();
         Ok(Some(changed))
-    }
-
-    /// Returns the leader's time; zero if the layout has no delays.
-    pub(crate) async fn time(&self, deadline: Deadline) -> Result<u64, Error> {
-        if self.options.layout.has_delays() {
-            self.tokens.leader_time(deadline).await
-        } else {
-            Ok(0)
-        }
     }
 
     /// Returns the next item of the list if that is recent enough.

@@ -17,7 +17,6 @@ use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::idempotency::CommitOutcome;
 use crate::layout::Unsupported;
-use crate::leader_clock::whole_millis;
 
 /// An item to be offered.
 #[derive(Debug, Clone)]
@@ -75,16 +74,6 @@ impl ItemStore {
                 }
                 _ => OfferError::Delay { layout },
             })
-    }
-
-    /// Returns when an item is due that is delayed from now on, by the leader's clock.
-    pub(crate) async fn due_after(
-        &self,
-        delay: Duration,
-        deadline: Deadline,
-    ) -> Result<u64, Error> {
-        let latest = self.tokens.latest_leader_time(deadline).await?;
-        Ok(latest.saturating_add(whole_millis(delay)))
     }
 
     /// Offers items in one transaction.

@@ -88,7 +88,7 @@ impl ItemStore {
 
     /// Returns the first item that no task has read ahead, and marks it as pending.
     fn next_to_prefetch(&self) -> Option<(ItemId, Arc<Preconditions>)> {
-        let now = self.tokens.known_time().unwrap_or(0);
+        let now = self.leader_time.earliest().unwrap_or(0);
         let mut list = lock(&self.list);
         let list = &mut *list;
         if list.prefetched.len() >= MAX_PREFETCHED {

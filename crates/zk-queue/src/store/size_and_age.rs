@@ -10,7 +10,7 @@ use zk_core::NodePath;
 
 use super::ItemStore;
 use crate::deadline::Deadline;
-use crate::idempotency::unix_millis;
+use crate::leader_time::unix_millis;
 use crate::mutex::lock;
 use crate::paths::parse_segment;
 use crate::ready_items::ReadyItems;
@@ -59,7 +59,7 @@ impl ItemStore {
         deadline: Deadline,
     ) -> Result<Option<Duration>, Error> {
         loop {
-            let now = self.tokens.leader_time(deadline).await?;
+            let now = self.leader_time(deadline).await?;
             let (firsts, is_complete) = {
                 let _reading = self.list_lock.lock().await;
                 self.refresh_list(false, deadline).await?;
