@@ -121,10 +121,7 @@ impl IdempotencyTokens {
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
     ) -> Result<CommitOutcome, CommitFailure> {
-        let token = self
-            .acquire(deadline)
-            .await
-            .map_err(CommitFailure::certain)?;
+        let token = self.acquire(deadline).await?;
         match self.commit_with(token, None, None, deadline, build).await? {
             ConditionalOutcome::Committed(changed) => Ok(CommitOutcome::Committed(changed)),
             ConditionalOutcome::Refused { part, error } => {
@@ -141,10 +138,7 @@ impl IdempotencyTokens {
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
     ) -> Result<ConditionalOutcome, CommitFailure> {
-        let token = self
-            .acquire(deadline)
-            .await
-            .map_err(CommitFailure::certain)?;
+        let token = self.acquire(deadline).await?;
         self.commit_with(token, None, Some(preconditions), deadline, build)
             .await
     }
@@ -178,6 +172,9 @@ impl IdempotencyTokens {
         }
     }
 
+    /// Sends a transaction until its outcome is known, or until the deadline.
+    ///
+    /// `doubt` is the error of an earlier attempt with this token, which may have been committed.
     async fn commit_with(
         &self,
         mut token: Token,
@@ -188,33 +185,17 @@ impl IdempotencyTokens {
     ) -> Result<ConditionalOutcome, CommitFailure> {
         let mut attempts = 0;
         loop {
-            let path = token.node.path();
-            let first = self.session.transaction();
-            let first = first.set_version(path, "", token.version);
-            let (first, checks) = match preconditions {
-                Some(preconditions) => preconditions.check(first, Some(path)),
-                None => (first, 0),
-            };
+            let (begun, checks) = self.begin(&token, preconditions);
             // An attempt without a reply is given up after the time of one operation, and sent again.
             let attempt_timeout = deadline.remaining().min(self.session.operation_timeout());
             let sent = self.leader_time.moment();
-            let commit = build(first).timeout(attempt_timeout).commit();
+            let commit = build(begun).timeout(attempt_timeout).commit();
             let error = match commit.await {
-                Ok(mut changed) => {
-                    if !changed.is_empty()
-                        && let OpResult::Set(stat) = changed.remove(0)
-                    {
-                        self.leader_time.record(sent, stat.mtime);
-                        token.version = stat.version;
-                        self.release(token);
-                    }
-                    changed.drain(..checks.min(changed.len()));
-                    return Ok(ConditionalOutcome::Committed(Some(changed)));
-                }
+                Ok(changed) => return Ok(self.committed(token, checks, sent, changed)),
                 Err(error) => error,
             };
-            match (error.class(), error.failed_part()) {
-                (ErrorClass::Fatal, _) => {
+            match error.failed_part() {
+                _ if error.is_fatal() => {
                     return Err(CommitFailure {
                         is_in_doubt: doubt.is_some() || error.is_outcome_unknown(),
                         error,
@@ -222,72 +203,126 @@ impl IdempotencyTokens {
                     });
                 }
                 _ if error.is_outcome_unknown() => doubt = Some(error),
-                (_, Some(0)) => match doubt {
-                    Some(_) if error.kind() == ErrorKind::BadVersion => {
-                        tracing::debug!(token = %token.node.path(), "the reply was lost; the token shows that the transaction was committed");
-                        token.version = token.version.wrapping_add(1);
-                        self.release(token);
-                        return Ok(ConditionalOutcome::Committed(None));
-                    }
-                    // Another session deleted the token.
-                    Some(error) => {
-                        return Err(CommitFailure {
-                            error,
-                            is_in_doubt: true,
-                            token: None,
-                        });
-                    }
-                    None => {
-                        self.forget_fence(&token.node);
-                        // If this was the fence of the preconditions, the next attempt is refused.
-                        drop(token);
-                        token = self
-                            .create(deadline)
-                            .await
-                            .map_err(CommitFailure::certain)?;
-                    }
+                Some(0) => match doubt {
+                    Some(doubt) => return self.judge_by_token(token, doubt, &error),
+                    None => token = self.replace(token, deadline).await?,
                 },
-                (_, Some(part)) => {
-                    let node = Arc::clone(&token.node);
-                    self.release(token);
-                    if part > checks {
-                        let part = part - 1 - checks;
-                        return Ok(ConditionalOutcome::Refused { part, error });
-                    }
-                    if error.is_no_node() || error.kind() == ErrorKind::BadVersion {
-                        if let (Some(preconditions), 1) = (preconditions, part)
-                            && !Arc::ptr_eq(&preconditions.fence, &node)
-                        {
-                            self.forget_fence(&preconditions.fence);
-                        }
-                        return Ok(ConditionalOutcome::PreconditionsFailed);
-                    }
-                    return Err(CommitFailure::certain(error));
-                }
+                Some(part) => return self.refused(token, preconditions, checks, part, error),
                 // This attempt did not reach the leader; the next one may.
-                (ErrorClass::Recoverable, None) if doubt.is_some() && !deadline.is_over() => {}
-                (_, None) => {
-                    if let Some(error) = doubt {
-                        return Err(CommitFailure {
-                            error,
-                            is_in_doubt: true,
-                            token: Some(token),
-                        });
-                    }
-                    self.release(token);
-                    return Err(CommitFailure::certain(error));
-                }
+                None if doubt.is_some()
+                    && error.class() == ErrorClass::Recoverable
+                    && !deadline.is_over() => {}
+                None => return Err(self.give_up(token, doubt, error)),
             }
             attempts += 1;
             deadline.pause(attempts).await;
         }
     }
 
-    async fn acquire(&self, deadline: Deadline) -> Result<Token, Error> {
+    /// Starts a transaction with the token and the preconditions; returns how many parts check the preconditions.
+    fn begin(&self, token: &Token, preconditions: Option<&Preconditions>) -> (Transaction, usize) {
+        let path = token.node.path();
+        let begun = self.session.transaction();
+        let begun = begun.set_version(path, "", token.version);
+        match preconditions {
+            Some(preconditions) => preconditions.check(begun, Some(path)),
+            None => (begun, 0),
+        }
+    }
+
+    /// Releases the token after a reply, and returns the results of the caller's parts.
+    fn committed(
+        &self,
+        mut token: Token,
+        checks: usize,
+        sent: Duration,
+        mut changed: Vec<OpResult>,
+    ) -> ConditionalOutcome {
+        if !changed.is_empty()
+            && let OpResult::Set(stat) = changed.remove(0)
+        {
+            self.leader_time.record(sent, stat.mtime);
+            token.version = stat.version;
+            self.release(token);
+        }
+        changed.drain(..checks.min(changed.len()));
+        ConditionalOutcome::Committed(Some(changed))
+    }
+
+    /// Returns the outcome of a transaction in doubt whose next attempt was refused because of the token.
+    fn judge_by_token(
+        &self,
+        mut token: Token,
+        doubt: Error,
+        refusal: &Error,
+    ) -> Result<ConditionalOutcome, CommitFailure> {
+        if refusal.kind() == ErrorKind::BadVersion {
+            tracing::debug!(token = %token.node.path(), "the reply was lost; the token shows that the transaction was committed");
+            token.version = token.version.wrapping_add(1);
+            self.release(token);
+            return Ok(ConditionalOutcome::Committed(None));
+        }
+        // Another session deleted the token.
+        Err(CommitFailure {
+            error: doubt,
+            is_in_doubt: true,
+            token: None,
+        })
+    }
+
+    /// Replaces a token that another session deleted.
+    async fn replace(&self, token: Token, deadline: Deadline) -> Result<Token, CommitFailure> {
+        // If this was the fence of the preconditions, the next attempt is refused.
+        self.forget_fence(&token.node);
+        drop(token);
+        self.create(deadline).await.map_err(CommitFailure::certain)
+    }
+
+    /// Releases the token, and returns which part after it was refused: a precondition, or one of the caller's parts.
+    fn refused(
+        &self,
+        token: Token,
+        preconditions: Option<&Preconditions>,
+        checks: usize,
+        part: usize,
+        error: Error,
+    ) -> Result<ConditionalOutcome, CommitFailure> {
+        let node = Arc::clone(&token.node);
+        self.release(token);
+        if part > checks {
+            let part = part - 1 - checks;
+            return Ok(ConditionalOutcome::Refused { part, error });
+        }
+        if !error.is_no_node() && error.kind() != ErrorKind::BadVersion {
+            return Err(CommitFailure::certain(error));
+        }
+        // The fence is checked first, unless it is the token.
+        if let (Some(preconditions), 1) = (preconditions, part)
+            && !Arc::ptr_eq(&preconditions.fence, &node)
+        {
+            self.forget_fence(&preconditions.fence);
+        }
+        Ok(ConditionalOutcome::PreconditionsFailed)
+    }
+
+    /// Returns why there is no outcome, with the token if it can still show the outcome.
+    fn give_up(&self, token: Token, doubt: Option<Error>, error: Error) -> CommitFailure {
+        if let Some(error) = doubt {
+            return CommitFailure {
+                error,
+                is_in_doubt: true,
+                token: Some(token),
+            };
+        }
+        self.release(token);
+        CommitFailure::certain(error)
+    }
+
+    async fn acquire(&self, deadline: Deadline) -> Result<Token, CommitFailure> {
         let idle = lock(&self.idle).pop();
         match idle {
             Some(token) => Ok(token),
-            None => self.create(deadline).await,
+            None => self.create(deadline).await.map_err(CommitFailure::certain),
         }
     }
 
