@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 
@@ -20,109 +21,121 @@ impl ItemStore {
         let data = if self.options.layout.is_framed() {
             frame::encode([taken.data.as_slice()])
         } else {
-            taken.data
+            taken.data.clone()
         };
-        // There is no deadline: an attempt that was given up might still put the item back.
-        let deadline = Deadline::after(Duration::MAX);
-        let mut is_back = false;
-        let (mut is_in_doubt, mut attempts) = (false, 0);
-        let mut place = taken.place;
-        while let Some(preconditions) = place.take() {
-            let outcome = self
+        let put_back = match self.restore(&taken, &data).await {
+            Ok(true) => Ok(()),
+            Ok(false) => self.offer_again(&taken, data).await,
+            Err(error) => Err(error),
+        };
+        match put_back {
+            Ok(()) => {
+                tracing::debug!(path = %taken.path, "the item was put back, because its caller no longer waits");
+            }
+            Err(error) => {
+                tracing::error!(path = %taken.path, %error, "the item was not put back");
+            }
+        }
+    }
+
+    /// Puts an item back to its old place; returns `false` if that is impossible.
+    async fn restore(&self, taken: &TakenItem, data: &[u8]) -> Result<bool, OfferError> {
+        let Some(mut preconditions) = taken.place.clone() else {
+            return Ok(false);
+        };
+        let deadline = no_deadline();
+        let mut doubt: Option<Error> = None;
+        let mut attempts = 0;
+        loop {
+            let created = self
                 .tokens
                 .commit_once_if(&preconditions, deadline, |transaction| {
-                    transaction.create(&taken.path, data.clone())
+                    transaction.create(&taken.path, data)
                 });
-            let error = match outcome.await {
-                Ok(ConditionalOutcome::Committed(_)) => {
-                    is_back = true;
-                    break;
+            let failed = match created.await {
+                Ok(ConditionalOutcome::Committed(_)) => return Ok(true),
+                // The attempt in doubt was committed; or the parent was deleted, or another item has the name.
+                Ok(ConditionalOutcome::Refused { error, .. }) => {
+                    return Ok(doubt.is_some() && error.is_node_exists());
                 }
-                // The attempt in doubt was committed.
-                Ok(ConditionalOutcome::Refused { error, .. })
-                    if is_in_doubt && error.is_node_exists() =>
-                {
-                    is_back = true;
-                    break;
+                Ok(ConditionalOutcome::PreconditionsFailed) => {
+                    let new = self.reread_for_same_items_node(&preconditions, deadline);
+                    match new.await {
+                        // Another segment is active now.
+                        Ok(Some(new)) => {
+                            preconditions = Arc::new(new);
+                            None
+                        }
+                        // The items node is that of a new queue.
+                        Ok(None) => {
+                            return doubt
+                                .map_or(Ok(false), |error| Err(OfferError::Unknown(error)));
+                        }
+                        Err(error) => Some(error),
+                    }
                 }
-                // The items node was deleted, or another item has the name.
-                Ok(ConditionalOutcome::Refused { .. }) => break,
-                // Another segment is active now, or the items node is that of a new queue.
-                Ok(ConditionalOutcome::PreconditionsFailed) => match self
-                    .reread_for_same_items_node(&preconditions, deadline)
-                    .await
-                {
-                    Ok(None) if is_in_doubt => {
-                        tracing::error!(path = %taken.path, "the outcome is unknown: the item may or may not have been put back");
-                        return;
-                    }
-                    Ok(new) => {
-                        place = new.map(Arc::new);
-                        attempts += 1;
-                        deadline.pause(attempts).await;
-                        continue;
-                    }
-                    Err(error) => error,
-                },
                 Err(failure) => {
-                    is_in_doubt |= failure.is_in_doubt;
-                    failure.error
+                    if failure.is_in_doubt {
+                        doubt = Some(failure.error.clone());
+                    }
+                    Some(failure.error)
                 }
             };
-            match error.class() {
-                ErrorClass::Recoverable => {}
-                // A request with the full name is larger than the one that offered the item.
-                ErrorClass::Outcome if !is_in_doubt => break,
-                ErrorClass::Outcome | ErrorClass::Fatal => {
-                    tracing::error!(path = %taken.path, %error, "the item was not put back");
-                    return;
+            if let Some(error) = failed {
+                match (error.class(), &doubt) {
+                    (ErrorClass::Recoverable, _) => {}
+                    // A request with the full name is larger than the one that offered the item.
+                    (ErrorClass::Outcome, None) => return Ok(false),
+                    (ErrorClass::Fatal, None) => return Err(OfferError::Core(error)),
+                    (ErrorClass::Outcome | ErrorClass::Fatal, Some(_)) => {
+                        return Err(OfferError::Unknown(error));
+                    }
                 }
             }
-            place = Some(preconditions);
             attempts += 1;
             deadline.pause(attempts).await;
         }
-        if !is_back {
-            // To the end of its priority.
-            let priority = self
-                .options
-                .layout
-                .has_priorities()
-                .then_some(taken.listed.key.priority);
-            let new_item = NewItem {
-                name_prefix: self
-                    .options
-                    .layout
-                    .name_prefix(priority, 0)
-                    .unwrap_or_default(),
-                data,
-            };
-            let mut attempts = 0;
-            while let Err(error) = self.offer(std::slice::from_ref(&new_item), deadline).await {
-                let may_retry = match &error {
-                    OfferError::Core(error) => match error.kind() {
-                        // Nodes were created or deleted at the same time.
-                        ErrorKind::NoNode | ErrorKind::BadVersion | ErrorKind::NodeExists => true,
-                        // A quota or an ACL may be corrected; but closing the session waits for this, so not for ever.
-                        _ => match error.class() {
-                            ErrorClass::Recoverable => true,
-                            ErrorClass::Outcome => attempts < MAX_REFUSALS,
-                            ErrorClass::Fatal => false,
-                        },
-                    },
-                    // An item that may have been added must not be added twice.
-                    _ => false,
-                };
-                if !may_retry {
-                    tracing::error!(path = %taken.path, %error, "the item was not put back");
-                    return;
-                }
-                attempts += 1;
-                deadline.pause(attempts).await;
-            }
-        }
-        tracing::debug!(path = %taken.path, "the item was put back, because its caller no longer waits");
     }
+
+    /// Offers an item at the end of its priority.
+    async fn offer_again(&self, taken: &TakenItem, data: Vec<u8>) -> Result<(), OfferError> {
+        let layout = self.options.layout;
+        let priority = layout.has_priorities().then_some(taken.listed.key.priority);
+        let new_item = NewItem {
+            name_prefix: layout.name_prefix(priority, 0).unwrap_or_default(),
+            data,
+        };
+        let deadline = no_deadline();
+        let mut attempts = 0;
+        loop {
+            match self.offer(std::slice::from_ref(&new_item), deadline).await {
+                Err(OfferError::Core(error)) if may_be_offered_again(&error, attempts) => {}
+                // An item that may have been added must not be added twice.
+                other => return other,
+            }
+            attempts += 1;
+            deadline.pause(attempts).await;
+        }
+    }
+}
+
+/// Returns whether an offer that failed may succeed later.
+fn may_be_offered_again(error: &Error, attempts: u32) -> bool {
+    if let ErrorKind::NoNode | ErrorKind::BadVersion | ErrorKind::NodeExists = error.kind() {
+        // Nodes were created or deleted at the same time.
+        return true;
+    }
+    match error.class() {
+        ErrorClass::Recoverable => true,
+        // A quota or an ACL may be corrected; but closing the session waits for this, so not for ever.
+        ErrorClass::Outcome => attempts < MAX_REFUSALS,
+        ErrorClass::Fatal => false,
+    }
+}
+
+/// There is no deadline: an attempt that was given up might still put the item back.
+fn no_deadline() -> Deadline {
+    Deadline::after(Duration::MAX)
 }
 
 /// How often a refused offer is repeated.
