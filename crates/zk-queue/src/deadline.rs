@@ -15,6 +15,11 @@ impl Deadline {
         Self(now.checked_add(allowed).unwrap_or_else(|| now + FAR))
     }
 
+    /// Returns the deadline of work that only the end of the session ends.
+    pub(crate) fn never() -> Self {
+        Self::after(Duration::MAX)
+    }
+
     pub(crate) const fn at(moment: Instant) -> Self {
         Self(moment)
     }

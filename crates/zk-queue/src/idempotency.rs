@@ -155,7 +155,7 @@ impl IdempotencyTokens {
         let Some(token) = failure.token else {
             return Resolution::Unknown;
         };
-        let never = Deadline::after(Duration::MAX);
+        let never = Deadline::never();
         let found = self.commit_with(
             token,
             Some(failure.error),

@@ -253,7 +253,7 @@ impl ItemStore {
         let due = match due {
             // The clocks advance from the reply; one millisecond more makes up for rounding.
             Some(due) => Deadline::after(Duration::from_millis(due.saturating_sub(now) + 1)),
-            None => Deadline::after(Duration::MAX),
+            None => Deadline::never(),
         };
         tokio::select! {
             biased;

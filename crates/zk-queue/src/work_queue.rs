@@ -298,7 +298,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             if max == 0 || !claims.is_empty() {
                 return Ok(claims);
             }
-            self.store.wait(Deadline::after(Duration::MAX)).await?;
+            self.store.wait(Deadline::never()).await?;
         }
     }
 

@@ -1,7 +1,6 @@
 //! Puts items back that were taken for a caller that no longer waits.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -43,7 +42,8 @@ impl ItemStore {
         let Some(mut preconditions) = taken.place.clone() else {
             return Ok(false);
         };
-        let deadline = no_deadline();
+        // An attempt that was given up might still put the item back.
+        let deadline = Deadline::never();
         let mut doubt: Option<Error> = None;
         let mut attempts = 0;
         loop {
@@ -105,7 +105,7 @@ impl ItemStore {
             name_prefix: layout.name_prefix(priority, 0).unwrap_or_default(),
             data,
         };
-        let deadline = no_deadline();
+        let deadline = Deadline::never();
         let mut attempts = 0;
         loop {
             match self.offer(std::slice::from_ref(&new_item), deadline).await {
@@ -131,11 +131,6 @@ fn may_be_offered_again(error: &Error, attempts: u32) -> bool {
         ErrorClass::Outcome => attempts < MAX_REFUSALS,
         ErrorClass::Fatal => false,
     }
-}
-
-/// There is no deadline: an attempt that was given up might still put the item back.
-fn no_deadline() -> Deadline {
-    Deadline::after(Duration::MAX)
 }
 
 /// How often a refused offer is repeated.

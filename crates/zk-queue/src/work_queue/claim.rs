@@ -270,7 +270,7 @@ impl HeldClaim {
             match self.store.due_after(delay, self.store.deadline()).await {
                 Err(error) if error.class() == ErrorClass::Recoverable => {
                     attempts += 1;
-                    Deadline::after(Duration::MAX).pause(attempts).await;
+                    Deadline::never().pause(attempts).await;
                 }
                 other => return other,
             }

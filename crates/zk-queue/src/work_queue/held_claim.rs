@@ -166,7 +166,7 @@ impl HeldClaim {
                 Err(error) => return Err(error),
             }
             attempts += 1;
-            Deadline::after(Duration::MAX).pause(attempts).await;
+            Deadline::never().pause(attempts).await;
         }
     }
 
@@ -178,17 +178,16 @@ impl HeldClaim {
         rounds: &mut u32,
     ) -> Result<bool, SettleError> {
         let preconditions = &self.identity.preconditions;
-        let outcome = self.store.tokens.commit_once_if(
-            preconditions,
-            Deadline::after(Duration::MAX),
-            |transaction| {
-                changes(
-                    transaction
-                        .delete(&self.identity.claim)
-                        .delete_version(&self.identity.item, self.identity.version),
-                )
-            },
-        );
+        let outcome =
+            self.store
+                .tokens
+                .commit_once_if(preconditions, Deadline::never(), |transaction| {
+                    changes(
+                        transaction
+                            .delete(&self.identity.claim)
+                            .delete_version(&self.identity.item, self.identity.version),
+                    )
+                });
         match outcome.await? {
             ConditionalOutcome::Committed(_) => Ok(true),
             ConditionalOutcome::PreconditionsFailed => {
