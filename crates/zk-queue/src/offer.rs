@@ -204,7 +204,7 @@ async fn offer_all(
     });
     let mut new_items: Vec<_> = new_items.collect();
     let mut left = new_items.as_mut_slice();
-    let mut max = MAX_AT_ONCE;
+    let mut max = MAX_OFFERED;
     let room_deadline = Deadline::after(placement.within);
     while let Some(first) = left.first() {
         store.check_size(first)?;
@@ -277,4 +277,5 @@ impl ItemStore {
     }
 }
 
-const MAX_AT_ONCE: usize = 500;
+/// How many items one transaction offers at most.
+const MAX_OFFERED: usize = 500;

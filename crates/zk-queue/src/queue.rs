@@ -325,7 +325,7 @@ impl<T: Send + 'static> Queue<T> {
         };
         let end = loop {
             let deadline = self.store.deadline();
-            let batch = match self.batch(MAX_AT_ONCE, 0, deadline).await {
+            let batch = match self.batch(MAX_TAKEN, 0, deadline).await {
                 Ok(Some(batch)) => batch,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -447,7 +447,7 @@ impl<T: Send + 'static> Queue<T> {
         refusals: u32,
         deadline: Deadline,
     ) -> Result<Option<Vec<(Candidate, T)>>, TakeError> {
-        let max = max.min(MAX_AT_ONCE);
+        let max = max.min(MAX_TAKEN);
         let window = contention_window(refusals, max);
         while let Some(first) = self
             .store
@@ -539,4 +539,5 @@ impl Drop for RequeueOnDrop {
     }
 }
 
-const MAX_AT_ONCE: usize = 1000;
+/// How many items one transaction takes at most.
+const MAX_TAKEN: usize = 1000;

@@ -322,7 +322,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         }
         let _standby = self.store.session.stand_by();
         let owner = self.context.options.owner();
-        let max = max.min(MAX_AT_ONCE);
+        let max = max.min(MAX_CLAIMED);
         let mut refusals = 0;
         loop {
             let window = contention_window(refusals, max);
@@ -514,6 +514,9 @@ impl<T> fmt::Debug for WorkQueue<T> {
     }
 }
 
-const MAX_AT_ONCE: usize = 500;
+/// How many items one transaction claims at most.
+const MAX_CLAIMED: usize = 500;
+/// How often a transaction is repeated because a parent that it needs does not exist.
+const MAX_PARENT_ROUNDS: u32 = 16;
 /// How many nodes are read concurrently, so that one deadline suffices for all of them.
 const READ_AT_ONCE: usize = 64;

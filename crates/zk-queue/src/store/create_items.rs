@@ -117,7 +117,7 @@ impl ItemStore {
                     self.rotate_if_full(active, &numbers, deadline).await;
                     return Ok(());
                 }
-                CommitOutcome::Refused { error, .. } if rounds == MAX_ROUNDS => {
+                CommitOutcome::Refused { error, .. } if rounds == MAX_OFFER_ROUNDS => {
                     return Err(OfferError::Core(error));
                 }
                 CommitOutcome::Refused { part, error } if part > new_items.len() => {
@@ -197,4 +197,4 @@ fn number_of(changed: &OpResult) -> Option<i32> {
 /// The digits of an item's number.
 const NUMBER_LENGTH: usize = 10;
 /// How often an offer is repeated because nodes were created or deleted at the same time.
-const MAX_ROUNDS: u32 = 64;
+const MAX_OFFER_ROUNDS: u32 = 64;

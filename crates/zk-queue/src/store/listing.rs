@@ -260,7 +260,7 @@ impl ItemStore {
         let mut empty = Vec::new();
         let mut seen = 0;
         listing.is_complete = true;
-        for several in numbers.chunks(if reads_all { AT_ONCE } else { 1 }) {
+        for several in numbers.chunks(if reads_all { SEGMENTS_AT_ONCE } else { 1 }) {
             if !reads_all {
                 let unseen = listing.segments.get(seen..).unwrap_or_default();
                 let has_some = unseen
@@ -338,4 +338,4 @@ pub(crate) fn claim_name(segment: u32, item: &str) -> String {
 }
 
 /// How many segments are listed concurrently.
-const AT_ONCE: usize = 16;
+const SEGMENTS_AT_ONCE: usize = 16;

@@ -11,10 +11,10 @@ use zk_core::NodePath;
 use zk_core::SessionLease;
 use zk_core::Transaction;
 
+use super::MAX_PARENT_ROUNDS;
 use super::WorkContext;
 use super::held_claim::ClaimIdentity;
 use super::held_claim::HeldClaim;
-use super::held_claim::MAX_ROUNDS;
 use super::held_claim::commit_zxid;
 use super::held_claim::delivery_count;
 use super::held_claim::release;
@@ -81,9 +81,8 @@ impl HeldClaim {
             .iter()
             .map(|_| store.session.keep_lease())
             .collect();
-        let (mut rounds, mut refusals, mut was_refreshed) = (0, 0, false);
+        let (mut parent_rounds, mut refusals, mut was_refreshed) = (0, 0, false);
         while !requests.is_empty() {
-            rounds += 1;
             let outcome = store
                 .tokens
                 .commit_once_if(&preconditions, deadline, |transaction| {
@@ -138,8 +137,11 @@ impl HeldClaim {
                     return Ok(held.collect());
                 }
                 ConditionalOutcome::Refused { part, error }
-                    if part.is_multiple_of(2) && error.is_no_node() && rounds < MAX_ROUNDS =>
+                    if part.is_multiple_of(2)
+                        && error.is_no_node()
+                        && parent_rounds < MAX_PARENT_ROUNDS =>
                 {
+                    parent_rounds += 1;
                     store.create_container(&context.claims, deadline).await?;
                 }
                 ConditionalOutcome::Refused { part, error } => {

@@ -8,6 +8,7 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Transaction;
 
+use super::MAX_PARENT_ROUNDS;
 use super::READ_AT_ONCE;
 use super::Undeliverable;
 use super::WorkQueue;
@@ -113,7 +114,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             self.store.invalidate_list();
             return Ok(());
         };
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..MAX_PARENT_ROUNDS {
             let outcome =
                 self.store
                     .tokens
@@ -347,7 +348,6 @@ fn gone(letter: &DeadLetter) -> DeadLetterError {
 }
 
 const NOTE: &str = "note";
-const MAX_ROUNDS: u32 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ use zk_core::Stat;
 use zk_core::Transaction;
 
 use super::ClaimLoss;
+use super::MAX_PARENT_ROUNDS;
 use super::WorkContext;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
@@ -149,10 +150,10 @@ impl HeldClaim {
         changes: Changes,
         container: Option<NodePath>,
     ) -> Result<(), SettleError> {
-        let (mut rounds, mut attempts) = (0, 0);
+        let (mut parent_rounds, mut attempts) = (0, 0);
         loop {
             match self
-                .try_to_settle(&changes, container.as_ref(), &mut rounds)
+                .try_to_settle(&changes, container.as_ref(), &mut parent_rounds)
                 .await
             {
                 Ok(true) => {
@@ -175,7 +176,7 @@ impl HeldClaim {
         &mut self,
         changes: &Changes,
         container: Option<&NodePath>,
-        rounds: &mut u32,
+        parent_rounds: &mut u32,
     ) -> Result<bool, SettleError> {
         let preconditions = &self.identity.preconditions;
         let outcome =
@@ -209,8 +210,8 @@ impl HeldClaim {
                 }
             },
             ConditionalOutcome::Refused { error, .. } => match container {
-                Some(path) if error.is_no_node() && *rounds < MAX_ROUNDS => {
-                    *rounds += 1;
+                Some(path) if error.is_no_node() && *parent_rounds < MAX_PARENT_ROUNDS => {
+                    *parent_rounds += 1;
                     let deadline = self.store.deadline();
                     let created = self.store.create_container(path, deadline).await;
                     created.map_err(SettleError::Core)?;
@@ -376,7 +377,6 @@ fn check_interval(sequence: Sequence, open_claims: usize) -> Duration {
     longest / 128 * (64 + part)
 }
 
-pub(super) const MAX_ROUNDS: u32 = 16;
 /// The longest interval between two checks,
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// and for each claim of this process, if that is longer.
