@@ -1,10 +1,12 @@
 //! The builders of offers: `offer` and `offer_all`, with priority, delay and waiting time.
 
+use std::borrow::Borrow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::ErrorKind;
+use zk_core::codec::Codec;
 use zk_core::codec::EncodeError;
 
 use crate::batch_limits::fitting_count;
@@ -120,20 +122,25 @@ macro_rules! placement_setters {
 placement_setters!(Offer, OfferAll);
 
 impl Offer {
-    pub(crate) fn new(store: &Arc<ItemStore>, data: Result<Vec<u8>, EncodeError>) -> Self {
+    pub(crate) fn new<T>(store: &Arc<ItemStore>, codec: &dyn Codec<T>, item: &T) -> Self {
         Self {
             store: Arc::clone(store),
-            data,
+            data: codec.encode(item),
             placement: Placement::default(),
         }
     }
 }
 
 impl OfferAll {
-    pub(crate) fn new(store: &Arc<ItemStore>, data: Result<Vec<Vec<u8>>, EncodeError>) -> Self {
+    pub(crate) fn new<T>(
+        store: &Arc<ItemStore>,
+        codec: &dyn Codec<T>,
+        items: impl IntoIterator<Item: Borrow<T>>,
+    ) -> Self {
+        let encoded = items.into_iter().map(|item| codec.encode(item.borrow()));
         Self {
             store: Arc::clone(store),
-            data,
+            data: encoded.collect(),
             placement: Placement::default(),
         }
     }

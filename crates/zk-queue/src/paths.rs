@@ -3,6 +3,9 @@
 //! Pure: no I/O and no clock.
 
 use zk_core::NodePath;
+use zk_core::ParsePathError;
+
+use crate::error::PathError;
 
 /// The paths of one queue.
 #[derive(Debug, Clone)]
@@ -15,14 +18,15 @@ pub(crate) struct QueuePaths {
 
 impl QueuePaths {
     /// A control node beside the items node, because other clients take every child of a queue for an item.
-    ///
-    /// Returns `None` for the root.
-    pub(crate) fn beside(path: &NodePath) -> Option<Self> {
-        let name = path.name()?;
-        Some(Self {
+    pub(crate) fn beside(path: &NodePath) -> Self {
+        let (parent, name) = path
+            .parent()
+            .zip(path.name())
+            .expect("the path of a queue is not the root");
+        Self {
             items: path.clone(),
-            control_node: child(&path.parent()?, &format!("{name}-receipts")),
-        })
+            control_node: child(&parent, &format!("{name}-receipts")),
+        }
     }
 
     /// Both nodes below `path`, which has further children.
@@ -55,6 +59,21 @@ impl QueuePaths {
     }
 }
 
+/// Parses the path of a queue, which cannot be the root.
+pub(crate) fn parse_queue_path<P>(path: P) -> Result<NodePath, PathError>
+where
+    P: TryInto<NodePath>,
+    P::Error: Into<ParsePathError>,
+{
+    let path = path
+        .try_into()
+        .map_err(|error| PathError::Parse(error.into()))?;
+    if path.is_root() {
+        return Err(PathError::Root);
+    }
+    Ok(path)
+}
+
 /// Returns the path of a child; its name comes from a server or consists of valid characters.
 pub(crate) fn child(path: &NodePath, name: &str) -> NodePath {
     path.join(name).expect("the name is valid")
@@ -75,16 +94,16 @@ mod tests {
     #[test]
     fn control_nodes_are_not_among_the_items() {
         let path = NodePath::parse("/q/jobs").unwrap();
-        let paths = QueuePaths::beside(&path).unwrap();
+        let paths = QueuePaths::beside(&path);
         assert_eq!(paths.segment(0), path);
         assert_eq!(paths.token().as_str(), "/q/jobs-receipts/receipt");
         assert_eq!(
             paths.item(7, "qn-0000000001").as_str(),
             "/q/jobs-receipts/segments/0000000007/qn-0000000001"
         );
-        let top = QueuePaths::beside(&NodePath::parse("/jobs").unwrap()).unwrap();
+        let top = QueuePaths::beside(&NodePath::parse("/jobs").unwrap());
         assert_eq!(top.control_node.as_str(), "/jobs-receipts");
-        assert!(QueuePaths::beside(&NodePath::root()).is_none());
+        assert_eq!(parse_queue_path("/"), Err(PathError::Root));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
+use crate::paths::parse_queue_path;
 use crate::store::Candidate;
 use crate::store::ItemStore;
 use crate::store::Purpose;
@@ -93,10 +94,7 @@ impl<T: Send + 'static> Queue<T> {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let path = path
-            .try_into()
-            .map_err(|error| PathError::Parse(error.into()))?;
-        let paths = QueuePaths::beside(&path).ok_or(PathError::Root)?;
+        let paths = QueuePaths::beside(&parse_queue_path(path)?);
         Ok(Self {
             store: Arc::new(ItemStore::new(session, paths, None, options.clone())),
             codec: Arc::new(codec),
@@ -110,7 +108,7 @@ impl<T: Send + 'static> Queue<T> {
 
     /// Adds an item at the end of the queue.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.store, self.codec.encode(item))
+        Offer::new(&self.store, &*self.codec, item)
     }
 
     /// Adds several items at the end of the queue, in their order.
@@ -118,10 +116,7 @@ impl<T: Send + 'static> Queue<T> {
     where
         I: IntoIterator<Item: Borrow<T>>,
     {
-        let encoded = items
-            .into_iter()
-            .map(|item| self.codec.encode(item.borrow()));
-        OfferAll::new(&self.store, encoded.collect())
+        OfferAll::new(&self.store, &*self.codec, items)
     }
 
     /// Returns the first item without taking it; `None` if the queue is empty.

@@ -31,6 +31,7 @@ use crate::offer::OfferAll;
 use crate::options::WorkOptions;
 use crate::paths::QueuePaths;
 use crate::paths::child;
+use crate::paths::parse_queue_path;
 use crate::store::Candidate;
 use crate::store::ItemStore;
 use crate::store::Purpose;
@@ -153,12 +154,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let path = path
-            .try_into()
-            .map_err(|error| PathError::Parse(error.into()))?;
-        if path.is_root() {
-            return Err(PathError::Root);
-        }
+        let path = parse_queue_path(path)?;
         let claims = child(&path, "claims");
         let paths = QueuePaths::below(&path);
         let store = ItemStore::new(session, paths, Some(claims.clone()), options.queue.clone());
@@ -182,7 +178,7 @@ impl<T: Send + 'static> WorkQueue<T> {
 
     /// Adds an item.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.store, self.codec.encode(item))
+        Offer::new(&self.store, &*self.codec, item)
     }
 
     /// Adds several items, in their order.
@@ -190,10 +186,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     where
         I: IntoIterator<Item: Borrow<T>>,
     {
-        let encoded = items
-            .into_iter()
-            .map(|item| self.codec.encode(item.borrow()));
-        OfferAll::new(&self.store, encoded.collect())
+        OfferAll::new(&self.store, &*self.codec, items)
     }
 
     /// Claims the first unclaimed item, and waits until there is one.
