@@ -4,8 +4,36 @@
 //!
 //! Pure: no I/O and no clock.
 
+use crate::layout::Layout;
+
+impl Layout {
+    /// Returns the data of a node that has one item.
+    pub(crate) fn frame(self, item: Vec<u8>) -> Vec<u8> {
+        if self.is_framed() {
+            encode([item])
+        } else {
+            item
+        }
+    }
+
+    /// Returns the first item in the data of a node, and the data of a node with the other items if there are any; or
+    /// why there is none.
+    pub(crate) fn unframe(self, data: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), String> {
+        if !self.is_framed() {
+            return Ok((data, None));
+        }
+        let items = decode(&data)
+            .map_err(|(at, reason)| format!("malformed Curator frame at byte {at}: {reason}"))?;
+        let Some((first, others)) = items.split_first() else {
+            return Err("its Curator frame is empty".to_owned());
+        };
+        let rest = (!others.is_empty()).then(|| encode(others));
+        Ok((first.to_vec(), rest))
+    }
+}
+
 /// Encodes items into a frame.
-pub(crate) fn encode<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Vec<u8> {
+fn encode<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Vec<u8> {
     let mut framed = VERSION.to_vec();
     for item in items {
         let item = item.as_ref();
@@ -20,7 +48,7 @@ pub(crate) fn encode<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Vec<
 }
 
 /// Decodes the items of a frame. An error has the position of the offending byte and the reason.
-pub(crate) fn decode(framed: &[u8]) -> Result<Vec<&[u8]>, (usize, &'static str)> {
+fn decode(framed: &[u8]) -> Result<Vec<&[u8]>, (usize, &'static str)> {
     let Some(mut rest) = framed.strip_prefix(&VERSION) else {
         return Err((0, "the version is not Curator's 00010001"));
     };

@@ -10,7 +10,6 @@ use zk_core::codec::Codec;
 use zk_core::codec::EncodeError;
 
 use crate::batch_limits::fitting_count;
-use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::error::OfferAllError;
 use crate::error::OfferError;
@@ -157,7 +156,7 @@ impl IntoFuture for Offer {
             placement,
         } = self;
         Box::pin(async move {
-            let data = framed(&store, data?);
+            let data = store.options.layout.frame(data?);
             store
                 .wait_for_capacity(1, Deadline::after(placement.within))
                 .await?;
@@ -207,7 +206,7 @@ async fn offer_all(
         .await?;
     let new_items = data.into_iter().map(|data| NewItem {
         name_prefix: name_prefix.clone(),
-        data: framed(store, data),
+        data: store.options.layout.frame(data),
     });
     let mut new_items: Vec<_> = new_items.collect();
     let mut left = new_items.as_mut_slice();
@@ -243,14 +242,6 @@ async fn offer_all(
         left = &mut left[count..];
     }
     Ok(())
-}
-
-fn framed(store: &ItemStore, data: Vec<u8>) -> Vec<u8> {
-    if store.options.layout.is_framed() {
-        frame::encode([data.as_slice()])
-    } else {
-        data
-    }
 }
 
 impl ItemStore {

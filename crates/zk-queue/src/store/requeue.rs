@@ -9,7 +9,6 @@ use zk_core::ErrorKind;
 use super::ItemStore;
 use super::NewItem;
 use super::TakenItem;
-use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::idempotency::ConditionalOutcome;
@@ -17,11 +16,7 @@ use crate::idempotency::ConditionalOutcome;
 impl ItemStore {
     /// Puts an item back to its old place; if that is impossible, to the end of its priority.
     pub(crate) async fn requeue(&self, taken: TakenItem) {
-        let data = if self.options.layout.is_framed() {
-            frame::encode([taken.data.as_slice()])
-        } else {
-            taken.data.clone()
-        };
+        let data = self.options.layout.frame(taken.data.clone());
         let put_back = match self.restore(&taken, &data).await {
             Ok(true) => Ok(()),
             Ok(false) => self.offer_again(&taken, data).await,

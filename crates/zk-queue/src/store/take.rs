@@ -12,7 +12,6 @@ use super::InFlightItem;
 use super::ItemStore;
 use crate::batch_limits::contended_count;
 use crate::batch_limits::fitting_count;
-use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::TakeError;
@@ -143,17 +142,7 @@ impl ItemStore {
 
     /// Returns the first item in the data of a node, or why there is none.
     pub(super) fn parse_item(&self, data: Vec<u8>, stat: &Stat) -> Result<ItemContent, String> {
-        let (data, rest) = if self.options.layout.is_framed() {
-            match frame::decode(&data).map(|items| items.split_first().map(unframed)) {
-                Ok(Some(unframed)) => unframed,
-                Ok(None) => return Err("its Curator frame is empty".to_owned()),
-                Err((at, reason)) => {
-                    return Err(format!("malformed Curator frame at byte {at}: {reason}"));
-                }
-            }
-        } else {
-            (data, None)
-        };
+        let (data, rest) = self.options.layout.unframe(data)?;
         Ok(ItemContent {
             data,
             rest,
@@ -314,10 +303,4 @@ impl TakenItem {
             place,
         }
     }
-}
-
-/// Returns the first item of a frame, and the frame of the others.
-fn unframed((first, others): (&&[u8], &[&[u8]])) -> (Vec<u8>, Option<Vec<u8>>) {
-    let rest = (!others.is_empty()).then(|| frame::encode(others.iter().copied()));
-    (first.to_vec(), rest)
 }
