@@ -50,7 +50,7 @@ impl QueuePaths {
     pub(crate) fn segment(&self, number: u32) -> NodePath {
         match number {
             0 => self.items.clone(),
-            number => child(&self.segments(), &format!("{number:010}")),
+            number => child(&self.segments(), &segment_name(number)),
         }
     }
 
@@ -79,12 +79,28 @@ pub(crate) fn child(path: &NodePath, name: &str) -> NodePath {
     path.join(name).expect("the name is valid")
 }
 
+/// Formats the number of a segment, for the data of the control node and for the segment's name.
+pub(crate) fn segment_name(number: u32) -> String {
+    format!("{number:010}")
+}
+
 /// Parses the number of a segment, in the data of the control node or in a node's name.
 pub(crate) fn parse_segment(text: &str) -> Option<u32> {
     let is_number = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number
         .then(|| text.parse().ok())?
         .filter(|number| *number > 0)
+}
+
+/// Returns the name of the node that claims an item.
+pub(crate) fn claim_name(segment: u32, item: &str) -> String {
+    format!("{segment}-{item}")
+}
+
+/// Parses the name of a claim: the segment and the name of its item.
+pub(crate) fn parse_claim_name(claim: &str) -> Option<(u32, &str)> {
+    let (segment, item) = claim.split_once('-')?;
+    Some((segment.parse().ok()?, item))
 }
 
 #[cfg(test)]

@@ -66,7 +66,6 @@ mod take;
 pub(crate) use create_items::NewItem;
 pub(crate) use in_flight::InFlightItem;
 use list_epoch::ListEpoch;
-pub(crate) use listing::claim_name;
 use prefetch::Prefetched;
 pub(crate) use take::Candidate;
 pub(crate) use take::ReadOutcome;

@@ -31,6 +31,7 @@ use crate::offer::OfferAll;
 use crate::options::WorkOptions;
 use crate::paths::QueuePaths;
 use crate::paths::child;
+use crate::paths::parse_claim_name;
 use crate::paths::parse_queue_path;
 use crate::store::Candidate;
 use crate::store::ItemStore;
@@ -401,18 +402,15 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// A list, and a read for each claim, 64 in a flight.
     pub async fn claims(&self) -> Result<Vec<ClaimInfo>, Error> {
-        let names = match self.store.session.list(&self.context.claims).await {
-            Ok((names, _)) => names,
-            Err(error) if error.is_no_node() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
+        let deadline = self.store.deadline();
+        let names = self.store.child_names(&self.context.claims, deadline);
+        let names = names.await?;
         let mut claims = Vec::new();
         for several in names.chunks(READ_AT_ONCE) {
             let reads = several.iter().filter_map(|name| {
-                let (segment, item) = name.split_once('-')?;
+                let (segment, item) = parse_claim_name(name)?;
                 // Nodes of other clients may have any name.
                 self.store.options.layout.parse(item)?;
-                let segment = segment.parse().ok()?;
                 let item = self.store.paths.item(segment, item);
                 let get = self.store.session.get(child(&self.context.claims, name));
                 Some(async move { (item, get.await) })

@@ -19,7 +19,7 @@ use super::Watches;
 use super::segments::ActiveSegment;
 use crate::deadline::Deadline;
 use crate::mutex::lock;
-use crate::paths::parse_segment;
+use crate::paths::claim_name;
 use crate::preconditions::ItemsNode;
 use crate::ready_items::ListedItem;
 
@@ -117,10 +117,6 @@ impl ItemStore {
     async fn read_listing(&self, is_watched: bool, deadline: Deadline) -> Result<Listing, Error> {
         loop {
             let mut listing = Listing::default();
-            let segments = self
-                .session
-                .list(self.paths.segments())
-                .timeout(deadline.remaining());
             // One flight; the server answers in this order.
             let (control_node, items, claims, segments) = future::join4(
                 self.read_control_node(is_watched, deadline),
@@ -131,7 +127,7 @@ impl ItemStore {
                         None => Ok(Children::default()),
                     }
                 },
-                segments.into_future(),
+                self.list_segments(deadline),
             )
             .await;
             // The watches on segments do not fire when another one is created, but this one does.
@@ -149,14 +145,7 @@ impl ItemStore {
             let claims = claims?;
             listing.claims.extend(claims.names);
             listing.watches.extend(claims.watch);
-            let mut numbers: Vec<u32> = match segments {
-                Ok((names, _)) => names
-                    .iter()
-                    .filter_map(|name| parse_segment(name))
-                    .collect(),
-                Err(error) if error.is_no_node() => Vec::new(),
-                Err(error) => return Err(error),
-            };
+            let mut numbers = segments?;
             // A segment behind the active one is empty, or was activated since; its items come later.
             // While the items node is active, segments have only items that were put back during a change.
             numbers.retain(|number| *number <= active.segment || active.segment == 0);
@@ -164,7 +153,6 @@ impl ItemStore {
                 listing.is_complete = true;
                 return Ok(listing);
             }
-            numbers.sort_unstable();
             self.read_segments(&numbers, active, is_watched, deadline, &mut listing)
                 .await?;
             let again = self
@@ -179,6 +167,19 @@ impl ItemStore {
                 _ if deadline.is_over() => return Ok(listing),
                 _ => {}
             }
+        }
+    }
+
+    /// Returns the names of the children of a node; none if it does not exist.
+    pub(crate) async fn child_names(
+        &self,
+        path: &NodePath,
+        deadline: Deadline,
+    ) -> Result<Vec<String>, Error> {
+        match self.session.list(path).timeout(deadline.remaining()).await {
+            Ok((names, _)) => Ok(names),
+            Err(error) if error.is_no_node() => Ok(Vec::new()),
+            Err(error) => Err(error),
         }
     }
 
@@ -330,11 +331,6 @@ impl ItemStore {
             }
         }
     }
-}
-
-/// Returns the name of the node that claims an item.
-pub(crate) fn claim_name(segment: u32, item: &str) -> String {
-    format!("{segment}-{item}")
 }
 
 /// How many segments are listed concurrently.

@@ -20,6 +20,7 @@ use crate::error::OfferError;
 use crate::layout::Layout;
 use crate::mutex::lock;
 use crate::paths::parse_segment;
+use crate::paths::segment_name;
 
 /// The segment that items are offered to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl ActiveSegment {
     pub(super) fn data(self) -> String {
         match self.segment {
             0 => String::new(),
-            segment => format!("{segment:010}"),
+            segment => segment_name(segment),
         }
     }
 }
@@ -134,6 +135,18 @@ impl ItemStore {
         Ok((active, items?.as_ref().map_or(0, next_number)))
     }
 
+    /// Returns the numbers of the segments that exist, in their order.
+    pub(super) async fn list_segments(&self, deadline: Deadline) -> Result<Vec<u32>, Error> {
+        let names = self.child_names(&self.paths.segments(), deadline).await?;
+        let mut numbers: Vec<u32> = names
+            .iter()
+            .filter_map(|name| parse_segment(name))
+            .collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Returns the active segment that the data of the control node names.
     pub(super) fn segment_in(&self, data: &[u8]) -> u32 {
         if data.is_empty() {
             return 0;
@@ -209,7 +222,7 @@ impl ItemStore {
         created.await?;
         let set = self
             .session
-            .set(&self.paths.control_node, format!("{next:010}"))
+            .set(&self.paths.control_node, segment_name(next))
             .version(active.control_version)
             .idempotent()
             .timeout(deadline.remaining());

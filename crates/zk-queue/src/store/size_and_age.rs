@@ -12,29 +12,18 @@ use super::ItemStore;
 use crate::deadline::Deadline;
 use crate::leader_time::unix_millis;
 use crate::mutex::lock;
-use crate::paths::parse_segment;
 use crate::ready_items::ReadyItems;
 
 impl ItemStore {
     /// Counts the children of the items node and of all segments.
     pub(crate) async fn len(&self, deadline: Deadline) -> Result<usize, Error> {
-        let remaining = deadline.remaining();
-        let list = self.session.list(self.paths.segments()).timeout(remaining);
         let (items, segments) = future::join(
             self.count_children(self.paths.items.clone(), deadline),
-            list.into_future(),
+            self.list_segments(deadline),
         )
         .await;
         let mut all = items?;
-        let numbers: Vec<u32> = match segments {
-            Ok((names, _)) => names
-                .iter()
-                .filter_map(|name| parse_segment(name))
-                .collect(),
-            Err(error) if error.is_no_node() => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let counts = numbers
+        let counts = segments?
             .into_iter()
             .map(|number| self.count_children(self.paths.segment(number), deadline));
         for count in future::join_all(counts).await {

@@ -26,11 +26,11 @@ use crate::idempotency::CommitFailure;
 use crate::idempotency::ConditionalOutcome;
 use crate::idempotency::Resolution;
 use crate::paths::child;
+use crate::paths::claim_name;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 use crate::store::Candidate;
 use crate::store::ItemStore;
-use crate::store::claim_name;
 
 /// An item that was read, and the path of its claim.
 struct ClaimRequest {

@@ -23,10 +23,10 @@ use crate::idempotency::ConditionalOutcome;
 use crate::leader_clock::whole_millis;
 use crate::options::WorkerOptions;
 use crate::paths::child;
+use crate::paths::claim_name;
 use crate::ready_items::ListedItem;
 use crate::store::Candidate;
 use crate::store::NewItem;
-use crate::store::claim_name;
 
 /// An item that was delivered too often, could not be decoded, or was [buried](crate::Claim::bury).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,11 +204,9 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// A list, and a read for each of them, 64 in a flight.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        let names = match self.store.session.list(&self.context.dead_letters).await {
-            Ok((names, _)) => names,
-            Err(error) if error.is_no_node() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
+        let deadline = self.store.deadline();
+        let names = self.store.child_names(&self.context.dead_letters, deadline);
+        let names = names.await?;
         let mut letters = Vec::new();
         for several in names.chunks(READ_AT_ONCE) {
             let reads = several.iter().map(|name| {
