@@ -275,7 +275,7 @@ impl Drop for HeldClaim {
 }
 
 /// Deletes a claim unless it is another consumer's. Repeating it does no harm, so it is repeated until there is a
-/// reply.
+/// reply, or until the session ends: the servers then delete the claim, and every request fails.
 pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
@@ -285,10 +285,9 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
         let released = checked
             .check_version(&identity.item, identity.version)
             .delete(&identity.claim);
-        let Err(error) = released.commit().await else {
+        let Err(mut error) = released.commit().await else {
             return Ok(());
         };
-        let mut error = error;
         if let ErrorKind::NoNode | ErrorKind::BadVersion = error.kind() {
             match error.failed_part().map(|part| part.cmp(&checks)) {
                 Some(Ordering::Less) => {
@@ -299,7 +298,7 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
                     match identity.refresh(store, store.deadline()).await {
                         Ok(true) => {
                             attempts += 1;
-                            store.deadline().pause(attempts).await;
+                            Deadline::never().pause(attempts).await;
                             continue;
                         }
                         Ok(false) => {
@@ -322,11 +321,13 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
             return Err(error);
         }
         attempts += 1;
-        store.deadline().pause(attempts).await;
+        Deadline::never().pause(attempts).await;
     }
 }
 
 /// Deletes the node of our claim on an item that is gone or another's; otherwise it would last as long as the session.
+///
+/// Like [`release`], it is repeated until there is a reply or the session ends.
 async fn delete_claim_node(store: &ItemStore, identity: &ClaimIdentity) {
     let Some(claim_czxid) = identity.claim_czxid else {
         return;
@@ -341,7 +342,7 @@ async fn delete_claim_node(store: &ItemStore, identity: &ClaimIdentity) {
         {
             Err(error) if error.class() == ErrorClass::Recoverable => {
                 attempts += 1;
-                store.deadline().pause(attempts).await;
+                Deadline::never().pause(attempts).await;
             }
             Err(error) if !error.is_no_node() && !error.is_fatal() => {
                 tracing::warn!(claim = %identity.claim, %error, "the claim of an item that is gone was not deleted");

@@ -6,12 +6,14 @@ use zk_core::Session;
 use zk_queue::SettleError;
 use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
+use zk_sim::matching;
 
 use crate::children;
 use crate::ephemerals;
 use crate::pass;
 use crate::soon;
 use crate::text;
+use crate::triggered;
 use crate::work;
 
 /// A queue with an operation timeout of a second, and a session timeout of a minute.
@@ -76,4 +78,27 @@ async fn a_claim_whose_session_ended_is_not_settled() {
         assert_eq!(ephemerals(&ensemble), [""; 0], "{act}");
         assert_eq!(children(&ensemble, "/queues/a/items").len(), 1, "{act}");
     }
+}
+
+/// The item is gone, so a request of its own deletes the claim's node, and that request is repeated.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn deleting_the_node_of_a_claim_ends_with_the_session() {
+    let ensemble = Ensemble::new(3);
+    let (session, queue) = quick(&ensemble).await;
+    let other = ensemble.connect().await;
+    queue.offer(&text(1)).await.unwrap();
+    let claim = queue.claim().await.unwrap();
+    other.delete(claim.path()).await.unwrap();
+    let deleting = ensemble
+        .on(matching::deletes("/queues/a/claims/*"))
+        .session(session.id())
+        .hold();
+    let rejecting = tokio::spawn(claim.reject(Duration::ZERO, "no"));
+    triggered(&deleting).await;
+    ensemble.session(session.id()).partition();
+    soon("it ends", rejecting).await.unwrap().unwrap();
+    soon("the session ends", session.lost()).await;
+    pass(Duration::from_secs(60)).await;
+    assert_eq!(ephemerals(&ensemble), [""; 0]);
 }
