@@ -15,7 +15,7 @@ impl Deadline {
         Self(now.checked_add(allowed).unwrap_or_else(|| now + FAR))
     }
 
-    /// Returns the deadline of work that only the end of the session ends.
+    /// Returns a deadline that never passes.
     pub(crate) fn never() -> Self {
         Self::after(Duration::MAX)
     }

@@ -322,8 +322,8 @@ impl ItemStore {
             }))
     }
 
-    /// Advances the list to the epoch that began while a call was taking items of the items node, and returns the new
-    /// preconditions of these items.
+    /// Advances the list to the epoch that began while a call was taking or claiming items of the items node, and returns
+    /// the new preconditions of these items.
     ///
     /// If only the active segment has changed, the items can still be taken. If the items node is another one, this
     /// returns `None`, and the next call reads the list again.

@@ -26,6 +26,9 @@ impl ItemStore {
             Ok(()) => {
                 tracing::debug!(path = %taken.path, "the item was put back, because its caller no longer waits");
             }
+            Err(OfferError::Unknown(error)) => {
+                tracing::error!(path = %taken.path, %error, "the outcome is unknown: the item may or may not have been put back");
+            }
             Err(error) => {
                 tracing::error!(path = %taken.path, %error, "the item was not put back");
             }

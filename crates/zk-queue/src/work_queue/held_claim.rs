@@ -118,8 +118,8 @@ impl HeldClaim {
 
     /// Ends the claim by `end`. If this is dropped, it continues in the background.
     ///
-    /// Every await of a call that ends a claim belongs into `end`: a call that is dropped outside of it releases the
-    /// claim instead.
+    /// Every await of a call that ends a claim must be inside `end`: dropping the call outside of it releases the claim
+    /// instead.
     pub(super) fn detached<F>(
         self,
         end: impl FnOnce(Self) -> F,
