@@ -115,7 +115,7 @@ enum Cause {
     OutOfOrder { got: i32, wanted: i32 },
     #[error("the node at {path} contains {} bytes that differ from those written", found.len())]
     OtherData { path: String, found: Vec<u8> },
-    #[error("the peer sent something else than a reply: it is not a ZooKeeper server")]
+    #[error("the peer sent no frame of a reply: it is not a ZooKeeper server")]
     NoFrame,
     #[error("cannot decode the reply")]
     Decode(#[from] DecodeError),
@@ -237,6 +237,7 @@ impl Connection {
             match self.received.next_piece() {
                 Some(piece @ Piece::Frame(_)) => return Ok(piece.payload().to_vec()),
                 Some(_) => return Err(Cause::NoFrame),
+                None if self.received.is_not_a_short_frame() => return Err(Cause::NoFrame),
                 None => {}
             }
             if self.stream.read_buf(self.received.buffer()).await? == 0 {

@@ -150,6 +150,11 @@ async fn each_error_names_the_failed_step_and_the_cause() {
             vec![Step::Raw(b"HTTP/1.1 400 Bad Request\r\n")],
             "it is not a ZooKeeper server",
         ),
+        // As short as a TLS alert.
+        (
+            vec![Step::Raw(&[0x15, 3, 3, 0, 2, 2, 0x46])],
+            "it is not a ZooKeeper server",
+        ),
         (vec![one(0, 0, b"")], "the session password needs"),
         (
             vec![granted(5), Step::Close],
