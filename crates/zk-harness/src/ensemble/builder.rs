@@ -354,7 +354,7 @@ impl EnsembleBuilder {
                 SpecError::new(
                     "zookeeper",
                     format!("{zookeeper:?}"),
-                    format!("it must be {}", error.rule),
+                    format!("must be {}", error.rule),
                 )
             })?;
         }

@@ -53,8 +53,6 @@ impl Fault {
     ];
 
     /// Returns its name in a history.
-    ///
-    /// The name of [`Pause`](Self::Pause) differs from the one that checkers know for a paused client.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kill => "kill",

@@ -14,6 +14,10 @@ fn invalid_settings_are_reported() {
         dir.fails(&["up", "--servers", "256"]),
         @"error: servers = 256: must be 1 to 255"
     );
+    insta::assert_snapshot!(
+        dir.fails(&["up", "--zookeeper", "three"]),
+        @r#"error: zookeeper = "three": must be a series like 3.9 or an exact version like 3.9.6"#
+    );
     assert!(!dir.ensembles().exists(), "something was left behind");
 }
 

@@ -227,7 +227,8 @@ impl CutOff {
 fn data_store(text: String) -> DataStore {
     match text.as_str() {
         "memory" => DataStore::Memory,
-        _ => DataStore::Disk,
+        "disk" => DataStore::Disk,
+        _ => unreachable!("clap accepts only these two"),
     }
 }
 
