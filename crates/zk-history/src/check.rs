@@ -1,7 +1,8 @@
 //! Decides whether a [history](crate) is correct.
 //!
 //! A checker is a pure function of a history. It reports no false violations: what the history does not prove counts in
-//! favour of the clients.
+//! favour of the clients. Operations that this version does not know are ignored and counted: a history that has some,
+//! from another version of this crate, may show violations that they would explain.
 //!
 //! ```
 //! use zk_history::check::FencedMutex;
@@ -30,13 +31,13 @@
 //! | [`FencedMutex`] | `fenced-mutex` | one holder at a time, tokens increase |
 //! | [`ReadWriteLock`] | `read-write-lock` | readers share, a writer is alone |
 //! | [`Semaphore`] | `semaphore` | never more permits granted than available |
-//! | [`Linearizable`] | `linearizable` | the same as `fenced-mutex`, with another algorithm |
+//! | [`Linearizable`] | `linearizable` | one holder at a time, tokens increase; by a search, without the rules for releases |
 //! | [`FencedRegister`] | `fenced-register` | a resource accepts no lower token |
 //! | [`TotalQueue`] | `total-queue` | nothing lost, made up or delivered too often |
 //! | [`Counter`] | `counter` | no update lost or applied twice |
 //! | [`Liveness`] | `progress` | enough operations succeed, none waits too long |
 //!
-//! All but `linearizable` are O(n log n).
+//! All but `linearizable` are O(n log n); releases that do not say of which grant may make it O(n²).
 //!
 //! A verdict is *valid*, *violated*, or *cannot judge*: a history without operations to judge is never
 //! valid. If the servers' logs are available, [`ServerLogs`] adds a verdict on the servers: *rolled back* means that they

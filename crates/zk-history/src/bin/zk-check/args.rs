@@ -47,7 +47,7 @@ fenced-mutex     one holder at a time, tokens rise
 read-write-lock  readers share, a writer is alone
 semaphore        never more permits than there are
                    permits=3           needed: how many there are
-linearizable     the same as fenced-mutex, with another algorithm
+linearizable     one holder at a time, tokens rise; by a search
                    budget=10000000     steps of the search
 fenced-register  a resource accepts no lower token
 total-queue      nothing lost, made up or delivered too often
