@@ -6,6 +6,7 @@
 mod links;
 mod parse;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ pub(super) struct Apt<'a> {
     lock: &'a File,
     progress: &'a dyn Fn(&Progress),
     state: TempDir,
-    /// The suites whose package lists were fetched.
-    updated: Vec<String>,
+    /// For each suite whose package lists were asked for: why they could not be fetched.
+    updated: BTreeMap<String, Result<(), String>>,
 }
 
 /// The package lists of one suite.
@@ -109,7 +110,7 @@ impl<'a> Apt<'a> {
             lock,
             progress,
             state,
-            updated: Vec::new(),
+            updated: BTreeMap::new(),
         })
     }
 
@@ -122,19 +123,24 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Fetches the package lists of a suite, unless that was done before.
+    /// Fetches the package lists of a suite once: an attempt that failed is not repeated.
     pub(super) fn suite(&mut self, name: &str) -> Result<Suite<'_>, String> {
-        if !self.updated.iter().any(|updated| updated == name) {
-            let suite = self.in_suite(name);
-            suite
-                .prepare()
-                .map_err(|error| format!("cannot prepare {}: {error}", suite.dir.display()))?;
-            let mut update = suite.command(&self.get);
-            self.report(&format!("fetching the package lists of {name}"), 0, None);
-            run(update.arg("update"), self.lock, LIMIT, || {})?;
-            self.updated.push(name.to_owned());
+        if !self.updated.contains_key(name) {
+            let updated = self.update(name);
+            self.updated.insert(name.to_owned(), updated);
         }
+        self.updated[name].clone()?;
         Ok(self.in_suite(name))
+    }
+
+    fn update(&self, name: &str) -> Result<(), String> {
+        let suite = self.in_suite(name);
+        suite
+            .prepare()
+            .map_err(|error| format!("cannot prepare {}: {error}", suite.dir.display()))?;
+        let mut update = suite.command(&self.get);
+        self.report(&format!("fetching the package lists of {name}"), 0, None);
+        run(update.arg("update"), self.lock, LIMIT, || {}).map(drop)
     }
 
     fn in_suite(&self, name: &str) -> Suite<'_> {

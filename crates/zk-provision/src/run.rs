@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs a program that may take so long; calls `tick` several times a second until it ends.
+/// Runs a program for at most `limit`; calls `tick` several times a second until it ends.
 ///
 /// The error is what a program that failed wrote to its standard error.
 pub(super) fn output(
@@ -23,13 +23,15 @@ pub(super) fn output(
         .to_string_lossy()
         .into_owned();
     let cannot = |what: &str, error: io::Error| format!("{name}: cannot {what}: {error}");
-    // Files, because a pipe that nobody reads blocks the program.
-    let start = |command: &mut Command| {
-        let (out, err) = (tempfile::tempfile()?, tempfile::tempfile()?);
-        command.stdout(out.try_clone()?).stderr(err.try_clone()?);
-        Ok((out, err, command.spawn()?))
+    // Files, because a full pipe blocks the program.
+    let file = || {
+        let file = tempfile::tempfile()?;
+        Ok((file.try_clone()?, file))
     };
-    let (out, err, mut child) = start(command).map_err(|error| cannot("start it", error))?;
+    let file = || file().map_err(|error| cannot("create a temporary file for its output", error));
+    let ((out, stdout), (err, stderr)) = (file()?, file()?);
+    let child = command.stdout(stdout).stderr(stderr).spawn();
+    let mut child = child.map_err(|error| cannot("start it", error))?;
     let ended = until(limit, || {
         tick();
         child.try_wait()
@@ -52,7 +54,7 @@ pub(super) fn output(
     } else if said.is_empty() {
         Err(format!("{name} failed ({status})"))
     } else {
-        Err(format!("{name} failed: {said}"))
+        Err(format!("{name} failed ({status}): {said}"))
     }
 }
 

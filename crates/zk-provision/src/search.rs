@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,13 +213,18 @@ impl Search {
 
     /// Pins the SHA-512 that the archive of an exact version must have, beside those that are built in.
     ///
-    /// Default: the built-in ones only. A bad version is an error of [`find`](Self::find).
+    /// Default: the built-in ones only. A bad version or digest is an error of [`find`](Self::find).
     #[cfg(feature = "download")]
     pub fn pin(mut self, version: &str, sha512: &str) -> Self {
         match Version::parse(version) {
-            Some(version) => {
+            Some(version) if is_sha512(sha512) => {
                 self.pins.insert(version, sha512.to_ascii_lowercase());
             }
+            Some(_) => self.note(SettingError::new(
+                "the pinned SHA-512",
+                sha512,
+                "128 hexadecimal digits",
+            )),
             None => self.note(SettingError::new(
                 "the pinned version",
                 version,
@@ -242,7 +248,8 @@ impl Search {
         self
     }
 
-    /// Calls this function with the progress, several times a second, from the searching thread.
+    /// Calls this function with the progress from the searching thread: when a step begins, and several times a second
+    /// during a download.
     ///
     /// Default: none.
     pub fn progress(mut self, progress: Arc<dyn Fn(&Progress) + Send + Sync>) -> Self {
@@ -269,9 +276,17 @@ impl Search {
         let [(home, source), (java, _)] = &items[..] else {
             unreachable!("two were found")
         };
-        let found = home::inspect(home).map_err(|reason| FindError::Home {
-            path: home.clone(),
-            reason,
+        let found = home::inspect(home).map_err(|reason| match source {
+            Source::Explicit => FindError::Home {
+                path: home.clone(),
+                reason,
+            },
+            // Another process has replaced it since it was found.
+            _ => FindError::Cache {
+                action: "read",
+                path: home.clone(),
+                source: io::Error::other(reason),
+            },
         })?;
         tracing::debug!(version = %found.version, home = %found.home.display(), java = %java.display(), ?source, "found");
         Ok(Distribution {
@@ -525,4 +540,9 @@ impl fmt::Debug for Search {
             .field("lock_timeout", &self.lock_timeout)
             .finish_non_exhaustive()
     }
+}
+
+#[cfg(feature = "download")]
+fn is_sha512(digest: &str) -> bool {
+    digest.len() == 128 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -116,9 +116,10 @@ impl Locked {
         let text = serde_json::to_string_pretty(&record).map_err(io::Error::other)?;
         fs::write(tree.join(RECORD), text)?;
         let last = self.dir.join(name);
+        let replaced = self.temporary().map_err(io::Error::other)?;
         if last.exists() {
-            // Only a damaged directory is provisioned again.
-            fs::remove_dir_all(&last)?;
+            // Only a damaged directory is provisioned again. It loses its name in one step, too.
+            fs::rename(&last, replaced.path().join(name))?;
         }
         fs::rename(tree, &last)?;
         Ok(last)

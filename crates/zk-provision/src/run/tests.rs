@@ -21,11 +21,11 @@ fn complaints_of_a_program_that_fails_are_returned() {
     assert_eq!(said("exit 3"), "sh failed (exit status: 3)");
     assert_eq!(
         said("echo one >&2; echo ' two ' >&2; exit 1"),
-        "sh failed: one; two"
+        "sh failed (exit status: 1): one; two"
     );
     assert_eq!(
         said("echo W: warned >&2; echo E: broken >&2; exit 100"),
-        "sh failed: broken"
+        "sh failed (exit status: 100): broken"
     );
 }
 

@@ -205,7 +205,7 @@ fn explicit_java_is_checked() {
     insta::assert_snapshot!(said("absent"), @"$W/absent is not a usable Java: no such file");
     insta::assert_snapshot!(said("text"), @"$W/text is not a usable Java: not a program");
     insta::assert_snapshot!(said("silent"), @"$W/silent is not a usable Java: `java -version` said nothing");
-    insta::assert_snapshot!(said("failing"), @"$W/failing is not a usable Java: `java -version`: failing failed: cannot find the virtual machine");
+    insta::assert_snapshot!(said("failing"), @"$W/failing is not a usable Java: `java -version`: failing failed (exit status: 3): cannot find the virtual machine");
 }
 
 #[test]

@@ -25,24 +25,27 @@ impl Debian {
             &world.root().join("etc/os-release"),
             "ID=debian\nVERSION_CODENAME=bookworm\n",
         );
-        let target = format!("file:{}|bookworm|main", repository.display());
-        program(
-            &world.path("bin/apt-get"),
-            &format!(
-                "#!/bin/sh\nreadlink /proc/self/fd/0 >> {}\ncase $1 in indextargets) echo '{target}';; *) exec {} \"$@\";; esac\n",
-                world.path("inputs").display(),
-                real("apt-get")
-            ),
-        );
         let path = std::env::join_paths(
             std::iter::once(world.path("bin"))
                 .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
         );
         world.set("PATH", path.unwrap());
         let debian = Self { world, repository };
+        debian.use_apt("");
         fs::create_dir_all(debian.keyring().parent().unwrap()).unwrap();
         fs::copy(debian.repository.join("keyring.gpg"), debian.keyring()).unwrap();
         debian
+    }
+
+    /// Uses the machine's apt, after these commands of the shell.
+    fn use_apt(&self, first: &str) {
+        let target = format!("file:{}|bookworm|main", self.repository.display());
+        let program_text = format!(
+            "#!/bin/sh\nreadlink /proc/self/fd/0 >> {}\n{first}\ncase $1 in indextargets) echo '{target}';; *) exec {} \"$@\";; esac\n",
+            self.world.path("inputs").display(),
+            real("apt-get")
+        );
+        program(&self.world.path("bin/apt-get"), &program_text);
     }
 
     /// A search that cannot reach any archive.
@@ -165,7 +168,7 @@ fn unsigned_repository_is_refused() {
     let debian = Debian::new();
     fs::remove_file(debian.repository.join("dists/bookworm/InRelease")).unwrap();
     let refusal = debian.refusal();
-    insta::assert_snapshot!(refusal, @"apt-get failed: The repository 'file:$W/repository bookworm Release' is not signed.");
+    insta::assert_snapshot!(refusal, @"apt-get failed (exit status: 100): The repository 'file:$W/repository bookworm Release' is not signed.");
 }
 
 #[test]
@@ -330,4 +333,21 @@ fn missing_packages_are_reported_with_all_attempts() {
 
     let error = debian.search().packages(["--simulate"]).unwrap_err();
     assert!(matches!(error, FindError::Setting(_)), "{error}");
+}
+
+// covers: H2
+#[test]
+fn package_lists_that_cannot_be_fetched_are_asked_for_once() {
+    let debian = Debian::new();
+    let asked = debian.world.path("asked");
+    debian.use_apt(&format!(
+        "case \"$*\" in *update*) echo once >> {}; echo 'E: no network' >&2; exit 100;; esac",
+        asked.display()
+    ));
+    let FindError::NotFound(error) = debian.search().packages(["first", "second"]).unwrap_err()
+    else {
+        panic!("the packages were searched for");
+    };
+    assert!(error.to_string().contains("no network"), "{error}");
+    assert_eq!(fs::read_to_string(asked).unwrap(), "once\n");
 }

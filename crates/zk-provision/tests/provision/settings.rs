@@ -96,6 +96,7 @@ fn bad_setters_are_reported_by_find() {
     insta::assert_snapshot!(said(Search::new().version("three")), @r#"the wanted version is "three"; it must be a series like 3.9 or an exact version like 3.9.6"#);
     insta::assert_snapshot!(said(Search::new().mirror("mirror")), @r#"the mirror is "mirror"; it must be an http:// or https:// URL under which zookeeper-3.9.6/ and its like are found"#);
     insta::assert_snapshot!(said(Search::new().pin("3.9", "")), @r#"the pinned version is "3.9"; it must be exact, like 3.9.6"#);
+    insta::assert_snapshot!(said(Search::new().pin("3.9.4", "abc")), @r#"the pinned SHA-512 is "abc"; it must be 128 hexadecimal digits"#);
 }
 
 #[test]
