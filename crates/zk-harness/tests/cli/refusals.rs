@@ -15,8 +15,11 @@ fn invalid_settings_are_reported() {
         @"error: servers = 256: must be 1 to 255"
     );
     insta::assert_snapshot!(
-        dir.fails(&["up", "--zookeeper", "three"]),
-        @r#"error: zookeeper = "three": must be a series like 3.9 or an exact version like 3.9.6"#
+        dir.fails(&["up", "--zookeeper", "3"]),
+        @r#"
+    starting 3 servers
+    error: zookeeper = "3": must be a version like 3.9 or 3.9.6, or a directory (./3 if its name looks like a version)
+    "#
     );
     assert!(!dir.ensembles().exists(), "something was left behind");
 }
