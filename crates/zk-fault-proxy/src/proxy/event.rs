@@ -105,7 +105,7 @@ pub enum EventKind {
 }
 
 impl Event {
-    /// Returns the properties that a [`Match`](super::Match) compares.
+    /// Returns the properties that a [`Match`] compares.
     pub(super) fn frame_info(&self) -> Option<FrameInfo<'_>> {
         let (direction, frame, code) = match &self.kind {
             EventKind::Requested(request) | EventKind::Forwarded(request) => {
