@@ -23,6 +23,7 @@ use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
 use crate::server::Server;
 use crate::spec::Warning;
+use crate::wait::until_blocking;
 
 use network::{Links, Proxy};
 
@@ -305,10 +306,18 @@ impl Ensemble {
         halted
     }
 
-    /// Reaps the zombies of servers that the guard process has killed.
+    /// Reaps the servers that the guard process has killed.
     fn reap(&self) {
         for server in &self.servers {
-            server.reap();
+            let reaped = until_blocking(REAP_LIMIT, REAP_PAUSE, || {
+                server.reap().then_some(()).ok_or(())
+            });
+            if reaped.is_err() {
+                tracing::warn!(
+                    id = server.id(),
+                    "the killed server has not ended within {REAP_LIMIT:?}"
+                );
+            }
         }
     }
 
@@ -435,3 +444,6 @@ fn lost_writes(directory: &Path) -> Option<Verdict> {
 }
 
 const POLL_EVERY: Duration = Duration::from_millis(20);
+/// More than a killed process needs to end on a busy machine.
+const REAP_LIMIT: Duration = Duration::from_secs(2);
+const REAP_PAUSE: Duration = Duration::from_millis(2);

@@ -407,7 +407,10 @@ impl Server {
     }
 
     /// Reaps a process that was stopped on request, so that it does not count as one that exited by itself.
-    pub(crate) fn reap(&self) {
+    ///
+    /// Returns whether none is left. A killed process can be reaped only when all of its threads have ended, a moment
+    /// after it has lost its command line.
+    pub(crate) fn reap(&self) -> bool {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         if child
             .as_mut()
@@ -415,6 +418,7 @@ impl Server {
         {
             *child = None;
         }
+        child.is_none()
     }
 
     /// Returns an error for a server in a container, which does not support this fault.
