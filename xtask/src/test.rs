@@ -107,11 +107,23 @@ pub(crate) fn run(
     env: &[(&str, OsString)],
 ) -> anyhow::Result<Outcome> {
     let started = Instant::now();
-    let nextest = has_nextest();
+    let nextest = is_installed("nextest");
     anyhow::ensure!(
         nextest || scope == Scope::Full,
         "`test quick` and `test deep` need cargo-nextest: cargo install --locked cargo-nextest"
     );
+    let whole = scope != Scope::Quick && args.is_empty();
+    anyhow::ensure!(
+        scope != Scope::Deep || !whole || is_installed("hack"),
+        "`test deep` needs cargo-hack: cargo install --locked cargo-hack"
+    );
+    if !build(workspace)? {
+        return Ok(Outcome {
+            counts: Counts::default(),
+            good: false,
+            skipped: None,
+        });
+    }
     prepare(workspace, env)?;
     let mut tests = if nextest {
         workspace.cargo(&["nextest", "run", "--workspace", "--all-features"])
@@ -161,7 +173,7 @@ pub(crate) fn run(
         },
     )?;
     let tests_took = started.elapsed();
-    if scope == Scope::Quick || !args.is_empty() {
+    if !whole {
         println!(
             "tests took {}; run `cargo xtask test` without arguments for those in the documentation",
             seconds(tests_took)
@@ -187,23 +199,35 @@ pub(crate) fn run(
         seconds(tests_took),
         seconds(started.elapsed().saturating_sub(tests_took)),
     );
+    let features_good = scope != Scope::Deep || builds_with_pairs_of_features(workspace)?;
     Ok(Outcome {
         counts,
-        good: good && doctests_good && counts.failed == 0,
+        good: good && doctests_good && counts.failed == 0 && features_good,
         skipped,
     })
+}
+
+/// Checks each crate without features, with each feature, each pair of them, and all.
+fn builds_with_pairs_of_features(workspace: &Workspace) -> anyhow::Result<bool> {
+    let mut hack = workspace.cargo(&["hack", "check", "--workspace", "--locked"]);
+    hack.args(["--feature-powerset", "--depth", "2"]);
+    let checked = hack.stdin(Stdio::null()).status();
+    Ok(checked.context("cannot run cargo")?.success())
+}
+
+/// Builds the tests and all programs.
+fn build(workspace: &Workspace) -> anyhow::Result<bool> {
+    // What nextest runs too: with the features of another command, most dependencies would be built twice.
+    let mut build = workspace.cargo(&["test", "--no-run", "--workspace", "--all-features"]);
+    build.args(["--lib", "--bins", "--tests", "--examples"]);
+    let built = build.stdin(Stdio::null()).status();
+    Ok(built.context("cannot run cargo")?.success())
 }
 
 /// Downloads ZooKeeper and makes the class data of its Java, so that no test waits for that.
 ///
 /// Pure tests need neither: a failure is reported and left to the tests that do.
 fn prepare(workspace: &Workspace, env: &[(&str, OsString)]) -> anyhow::Result<()> {
-    let mut build = workspace.cargo(&["build", "--workspace", "--all-features"]);
-    build.args(["--bin", "zk-ensemble"]).stdin(Stdio::null());
-    if !build.status().context("cannot run cargo")?.success() {
-        // The tests do not compile either, and say so.
-        return Ok(());
-    }
     for version in ZOOKEEPERS {
         let mut prepare = Command::new(workspace.program("zk-ensemble"));
         prepare.arg("prepare").args(["--zookeeper", version]);
@@ -235,10 +259,11 @@ pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-fn has_nextest() -> bool {
+/// Returns whether cargo has this subcommand.
+fn is_installed(subcommand: &str) -> bool {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let version = Command::new(cargo)
-        .args(["nextest", "--version"])
+        .args([subcommand, "--version"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
