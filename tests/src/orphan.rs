@@ -145,6 +145,8 @@ impl Stage {
     ) -> anyhow::Result<Ending> {
         self.played += 1;
         let path = format!("/orphan-{}", self.played);
+        // No container: the leader would delete it during the scenario, and creating it again takes several lags.
+        self.observer.create(&path, "").await?;
         let leader = self.ensemble.leader().await?.id();
         let mut followers = (1..=3).filter(|id| *id != leader);
         let (one, other) = (
@@ -159,7 +161,7 @@ impl Stage {
         self.proxy.route(Clients::All, Route::To(home))?;
         let mut contender = begin(self.ensemble.connect_string(), path.clone()).await?;
         let session = contender.session();
-        // Once without a fault, so that the parents exist and the client is warm.
+        // Once without a fault, so that the client is warm.
         anyhow::ensure!(
             contender.acquire(WARM_UP).await?,
             "a free lock is not acquired"
