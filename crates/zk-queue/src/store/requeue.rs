@@ -42,7 +42,6 @@ impl ItemStore {
         };
         // An attempt that was given up might still put the item back.
         let deadline = Deadline::never();
-        let mut doubt: Option<Error> = None;
         let mut attempts = 0;
         loop {
             let created = self
@@ -50,12 +49,10 @@ impl ItemStore {
                 .commit_once_if(&preconditions, deadline, |transaction| {
                     transaction.create(&taken.path, data)
                 });
-            let failed = match created.await {
+            let failure = match created.await {
                 Ok(ConditionalOutcome::Committed(_)) => return Ok(true),
-                // The attempt in doubt was committed; or the parent was deleted, or another item has the name.
-                Ok(ConditionalOutcome::Refused { error, .. }) => {
-                    return Ok(doubt.is_some() && error.is_node_exists());
-                }
+                // The parent was deleted, or another item has the name.
+                Ok(ConditionalOutcome::Refused { .. }) => return Ok(false),
                 Ok(ConditionalOutcome::PreconditionsFailed) => {
                     let new = self.reread_for_same_items_node(&preconditions, deadline);
                     match new.await {
@@ -65,30 +62,19 @@ impl ItemStore {
                             None
                         }
                         // The items node is that of a new queue.
-                        Ok(None) => {
-                            return doubt
-                                .map_or(Ok(false), |error| Err(OfferError::Unknown(error)));
-                        }
-                        Err(error) => Some(error),
+                        Ok(None) => return Ok(false),
+                        Err(error) => Some(OfferError::Core(error)),
                     }
                 }
-                Err(failure) => {
-                    if failure.is_in_doubt {
-                        doubt = Some(failure.error.clone());
-                    }
-                    Some(failure.error)
-                }
+                Err(failure) => Some(failure.into()),
             };
-            if let Some(error) = failed {
-                match (error.class(), &doubt) {
-                    (ErrorClass::Recoverable, _) => {}
-                    // A request with the full name is larger than the one that offered the item.
-                    (ErrorClass::Outcome, None) => return Ok(false),
-                    (ErrorClass::Fatal, None) => return Err(OfferError::Core(error)),
-                    (ErrorClass::Outcome | ErrorClass::Fatal, Some(_)) => {
-                        return Err(OfferError::Unknown(error));
-                    }
-                }
+            match failure {
+                Some(OfferError::Core(error)) if error.class() == ErrorClass::Recoverable => {}
+                // A request with the full name is larger than the one that offered the item.
+                Some(OfferError::Core(error)) if !error.is_fatal() => return Ok(false),
+                // Repeated in doubt, it might put back an item that has been taken again.
+                Some(failure) => return Err(failure),
+                None => {}
             }
             attempts += 1;
             deadline.pause(attempts).await;

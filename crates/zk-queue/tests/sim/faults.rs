@@ -12,6 +12,7 @@ use zk_sim::matching;
 
 use crate::PATH;
 use crate::all;
+use crate::children;
 use crate::data;
 use crate::ephemerals;
 use crate::pass;
@@ -307,6 +308,40 @@ async fn a_take_dropped_before_a_late_reply_puts_its_item_back() {
     held.release();
     soon("it settles", session.settled()).await;
     assert_eq!(data(&ensemble, PATH), ["1", "2", "3"]);
+}
+
+/// The reply to the put-back is lost, and so is the token that shows its outcome, as somebody deletes it.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_item_whose_put_back_is_in_doubt_is_not_put_back_again() {
+    let pause = Duration::from_secs(1);
+    let ensemble = Ensemble::builder().reconnect_after(pause).build();
+    let session = ensemble.connect().await;
+    let other = ensemble.connect().await;
+    let theirs = queue(&other);
+    theirs.offer(&text(1)).await.unwrap();
+    let transactions = || {
+        let script = ensemble.on(matching::transactions("/queues/a/*"));
+        script.session(session.id())
+    };
+    let ours = queue(&session);
+    let held = transactions().hold();
+    let mut taking = Box::pin(ours.poll());
+    tokio::select! {
+        _ = &mut taking => panic!("its reply is held"),
+        () = triggered(&held) => {}
+    }
+    drop(taking);
+    let lost = transactions().lose_reply();
+    held.release();
+    soon("it is put back", triggered(&lost)).await;
+    for token in children(&ensemble, "/queues/a-receipts") {
+        let path = format!("/queues/a-receipts/{token}");
+        other.delete(path).await.unwrap();
+    }
+    assert_eq!(theirs.poll().await.unwrap().as_deref(), Some("1"));
+    soon("it settles", session.settled()).await;
+    assert_eq!(data(&ensemble, PATH), [""; 0]);
 }
 
 /// A list that one task read from a lagging server is not enough for a task that began after an offer.
