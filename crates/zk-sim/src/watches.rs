@@ -64,15 +64,26 @@ impl Removal {
     /// Returns the removal that the client crate requests when it drops a watch and has `others` on that node; `None`
     /// if it leaves the watch on the server.
     pub(crate) fn of(dropped: WatchKind, others: &[WatchKind]) -> Option<Self> {
-        let own = |kind| match kind {
+        match Self::of_kind(dropped) {
+            _ if others.is_empty() => Some(Self::Any),
+            Self::Any => None,
+            kind => {
+                let mut others = others.iter().map(|other| Self::of_kind(*other));
+                others.all(|other| other != kind).then_some(kind)
+            }
+        }
+    }
+
+    /// Returns whether it removes a watch of this kind.
+    pub(crate) fn ends(self, kind: WatchKind) -> bool {
+        self == Self::Any || self == Self::of_kind(kind)
+    }
+
+    fn of_kind(kind: WatchKind) -> Self {
+        match kind {
             WatchKind::Data | WatchKind::Exist => Self::Data,
             WatchKind::Child => Self::Children,
             WatchKind::Persistent | WatchKind::PersistentRecursive => Self::Any,
-        };
-        match own(dropped) {
-            _ if others.is_empty() => Some(Self::Any),
-            Self::Any => None,
-            kind => (!others.iter().any(|other| own(*other) == kind)).then_some(kind),
         }
     }
 }

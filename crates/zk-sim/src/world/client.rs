@@ -17,6 +17,7 @@ use crate::access::Identity;
 use crate::server_reply::ServerReply;
 use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
+use crate::watches::Removal;
 use crate::watches::WatchKind;
 
 /// One session: its client, its connection, and its state at the leader.
@@ -66,6 +67,8 @@ pub(crate) struct Client {
     /// Whether the server has closed the connection, which the client sees after the earlier messages.
     pub(super) is_hung_up: bool,
     pub(super) watches: BTreeMap<WatchNumber, (NodePath, WatchKind)>,
+    /// Removals of watches that a request in flight may set again: requested if it does not.
+    pub(super) deferred_removals: Vec<(NodePath, Removal)>,
 }
 
 /// A message from a server to a client.
@@ -149,6 +152,7 @@ impl Client {
             sent_by: Duration::ZERO,
             is_hung_up: false,
             watches: BTreeMap::new(),
+            deferred_removals: Vec::new(),
         }
     }
 

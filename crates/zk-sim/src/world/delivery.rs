@@ -102,7 +102,9 @@ impl World {
                     client.in_flight.retain(|one| *one != job);
                     client.seen = client.seen.max(zxid);
                     let number = watch.as_ref().map(|(number, _)| *number);
+                    let set = watch.as_ref().map(|(_, set)| set.clone());
                     client.watches.extend(watch);
+                    self.request_deferred_removals(session, set.as_ref());
                     self.complete(job, outcome, number);
                 }
             }

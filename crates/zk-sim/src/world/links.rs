@@ -23,6 +23,7 @@ use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
 use crate::watches;
 use crate::watches::Removal;
+use crate::watches::WatchKind;
 
 impl World {
     /// Breaks the link of a session, if it has one. Replies in flight are lost; requests that have arrived proceed.
@@ -43,6 +44,7 @@ impl World {
         client.queue.clear();
         client.outbox.clear();
         client.muted.clear();
+        client.deferred_removals.clear();
         client.is_silent = false;
         client.is_hung_up = false;
         client.tries = 0;
@@ -271,21 +273,43 @@ impl World {
         }
     }
 
-    /// Requests the removal of watches from the client's server.
+    /// Requests the removal of watches from the client's server, unless a request in flight asks for such a watch: then
+    /// its reply decides.
     pub(super) fn request_removal(&mut self, session: SessionId, path: NodePath, removal: Removal) {
-        let client = self.client_mut(session);
-        if client.is_up() {
-            let connection = client.connection;
-            let latency = self.settings.latency;
-            self.schedule(
-                latency,
-                Event::RemoveWatch {
-                    session,
-                    connection,
-                    path,
-                    removal,
-                },
-            );
+        let jobs = &self.jobs;
+        let client = self.clients.get_mut(&session).filter(|one| one.is_up());
+        let Some(client) = client else {
+            return;
+        };
+        let mut in_flight = client.in_flight.iter();
+        if in_flight.any(|job| jobs[*job].asks_for_watch(&path, removal)) {
+            client.deferred_removals.push((path, removal));
+            return;
+        }
+        let connection = client.connection;
+        let latency = self.settings.latency;
+        self.schedule(
+            latency,
+            Event::RemoveWatch {
+                session,
+                connection,
+                path,
+                removal,
+            },
+        );
+    }
+
+    /// Requests the deferred removals that no request in flight affects any more, after a reply that set `watch`.
+    pub(super) fn request_deferred_removals(
+        &mut self,
+        session: SessionId,
+        watch: Option<&(NodePath, WatchKind)>,
+    ) {
+        let deferred = std::mem::take(&mut self.client_mut(session).deferred_removals);
+        for (path, removal) in deferred {
+            if watch.is_none_or(|(set, kind)| *set != path || !removal.ends(*kind)) {
+                self.request_removal(session, path, removal);
+            }
         }
     }
 
@@ -298,13 +322,8 @@ impl World {
     ) {
         let client = &self.clients[&session];
         let is_heard = !client.is_silent && self.servers[client.server].is_running();
-        if client.connection != connection || !is_heard {
-            return;
-        }
-        let server = client.server;
-        // The client keeps the watch for a request in flight that sets it again.
-        let mut in_flight = client.in_flight.iter();
-        if !in_flight.any(|job| self.jobs[*job].asks_for_watch(path)) {
+        if client.connection == connection && is_heard {
+            let server = client.server;
             self.servers[server].watches.remove(session, path, removal);
         }
     }

@@ -34,6 +34,7 @@ use crate::script::Act;
 use crate::server::Lag;
 use crate::server_reply::ServerReply;
 use crate::size;
+use crate::watches::Removal;
 
 impl Job {
     /// Returns whether only the request log needs it.
@@ -47,16 +48,20 @@ impl Job {
             }
     }
 
-    pub(super) fn asks_for_watch(&self, at: &NodePath) -> bool {
-        matches!(
-            &self.content,
-            Content::Request(
-                Request::Get { path, watch: true }
-                    | Request::Exists { path, watch: true }
-                    | Request::List { path, watch: true }
-                    | Request::AddWatch { path, .. }
-            ) if path == at
-        )
+    /// Returns whether it asks for a watch that the removal would end.
+    pub(super) fn asks_for_watch(&self, at: &NodePath, removal: Removal) -> bool {
+        let Content::Request(request) = &self.content else {
+            return false;
+        };
+        let (path, asked) = match request {
+            Request::Get { path, watch: true } | Request::Exists { path, watch: true } => {
+                (path, Removal::Data)
+            }
+            Request::List { path, watch: true } => (path, Removal::Children),
+            Request::AddWatch { path, .. } => (path, Removal::Any),
+            _ => return false,
+        };
+        path == at && (removal == Removal::Any || removal == asked)
     }
 }
 

@@ -81,6 +81,34 @@ async fn a_dropped_watch_is_removed_unless_another_one_needs_it() {
     assert_eq!(sim.watch_count(), 0);
 }
 
+/// As in the client crate: the reply to a request in flight that asks for a watch decides whether the server's watch is
+/// removed.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_watch_is_kept_for_a_request_in_flight() {
+    let latency = Duration::from_millis(10);
+    let sim = Ensemble::builder().servers(1).latency(latency).build();
+    let session = sim.connect().await;
+    session.create("/a", "").await.unwrap();
+    for path in ["/a", "/missing"] {
+        let (_, watch) = session.exists(path).watched().await.unwrap();
+        let reading = session.get(path).watched().into_future();
+        let mut reading = tokio::spawn(reading);
+        // The request has arrived, and its reply has not.
+        let replied = tokio::time::timeout(latency * 3 / 2, &mut reading).await;
+        assert!(replied.is_err(), "{path}");
+        drop(watch);
+        let read = reading.await.unwrap();
+        session.sync("/").await.unwrap();
+        session.sync("/").await.unwrap();
+        let Ok((_, _, mut kept)) = read else {
+            assert_eq!(sim.watch_count(), 0, "no request asks for it any more");
+            continue;
+        };
+        session.set(path, "1").await.unwrap();
+        assert_eq!(event(&mut kept).await, WatchEvent::DataChanged);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reply_to_a_dropped_future_leaves_no_watch() {
     let sim = Ensemble::new(1);
