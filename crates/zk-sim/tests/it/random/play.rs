@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
+use tokio::task::coop::unconstrained;
 use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::Stat;
@@ -180,14 +181,15 @@ impl<S: Open> Player<'_, S> {
         for (at, watch) in self.watches.iter_mut().enumerate() {
             let mut told = Vec::new();
             match &mut watch.kind {
+                // Without tokio's budget: after many polls in one task it lets what is ready look pending.
                 Kind::Once(watched) => {
-                    if let Some(event) = watched.now_or_never() {
+                    if let Some(event) = unconstrained(watched).now_or_never() {
                         told.push(format!("{event:?}"));
                         fired.push(at);
                     }
                 }
                 Kind::Persistent(watching) => {
-                    while let Some(Some(notice)) = watching.next().now_or_never() {
+                    while let Some(Some(notice)) = unconstrained(watching.next()).now_or_never() {
                         told.push(show_notice(&notice, &self.root, self.base));
                     }
                 }
