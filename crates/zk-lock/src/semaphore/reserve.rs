@@ -335,7 +335,9 @@ async fn next_event<T>(observed: &mut Option<Observed<T>>) -> WatchEvent {
 }
 
 fn has_fired<T>(observed: &mut Option<Observed<T>>) -> bool {
-    next_event(observed).now_or_never().is_some()
+    // The task's coop budget must not let an event look pending.
+    let event = tokio::task::coop::unconstrained(next_event(observed));
+    event.now_or_never().is_some()
 }
 
 /// Returns the names of our lease nodes.
