@@ -7,7 +7,6 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 
-use crate::config::parse_revision;
 use crate::span::parse_timeout;
 use crate::span::parse_ttl;
 
@@ -215,6 +214,20 @@ pub(crate) struct Locks {
     pub(crate) path: String,
 }
 
+/// Parses a zxid, in hexadecimal digits after `0x` or in decimal digits.
+fn parse_revision(text: &str) -> Result<i64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match number {
+        Ok(number) if number >= 0 => Ok(number),
+        _ => Err(
+            "write the number of a transaction as it is printed, such as 0x30000001f".to_owned(),
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +250,25 @@ mod tests {
                 let parsed = Cli::try_parse_from(["zk"].into_iter().chain(command.split(' ')));
                 assert!(parsed.is_ok(), "{command}: {parsed:?}");
             }
+        }
+    }
+
+    #[test]
+    fn revisions_are_read_as_they_are_printed() {
+        for revision in [0, 31, 0x3_0000_001f, i64::MAX] {
+            assert_eq!(parse_revision(&format!("{revision:#x}")), Ok(revision));
+            assert_eq!(parse_revision(&revision.to_string()), Ok(revision));
+        }
+        for bad in [
+            "",
+            "0x",
+            "-1",
+            "0x-1",
+            "3000001f",
+            "0xg",
+            "0x8000000000000000",
+        ] {
+            assert!(parse_revision(bad).is_err(), "{bad}");
         }
     }
 }

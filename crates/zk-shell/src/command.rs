@@ -2,7 +2,6 @@
 
 use std::io;
 use std::io::Read;
-use std::io::Write;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -17,6 +16,7 @@ use crate::failure::Failure;
 use crate::hold;
 use crate::locks;
 use crate::output;
+use crate::output::print;
 
 /// Runs one command in a session of its own.
 pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
@@ -273,18 +273,6 @@ fn read_data(command: &Command) -> Result<Vec<u8>, Failure> {
         Ok(_) => Ok(bytes),
         Err(error) => Err(Failure::operation(
             format!("cannot read the data from standard input: {error}"),
-            None,
-        )),
-    }
-}
-
-pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::reader_gone()),
-        Err(error) => Err(Failure::operation(
-            format!("cannot write to standard output: {error}"),
             None,
         )),
     }

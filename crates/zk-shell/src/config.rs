@@ -23,11 +23,11 @@ use zk_core::codec::Text;
 use zk_core::codec::Toml;
 
 use crate::cli::Config;
-use crate::command::print;
 use crate::date::java_date;
 use crate::failure::Failure;
 use crate::failure::chain;
 use crate::failure::tell;
+use crate::output::print;
 
 /// Returns the node of a command.
 pub(crate) fn path_of(command: &Config) -> &str {
@@ -251,42 +251,9 @@ impl From<PublishError> for Failure {
     }
 }
 
-/// Parses a zxid, in hexadecimal digits after `0x` or in decimal digits.
-pub(crate) fn parse_revision(text: &str) -> Result<i64, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    match number {
-        Ok(number) if number >= 0 => Ok(number),
-        _ => Err(
-            "write the number of a transaction as it is printed, such as 0x30000001f".to_owned(),
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn revisions_are_read_as_they_are_printed() {
-        for revision in [0, 31, 0x3_0000_001f, i64::MAX] {
-            assert_eq!(parse_revision(&format!("{revision:#x}")), Ok(revision));
-            assert_eq!(parse_revision(&revision.to_string()), Ok(revision));
-        }
-        for bad in [
-            "",
-            "0x",
-            "-1",
-            "0x-1",
-            "3000001f",
-            "0xg",
-            "0x8000000000000000",
-        ] {
-            assert!(parse_revision(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn difference_is_what_every_diff_prints() {

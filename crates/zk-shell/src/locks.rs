@@ -16,9 +16,9 @@ use zk_lock::Removal;
 use zk_lock::Role;
 
 use crate::cli::Locks;
-use crate::command::print;
 use crate::failure::Failure;
 use crate::failure::tell;
+use crate::output::print;
 
 /// Prints the lock and, if that was asked for and confirmed, breaks it.
 pub(crate) async fn carry_out(

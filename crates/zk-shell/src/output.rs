@@ -1,8 +1,12 @@
-//! Formats results as ZooKeeper's own shell prints them.
+//! Formats results as ZooKeeper's own shell prints them, and writes them to standard output.
+
+use std::io;
+use std::io::Write as _;
 
 use zk_core::Stat;
 
 use crate::date::java_date;
+use crate::failure::Failure;
 
 /// The eleven lines of a stat.
 pub(crate) fn stat(stat: &Stat) -> String {
@@ -29,6 +33,19 @@ pub(crate) fn stat(stat: &Stat) -> String {
 pub(crate) fn names(mut names: Vec<String>) -> String {
     names.sort_unstable();
     format!("[{}]\n", names.join(", "))
+}
+
+/// Writes to standard output.
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::reader_gone()),
+        Err(error) => Err(Failure::operation(
+            format!("cannot write to standard output: {error}"),
+            None,
+        )),
+    }
 }
 
 #[cfg(test)]
