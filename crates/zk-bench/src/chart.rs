@@ -7,8 +7,6 @@ use crate::comparison::CURATOR;
 use crate::comparison::Comparison;
 use crate::comparison::OURS;
 use crate::comparison::Series;
-use crate::report::place;
-use crate::report::series;
 
 /// Draws the hand-overs per second over the number of sessions, with one panel per comparison.
 ///
@@ -52,7 +50,7 @@ fn panel(svg: &mut String, comparison: &Comparison) {
     let _ = writeln!(
         svg,
         "<text x=\"{LEFT}\" y=\"20\" font-weight=\"bold\">hand-overs a second, data {}</text>",
-        place(comparison)
+        comparison.storage()
     );
     let mut rate = 0.0;
     while rate <= top {
@@ -82,7 +80,7 @@ fn panel(svg: &mut String, comparison: &Comparison) {
     for (nth, (client, colour)) in LINES.iter().enumerate() {
         let mut line = String::new();
         for (at, count) in counts.iter().enumerate() {
-            let Some(series) = series(comparison, "sessions", *count, client) else {
+            let Some(series) = comparison.find("sessions", *count, client) else {
                 continue;
             };
             let (x, spread) = (across(at), series.rate());
@@ -134,7 +132,7 @@ const TOP: f64 = 40.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::example;
+    use crate::comparison::tests::example;
 
     #[test]
     fn every_race_is_a_panel_and_every_line_is_named() {

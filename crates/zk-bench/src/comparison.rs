@@ -71,6 +71,26 @@ pub struct Sample {
     pub traffic: Option<Traffic>,
 }
 
+impl Comparison {
+    /// Returns the samples of a client in a workload with this number of contenders.
+    pub(crate) fn find(&self, workload: &str, contenders: usize, client: &str) -> Option<&Series> {
+        self.series.iter().find(|series| {
+            series.workload == workload
+                && series.contenders == contenders
+                && series.client == client
+        })
+    }
+
+    /// Returns where the servers keep their data.
+    pub(crate) fn storage(&self) -> &'static str {
+        if self.in_memory {
+            "in memory"
+        } else {
+            "on disk"
+        }
+    }
+}
+
 impl Series {
     /// Returns the spread of the rates.
     pub fn rate(&self) -> Spread {
@@ -419,3 +439,54 @@ pub const SESSIONS: usize = 20;
 
 /// Operations of the trial.
 const TRIAL: u64 = 200;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::other_work::OtherWork;
+
+    /// Returns a comparison with made-up figures.
+    pub(crate) fn example() -> Comparison {
+        let series = |workload: &str, contenders, client: &str, rates: &[f64]| Series {
+            workload: workload.to_owned(),
+            contenders,
+            client: client.to_owned(),
+            samples: rates
+                .iter()
+                .map(|rate| Sample {
+                    per_second: *rate,
+                    p50_micros: 1e6 / rate,
+                    p99_micros: 2e6 / rate,
+                    traffic: Some(Traffic {
+                        received: 6.0,
+                        sent: 7.5,
+                        fired: 2.0,
+                        bytes_in: 400.0,
+                        bytes_out: 300.0,
+                    }),
+                })
+                .collect(),
+        };
+        let text = str::to_owned;
+        Comparison {
+            environment: Environment {
+                machine: text("m"),
+                system: text("s"),
+                other_work: OtherWork { share: Some(0.25) },
+                ensemble: text("e"),
+                data: text("memory"),
+            },
+            in_memory: true,
+            peers: vec![text("Curator 5.4.0")],
+            series: vec![
+                series("alone", 1, OURS, &[90.0, 100.0, 110.0]),
+                series("alone", 1, RAW, &[100.0, 100.0, 100.0]),
+                series("sessions", 2, OURS, &[500.0]),
+                series("sessions", 20, OURS, &[900.0]),
+                series("sessions", 20, CURATOR, &[500.0]),
+                series("sessions", 100, CURATOR, &[300.0]),
+            ],
+            other_session: Some([80.0, 104.0]),
+        }
+    }
+}

@@ -16,7 +16,6 @@ use crate::comparison::Comparison;
 use crate::comparison::OURS;
 use crate::comparison::RAW;
 use crate::comparison::SESSIONS;
-use crate::comparison::Series;
 use crate::comparison::bound_millis;
 use crate::result::Spread;
 
@@ -120,7 +119,7 @@ fn figures_to_reach(comparisons: &[Comparison]) -> String {
             table.add_row([
                 format!("{} over {reference}", named(workload, contenders)),
                 format!("≥ {least}"),
-                place(comparison).to_owned(),
+                comparison.storage().to_owned(),
                 format!("{:.2}", ratio.median),
                 format!("{:.2}–{:.2}", ratio.min, ratio.max),
                 if is_reached { "yes" } else { "**no**" }.to_owned(),
@@ -136,19 +135,8 @@ fn ratio(
     contenders: usize,
     reference: &str,
 ) -> Option<Spread> {
-    let series = |client: &str| series(comparison, workload, contenders, client);
+    let series = |client: &str| comparison.find(workload, contenders, client);
     Some(series(OURS)?.over(series(reference)?))
-}
-
-pub(crate) fn series<'a>(
-    comparison: &'a Comparison,
-    workload: &str,
-    contenders: usize,
-    client: &str,
-) -> Option<&'a Series> {
-    comparison.series.iter().find(|series| {
-        series.workload == workload && series.contenders == contenders && series.client == client
-    })
 }
 
 fn table(comparison: &Comparison) -> String {
@@ -217,14 +205,6 @@ fn named(workload: &str, contenders: usize) -> String {
     }
 }
 
-pub(crate) fn place(comparison: &Comparison) -> &'static str {
-    if comparison.in_memory {
-        "in memory"
-    } else {
-        "on disk"
-    }
-}
-
 /// The targets: workload, number of contenders, reference, and the least ratio to it.
 const FIGURES: [(&str, usize, &str, f64); 5] = [
     ("alone", 1, RAW, 0.95),
@@ -239,56 +219,9 @@ const BEGIN: &str = "<!-- written by cargo xtask bench lock --peers -->";
 const END: &str = "<!-- to here -->";
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::comparison::Sample;
-    use crate::environment::Environment;
-    use crate::other_work::OtherWork;
-    use crate::traffic::Traffic;
-
-    pub(crate) fn example() -> Comparison {
-        let series = |workload: &str, contenders, client: &str, rates: &[f64]| Series {
-            workload: workload.to_owned(),
-            contenders,
-            client: client.to_owned(),
-            samples: rates
-                .iter()
-                .map(|rate| Sample {
-                    per_second: *rate,
-                    p50_micros: 1e6 / rate,
-                    p99_micros: 2e6 / rate,
-                    traffic: Some(Traffic {
-                        received: 6.0,
-                        sent: 7.5,
-                        fired: 2.0,
-                        bytes_in: 400.0,
-                        bytes_out: 300.0,
-                    }),
-                })
-                .collect(),
-        };
-        let text = str::to_owned;
-        Comparison {
-            environment: Environment {
-                machine: text("m"),
-                system: text("s"),
-                other_work: OtherWork { share: Some(0.25) },
-                ensemble: text("e"),
-                data: text("memory"),
-            },
-            in_memory: true,
-            peers: vec![text("Curator 5.4.0")],
-            series: vec![
-                series("alone", 1, OURS, &[90.0, 100.0, 110.0]),
-                series("alone", 1, RAW, &[100.0, 100.0, 100.0]),
-                series("sessions", 2, OURS, &[500.0]),
-                series("sessions", 20, OURS, &[900.0]),
-                series("sessions", 20, CURATOR, &[500.0]),
-                series("sessions", 100, CURATOR, &[300.0]),
-            ],
-            other_session: Some([80.0, 104.0]),
-        }
-    }
+    use crate::comparison::tests::example;
 
     #[test]
     fn what_is_reached_and_what_is_not_is_said() {
