@@ -8,10 +8,13 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
+use crate::event::CacheEnd;
+use crate::events::Events;
 use crate::options::CacheOptions;
 use crate::reducer::Reducer;
 use crate::shared_state::SharedState;
 use crate::shared_state::StatePublisher;
+use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
 use crate::sync_task;
 
@@ -77,6 +80,30 @@ impl Cache {
     pub(crate) const fn state(&self) -> &Arc<SharedState> {
         &self.state
     }
+
+    /// Waits until the cache is synchronised.
+    pub(crate) async fn synchronized(&self) -> Result<Snapshot, CacheEnd> {
+        let mut events = Events::new(&self.state, None);
+        loop {
+            let snapshot = events.snapshot();
+            match (snapshot.state(), snapshot.end()) {
+                (CacheState::Synchronized, _) => return Ok(snapshot.clone()),
+                (_, Some(end)) => return Err(end.clone()),
+                _ => events.advance().await,
+            }
+        }
+    }
+
+    /// Waits until the cache has ended.
+    pub(crate) async fn ended(&self) -> CacheEnd {
+        let mut events = Events::new(&self.state, None);
+        loop {
+            if let Some(end) = events.snapshot().end() {
+                return end.clone();
+            }
+            events.advance().await;
+        }
+    }
 }
 
 impl fmt::Debug for Cache {
@@ -113,7 +140,7 @@ macro_rules! common_methods {
         ///
         /// Safe: nothing happens.
         pub async fn synchronized(&self) -> Result<Snapshot, CacheEnd> {
-            self.cache.state().synchronized().await
+            self.cache.synchronized().await
         }
 
         /// Waits until the cache has ended, and returns why.
@@ -122,7 +149,7 @@ macro_rules! common_methods {
         ///
         /// Safe: nothing happens.
         pub async fn ended(&self) -> CacheEnd {
-            self.cache.state().ended().await
+            self.cache.ended().await
         }
 
         /// Returns all events: first a [`Created`](crate::Event::Created) for each node, then

@@ -9,7 +9,8 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
-use crate::shared_state::EventBatch;
+use crate::event::Event;
+use crate::snapshot::Snapshot;
 
 /// A broadcast log that all consumers of a cache read.
 ///
@@ -39,6 +40,14 @@ struct LogEntry {
     bytes: usize,
     /// How many readers have not read it yet.
     unread: usize,
+}
+
+/// The events between two consecutive snapshots.
+#[derive(Debug)]
+pub(crate) struct EventBatch {
+    pub(crate) events: Vec<Event>,
+    /// The snapshot after the events.
+    pub(crate) snapshot: Snapshot,
 }
 
 /// The position of one consumer in the log.
@@ -123,6 +132,22 @@ impl Contents {
     }
 }
 
+impl EventBatch {
+    /// Returns the approximate memory footprint in bytes, without the part shared with the newest snapshot.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |event: &Event| match event {
+            Event::Created(node) | Event::Deleted(node) => node.bytes(),
+            Event::Changed { old, new } => old.bytes() + new.bytes(),
+            _ => 0,
+        };
+        let events = self.events.iter();
+        size_of::<Self>()
+            + events
+                .map(|event| size_of::<Event>() + of(event))
+                .sum::<usize>()
+    }
+}
+
 impl LogReader {
     /// Waits for the next batch; `None` if the reader has fallen behind and must be replaced.
     ///
@@ -174,9 +199,7 @@ mod tests {
     use zk_core::Stat;
 
     use super::*;
-    use crate::event::Event;
     use crate::node::Node;
-    use crate::snapshot::Snapshot;
 
     fn batch(bytes: usize) -> EventBatch {
         let path = NodePath::parse("/a").unwrap();

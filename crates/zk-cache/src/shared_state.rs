@@ -8,9 +8,9 @@ use zk_core::NodePath;
 
 use crate::event::CacheEnd;
 use crate::event::Event;
+use crate::event_log::EventBatch;
 use crate::event_log::EventLog;
 use crate::event_log::LogReader;
-use crate::events::Events;
 use crate::node::Node;
 use crate::options::CacheOptions;
 use crate::reducer::Reducer;
@@ -22,30 +22,6 @@ use crate::snapshot::SnapshotData;
 pub(crate) struct SharedState {
     newest: ArcSwap<SnapshotData>,
     log: Arc<EventLog>,
-}
-
-/// The events between two consecutive snapshots.
-#[derive(Debug)]
-pub(crate) struct EventBatch {
-    pub(crate) events: Vec<Event>,
-    /// The snapshot after the events.
-    pub(crate) snapshot: Snapshot,
-}
-
-impl EventBatch {
-    /// Returns the approximate memory footprint in bytes, without the part shared with the newest snapshot.
-    pub(crate) fn bytes(&self) -> usize {
-        let of = |event: &Event| match event {
-            Event::Created(node) | Event::Deleted(node) => node.bytes(),
-            Event::Changed { old, new } => old.bytes() + new.bytes(),
-            _ => 0,
-        };
-        let events = self.events.iter();
-        size_of::<Self>()
-            + events
-                .map(|event| size_of::<Event>() + of(event))
-                .sum::<usize>()
-    }
 }
 
 impl SharedState {
@@ -70,30 +46,6 @@ impl SharedState {
 
     pub(crate) fn subscribe(&self) -> LogReader {
         self.log.subscribe()
-    }
-
-    /// Waits until the cache is synchronised.
-    pub(crate) async fn synchronized(self: &Arc<Self>) -> Result<Snapshot, CacheEnd> {
-        let mut events = Events::new(self, None);
-        loop {
-            let snapshot = events.snapshot();
-            match (snapshot.state(), snapshot.end()) {
-                (CacheState::Synchronized, _) => return Ok(snapshot.clone()),
-                (_, Some(end)) => return Err(end.clone()),
-                _ => events.advance().await,
-            }
-        }
-    }
-
-    /// Waits until the cache has ended.
-    pub(crate) async fn ended(self: &Arc<Self>) -> CacheEnd {
-        let mut events = Events::new(self, None);
-        loop {
-            if let Some(end) = events.snapshot().end() {
-                return end.clone();
-            }
-            events.advance().await;
-        }
     }
 }
 
