@@ -144,7 +144,7 @@ impl<P> Instance<P> {
     }
 
     /// Returns the value of a variable of a [`UriSpec`].
-    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+    fn variable(&self, name: &str) -> Option<String> {
         Some(match name {
             "scheme" if self.ssl_port.is_some() => "https".to_owned(),
             "scheme" => "http".to_owned(),
@@ -202,6 +202,21 @@ impl<P> fmt::Debug for Instance<P> {
             .field("service_type", &self.service_type)
             .field("is_enabled", &self.is_enabled)
             .finish_non_exhaustive()
+    }
+}
+
+impl UriSpec {
+    /// Returns the URI of an instance; `None` if the instance has no value for a variable.
+    pub fn of<P>(&self, instance: &Instance<P>) -> Option<String> {
+        let mut uri = String::new();
+        for part in &self.parts {
+            if part.is_variable {
+                uri.push_str(&instance.variable(&part.value)?);
+            } else {
+                uri.push_str(&part.value);
+            }
+        }
+        Some(uri)
     }
 }
 
@@ -413,5 +428,17 @@ mod tests {
             assert_eq!(built.registered, Some(millis));
             assert_eq!(built.registration_time(), Some(time));
         }
+    }
+
+    #[test]
+    fn patterns_are_filled_in_and_what_is_missing_makes_no_uri() {
+        let spec = UriSpec::parse("{scheme}://{address}:{ssl-port}/{name}?{ id }").unwrap();
+        let instance = || Instance::builder("orders", ()).id("one").address("::1");
+        let without = instance().build().unwrap();
+        assert_eq!(spec.of(&without), None);
+        let with = instance().ssl_port(443).build().unwrap();
+        assert_eq!(spec.of(&with).unwrap(), "https://::1:443/orders?one");
+        assert_eq!(UriSpec::parse("{what}").unwrap().of(&with), None);
+        assert_eq!(UriSpec::parse("").unwrap().of(&with).unwrap(), "");
     }
 }

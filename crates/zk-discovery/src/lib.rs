@@ -130,6 +130,7 @@ mod provider;
 mod redact;
 mod registration;
 mod registry;
+mod reserved_paths;
 mod staleness_policy;
 mod update;
 mod uri;

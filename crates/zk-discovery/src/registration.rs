@@ -19,7 +19,7 @@ use zk_core::SessionId;
 use crate::instance::Instance;
 use crate::layout::Format;
 use crate::redact::redact;
-use crate::registry::PathReservation;
+use crate::reserved_paths::PathReservation;
 
 /// Keeps an instance registered until dropped.
 ///

@@ -1,10 +1,7 @@
 //! Registers instances below a base path, and opens providers that follow them.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 use tokio::time::Instant;
 use tokio::time::timeout;
@@ -33,6 +30,8 @@ use crate::provider::ProviderOptions;
 use crate::provider::Providers;
 use crate::redact::redact;
 use crate::registration::Registration;
+use crate::reserved_paths::PathReservation;
+use crate::reserved_paths::ReservedPaths;
 
 /// The services below a base path, accessed through one session.
 ///
@@ -63,10 +62,6 @@ pub struct Registry<L = Curator> {
     previous: Arc<[SessionId]>,
     reserved: Arc<ReservedPaths>,
 }
-
-/// The paths of the nodes that are registered or being registered.
-#[derive(Debug, Default)]
-struct ReservedPaths(Mutex<BTreeSet<NodePath>>);
 
 impl Registry {
     /// Creates a registry below `base`, in [Curator's layout](Curator).
@@ -193,7 +188,7 @@ impl<L: Layout> Registry<L> {
             let (path, data) = new.write()?;
             if reservation
                 .as_ref()
-                .is_none_or(|reservation| reservation.path != path)
+                .is_none_or(|reservation| *reservation.path() != path)
             {
                 let taken = PathReservation::take(&self.reserved, path.clone());
                 let owner = Some(session.id());
@@ -418,33 +413,5 @@ impl ConflictWait {
             since: Instant::now(),
             settled: None,
         }
-    }
-}
-
-/// The path of an instance, reserved within this registry until dropped.
-#[derive(Debug)]
-pub(crate) struct PathReservation {
-    reserved: Arc<ReservedPaths>,
-    path: NodePath,
-}
-
-impl PathReservation {
-    fn take(reserved: &Arc<ReservedPaths>, path: NodePath) -> Option<Self> {
-        let mut paths = reserved.0.lock().unwrap_or_else(PoisonError::into_inner);
-        paths.insert(path.clone()).then(|| Self {
-            reserved: Arc::clone(reserved),
-            path,
-        })
-    }
-}
-
-impl Drop for PathReservation {
-    fn drop(&mut self) {
-        let mut paths = self
-            .reserved
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        paths.remove(&self.path);
     }
 }

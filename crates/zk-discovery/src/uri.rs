@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use crate::instance::Instance;
-
 /// A pattern from which the URI of an instance is made, such as `{scheme}://{address}:{port}/v1`.
 ///
 /// The variables are Curator's: `scheme`, `name`, `id`, `address`, `port`, `ssl-port`, `registration-time-utc` and
@@ -66,19 +64,6 @@ impl UriSpec {
         }
         Ok(Self { parts })
     }
-
-    /// Returns the URI of an instance; `None` if the instance has no value for a variable.
-    pub fn of<P>(&self, instance: &Instance<P>) -> Option<String> {
-        let mut uri = String::new();
-        for part in &self.parts {
-            if part.is_variable {
-                uri.push_str(&instance.variable(&part.value)?);
-            } else {
-                uri.push_str(&part.value);
-            }
-        }
-        Some(uri)
-    }
 }
 
 /// The pattern.
@@ -110,18 +95,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn patterns_are_filled_in_and_what_is_missing_makes_no_uri() {
-        let spec = UriSpec::parse("{scheme}://{address}:{ssl-port}/{name}?{ id }").unwrap();
-        let instance = || Instance::builder("orders", ()).id("one").address("::1");
-        let without = instance().build().unwrap();
-        assert_eq!(spec.of(&without), None);
-        let with = instance().ssl_port(443).build().unwrap();
-        assert_eq!(spec.of(&with).unwrap(), "https://::1:443/orders?one");
-        assert_eq!(UriSpec::parse("{what}").unwrap().of(&with), None);
-        assert_eq!(UriSpec::parse("").unwrap().of(&with).unwrap(), "");
-    }
 
     #[test]
     fn patterns_with_braces_that_do_not_go_together_are_refused() {
