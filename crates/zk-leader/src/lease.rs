@@ -1,4 +1,4 @@
-//! A leadership from its beginning to its end, and the lease that its task sees.
+//! The lease that a leader's task sees, and the state of the leadership behind it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,9 @@ use zk_core::Session;
 use zk_core::Transaction;
 use zk_lock::FencingToken;
 use zk_lock::Guard;
-use zk_lock::ReleaseError;
 
 use crate::error::LeadershipLoss;
 use crate::error::ResignError;
-use crate::state::ParticipantState;
-use crate::state::SharedState;
 
 /// A leadership, as its task sees it. It can be cloned and kept.
 ///
@@ -123,6 +120,10 @@ impl LeaderLease {
         self.state.session.transaction().check(&self.state.path)
     }
 
+    pub(crate) const fn new(state: Arc<LeadershipState>) -> Self {
+        Self { state }
+    }
+
     pub(crate) const fn state(&self) -> &Arc<LeadershipState> {
         &self.state
     }
@@ -139,6 +140,31 @@ impl fmt::Debug for LeaderLease {
 }
 
 impl LeadershipState {
+    pub(crate) fn new(session: &Session, guard: Guard) -> Arc<Self> {
+        Arc::new(Self {
+            session: session.clone(),
+            path: guard.path().clone(),
+            token: guard.fencing_token(),
+            guard: Mutex::new(Some(guard)),
+            end: watch::Sender::new(None),
+            is_resign_requested: watch::Sender::new(false),
+            node: watch::Sender::new(None),
+        })
+    }
+
+    pub(crate) const fn path(&self) -> &NodePath {
+        &self.path
+    }
+
+    pub(crate) const fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Takes the guard out; `None` if it was taken before.
+    pub(crate) fn take_guard(&self) -> Option<Guard> {
+        self.guard().take()
+    }
+
     /// Records the end of the leadership. Returns the reason, which may be an earlier one.
     pub(crate) fn end(&self, loss: LeadershipLoss) -> LeadershipLoss {
         let mut reason = loss;
@@ -177,7 +203,7 @@ impl LeadershipState {
     /// Ends the leadership, and deletes its node in the background.
     pub(crate) fn abandon(&self, loss: LeadershipLoss) {
         let reason = self.end(loss);
-        drop(self.guard().take());
+        drop(self.take_guard());
         let path = self.path.clone();
         self.record_removal(Err(match reason {
             LeadershipLoss::Resigned => ResignError::Pending { path, source: None },
@@ -185,7 +211,8 @@ impl LeadershipState {
         }));
     }
 
-    fn record_removal(&self, removal: Result<(), ResignError>) {
+    /// Records the result of the deletion of its node. Only the first one is kept.
+    pub(crate) fn record_removal(&self, removal: Result<(), ResignError>) {
         self.node.send_if_modified(|node| {
             let is_first = node.is_none();
             node.get_or_insert(removal);
@@ -238,72 +265,5 @@ impl LeadershipState {
     fn guard(&self) -> MutexGuard<'_, Option<Guard>> {
         // Nothing panics while it is locked.
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The owner of a leadership. Dropping it ends the leadership, and its node is deleted in the background.
-pub(crate) struct Leadership {
-    state: Arc<LeadershipState>,
-}
-
-impl Leadership {
-    pub(crate) fn begin(session: &Session, guard: Guard) -> Self {
-        let state = Arc::new(LeadershipState {
-            session: session.clone(),
-            path: guard.path().clone(),
-            token: guard.fencing_token(),
-            guard: Mutex::new(Some(guard)),
-            end: watch::Sender::new(None),
-            is_resign_requested: watch::Sender::new(false),
-            node: watch::Sender::new(None),
-        });
-        tracing::info!(path = %state.path, token = %state.token, "leading");
-        Self { state }
-    }
-
-    pub(crate) fn lease(&self) -> LeaderLease {
-        LeaderLease {
-            state: Arc::clone(&self.state),
-        }
-    }
-
-    /// Ends the leadership for this reason, unless it has ended, and then deletes its node: at once if the leadership
-    /// is still proven, in the background otherwise.
-    ///
-    /// Returns why it ended, which is [`LeadershipLoss::Resigned`] only if it lasted until now.
-    pub(crate) async fn end(self, loss: LeadershipLoss, shared: &SharedState) -> LeadershipLoss {
-        // Detects a pause of the process during the last steps of the leader.
-        self.state.is_valid();
-        let loss = self.state.end(loss);
-        tracing::info!(path = %self.state.path, token = %self.state.token, %loss, "no longer leading");
-        // Before the node is deleted, since the next participant may lead from then on.
-        shared.set(ParticipantState::Joining { error: None });
-        if loss != LeadershipLoss::Resigned {
-            // The participant may be cut off: the deletion continues in the background.
-            return loss;
-        }
-        let Some(guard) = self.state.guard().take() else {
-            return loss;
-        };
-        let path = guard.path().clone();
-        let (removal, loss) = match guard.release().await {
-            Ok(()) => (Ok(()), loss),
-            Err(ReleaseError::Lost { loss, .. }) => {
-                let loss = LeadershipLoss::of(loss);
-                (Err(ResignError::Lost(loss)), loss)
-            }
-            Err(source) => {
-                let source = Some(source);
-                (Err(ResignError::Pending { path, source }), loss)
-            }
-        };
-        self.state.record_removal(removal);
-        loss
-    }
-}
-
-impl Drop for Leadership {
-    fn drop(&mut self) {
-        self.state.abandon(LeadershipLoss::Resigned);
     }
 }

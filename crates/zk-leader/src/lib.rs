@@ -107,6 +107,7 @@
 mod election;
 mod error;
 mod latch;
+mod leadership;
 mod lease;
 mod options;
 mod participant;
