@@ -45,6 +45,7 @@ mod distribution;
 mod error;
 #[cfg(feature = "download")]
 mod fetch;
+mod find;
 mod home;
 mod installed;
 #[cfg(feature = "download")]
