@@ -80,6 +80,7 @@ pub mod check;
 
 mod clock;
 mod history;
+mod history_file;
 mod line;
 mod op;
 mod outcome;

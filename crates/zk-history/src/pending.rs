@@ -1,9 +1,12 @@
-//! Records the end of an operation, and how long a grant is held.
+//! Records the start and the end of an operation, and how long a grant is held.
+
+use std::sync::Arc;
 
 use super::clock::now;
+use super::history_file::HistoryFile;
+use super::line::Line;
 use super::op::Op;
 use super::outcome::{Outcome, ReturnValue};
-use super::recorder::Recorder;
 
 /// An operation whose end is not recorded yet.
 ///
@@ -13,16 +16,28 @@ use super::recorder::Recorder;
 #[derive(Debug)]
 #[must_use = "dropping it records the outcome as unknown"]
 pub struct Pending {
-    recorder: Recorder,
+    file: Arc<HistoryFile>,
+    task: Option<Arc<str>>,
     id: u64,
     path: String,
     open: bool,
 }
 
 impl Pending {
-    pub(super) fn new(recorder: Recorder, id: u64, path: String) -> Self {
+    /// Records the start of an operation.
+    pub(super) fn begin(file: Arc<HistoryFile>, task: Option<Arc<str>>, op: Op) -> Self {
+        let id = file.next_id();
+        let path = op.path().to_owned();
+        file.write(&Line::Invoke {
+            process: file.process().to_owned(),
+            task: task.as_deref().map(str::to_owned),
+            at: now(),
+            id,
+            op,
+        });
         Self {
-            recorder,
+            file,
+            task,
             id,
             path,
             open: true,
@@ -38,7 +53,8 @@ impl Pending {
     pub fn granted(mut self, answer: impl Into<ReturnValue>) -> Held {
         self.end(Outcome::Ok(answer.into()));
         Held {
-            recorder: self.recorder.clone(),
+            file: Arc::clone(&self.file),
+            task: self.task.clone(),
             id: self.id,
             path: self.path.clone(),
             open: true,
@@ -63,7 +79,7 @@ impl Pending {
 
     fn end(&mut self, outcome: Outcome) {
         self.open = false;
-        self.recorder.returned(self.id, outcome);
+        self.file.returned(self.id, outcome);
     }
 }
 
@@ -85,7 +101,8 @@ impl Drop for Pending {
 #[derive(Debug)]
 #[must_use = "the holder relies on the grant until this is released or dropped"]
 pub struct Held {
-    recorder: Recorder,
+    file: Arc<HistoryFile>,
+    task: Option<Arc<str>>,
     id: u64,
     path: String,
     open: bool,
@@ -101,10 +118,9 @@ impl Held {
     pub fn release(mut self) -> Pending {
         self.open = false;
         let path = std::mem::take(&mut self.path);
-        self.recorder.invoke(Op::Release {
-            path,
-            of: Some(self.id),
-        })
+        let of = Some(self.id);
+        let release = Op::Release { path, of };
+        Pending::begin(Arc::clone(&self.file), self.task.clone(), release)
     }
 
     /// Records that the holder relied on it until a time of [`now`], which may be in the past: the last one
@@ -112,7 +128,7 @@ impl Held {
     ///
     /// A later record replaces an earlier one. Call [`forget`](Self::forget) afterwards, since a drop records as well.
     pub fn believed_until(&self, until: u64) {
-        self.recorder.believed_until(self.id, until, "");
+        self.file.believed_until(self.id, until, "");
     }
 
     /// Drops it without recording anything.
@@ -124,7 +140,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.open {
-            self.recorder.believed_until(self.id, now(), "dropped");
+            self.file.believed_until(self.id, now(), "dropped");
         }
     }
 }

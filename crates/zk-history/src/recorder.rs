@@ -1,16 +1,13 @@
 //! Records the operations of a process, line by line.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::clock::now;
-use super::line::{FORMAT_VERSION, Line, Phase};
+use super::history_file::HistoryFile;
+use super::line::{Line, Phase};
 use super::op::Op;
-use super::outcome::Outcome;
 use super::pending::Pending;
 
 /// Records the operations of one process in a history file.
@@ -45,17 +42,8 @@ use super::pending::Pending;
 /// When the last clone and all pending operations are dropped, records that the process ended normally.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    shared: Arc<Shared>,
+    file: Arc<HistoryFile>,
     task: Option<Arc<str>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    process: String,
-    file: File,
-    next_id: AtomicU64,
-    /// The first write error.
-    failure: Mutex<Option<io::Error>>,
 }
 
 impl Recorder {
@@ -67,21 +55,8 @@ impl Recorder {
     ///
     /// The file cannot be opened or written.
     pub fn open(file: &Path, process: &str) -> io::Result<Self> {
-        let mut file = File::options().append(true).create(true).open(file)?;
-        let line = Line::Begin {
-            process: process.to_owned(),
-            at: now(),
-            version: FORMAT_VERSION,
-            pid: std::process::id(),
-        };
-        file.write_all(line.to_text().as_bytes())?;
         Ok(Self {
-            shared: Arc::new(Shared {
-                process: process.to_owned(),
-                file,
-                next_id: AtomicU64::new(1),
-                failure: Mutex::new(None),
-            }),
+            file: Arc::new(HistoryFile::open(file, process)?),
             task: None,
         })
     }
@@ -90,7 +65,7 @@ impl Recorder {
     #[must_use]
     pub fn task(&self, name: impl Into<Arc<str>>) -> Self {
         Self {
-            shared: Arc::clone(&self.shared),
+            file: Arc::clone(&self.file),
             task: Some(name.into()),
         }
     }
@@ -101,23 +76,14 @@ impl Recorder {
     ///
     /// A dropped [`Pending`] records that the outcome is unknown.
     pub fn invoke(&self, op: Op) -> Pending {
-        let id = self.next_id();
-        let path = op.path().to_owned();
-        self.shared.write(&Line::Invoke {
-            process: self.shared.process.clone(),
-            task: self.task.as_deref().map(str::to_owned),
-            at: now(),
-            id,
-            op,
-        });
-        Pending::new(self.clone(), id, path)
+        Pending::begin(Arc::clone(&self.file), self.task.clone(), op)
     }
 
     /// Records the start of a fault, which ends when the guard is dropped.
     ///
     /// `name` is the kind of fault, `target` the server, link or process.
     pub fn fault(&self, name: impl Into<String>, target: impl Into<String>) -> FaultGuard {
-        let id = self.next_id();
+        let id = self.file.next_id();
         self.write_fault(id, Phase::Begin, (name.into(), target.into()));
         FaultGuard {
             recorder: self.clone(),
@@ -130,7 +96,7 @@ impl Recorder {
     /// Use it instead of [`Held::believed_until`](super::Held::believed_until) for what is known only after the release,
     /// such as that the test had closed the session. `id` is [`Held::id`](super::Held::id), of a grant of this process.
     pub fn relied_until(&self, id: u64, until: u64) {
-        self.believed_until(id, until, "");
+        self.file.believed_until(id, until, "");
     }
 
     /// Returns the first write error, after which the history is incomplete.
@@ -139,61 +105,18 @@ impl Recorder {
     ///
     /// A line could not be written.
     pub fn check(&self) -> io::Result<()> {
-        let failure = self.shared.failure.lock();
-        let first = failure.unwrap_or_else(PoisonError::into_inner).take();
-        first.map_or(Ok(()), Err)
-    }
-
-    pub(super) fn returned(&self, id: u64, outcome: Outcome) {
-        self.shared
-            .write(&Line::returned(&self.shared.process, now(), id, outcome));
-    }
-
-    pub(super) fn believed_until(&self, id: u64, until: u64, reason: &str) {
-        self.shared.write(&Line::Until {
-            process: self.shared.process.clone(),
-            at: now(),
-            id,
-            until,
-            reason: reason.to_owned(),
-        });
+        self.file.take_failure().map_or(Ok(()), Err)
     }
 
     fn write_fault(&self, id: u64, phase: Phase, (name, target): (String, String)) {
-        self.shared.write(&Line::Fault {
-            process: self.shared.process.clone(),
+        self.file.write(&Line::Fault {
+            process: self.file.process().to_owned(),
             at: now(),
             id,
             phase,
             name,
             target,
         });
-    }
-
-    fn next_id(&self) -> u64 {
-        self.shared.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-impl Shared {
-    fn write(&self, line: &Line) {
-        // A single write to a file opened for appending: lines of threads and processes do not mix.
-        if let Err(error) = (&self.file).write_all(line.to_text().as_bytes()) {
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert(error);
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // A panic is not a normal end.
-        if !std::thread::panicking() {
-            self.write(&Line::End {
-                process: self.process.clone(),
-                at: now(),
-            });
-        }
     }
 }
 

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::check::{Checker, Report, ServerLogs, judge};
-use crate::{History, ReadError, Recorder};
+use crate::{History, Recorder};
 
 mod copy;
 mod description;
 mod environment;
+mod error;
 
 pub use description::{Description, DescriptionError};
+pub use error::RunError;
 
 /// A directory with the history of a test, which checkers judge at the end.
 ///
@@ -57,47 +59,6 @@ pub struct Run {
     recorders: Mutex<Vec<Recorder>>,
     /// The directories of ensembles, which are copied if the run fails.
     ensembles: Mutex<Vec<PathBuf>>,
-}
-
-/// Why a run failed, or could not be recorded or judged.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// A file of the run cannot be read or written.
-    #[error("cannot keep a run in {path}")]
-    Io {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// The environment variable `SEED` is not a number.
-    #[error(
-        "SEED = {value:?} is not a whole number; set it to one, such as {} or 0xff",
-        u64::MAX
-    )]
-    Seed {
-        /// The value of `SEED`.
-        value: String,
-    },
-    /// The history cannot be read; the run is kept.
-    #[error("{text}")]
-    Unreadable {
-        /// The directory and the commands.
-        text: String,
-        /// The cause.
-        #[source]
-        source: ReadError,
-    },
-    /// A checker found a violation or had too little to judge; the run is kept.
-    #[error("{text}")]
-    Failed {
-        /// The verdicts, the directory and the commands, for a person.
-        text: String,
-        /// The verdicts, for a program.
-        report: Report,
-    },
 }
 
 impl Run {
@@ -343,19 +304,6 @@ impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Description { name, seed, .. } = &self.description;
         write!(f, "{name} with seed {seed}")
-    }
-}
-
-impl fmt::Debug for RunError {
-    /// Like `Display`, because a test that unwraps prints this.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        let mut source = std::error::Error::source(self);
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
     }
 }
 

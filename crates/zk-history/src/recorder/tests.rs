@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::path::PathBuf;
 
 use super::*;
@@ -127,13 +128,9 @@ fn a_partial_line_does_not_spoil_the_next_one() {
 
 #[test]
 fn a_full_disk_is_reported() {
+    let full = File::options().append(true).open("/dev/full").unwrap();
     let recorder = Recorder {
-        shared: Arc::new(Shared {
-            process: "a".to_owned(),
-            file: File::options().append(true).open("/dev/full").unwrap(),
-            next_id: AtomicU64::new(1),
-            failure: Mutex::new(None),
-        }),
+        file: Arc::new(HistoryFile::new(full, "a")),
         task: None,
     };
     recorder.check().unwrap();

@@ -4,7 +4,7 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::RunError;
+use super::error::RunError;
 
 /// Returns the directory of all runs: `$ZK_RUNS_DIR`, or else one in the build's target directory.
 pub(super) fn runs_directory() -> PathBuf {
