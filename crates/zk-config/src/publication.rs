@@ -20,6 +20,7 @@ use zk_core::Stat;
 use crate::error::PublishError;
 use crate::history;
 use crate::history::EntryName;
+use crate::options::PublishOptions;
 use crate::outcome::CommitVerdict;
 use crate::outcome::HistoryEvidence;
 use crate::outcome::WriteEvidence;
@@ -31,9 +32,8 @@ use crate::plan::NodeContent;
 use crate::plan::Refusal;
 use crate::plan::Step;
 use crate::plan::plan;
-use crate::publisher::KeyChange;
-use crate::publisher::PublishOptions;
-use crate::publisher::Published;
+use crate::published::KeyChange;
+use crate::published::Published;
 
 /// A publication in progress.
 pub(crate) struct Publication {

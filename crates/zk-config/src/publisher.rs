@@ -2,22 +2,21 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::Instant;
 use zk_core::Acl;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
-use zk_core::Stat;
 use zk_core::codec::Codec;
 
 use crate::error::PublishError;
 use crate::history;
 use crate::history::HistoryEntry;
+use crate::options::PublishOptions;
 use crate::plan::Expected;
 use crate::plan::KeyRequest;
 use crate::publication::Publication;
+use crate::published::Published;
 
 /// Publishes values as the data of nodes, in one format.
 ///
@@ -51,93 +50,6 @@ pub struct Publisher<C> {
     session: Session,
     codec: C,
     options: Arc<PublishOptions>,
-}
-
-/// The settings of a publisher.
-///
-/// # Defaults
-///
-/// - [`history`](Self::with_history): none
-/// - [`acl`](Self::with_acl): that of the session's view
-/// - [`timeout`](Self::with_timeout): the operation timeout of the session's view
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PublishOptions {
-    pub(crate) history: usize,
-    pub(crate) acl: Option<Acl>,
-    pub(crate) timeout: Option<Duration>,
-}
-
-impl PublishOptions {
-    /// Keeps the last `revisions` that were replaced or removed, in nodes beside the key.
-    ///
-    /// The default is 0: the publisher keeps none, and leaves entries of other publishers alone.
-    /// An entry is created in the transaction that replaces the data. So each revision that such a publisher replaced
-    /// has an entry, and the entry shows the outcome of a publication whose reply was lost.
-    /// The old and the new data must fit into one request together: about half a megabyte each.
-    /// An entry has the ACL of the node whose data it keeps. If that contains digests, the client needs the permission
-    /// ADMIN on the key, because servers return digests to no other client: [`PublishError::HiddenAcl`].
-    #[must_use]
-    pub fn with_history(mut self, revisions: usize) -> Self {
-        self.history = revisions;
-        self
-    }
-
-    /// Sets the ACL of nodes that are created. Existing nodes keep theirs.
-    ///
-    /// The default is that of the session's view. Missing parents always have that one.
-    #[must_use]
-    pub fn with_acl(mut self, acl: Acl) -> Self {
-        self.acl = Some(acl);
-        self
-    }
-
-    /// Sets the time limit of each publication, from its first read to the last read after a lost reply, and of each
-    /// read of a history.
-    ///
-    /// The default is the operation timeout of the session's view.
-    #[must_use]
-    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Returns the deadline of a call that starts now.
-    pub(crate) fn deadline(&self, session: &Session) -> Instant {
-        let timeout = self.timeout.unwrap_or_else(|| session.operation_timeout());
-        let now = Instant::now();
-        now.checked_add(timeout).unwrap_or_else(|| now + FAR)
-    }
-}
-
-/// The result of publishing one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Published {
-    /// The path.
-    pub path: NodePath,
-    /// The change.
-    pub change: KeyChange,
-    /// The stat after the change. A later publication can [expect](Expected) its [`version`](Stat::version) or
-    /// [`mzxid`](Stat::mzxid).
-    ///
-    /// `None` if there is no node, or if the stat is unknown: the reply was lost, or a server before 3.8.1 created the
-    /// node, and the node had changed again before it was read.
-    /// Then read the key, and decide again what to expect.
-    pub stat: Option<Stat>,
-}
-
-/// The change of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum KeyChange {
-    /// The node was created.
-    Created,
-    /// The data was replaced.
-    Replaced,
-    /// The node is as before.
-    Unchanged,
-    /// The node was removed.
-    Removed,
 }
 
 impl<C> Publisher<C> {
@@ -526,9 +438,6 @@ impl KeyRequests {
             .await
     }
 }
-
-/// The timeout of a deadline that overflows the clock.
-const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Returns why a path cannot be published at, with the remedy.
 fn reserved_path_rule(path: &NodePath, others: &[KeyRequest]) -> Option<&'static str> {

@@ -1,7 +1,6 @@
 //! The current value of a key or a subtree, decoded and read without a round trip.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -15,7 +14,10 @@ use zk_core::codec::DecodeError;
 use crate::problem::Problem;
 use crate::subtree::Subtree;
 
+mod current;
 mod value_state;
+
+pub use current::Current;
 
 use value_state::Source;
 use value_state::Validation;
@@ -63,31 +65,6 @@ impl<T> Clone for Typed<T> {
             state: Arc::clone(&self.state),
             seen: self.seen.clone(),
         }
-    }
-}
-
-/// A value that is or was the current one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Current<T> {
-    value: T,
-    revision: Option<i64>,
-}
-
-impl<T> Current<T> {
-    /// Returns the revision: the newest transaction among the nodes that the value was made from.
-    ///
-    /// For one key that is the [`mzxid`](zk_core::Stat::mzxid) of its node.
-    /// `None` for a value without a part in ZooKeeper, such as the default.
-    pub fn revision(&self) -> Option<i64> {
-        self.revision
-    }
-}
-
-impl<T> Deref for Current<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
     }
 }
 

@@ -16,7 +16,7 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::codec::DecodeError;
 
-use super::Current;
+use super::current::Current;
 use crate::node_watcher::NodeTarget;
 use crate::node_watcher::NodeWatcher;
 use crate::node_watcher::Observation;
