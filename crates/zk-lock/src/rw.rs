@@ -15,6 +15,7 @@ use crate::options::LockOptions;
 use crate::queue::Queue;
 use crate::queue::QueueProgress;
 
+mod change;
 mod error;
 mod read;
 mod write;

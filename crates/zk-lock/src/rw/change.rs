@@ -1,0 +1,182 @@
+//! Changes the guard of a reader into that of a writer, and back.
+
+use std::time::Duration;
+
+use super::DowngradeError;
+use super::ReadGuard;
+use super::UpgradeError;
+use super::WriteGuard;
+use crate::error::AcquireError;
+use crate::error::LockLoss;
+use crate::error::ReleaseError;
+use crate::guard::Guard;
+use crate::queue::QueueProgress;
+use crate::queue::UpgradeOutcome;
+
+impl ReadGuard {
+    /// Upgrades to a writer, once all other readers have released. No other writer gets the lock in between.
+    ///
+    /// The reader joins the end of the queue as a writer and keeps reading meanwhile.
+    /// If another writer is already in the queue, possibly another reader that upgrades, the call fails at once: that
+    /// writer waits for this reader, so waiting for it would deadlock. Of several readers that upgrade, at most one
+    /// succeeds, and the others must release.
+    ///
+    /// It waits for all other readers, including those of this process.
+    ///
+    /// # Errors
+    ///
+    /// - [`UpgradeError::Contended`] if a writer waits already. The error has the guard, which is still held.
+    /// - [`UpgradeError::Failed`] for the errors of [`acquire_write`](super::RwLock::acquire_write). The error has the
+    ///   guard, which is still held.
+    /// - [`UpgradeError::Lost`] if the lock is lost, also while waiting, for example with the session.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, but it drops the guard, which releases the lock in the background.
+    /// Use [`upgrade_timeout`](Self::upgrade_timeout) to give up and keep the guard.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips if there is no other reader: one to join the queue, and one to delete the reader's node.
+    pub async fn upgrade(self) -> Result<WriteGuard, UpgradeError> {
+        let upgraded = match self.guard.loss() {
+            None => self.become_writer(&QueueProgress::default()).await,
+            Some(loss) => return Err(self.lost(loss)),
+        };
+        self.upgraded(upgraded).await
+    }
+
+    /// Upgrades to a writer, if all other readers release within `limit`.
+    ///
+    /// # Errors
+    ///
+    /// [`UpgradeError::TimedOut`], which has the guard and says who was ahead; and the errors of
+    /// [`upgrade`](Self::upgrade).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, but it drops the guard, which releases the lock in the background.
+    ///
+    /// # Cost
+    ///
+    /// That of [`upgrade`](Self::upgrade), and one write on a timeout.
+    pub async fn upgrade_timeout(self, limit: Duration) -> Result<WriteGuard, UpgradeError> {
+        if let Some(loss) = self.guard.loss() {
+            return Err(self.lost(loss));
+        }
+        let progress = QueueProgress::default();
+        let writing = self.become_writer(&progress);
+        let upgraded = self.lock.writers.within(limit, writing, &progress).await;
+        self.upgraded(upgraded).await
+    }
+
+    async fn become_writer(
+        &self,
+        progress: &QueueProgress,
+    ) -> Result<UpgradeOutcome, AcquireError> {
+        let reader = self.guard.path().name().unwrap_or_default();
+        self.lock.writers.upgrade(reader, progress).await
+    }
+
+    async fn upgraded(
+        self,
+        upgraded: Result<UpgradeOutcome, AcquireError>,
+    ) -> Result<WriteGuard, UpgradeError> {
+        let granted = match upgraded {
+            Ok(UpgradeOutcome::Granted(granted)) => granted,
+            Ok(UpgradeOutcome::Contended(writer)) => {
+                let guard = Box::new(self);
+                return Err(UpgradeError::Contended { guard, writer });
+            }
+            Err(AcquireError::TimedOut(timed_out)) => {
+                let guard = Box::new(self);
+                return Err(UpgradeError::TimedOut { guard, timed_out });
+            }
+            Err(AcquireError::SessionLost { .. }) => return Err(self.lost(LockLoss::SessionLost)),
+            Err(source) => {
+                let guard = Box::new(self);
+                return Err(UpgradeError::Failed { guard, source });
+            }
+        };
+        let writer = Guard::granted(self.lock.session(), granted);
+        match self.guard.release().await {
+            // The reader's node was deleted, possibly before the writer's was created: another writer may have had the
+            // lock.
+            Err(ReleaseError::Lost { path, loss }) => Err(UpgradeError::Lost { path, loss }),
+            Err(error) => {
+                // The reader's node does not affect others while we write.
+                tracing::debug!(%error, "the reader's node of an upgraded guard is deleted in the background");
+                Ok(WriteGuard::new(&self.lock, writer))
+            }
+            Ok(()) => Ok(WriteGuard::new(&self.lock, writer)),
+        }
+    }
+
+    fn lost(&self, loss: LockLoss) -> UpgradeError {
+        let path = self.guard.path().clone();
+        UpgradeError::Lost { path, loss }
+    }
+}
+
+impl WriteGuard {
+    /// Downgrades to a reader. No other writer gets the lock in between.
+    ///
+    /// It creates a node for the reader with the number of the writer's node, and then deletes the writer's node.
+    /// All contenders behind wait for both nodes. Curator has done the same since 5.5.0 (CURATOR-621).
+    ///
+    /// The guard keeps the writer's token: the waiters already have higher tokens, and a new token would be higher than
+    /// theirs.
+    /// Futures of [`lost`](Guard::lost) of the writer resolve with [`LockLoss::Released`].
+    ///
+    /// # Errors
+    ///
+    /// - [`DowngradeError::Failed`] if the reader's node could not be created. The error has the guard.
+    /// - [`DowngradeError::Refused`] if the session may create the lock's nodes but not delete them.
+    /// - [`DowngradeError::Lost`] if the lock is lost, for example with the session.
+    ///
+    /// A deletion of the writer's node that is not confirmed in time is no error. It continues in the background, and
+    /// other readers get the lock once it is done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, but it drops the guard, which releases the lock in the background.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips. It wakes the readers up to the next writer.
+    pub async fn downgrade(self) -> Result<ReadGuard, DowngradeError> {
+        let path = self.guard.path().clone();
+        if let Some(loss) = self.guard.loss() {
+            return Err(DowngradeError::Lost { path, loss });
+        }
+        let readers = &self.lock.readers;
+        let number = readers.sequence_of(path.name().unwrap_or_default());
+        let node = match readers.create_numbered(number).await {
+            Ok(node) => node,
+            Err(AcquireError::SessionLost { .. }) => {
+                let loss = LockLoss::SessionLost;
+                return Err(DowngradeError::Lost { path, loss });
+            }
+            Err(source) => {
+                let guard = Box::new(self);
+                return Err(DowngradeError::Failed { guard, source });
+            }
+        };
+        let session = readers.session.clone();
+        let session_lease = session.keep_lease();
+        let reader = Guard::with_token(session, node, session_lease, self.guard.fencing_token());
+        // If the writer's node existed until now, no other contender had the lock when the reader's node was created.
+        match self.guard.release().await {
+            Err(ReleaseError::Lost { path, loss }) => Err(DowngradeError::Lost { path, loss }),
+            Err(ReleaseError::Refused { source, .. }) => {
+                let guard = Box::new(ReadGuard::new(&self.lock, reader));
+                Err(DowngradeError::Refused { guard, source })
+            }
+            Err(error @ ReleaseError::Pending { .. }) => {
+                tracing::debug!(%error, "the writer's node of a downgraded guard is deleted in the background");
+                Ok(ReadGuard::new(&self.lock, reader))
+            }
+            Ok(()) => Ok(ReadGuard::new(&self.lock, reader)),
+        }
+    }
+}
