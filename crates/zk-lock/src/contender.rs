@@ -8,7 +8,7 @@ use zk_core::Sequence;
 use zk_core::SessionId;
 use zk_core::Stat;
 
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::owner::OwnerInfo;
 
 /// A holder of a lock, or a waiter, as read from its node.

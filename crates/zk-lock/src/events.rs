@@ -10,9 +10,9 @@ use tokio::sync::broadcast::error::RecvError;
 use zk_core::NodePath;
 
 use crate::error::LockLoss;
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
-use crate::guard::Held;
+use crate::held::Held;
 
 /// An event of a lock's guard.
 #[derive(Debug, Clone, PartialEq, Eq)]

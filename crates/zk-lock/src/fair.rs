@@ -17,7 +17,7 @@ use crate::error::ReleaseError;
 use crate::error::RunError;
 use crate::events::LockEvents;
 use crate::events::Notifier;
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::inspect::Inspector;
 use crate::options::LockOptions;

@@ -1,29 +1,23 @@
-//! The guard of a held lock, and what is known about the lock.
+//! The guard of a held lock.
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Instant;
 
-use tokio::sync::watch;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::Session;
 use zk_core::SessionLease;
-use zk_core::Stat;
 use zk_core::Transaction;
 use zk_core::Watch;
 
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
+use crate::fencing_token::FencingToken;
+use crate::held::Held;
 use crate::node_monitor::NodeMonitor;
 use crate::queue::Granted;
-use crate::revoke::SeenRequests;
 
 /// A held lock.
 ///
@@ -53,24 +47,6 @@ pub struct Guard {
     node: Option<OwnedNode>,
     held: Arc<Held>,
     _monitor: NodeMonitor,
-}
-
-/// What is known about a lock that is or was held.
-///
-/// Four things can happen to it. A release, the end of the session and the deletion of the node by another client are
-/// final. The fourth is not: the session lease runs out ([`LockLoss::SessionLeaseExpired`]), and may be renewed.
-pub(crate) struct Held {
-    pub(crate) session: Session,
-    pub(crate) path: NodePath,
-    /// Identifies the node among all that ever had this path.
-    pub(crate) czxid: i64,
-    pub(crate) token: FencingToken,
-    pub(crate) session_lease: SessionLease,
-    /// The reason of a final loss. The first one is kept.
-    end: watch::Sender<Option<LockLoss>>,
-    /// Whether the node is known to be gone, possibly before the reason is.
-    is_node_gone: AtomicBool,
-    pub(crate) revocations: SeenRequests,
 }
 
 impl Guard {
@@ -111,16 +87,7 @@ impl Guard {
         token: FencingToken,
         watch: Option<Watch>,
     ) -> Self {
-        let held = Arc::new(Held {
-            session,
-            path: node.path().clone(),
-            czxid: node.stat().czxid,
-            token,
-            session_lease,
-            end: watch::Sender::new(None),
-            is_node_gone: AtomicBool::new(false),
-            revocations: SeenRequests::default(),
-        });
+        let held = Arc::new(Held::new(session, &node, session_lease, token));
         Self {
             _monitor: NodeMonitor::spawn(&held, watch),
             node: Some(node),
@@ -273,122 +240,5 @@ impl fmt::Debug for Guard {
             .field("fencing_token", &self.held.token)
             .field("is_valid", &self.is_valid())
             .finish_non_exhaustive()
-    }
-}
-
-impl Held {
-    /// Waits until the lock is lost or no longer known to be held.
-    pub(crate) async fn lost(&self) -> LockLoss {
-        let mut lost = pin!(async {
-            tokio::select! {
-                biased;
-                loss = self.lost_for_good() => loss,
-                () = self.session_lease.lapsed() => self.lapse(),
-            }
-        });
-        poll_fn(|cx| match lost.as_mut().poll(cx) {
-            Poll::Ready(loss) => Poll::Ready(loss),
-            // After the process was stopped, the first task may resume before a due timer fires.
-            Poll::Pending if !self.session_lease.is_valid() => Poll::Ready(self.lapse()),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
-    }
-
-    /// Waits for a final loss.
-    pub(crate) async fn lost_for_good(&self) -> LockLoss {
-        tokio::select! {
-            biased;
-            loss = self.ended() => loss,
-            _ = self.session.lost() => LockLoss::SessionLost,
-        }
-    }
-
-    /// Waits until the reason of a final loss is recorded. The end of the session is recorded only once the node
-    /// monitor notices it.
-    pub(crate) async fn ended(&self) -> LockLoss {
-        let mut end = self.end.subscribe();
-        let ended = end.wait_for(Option::is_some).await;
-        // The sender is a field of `self`, so the channel is open.
-        ended
-            .ok()
-            .and_then(|end| *end)
-            .unwrap_or(LockLoss::Released)
-    }
-
-    /// Records the reason of a final loss; returns the earlier reason, if there is one.
-    pub(crate) fn end(&self, loss: LockLoss) -> Option<LockLoss> {
-        let mut earlier = None;
-        self.end.send_if_modified(|end| {
-            earlier = *end;
-            if earlier.is_none() {
-                *end = Some(loss);
-            }
-            earlier.is_none()
-        });
-        earlier
-    }
-
-    /// Records that the node is gone, before the reason is known; returns false if the lock was already over.
-    pub(crate) fn mark_node_gone(&self) -> bool {
-        let is_news = !self.is_over();
-        if is_news {
-            self.is_node_gone.store(true, Ordering::SeqCst);
-        }
-        is_news
-    }
-
-    /// Returns whether the lock is over for good.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_node_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
-    }
-
-    /// Returns the reason of a final loss.
-    fn loss(&self) -> Option<LockLoss> {
-        let end = *self.end.borrow();
-        end.or_else(|| match self.session_lease.valid_until() {
-            None => Some(LockLoss::SessionLost),
-            Some(_) => self
-                .is_node_gone
-                .load(Ordering::SeqCst)
-                .then_some(LockLoss::NodeDeleted),
-        })
-    }
-
-    /// Returns why the session lease is not valid.
-    fn lapse(&self) -> LockLoss {
-        match self.session_lease.valid_until() {
-            Some(_) => LockLoss::SessionLeaseExpired,
-            None => LockLoss::SessionLost,
-        }
-    }
-}
-
-/// A number that grows with each grant of a lock, so that a resource can refuse late writers.
-///
-/// All locks of one ensemble share one series of tokens.
-/// An ensemble that is set up again with empty disks starts a new series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
-
-impl FencingToken {
-    /// Creates a token from a number, such as one that a resource has stored.
-    pub const fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// Returns the number.
-    pub const fn as_u64(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) const fn of(stat: &Stat) -> Self {
-        Self(stat.czxid.cast_unsigned())
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
     }
 }

@@ -143,11 +143,13 @@ mod contender;
 mod error;
 mod events;
 mod fair;
+mod fencing_token;
 mod guard;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/lock-guarantees.md")]
 pub mod guarantees {}
 mod guard_set;
+mod held;
 mod inspect;
 mod layout;
 #[cfg(test)]
@@ -184,7 +186,7 @@ pub use error::TimedOut;
 pub use events::LockEvent;
 pub use events::LockEvents;
 pub use fair::FairLock;
-pub use guard::FencingToken;
+pub use fencing_token::FencingToken;
 pub use guard::Guard;
 pub use guard_set::ReleaseErrors;
 pub use inspect::ContenderStatus;

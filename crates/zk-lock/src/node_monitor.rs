@@ -11,7 +11,7 @@ use zk_core::WatchEvent;
 
 use crate::error::AcquireError;
 use crate::error::LockLoss;
-use crate::guard::Held;
+use crate::held::Held;
 
 /// Stops the task when it is dropped.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::error::Ahead;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::error::TimedOut;
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::node_monitor::node_lost;
 use crate::options::LockOptions;

@@ -50,4 +50,4 @@ pub(crate) async fn prove_alive(
 }
 
 /// The pause between two attempts, independent of the session's retry policy, which may allow none or end at once.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(50);

@@ -17,15 +17,18 @@ use crate::conditional_delete::Removal;
 use crate::conditional_delete::delete_if_created_by;
 use crate::contender::Contender;
 use crate::owner::OwnerInfo;
+use crate::retry::RETRY_PAUSE;
 
 mod request;
+mod seen_requests;
 mod wire_format;
 mod withdraw;
 
 pub use request::RevocationRequest;
-pub(crate) use request::SeenRequests;
+pub(crate) use seen_requests::SeenRequests;
 
 use wire_format::AddRequestError;
+use wire_format::CURATOR_REVOKE_MESSAGE;
 use wire_format::RequestAnswer;
 use wire_format::RequestLine;
 use withdraw::Withdrawal;
@@ -349,7 +352,7 @@ impl Revoke {
             return Err(error.into());
         }
         // The next attempt reports a session that is over.
-        drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
+        drop(tokio::time::timeout(RETRY_PAUSE, self.session.lost()).await);
         Ok(())
     }
 }
@@ -398,11 +401,5 @@ fn unique_id(session: &Session) -> String {
     format!("{:x}-{count}", session.id().as_i64())
 }
 
-/// What Curator's `Revoker` writes as the data.
-const CURATOR_REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
-
 /// The default deadline of a request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The pause between two attempts while the ensemble is unreachable.
-const PAUSE: Duration = Duration::from_millis(50);

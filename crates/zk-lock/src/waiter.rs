@@ -5,7 +5,7 @@ use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::error::AcquireError;
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::node_monitor::WATCH_DELAY;
 use crate::node_monitor::node_lost;

@@ -12,7 +12,7 @@ use zk_core::Transaction;
 use super::local_waiters::LocalWaiters;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 
 /// A [`CohortLock`](crate::CohortLock) held by one task.

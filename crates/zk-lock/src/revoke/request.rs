@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
 use zk_core::Error;
 use zk_core::ErrorKind;
 
-use super::CURATOR_REVOKE_MESSAGE;
+use super::seen_requests::NewRequest;
 use super::wire_format;
+use super::wire_format::CURATOR_REVOKE_MESSAGE;
 use super::wire_format::RequestAnswer;
 use crate::error::LockLoss;
 use crate::guard::Guard;
-use crate::guard::Held;
+use crate::held::Held;
 
 /// A request to release a held lock; created by [`Guard::revocation_requested`].
 ///
@@ -30,18 +29,6 @@ pub struct RevocationRequest {
     by: Option<String>,
     reason: Option<String>,
     deadline: Option<Instant>,
-}
-
-/// The requests that the holder of a lock has received.
-#[derive(Debug, Default)]
-pub(crate) struct SeenRequests(Mutex<Seen>);
-
-#[derive(Debug, Default)]
-struct Seen {
-    /// The ids of the reported requests that are still in the data.
-    reported: Vec<String>,
-    /// The owner's data, to restore it if it is overwritten.
-    owner: Option<Vec<u8>>,
 }
 
 impl Guard {
@@ -100,8 +87,8 @@ async fn next_request(held: &Arc<Held>) -> Result<RevocationRequest, LockLoss> {
     loop {
         match held.session.get(&held.path).watched().await {
             Ok((data, stat, mut watch)) => {
-                if let Some(request) = held.revocations.next(held, &data, stat.mzxid) {
-                    return Ok(request);
+                if let Some(request) = held.revocations.next(&data, stat.mzxid) {
+                    return Ok(RevocationRequest::new(Arc::clone(held), request));
                 }
                 watch.changed().await;
             }
@@ -116,47 +103,26 @@ async fn next_request(held: &Arc<Held>) -> Result<RevocationRequest, LockLoss> {
     }
 }
 
-impl SeenRequests {
-    /// Finds a request in the data that has not been reported yet, and records it as reported.
-    fn next(&self, held: &Arc<Held>, data: &[u8], mzxid: i64) -> Option<RevocationRequest> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let empty = RevocationRequest {
-            held: Arc::clone(held),
-            id: None,
-            by: None,
-            reason: None,
-            deadline: None,
-        };
-        if data == CURATOR_REVOKE_MESSAGE {
-            let id = format!("curator {mzxid}");
-            let is_new = !seen.reported.contains(&id);
-            seen.reported = vec![id];
-            return is_new.then_some(empty);
-        }
-        seen.owner = Some(data.to_vec());
-        let requests = wire_format::requests(data);
-        seen.reported
-            .retain(|id| requests.iter().any(|request| request.id == *id));
-        let request = requests
-            .into_iter()
-            .find(|request| !seen.reported.contains(&request.id))?;
-        seen.reported.push(request.id.clone());
-        Some(RevocationRequest {
-            id: Some(request.id),
-            by: Some(request.by),
-            reason: Some(request.reason).filter(|reason| !reason.is_empty()),
-            deadline: deadline_after(request.within),
-            ..empty
-        })
-    }
-
-    fn owner(&self) -> Option<Vec<u8>> {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.owner.clone()
-    }
-}
-
 impl RevocationRequest {
+    fn new(held: Arc<Held>, request: NewRequest) -> Self {
+        match request {
+            NewRequest::Line(line) => Self {
+                held,
+                id: Some(line.id),
+                by: Some(line.by),
+                reason: Some(line.reason).filter(|reason| !reason.is_empty()),
+                deadline: deadline_after(line.within),
+            },
+            NewRequest::Curator => Self {
+                held,
+                id: None,
+                by: None,
+                reason: None,
+                deadline: None,
+            },
+        }
+    }
+
     /// Returns the name that the requester gives; `None` for a client of Curator, which gives none.
     pub fn by(&self) -> Option<&str> {
         self.by.as_deref()

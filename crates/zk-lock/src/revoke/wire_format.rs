@@ -138,6 +138,8 @@ fn split_word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
 }
 
+/// What Curator's `Revoker` writes as the data.
+pub(super) const CURATOR_REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 const REQUEST_PREFIX: &str = "revoke: ";
 const ANSWER_PREFIX: &str = "revoke-answer: ";
 

@@ -8,8 +8,8 @@ use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Session;
 
-use super::PAUSE;
 use super::wire_format;
+use crate::retry::RETRY_PAUSE;
 
 /// A request that may be in the data of a node. Dropping it removes the request, in the background.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ async fn withdraw(session: &Session, path: &NodePath, czxid: i64, id: &str) -> R
             // The holder or another requester wrote first.
             Err(error) if error.kind() == ErrorKind::BadVersion => {}
             Err(error) if error.class() == zk_core::ErrorClass::Recoverable => {
-                drop(tokio::time::timeout(PAUSE, session.lost()).await);
+                drop(tokio::time::timeout(RETRY_PAUSE, session.lost()).await);
             }
             done => return done,
         }

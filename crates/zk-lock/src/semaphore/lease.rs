@@ -6,7 +6,7 @@ use zk_core::NodePath;
 use zk_core::Transaction;
 
 use crate::error::LockLoss;
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::guard_set::GuardSet;
 use crate::guard_set::ReleaseErrors;
