@@ -165,7 +165,7 @@ impl CohortLock {
     /// Nothing if a task of the cohort holds the lock or waits for it, otherwise that of [`FairLock::try_acquire`].
     pub async fn try_acquire(&self) -> Result<Option<CohortGuard>, AcquireError> {
         match self.join(true) {
-            Some(mut handle) => handle.result().await,
+            Some(mut handle) => Ok(handle.result().await?.map(CohortGuard::new)),
             None => Ok(None),
         }
     }
@@ -184,7 +184,8 @@ impl CohortLock {
                 })),
             },
         };
-        answer.map(|guard| guard.expect("only a `try_acquire` gets `None`"))
+        let hold = answer?.expect("only a `try_acquire` gets `None`");
+        Ok(CohortGuard::new(hold))
     }
 
     /// Joins the waiters of this process; `None` if it only tries, and the lock is taken in this process.

@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::watch;
 use zk_core::NodePath;
 use zk_core::Transaction;
 
-use super::local_waiters::LocalWaiters;
+use super::local_waiters::LocalHold;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::fencing_token::FencingToken;
@@ -27,27 +26,21 @@ use crate::guard::Guard;
 /// in the background. Futures of [`lost`](Self::lost) resolve at once.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct CohortGuard {
-    /// `None` once it is handed over.
-    guard: Option<Guard>,
-    turn: u64,
-    waiters: Arc<LocalWaiters>,
+    hold: LocalHold,
     /// Set to true when the lock is handed over or released.
     ended: watch::Sender<bool>,
 }
 
 impl CohortGuard {
-    pub(super) fn new(guard: Guard, turn: u64, waiters: Arc<LocalWaiters>) -> Self {
+    pub(super) fn new(hold: LocalHold) -> Self {
         Self {
-            guard: Some(guard),
-            turn,
-            waiters,
+            hold,
             ended: watch::Sender::new(false),
         }
     }
 
     fn guard(&self) -> &Guard {
-        let guard = self.guard.as_ref();
-        guard.expect("the guard is taken only by `release` and `drop`, which consume this value")
+        self.hold.guard()
     }
 
     /// Returns a number that is higher for every later place in the queue: that of the node, see
@@ -63,7 +56,7 @@ impl CohortGuard {
     pub fn token(&self) -> CohortToken {
         CohortToken {
             place: self.place_token(),
-            turn: self.turn,
+            turn: self.hold.turn(),
         }
     }
 
@@ -121,32 +114,26 @@ impl CohortGuard {
     ///
     /// Nothing for a handover, otherwise one round trip.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        match self.hand_over() {
+        self.ended.send_replace(true);
+        match self.hold.hand_over() {
             Some(guard) => guard.release().await,
             None => Ok(()),
         }
-    }
-
-    /// Hands the lock over; returns a lock that has to go back to the ensemble.
-    fn hand_over(&mut self) -> Option<Guard> {
-        let guard = self.guard.take()?;
-        self.ended.send_replace(true);
-        self.waiters.hand_over(guard)
     }
 }
 
 impl Drop for CohortGuard {
     fn drop(&mut self) {
-        // Dropping a returned guard deletes its node.
-        drop(self.hand_over());
+        // Before the lock is handed over, which dropping the hold does.
+        self.ended.send_replace(true);
     }
 }
 
 impl fmt::Debug for CohortGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CohortGuard")
-            .field("guard", &self.guard)
-            .field("turn", &self.turn)
+            .field("guard", self.guard())
+            .field("turn", &self.hold.turn())
             .finish_non_exhaustive()
     }
 }

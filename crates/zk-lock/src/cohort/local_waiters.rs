@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::guard::CohortGuard;
 use super::handover_limit::CohortLimits;
 use super::handover_limit::HandoverDecision;
 use super::handover_limit::HandoverLimit;
@@ -49,7 +48,7 @@ struct CurrentGrant {
 }
 
 /// The result for a waiter: `Ok(None)` if it only tried and the lock is taken.
-pub(super) type AcquireResult = Result<Option<CohortGuard>, AcquireError>;
+pub(super) type AcquireResult = Result<Option<LocalHold>, AcquireError>;
 
 #[derive(Debug)]
 struct LocalWaiter {
@@ -146,9 +145,13 @@ impl LocalWaiters {
         let Some((waiter, turn)) = self.take_next(guard.is_valid()) else {
             return Some(guard);
         };
-        let held = CohortGuard::new(guard, turn, Arc::clone(self));
-        // If the waiter is gone, the guard comes back, and dropping it hands the lock over again.
-        drop(waiter.answer.send(Ok(Some(held))));
+        let hold = LocalHold {
+            guard: Some(guard),
+            turn,
+            waiters: Arc::clone(self),
+        };
+        // If the waiter is gone, the hold comes back, and dropping it hands the lock over again.
+        drop(waiter.answer.send(Ok(Some(hold))));
         None
     }
 
@@ -261,6 +264,39 @@ impl CohortState {
     }
 }
 
+/// The lock, held by one task of this process. Dropping it hands the lock over, or releases it to the ensemble.
+#[derive(Debug)]
+pub(super) struct LocalHold {
+    /// `None` once it is handed over.
+    guard: Option<Guard>,
+    turn: u64,
+    waiters: Arc<LocalWaiters>,
+}
+
+impl LocalHold {
+    pub(super) fn guard(&self) -> &Guard {
+        let guard = self.guard.as_ref();
+        guard.expect("the guard is taken only by a release and by `drop`, which consume the holder")
+    }
+
+    pub(super) const fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Hands the lock over; returns a lock that has to go back to the ensemble.
+    pub(super) fn hand_over(&mut self) -> Option<Guard> {
+        let guard = self.guard.take()?;
+        self.waiters.hand_over(guard)
+    }
+}
+
+impl Drop for LocalHold {
+    fn drop(&mut self) {
+        // Dropping a returned guard deletes its node.
+        drop(self.hand_over());
+    }
+}
+
 /// A waiter's place among the tasks of this process. Dropping it gives the place up.
 #[derive(Debug)]
 pub(super) struct WaitHandle {
@@ -290,6 +326,6 @@ impl Drop for WaitHandle {
         if self.waiters.leave(self.id).is_some() {
             self.waiters.changed.notify_one();
         }
-        // A guard that was sent and not received is dropped with the channel, which hands it over.
+        // A hold that was sent and not received is dropped with the channel, which hands it over.
     }
 }
