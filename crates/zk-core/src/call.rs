@@ -1,15 +1,12 @@
 //! One call: attempts, pauses and the deadline over all of them.
 
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::engine::Engine;
-use crate::engine::cleanup::ask_fresh;
-use crate::engine::cleanup::unexpected;
+use crate::engine::fresh_read::read_fresh;
 use crate::error::Error;
 use crate::error::ErrorClass;
 use crate::error::ErrorKind;
@@ -140,7 +137,7 @@ impl Call {
             tracing::Span::current().record("attempts", attempts);
             let fault = match self.deadline.bound(engine.send(request.clone())).await {
                 Some(Ok(response)) => {
-                    let kind = unexpected(&response);
+                    let kind = response.unexpected();
                     match read(response) {
                         Some(value) => return answer(Ok(value), in_doubt),
                         None => kind,
@@ -295,9 +292,9 @@ impl Call {
         let (engine, read) = (self.engine(), &read);
         let wire = &self.wire(path);
         let ask = || async move {
-            match ask_fresh(engine, wire, request.clone()).await? {
+            match read_fresh(engine, wire, request.clone()).await? {
                 Ok(response) => {
-                    let kind = unexpected(&response);
+                    let kind = response.unexpected();
                     read(response).map(Some).ok_or(kind)
                 }
                 Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(None),
@@ -436,39 +433,6 @@ impl Call {
             self.engine().servers
         )
     }
-}
-
-/// Runs requests concurrently. Sends all in order before it awaits the first reply.
-pub(crate) async fn join_all<T>(
-    requests: impl IntoIterator<Item = impl Future<Output = T>>,
-) -> Vec<T> {
-    struct Slot<F, T> {
-        future: Pin<Box<F>>,
-        output: Option<T>,
-    }
-    let mut slots: Vec<_> = requests
-        .into_iter()
-        .map(|future| Slot {
-            future: Box::pin(future),
-            output: None,
-        })
-        .collect();
-    std::future::poll_fn(|context| {
-        let mut pending = false;
-        for slot in slots.iter_mut().filter(|slot| slot.output.is_none()) {
-            match slot.future.as_mut().poll(context) {
-                Poll::Ready(output) => slot.output = Some(output),
-                Poll::Pending => pending = true,
-            }
-        }
-        if pending {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
-    })
-    .await;
-    slots.into_iter().filter_map(|slot| slot.output).collect()
 }
 
 /// Returns whether the request may be repeated after this fault.

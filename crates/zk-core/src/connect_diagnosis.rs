@@ -8,10 +8,10 @@ use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::call::join_all;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ServerAddress;
 use crate::deadline::Deadline;
+use crate::join_all::join_all;
 
 /// No server granted a session in time. Lists every server that was tried, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -35,6 +35,7 @@ use crate::transport::TransportError;
 
 pub(crate) mod claims;
 pub(crate) mod cleanup;
+pub(crate) mod fresh_read;
 pub(crate) mod heartbeat;
 pub(crate) mod watch_manager;
 

@@ -104,6 +104,7 @@ mod counters;
 mod deadline;
 mod engine;
 mod error;
+mod join_all;
 mod lease_proof;
 mod listener;
 mod operation;

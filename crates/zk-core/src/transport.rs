@@ -344,6 +344,11 @@ impl fmt::Debug for Response {
 }
 
 impl Response {
+    /// Returns the error for a reply that does not belong to its request.
+    pub(crate) fn unexpected(&self) -> TransportError {
+        TransportError::Lost(format!("a reply of the wrong kind: {self:?}"))
+    }
+
     pub(crate) fn created(self) -> Option<(NodePath, Stat)> {
         match self {
             Self::Created { path, stat } => Some((path, stat)),

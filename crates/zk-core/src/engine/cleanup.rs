@@ -16,13 +16,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Engine;
-use crate::call::join_all;
+use super::fresh_read::find;
+use super::fresh_read::find_claimed;
+use super::fresh_read::read_fresh;
 use crate::deadline::Deadline;
 use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
-use crate::stat::Stat;
 use crate::transport::Bytes;
 use crate::transport::Request;
 use crate::transport::Response;
@@ -297,82 +298,6 @@ async fn attempt(engine: &Engine, job: &Job) -> Result<(), TransportError> {
     }
 }
 
-/// Lists the children of `parent` whose names begin with `prefix`, on a server that has caught up.
-///
-/// A lagging server may show none although one is about to appear (TRAPS X0).
-/// Once the session has moved to another server and that one has caught up, the leader refuses a create that is still
-/// on its way through the old server. A node that is not found then does not appear later.
-pub(crate) async fn find(
-    engine: &Engine,
-    parent: &NodePath,
-    prefix: &str,
-) -> Result<Vec<NodePath>, TransportError> {
-    let list = Request::List {
-        path: parent.clone(),
-        watch: false,
-    };
-    let listed = ask_fresh(engine, parent, list).await?;
-    match listed {
-        Ok(Response::Children { names, .. }) => Ok(names
-            .iter()
-            .filter(|name| name.starts_with(prefix))
-            .map(|name| parent.child(name))
-            .collect()),
-        Ok(other) => Err(unexpected(&other)),
-        Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(Vec::new()),
-        Err(fault) => Err(fault),
-    }
-}
-
-/// Returns the stat of the node at `path` if it belongs to this session and has this data, on a server that has caught
-/// up.
-///
-/// As with [`find`], a node that is not found then does not appear later.
-pub(crate) async fn find_claimed(
-    engine: &Engine,
-    path: &NodePath,
-    data: &Bytes,
-) -> Result<Option<Stat>, TransportError> {
-    let get = Request::Get {
-        path: path.clone(),
-        watch: false,
-    };
-    match ask_fresh(engine, path, get).await? {
-        Ok(Response::Data {
-            data: found, stat, ..
-        }) => {
-            let is_ours = stat.ephemeral_owner == Some(engine.transport().session_id());
-            Ok((is_ours && found == data.as_slice()).then_some(stat))
-        }
-        Ok(other) => Err(unexpected(&other)),
-        Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(None),
-        Err(fault) => Err(fault),
-    }
-}
-
-/// Reads after a `sync`, so that the server has caught up.
-///
-/// Both requests are sent at once. If the link breaks meanwhile, different servers may have answered them.
-pub(crate) async fn ask_fresh(
-    engine: &Engine,
-    path: &NodePath,
-    read: Request,
-) -> Result<Result<Response, TransportError>, TransportError> {
-    let before = engine.link_now();
-    let sync = Request::Sync { path: path.clone() };
-    let mut answers = join_all([sync, read].map(|request| engine.send(request))).await;
-    let answer = answers.pop();
-    if let Some(Err(fault)) = answers.pop() {
-        return Err(fault);
-    }
-    match answer {
-        Some(answer) if engine.link_now().breaks == before.breaks => Ok(answer),
-        _ => Err(TransportError::Lost(
-            "the connection moved while a server caught up".to_owned(),
-        )),
-    }
-}
-
 async fn delete_exactly(
     engine: &Engine,
     path: &NodePath,
@@ -383,7 +308,7 @@ async fn delete_exactly(
         path: path.clone(),
         watch: false,
     };
-    match ask_fresh(engine, path, exists).await?? {
+    match read_fresh(engine, path, exists).await?? {
         Response::Stat {
             stat: Some(stat), ..
         } if stat.czxid == czxid && version.is_none_or(|version| version == stat.version) => {
@@ -411,8 +336,4 @@ pub(crate) async fn delete(
         }
         Err(fault) => Err(fault),
     }
-}
-
-pub(crate) fn unexpected(response: &Response) -> TransportError {
-    TransportError::Lost(format!("a reply of the wrong kind: {response:?}"))
 }

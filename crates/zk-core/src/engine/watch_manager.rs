@@ -21,7 +21,6 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use super::cleanup::unexpected;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
@@ -562,7 +561,7 @@ async fn try_to_arm(
     };
     match engine.send(request).await? {
         Response::Watching(watching) => Ok((watching, Some(quota))),
-        other => Err(unexpected(&other)),
+        other => Err(other.unexpected()),
     }
 }
 

@@ -20,9 +20,8 @@ use futures_util::stream::unfold;
 
 use super::Engine;
 use super::take_quota;
-use crate::call::join_all;
-use crate::engine::cleanup::unexpected;
 use crate::error::ErrorKind;
+use crate::join_all::join_all;
 use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Phase;
@@ -170,7 +169,7 @@ impl Follower {
                         watch: Some(watch),
                         ..
                     }) => self.saw_children(look.path, names, watch, quota, &mut todo),
-                    Ok(other) => return Err(unexpected(&other)),
+                    Ok(other) => return Err(other.unexpected()),
                     // The node was deleted meanwhile, which its own watch reports, or this session may not read it.
                     Err(TransportError::Refused(ErrorKind::NoNode | ErrorKind::NoAuth, _)) => {}
                     Err(fault) => return Err(fault),

@@ -13,8 +13,8 @@ use super::parents;
 use super::protected::Cleanup;
 use crate::call::Call;
 use crate::call::Repeat;
-use crate::engine::cleanup;
 use crate::engine::cleanup::Job;
+use crate::engine::fresh_read;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -153,7 +153,7 @@ async fn claim(
         let engine = call.engine();
         let wanted = &request;
         let found = call.until_settled(path, || async move {
-            cleanup::find_claimed(engine, &wanted.path, &wanted.data).await
+            fresh_read::find_claimed(engine, &wanted.path, &wanted.data).await
         });
         match found.await {
             Ok(Some(stat)) => {

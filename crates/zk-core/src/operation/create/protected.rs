@@ -12,6 +12,7 @@ use crate::call::Repeat;
 use crate::engine::Engine;
 use crate::engine::cleanup;
 use crate::engine::cleanup::Job;
+use crate::engine::fresh_read;
 use crate::error::Error;
 use crate::path::NodePath;
 use crate::stat::Stat;
@@ -114,7 +115,7 @@ async fn remove_twins(
 ) -> Result<(), Error> {
     let engine = call.engine();
     call.until_settled(path, || async move {
-        for twin in cleanup::find(engine, parent, prefix).await? {
+        for twin in fresh_read::find(engine, parent, prefix).await? {
             if twin != *made {
                 tracing::warn!(%twin, "removing a second node of one create");
                 cleanup::delete(engine, &twin, None).await?;
@@ -136,14 +137,14 @@ async fn find(
     let engine = call.engine();
     let session = engine.transport().session_id();
     call.until_settled(path, || async move {
-        for found in cleanup::find(engine, parent, prefix).await? {
+        for found in fresh_read::find(engine, parent, prefix).await? {
             let request = Request::Exists {
                 path: found.clone(),
                 watch: false,
             };
             let stat = match engine.send(request).await? {
                 Response::Stat { stat, .. } => stat,
-                other => return Err(cleanup::unexpected(&other)),
+                other => return Err(other.unexpected()),
             };
             // The name is unique, but a node that will be deleted with another session is not ours.
             if let Some(stat) = stat
