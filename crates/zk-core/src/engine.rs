@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -38,6 +37,7 @@ pub(crate) mod cleanup;
 pub(crate) mod fresh_read;
 pub(crate) mod heartbeat;
 pub(crate) mod watch_manager;
+pub(crate) mod watch_quota;
 
 use cleanup::Begun;
 use cleanup::Job;
@@ -61,8 +61,6 @@ pub(crate) struct Engine {
     runtime: Handle,
     is_abandoned: watch::Sender<bool>,
     is_closing: watch::Sender<bool>,
-    /// Whether a server has said that it has no persistent watches.
-    has_only_one_shots: AtomicBool,
     /// The greatest zxid of any reply.
     newest_zxid: AtomicI64,
     /// Bytes of watched paths.
@@ -99,7 +97,6 @@ impl Engine {
             runtime: Handle::current(),
             is_abandoned: watch::Sender::new(false),
             is_closing: watch::Sender::new(false),
-            has_only_one_shots: AtomicBool::new(false),
             newest_zxid: AtomicI64::new(i64::MIN),
             watched: Arc::default(),
             making: Mutex::default(),

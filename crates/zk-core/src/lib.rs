@@ -119,6 +119,7 @@ mod subscription;
 mod supervisor;
 mod tracker;
 pub mod transport;
+mod update;
 mod watch;
 
 pub use acl::Acl;
@@ -177,7 +178,6 @@ pub use state::ConnectionState;
 pub use state::StateChanges;
 pub use subscription::Subscribe;
 pub use subscription::Subscription;
-pub use subscription::Update;
 pub use supervisor::SuperviseError;
 pub use tracker::NodeTracker;
 pub use tracker::Track;
@@ -187,6 +187,7 @@ pub use transport::CreateMode;
 pub use transport::OpResult;
 pub use transport::SessionEnd;
 pub use transport::WatchEvent;
+pub use update::Update;
 pub use watch::Watch;
 
 #[cfg(doctest)]

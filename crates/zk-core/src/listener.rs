@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::path::NodePath;
 use crate::subscription::Subscription;
-use crate::subscription::Update;
 use crate::tracker::AbortOnDrop;
+use crate::update::Update;
 
 /// A function that is called with each update of a [`Subscription`], on a task of its own.
 ///

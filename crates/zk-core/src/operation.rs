@@ -7,6 +7,8 @@ use tracing::Instrument;
 
 use crate::acl::Acl;
 use crate::call::Call;
+use crate::engine::watch_quota::MOST_WATCHED;
+use crate::engine::watch_quota::WatchQuota;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -15,10 +17,8 @@ use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::session::Session;
 use crate::transport::Watched;
-use crate::watch::MOST_WATCHED;
 use crate::watch::Reserved;
 use crate::watch::Watch;
-use crate::watch::WatchQuota;
 
 mod access;
 mod create;

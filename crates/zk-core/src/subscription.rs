@@ -10,17 +10,16 @@ use std::time::Duration;
 use futures_util::Stream;
 
 use crate::engine::watch_manager::Registration;
-use crate::engine::watch_manager::WatchScope;
+use crate::engine::watch_manager::update_buffer::UpdateBuffer;
+use crate::engine::watch_manager::watch_table::WatchScope;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::operation::OperationFuture;
 use crate::operation::Target;
 use crate::path::NodePath;
 use crate::transport::WatchEvent;
-
-pub(crate) mod buffer;
-
-use buffer::Buffer;
+use crate::update::Kinds;
+use crate::update::Update;
 
 /// A request to subscribe to the changes of a node; created by [`Session::subscribe`](crate::Session::subscribe).
 ///
@@ -111,7 +110,7 @@ impl IntoFuture for Subscribe {
         } = self;
         target.run(Operation::Subscribe, async move |call, path| {
             let engine = call.engine();
-            let buffer = Arc::new(Buffer::new(kinds, most));
+            let buffer = Arc::new(UpdateBuffer::new(kinds, most));
             let (registration, armed) =
                 engine
                     .watch_manager()
@@ -142,32 +141,6 @@ impl IntoFuture for Subscribe {
             Err(call.failure(&path, false, 1, &fault))
         })
     }
-}
-
-/// What a [`Subscription`] reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Update {
-    /// The consumer must read again what it relies on. Changes before this update may have been missed; later changes
-    /// are reported.
-    ///
-    /// The first update of every subscription, repeated each time the watch was set again or the buffer overflowed.
-    Resynchronize,
-    /// No change is reported until the next [`Resynchronize`](Self::Resynchronize), because the connection broke, or
-    /// because the watch is replaced by one that also covers another subscription of the same node.
-    Stale,
-    /// A node changed.
-    ///
-    /// The node may have changed again since. The consumer may already have seen this change in a read after the last
-    /// [`Resynchronize`](Self::Resynchronize).
-    Changed {
-        /// The path of the node, relative to the namespace.
-        path: NodePath,
-        /// How it changed; never [`WatchEvent::SessionLost`].
-        event: WatchEvent,
-    },
-    /// The session is over. The last update.
-    SessionLost,
 }
 
 /// A stream of the changes of a node, which sets its watch again after a connection loss; created by
@@ -210,7 +183,7 @@ pub enum Update {
 pub struct Subscription {
     path: NodePath,
     namespace: NodePath,
-    buffer: Arc<Buffer>,
+    buffer: Arc<UpdateBuffer>,
     _registration: Registration,
 }
 
@@ -254,37 +227,6 @@ impl fmt::Debug for Subscription {
         f.debug_struct("Subscription")
             .field("path", &self.path)
             .finish_non_exhaustive()
-    }
-}
-
-/// Kinds of changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kinds(u8);
-
-impl Kinds {
-    pub(crate) const fn all() -> Self {
-        Self(u8::MAX)
-    }
-
-    pub(crate) const fn contains(self, event: WatchEvent) -> bool {
-        self.0 & Self::bit(event) != 0
-    }
-
-    const fn bit(event: WatchEvent) -> u8 {
-        match event {
-            WatchEvent::Created => 1,
-            WatchEvent::Deleted => 2,
-            WatchEvent::DataChanged => 4,
-            WatchEvent::ChildrenChanged => 8,
-            WatchEvent::SessionLost => 16,
-        }
-    }
-}
-
-impl FromIterator<WatchEvent> for Kinds {
-    fn from_iter<I: IntoIterator<Item = WatchEvent>>(events: I) -> Self {
-        let bits = events.into_iter().map(Self::bit);
-        Self(bits.fold(0, |all, bit| all | bit))
     }
 }
 

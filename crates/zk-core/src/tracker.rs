@@ -19,7 +19,7 @@ use crate::path::NodePath;
 use crate::session::Session;
 use crate::stat::Stat;
 use crate::subscription::Subscription;
-use crate::subscription::Update;
+use crate::update::Update;
 
 /// A request to keep a copy of a node; created by [`Session::track`](crate::Session::track).
 ///

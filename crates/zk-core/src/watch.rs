@@ -1,12 +1,10 @@
 //! One-shot watches.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
 
 use crate::engine::claims::Claim;
 use crate::engine::claims::Wakeup;
+use crate::engine::watch_quota::WatchQuota;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
 
@@ -92,37 +90,3 @@ pub(crate) struct Reserved {
     pub(crate) share: WatchQuota,
     pub(crate) claim: Claim,
 }
-
-/// A part of the bytes of watched paths that a session may have.
-///
-/// When a session moves to another server, the client crate sets all its watches again. It cannot do so for more than
-/// 128 KiB of paths, and would never reconnect.
-#[derive(Debug)]
-pub(crate) struct WatchQuota {
-    taken: Arc<AtomicUsize>,
-    bytes: usize,
-}
-
-impl WatchQuota {
-    /// Reserves `bytes`. Returns the number of reserved bytes if there are not enough left.
-    pub(crate) fn take(taken: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, usize> {
-        let before = taken.fetch_add(bytes, Ordering::SeqCst);
-        let share = Self {
-            taken: Arc::clone(taken),
-            bytes,
-        };
-        if before + bytes <= MOST_WATCHED {
-            Ok(share)
-        } else {
-            Err(before)
-        }
-    }
-}
-
-impl Drop for WatchQuota {
-    fn drop(&mut self) {
-        self.taken.fetch_sub(self.bytes, Ordering::SeqCst);
-    }
-}
-
-pub(crate) const MOST_WATCHED: usize = 120 * 1024;

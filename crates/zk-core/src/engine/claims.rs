@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::lock;
-use super::watch_manager::Command;
+use super::watch_manager::command::Command;
 use crate::path::NodePath;
 
 /// The watched nodes of a session, by their paths below the chroot.

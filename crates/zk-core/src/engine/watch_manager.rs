@@ -21,29 +21,33 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::Engine;
+use super::watch_quota::MOST_WATCHED;
+use super::watch_quota::WatchQuota;
+use super::watch_quota::take_quota;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
-use crate::subscription::buffer::Buffer;
 use crate::transport::Request;
 use crate::transport::Response;
 use crate::transport::TransportError;
 use crate::transport::WatchEvent;
 use crate::transport::WatchNotification;
 use crate::transport::Watching;
-use crate::watch::MOST_WATCHED;
-use crate::watch::WatchQuota;
 
 mod cancellable_watch;
+pub(crate) mod command;
 mod fallback;
-mod watch_table;
+pub(crate) mod update_buffer;
+pub(crate) mod watch_table;
 
 use cancellable_watch::CancellableWatch;
 use cancellable_watch::Notifications;
+use command::Command;
+use update_buffer::UpdateBuffer;
 use watch_table::Id;
-pub(crate) use watch_table::SubscriptionEvent;
-pub(crate) use watch_table::WatchScope;
+use watch_table::SubscriptionEvent;
+use watch_table::WatchScope;
 use watch_table::WatchTable;
 
 /// The session's handle of its watch manager.
@@ -62,24 +66,6 @@ pub(crate) struct Registration {
 
 /// Resolves when the watch of a new subscription is set for the first time.
 pub(crate) type Armed = oneshot::Receiver<Result<(), TransportError>>;
-
-#[derive(Debug)]
-pub(super) enum Command {
-    Subscribe {
-        id: Id,
-        path: NodePath,
-        scope: WatchScope,
-        buffer: Arc<Buffer>,
-        armed: oneshot::Sender<Result<(), TransportError>>,
-    },
-    Unsubscribe {
-        id: Id,
-    },
-    /// A one-shot watch was set, removed or answered on a node that the watch manager watches.
-    Disturbed {
-        path: NodePath,
-    },
-}
 
 impl WatchManager {
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
@@ -100,7 +86,7 @@ impl WatchManager {
         &self,
         path: NodePath,
         scope: WatchScope,
-        buffer: Arc<Buffer>,
+        buffer: Arc<UpdateBuffer>,
     ) -> (Registration, Armed) {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed);
         let (armed, is_armed) = oneshot::channel();
@@ -139,6 +125,7 @@ pub(super) fn spawn(engine: &Arc<Engine>, commands: mpsc::UnboundedReceiver<Comm
         notices: SelectAll::new(),
         in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
         shrinks: 0,
+        has_only_one_shots: false,
     };
     tokio::spawn(task.run());
 }
@@ -157,11 +144,13 @@ struct Task {
     in_flight: Arc<Semaphore>,
     /// How often the capacity was reduced.
     shrinks: u64,
+    /// Whether a server has replied that it has no persistent watches.
+    has_only_one_shots: bool,
 }
 
 /// The consumer of a subscription.
 struct Member {
-    buffer: Arc<Buffer>,
+    buffer: Arc<UpdateBuffer>,
     /// Notified when the first watch is set.
     armed: Option<oneshot::Sender<Result<(), TransportError>>>,
 }
@@ -329,7 +318,7 @@ impl Task {
                 self.reconcile(&path, 0);
             }
             Err(TransportError::Refused(ErrorKind::TooManyWatches, _))
-                if self.table.len() > 1 && !self.has_only_one_shots() =>
+                if self.table.len() > 1 && !self.has_only_one_shots =>
             {
                 // Other watches have used the capacity since. Requests that were planned and refused together reduce it
                 // only once.
@@ -353,13 +342,11 @@ impl Task {
 
     /// Falls back to one-shot watches, because the servers have no persistent ones.
     fn fall_back_to_one_shots(&mut self) {
-        if self.has_only_one_shots() {
+        if self.has_only_one_shots {
             return;
         }
         tracing::info!("the servers have no persistent watches; using one-shot watches");
-        self.engine
-            .has_only_one_shots
-            .store(true, Ordering::Relaxed);
+        self.has_only_one_shots = true;
         // A recursive watch in place of several would take more one-shot watches, not fewer.
         self.table.set_capacity(usize::MAX);
     }
@@ -438,7 +425,7 @@ impl Task {
             claims.set_managed(path, false);
             return;
         };
-        let is_persistent = !self.has_only_one_shots();
+        let is_persistent = !self.has_only_one_shots;
         claims.set_managed(path, is_persistent);
         let slot = Slot::Arming {
             is_disturbed: false,
@@ -501,11 +488,6 @@ impl Task {
         armed.is_some() && armed == self.table.wanted(path)
     }
 
-    /// Returns whether the servers were found to have no persistent watches.
-    fn has_only_one_shots(&self) -> bool {
-        self.engine.has_only_one_shots.load(Ordering::Relaxed)
-    }
-
     /// Notifies all subscriptions of the end of the session, including those that are just being added.
     fn end(&mut self) {
         self.commands.close();
@@ -563,17 +545,6 @@ async fn try_to_arm(
         Response::Watching(watching) => Ok((watching, Some(quota))),
         other => Err(other.unexpected()),
     }
-}
-
-/// Takes the quota for a watch on `path`.
-fn take_quota(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportError> {
-    let bytes = engine.chroot_len() + path.as_str().len();
-    WatchQuota::take(&engine.watched, bytes).map_err(|taken| {
-        let detail = format!(
-            "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
-        );
-        TransportError::Refused(ErrorKind::TooManyWatches, Some(detail))
-    })
 }
 
 /// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is

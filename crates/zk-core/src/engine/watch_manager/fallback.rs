@@ -18,8 +18,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use futures_util::stream::unfold;
 
-use super::Engine;
-use super::take_quota;
+use crate::engine::Engine;
+use crate::engine::watch_quota::WatchQuota;
+use crate::engine::watch_quota::take_quota;
 use crate::error::ErrorKind;
 use crate::join_all::join_all;
 use crate::path::NodePath;
@@ -32,7 +33,6 @@ use crate::transport::WatchEvent;
 use crate::transport::WatchNotification;
 use crate::transport::Watched;
 use crate::transport::Watching;
-use crate::watch::WatchQuota;
 
 /// Sets one-shot watches that together report what a persistent one would, until the link breaks.
 pub(super) async fn follow(

@@ -8,16 +8,16 @@ use std::task::Context;
 use std::task::Poll;
 use std::task::Waker;
 
-use super::Kinds;
-use super::Update;
-use crate::engine::watch_manager::SubscriptionEvent;
+use super::watch_table::SubscriptionEvent;
+use crate::update::Kinds;
+use crate::update::Update;
 
 /// The updates of one subscription, with paths below the chroot.
 ///
 /// It holds a bounded number of changes, at most one [`Stale`](Update::Stale) and at most two
 /// [`Resynchronize`](Update::Resynchronize): the consumer's next read covers everything between two of those.
 #[derive(Debug)]
-pub(crate) struct Buffer(Mutex<BufferState>);
+pub(crate) struct UpdateBuffer(Mutex<BufferState>);
 
 #[derive(Debug)]
 struct BufferState {
@@ -30,7 +30,7 @@ struct BufferState {
     waker: Option<Waker>,
 }
 
-impl Buffer {
+impl UpdateBuffer {
     pub(crate) fn new(kinds: Kinds, capacity: usize) -> Self {
         Self(Mutex::new(BufferState {
             kinds,

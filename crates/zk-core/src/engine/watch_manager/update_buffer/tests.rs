@@ -16,7 +16,7 @@ fn change() -> SubscriptionEvent {
 }
 
 /// What there is to take.
-fn take(buffer: &Buffer) -> Option<Update> {
+fn take(buffer: &UpdateBuffer) -> Option<Update> {
     match buffer.poll_next(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(update) => update,
         Poll::Pending => None,
@@ -25,7 +25,7 @@ fn take(buffer: &Buffer) -> Option<Update> {
 
 /// What is in a buffer of two after all this: a change, Stale, Resynchronize.
 fn kept(received: &str) -> String {
-    let buffer = Buffer::new(Kinds::all(), 2);
+    let buffer = UpdateBuffer::new(Kinds::all(), 2);
     for received in received.chars() {
         match received {
             'c' => buffer.push(change()),
@@ -92,7 +92,7 @@ proptest! {
         ),
         most in 1..4_usize,
     ) {
-        let buffer = Buffer::new(Kinds::all(), most);
+        let buffer = UpdateBuffer::new(Kinds::all(), most);
         let (mut newest, mut known, mut is_live, mut thinks_live) = (0, 0, false, false);
         let mut read = |newest: u32, thinks_live: &mut bool| {
             match take(&buffer) {
