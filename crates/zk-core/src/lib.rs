@@ -113,10 +113,13 @@ mod path;
 mod retry;
 mod sequence;
 mod session;
+mod session_defaults;
 mod stat;
 mod state;
 mod subscription;
 mod supervisor;
+#[cfg(feature = "tls")]
+mod tls;
 mod tracker;
 pub mod transport;
 mod update;
@@ -170,8 +173,6 @@ pub use session::Session;
 pub use session::SessionBuilder;
 pub use session::SessionLease;
 pub use session::Standby;
-#[cfg(feature = "tls")]
-pub use session::Tls;
 pub use stat::SessionId;
 pub use stat::Stat;
 pub use state::ConnectionState;
@@ -179,6 +180,8 @@ pub use state::StateChanges;
 pub use subscription::Subscribe;
 pub use subscription::Subscription;
 pub use supervisor::SuperviseError;
+#[cfg(feature = "tls")]
+pub use tls::Tls;
 pub use tracker::NodeTracker;
 pub use tracker::Track;
 pub use tracker::Tracked;

@@ -30,6 +30,7 @@ use crate::operation::WaitForDeletion;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
+use crate::session_defaults::SessionDefaults;
 use crate::stat::SessionId;
 use crate::state::ConnectionState;
 use crate::state::StateChanges;
@@ -40,18 +41,12 @@ use crate::transport::SessionEnd;
 use crate::transport::Transport;
 
 mod builder;
-mod defaults;
 mod lease;
-#[cfg(feature = "tls")]
-mod tls;
 
 pub use builder::ConnectError;
 pub use builder::SessionBuilder;
-pub(crate) use defaults::SessionDefaults;
 pub use lease::SessionLease;
 pub use lease::Standby;
-#[cfg(feature = "tls")]
-pub use tls::Tls;
 
 /// A connected ZooKeeper session.
 ///

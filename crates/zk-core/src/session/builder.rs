@@ -17,9 +17,10 @@ use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
-use crate::session::SessionDefaults;
+use crate::session_defaults::DEFAULT_TIMEOUT;
+use crate::session_defaults::SessionDefaults;
 #[cfg(feature = "tls")]
-use crate::session::Tls;
+use crate::tls::Tls;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::transport::TransportError;
@@ -338,7 +339,6 @@ impl fmt::Debug for Credentials {
     }
 }
 
-pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -34,10 +34,10 @@ use crate::connect_string::ConnectString;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
-#[cfg(feature = "tls")]
-use crate::session::Tls;
 use crate::stat::SessionId;
 use crate::stat::Stat;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
 
 /// One session of the client crate.
 #[derive(Debug)]

@@ -40,7 +40,10 @@ impl Default for SessionDefaults {
             namespace: NodePath::root(),
             acl: Acl::open(),
             retry: RetryPolicy::default(),
-            operation_timeout: super::builder::DEFAULT_TIMEOUT,
+            operation_timeout: DEFAULT_TIMEOUT,
         }
     }
 }
+
+/// The default of each timeout of a session.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
