@@ -1,6 +1,5 @@
 //! The state that all views of one session share, and the tasks that serve them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -21,8 +20,6 @@ use crate::counters::Counters;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::lease_proof::LeaseProof;
-use crate::operation::MakingAtOnce;
-use crate::path::NodePath;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::Phase;
@@ -34,6 +31,7 @@ use crate::transport::TransportError;
 
 pub(crate) mod claims;
 pub(crate) mod cleanup;
+pub(crate) mod concurrent_creates;
 pub(crate) mod fresh_read;
 pub(crate) mod heartbeat;
 pub(crate) mod watch_manager;
@@ -41,6 +39,7 @@ pub(crate) mod watch_quota;
 
 use cleanup::Begun;
 use cleanup::Job;
+use concurrent_creates::ConcurrentCreates;
 
 /// One session on the wire and what is known of it.
 #[derive(Debug)]
@@ -65,8 +64,7 @@ pub(crate) struct Engine {
     newest_zxid: AtomicI64,
     /// Bytes of watched paths.
     pub(crate) watched: Arc<AtomicUsize>,
-    /// Ephemeral nodes that calls of this session are creating under names that the caller chose.
-    pub(crate) making: Mutex<HashMap<NodePath, MakingAtOnce>>,
+    pub(crate) concurrent_creates: Arc<ConcurrentCreates>,
 }
 
 impl Engine {
@@ -99,7 +97,7 @@ impl Engine {
             is_closing: watch::Sender::new(false),
             newest_zxid: AtomicI64::new(i64::MIN),
             watched: Arc::default(),
-            making: Mutex::default(),
+            concurrent_creates: Arc::default(),
         });
         heartbeat::spawn(&engine);
         cleanup::spawn(&engine, queue);

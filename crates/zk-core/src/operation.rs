@@ -35,7 +35,6 @@ pub use create::Create;
 pub use create::CreateClaimed;
 pub use create::CreateOwned;
 pub use create::IdPlace;
-pub(crate) use create::MakingAtOnce;
 pub use create::OwnedNode;
 pub use delete::Delete;
 pub use read::Exists;

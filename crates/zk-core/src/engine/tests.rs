@@ -1,6 +1,7 @@
 //! What an answer proves.
 
 use super::*;
+use crate::path::NodePath;
 
 // covers: L12
 #[test]

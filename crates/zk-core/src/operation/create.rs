@@ -1,6 +1,5 @@
 //! Creating nodes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::OperationFuture;
@@ -10,8 +9,7 @@ use super::write::set;
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
-use crate::engine::Engine;
-use crate::engine::lock;
+use crate::engine::concurrent_creates::CreateInProgress;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -338,7 +336,9 @@ async fn create_plain(
         Repeat::Write
     };
     let seen = call.engine().newest_zxid();
-    let making = Making::new(call, request);
+    let is_counted = request.mode == (CreateMode::Ephemeral { sequential: false });
+    let counted = is_counted.then(|| request.path.clone());
+    let in_progress = call.engine().concurrent_creates.begin(counted);
     let mut rounds = 0;
     let mut in_doubt = false;
     loop {
@@ -353,7 +353,7 @@ async fn create_plain(
         in_doubt |= answer.was_in_doubt;
         match (answer.result, options.parents) {
             (Ok((made, stat)), _) => {
-                making.made(stat.czxid);
+                in_progress.created(stat.czxid);
                 return Ok((made, stat));
             }
             (Err(error), Some(mode)) if error.is_no_node() && rounds < MOST_ROUNDS => {
@@ -386,7 +386,7 @@ async fn create_plain(
                 }
             }
             (Err(error), _) if error.is_node_exists() && in_doubt => {
-                return judge(call, path, request, options, seen, &making, error).await;
+                return judge(call, path, request, options, seen, &in_progress, error).await;
             }
             (Err(error), _) if in_doubt => return Err(error.maybe_applied()),
             (Err(error), _) => return Err(error),
@@ -401,7 +401,7 @@ async fn judge(
     request: &CreateRequest,
     options: Options,
     seen: i64,
-    making: &Making,
+    in_progress: &CreateInProgress,
     exists: Error,
 ) -> Result<(NodePath, Stat), Error> {
     let found = found(call, path, request).await?;
@@ -416,7 +416,7 @@ async fn judge(
         found.as_ref().map(|(data, stat)| (data.as_slice(), stat)),
     );
     match (verdict, found) {
-        (Verdict::Ours, Some((_, stat))) => match making.claim(stat.czxid) {
+        (Verdict::Ours, Some((_, stat))) => match in_progress.judge(stat.czxid) {
             Verdict::Ours => Ok((request.path.clone(), stat)),
             Verdict::NotOurs => Err(exists),
             Verdict::Unknown => Err(unknown(call, path, &exists)),
@@ -447,74 +447,6 @@ fn unknown(call: &Call, path: &NodePath, exists: &Error) -> Error {
     call.error(path, ErrorKind::OutcomeUnknown)
         .attempts_made(exists.attempts())
         .detail("a node exists, and its state does not show whether this call created it")
-}
-
-/// What calls of this session do at the moment about an ephemeral node of one name.
-///
-/// Two calls of one session may create the same ephemeral node at once; its owner does not show which of them did.
-#[derive(Debug, Default)]
-pub(crate) struct MakingAtOnce {
-    calls: usize,
-    /// The newest transaction by which one of them has made it.
-    czxid: Option<i64>,
-}
-
-/// The note that a call of this session is making an ephemeral node; without a path for nodes of other kinds.
-struct Making {
-    engine: Arc<Engine>,
-    path: Option<NodePath>,
-}
-
-impl Making {
-    fn new(call: &Call, request: &CreateRequest) -> Self {
-        let is_noted = request.mode == (CreateMode::Ephemeral { sequential: false });
-        let path = is_noted.then(|| request.path.clone());
-        if let Some(path) = &path {
-            let mut making = lock(&call.engine().making);
-            making.entry(path.clone()).or_default().calls += 1;
-        }
-        Self {
-            engine: Arc::clone(call.session().engine()),
-            path,
-        }
-    }
-
-    /// Whether this call has made the node that the transaction `czxid` made for this session, and not another one that
-    /// overlaps with it.
-    fn claim(&self, czxid: i64) -> Verdict {
-        let Some(path) = &self.path else {
-            return Verdict::Ours;
-        };
-        let mut making = lock(&self.engine.making);
-        let at_once = making.entry(path.clone()).or_default();
-        match at_once.czxid {
-            Some(made) if made >= czxid => Verdict::NotOurs,
-            _ if at_once.calls > 1 => Verdict::Unknown,
-            _ => Verdict::Ours,
-        }
-    }
-
-    fn made(&self, czxid: i64) {
-        if let Some(path) = &self.path {
-            let mut making = lock(&self.engine.making);
-            let newest = &mut making.entry(path.clone()).or_default().czxid;
-            *newest = (*newest).max(Some(czxid));
-        }
-    }
-}
-
-impl Drop for Making {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let mut making = lock(&self.engine.making);
-            if let Some(at_once) = making.get_mut(path) {
-                at_once.calls -= 1;
-                if at_once.calls == 0 {
-                    making.remove(path);
-                }
-            }
-        }
-    }
 }
 
 fn mode_of(options: Options) -> Result<CreateMode, &'static str> {
