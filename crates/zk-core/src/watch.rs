@@ -2,9 +2,14 @@
 
 use std::fmt;
 
+use crate::call::Call;
 use crate::engine::claims::Claim;
 use crate::engine::claims::Wakeup;
+use crate::engine::watch_quota::MOST_WATCHED;
 use crate::engine::watch_quota::WatchQuota;
+use crate::error::Error;
+use crate::error::ErrorKind;
+use crate::path::NodePath;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
 
@@ -30,7 +35,14 @@ struct Place {
 }
 
 impl Watch {
-    pub(crate) fn new(watched: Watched, reserved: Reserved, waits_for_children: bool) -> Self {
+    /// Creates the watch that was set with a read.
+    pub(crate) fn new(
+        call: &Call,
+        watched: Watched,
+        reserved: Reserved,
+        waits_for_children: bool,
+    ) -> Self {
+        call.engine().counters.watches.add();
         let Reserved { share, mut claim } = reserved;
         Self {
             watched: Some(watched),
@@ -87,6 +99,20 @@ impl fmt::Debug for Watch {
 /// The reservations of a one-shot watch, made before its request.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    pub(crate) share: WatchQuota,
-    pub(crate) claim: Claim,
+    share: WatchQuota,
+    claim: Claim,
+}
+
+impl Reserved {
+    /// Takes a part of the session's watch quota and registers a one-shot watch on the node.
+    pub(crate) fn new(call: &Call, path: &NodePath) -> Result<Self, Error> {
+        let bytes = path.as_str().len() + call.prefix_len();
+        let share = WatchQuota::take(&call.engine().watched, bytes).map_err(|taken| {
+            call.error(path, ErrorKind::TooManyWatches).detail(format!(
+                "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
+            ))
+        })?;
+        let claim = call.engine().claims().begin(call.wire(path));
+        Ok(Self { share, claim })
+    }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::OperationFuture;
-use super::Target;
-use super::check_size;
-use super::check_version;
+use super::request_checks::acl_bytes;
+use super::request_checks::check_size;
+use super::request_checks::check_version;
+use super::target::OperationFuture;
+use super::target::Target;
 use crate::acl::Acl;
 use crate::call::WriteOutcome;
 use crate::error::Error;
@@ -140,7 +141,7 @@ impl IntoFuture for SetAcl {
                     .detail("it has no entry"));
             }
             check_version(&call, &path, version)?;
-            check_size(&call, &path, &[], super::acl_bytes(&acl))?;
+            check_size(&call, &path, &[], acl_bytes(&acl))?;
             let request = Request::SetAcl {
                 path: call.wire(&path),
                 acl: acl.clone(),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::OperationFuture;
-use super::Target;
-use super::check_size;
+use super::request_checks::acl_bytes;
+use super::request_checks::check_size;
+use super::target::OperationFuture;
+use super::target::Target;
 use super::write::set;
 use crate::acl::Acl;
 use crate::call::Call;
@@ -27,13 +28,20 @@ use crate::transport::Request;
 use crate::transport::Response;
 
 mod claimed;
+mod options;
 mod owned;
 mod parents;
 mod protected;
 
 pub use claimed::CreateClaimed;
+pub use options::IdPlace;
 pub use owned::CreateOwned;
 pub use owned::OwnedNode;
+
+use options::Options;
+use options::PLAIN;
+use options::mode_of;
+use parents::MOST_ROUNDS;
 
 /// Creates a node; created by [`Session::create`](crate::Session::create).
 ///
@@ -89,37 +97,6 @@ pub struct Create {
     data: Bytes,
     options: Options,
     acl: Acl,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are what the builder's methods set, one each"
-)]
-struct Options {
-    ephemeral: bool,
-    sequential: bool,
-    number: Option<Sequence>,
-    container: bool,
-    ttl: Option<Duration>,
-    parents: Option<CreateMode>,
-    protected: bool,
-    id: IdPlace,
-    idempotent: bool,
-    or_set: bool,
-}
-
-/// Where the name of a [`protected`](Create::protected) node contains its unique id.
-///
-/// Other clients of the same parent may parse the beginning of names, or their end before the number.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IdPlace {
-    /// Before the name: `_c_<uuid>-<name>`, the format of Curator's protection.
-    #[default]
-    Before,
-    /// After the name, followed by this text: `<name><32 hexadecimal digits><text>`.
-    After(&'static str),
 }
 
 impl Create {
@@ -299,7 +276,7 @@ async fn create(
         None => (wire, path.clone()),
         Some(name) => (wire.with_name(name), path.with_name(name)),
     };
-    check_size(call, &named, data.as_slice(), super::acl_bytes(&acl))?;
+    check_size(call, &named, data.as_slice(), acl_bytes(&acl))?;
     let request = CreateRequest {
         path: wire,
         data,
@@ -448,48 +425,3 @@ fn unknown(call: &Call, path: &NodePath, exists: &Error) -> Error {
         .attempts_made(exists.attempts())
         .detail("a node exists, and its state does not show whether this call created it")
 }
-
-fn mode_of(options: Options) -> Result<CreateMode, &'static str> {
-    let Options {
-        ephemeral,
-        sequential,
-        container,
-        ttl,
-        or_set,
-        ..
-    } = options;
-    if or_set && (ephemeral || sequential || options.protected) {
-        return Err("only a persistent node under its own name is created or set");
-    }
-    if sequential && options.number.is_some() {
-        return Err("a node is numbered by its server or by its maker, not by both");
-    }
-    match (ephemeral, container, ttl) {
-        (true, true, _) => Err("a node is ephemeral or a container, not both"),
-        (true, false, Some(_)) => {
-            Err("an ephemeral node lives as long as its session and has no time to live")
-        }
-        (false, true, Some(_)) => {
-            Err("a container lives as long as it has children and has no time to live")
-        }
-        (false, true, None) if sequential => Err("a container cannot be sequential"),
-        (false, true, None) => Ok(CreateMode::Container),
-        (true, false, None) => Ok(CreateMode::Ephemeral { sequential }),
-        (false, false, Some(ttl)) if !(1..=MOST_TTL_MILLIS).contains(&ttl.as_millis()) => {
-            Err("a time to live is from 1 to 1099511627775 milliseconds")
-        }
-        (false, false, ttl) => Ok(CreateMode::Persistent { sequential, ttl }),
-    }
-}
-
-const PLAIN: CreateMode = CreateMode::Persistent {
-    sequential: false,
-    ttl: None,
-};
-/// The server keeps a time to live in five bytes.
-const MOST_TTL_MILLIS: u128 = (1 << 40) - 1;
-/// How often parents that vanish again are made anew.
-const MOST_ROUNDS: u32 = 16;
-
-#[cfg(test)]
-mod tests;

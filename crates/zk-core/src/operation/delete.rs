@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::OperationFuture;
-use super::Target;
-use super::check_version;
+use super::request_checks::check_version;
+use super::target::OperationFuture;
+use super::target::Target;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::call::WriteOutcome;

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use super::GetDecoded;
-use super::OperationFuture;
-use super::Target;
-use super::reserve_watch;
+use super::target::OperationFuture;
+use super::target::Target;
 use crate::call::Call;
-use crate::codec::Codec;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -15,6 +12,7 @@ use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::watch::Reserved;
 use crate::watch::Watch;
 
 /// Reads the data of a node; created by [`Session::get`](crate::Session::get).
@@ -57,11 +55,6 @@ impl Get {
         GetWatched {
             target: self.target,
         }
-    }
-
-    /// Reads the data as a value.
-    pub fn decoded<T, C: Codec<T>>(self, codec: C) -> GetDecoded<T, C> {
-        GetDecoded::new(self, codec)
     }
 
     /// Returns the path if it is valid.
@@ -360,7 +353,7 @@ impl IntoFuture for GetWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let reserved = reserve_watch(&call, &path)?;
+            let reserved = Reserved::new(&call, &path)?;
             let request = Request::Get {
                 path: call.wire(&path),
                 watch: true,
@@ -375,7 +368,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, super::watch(&call, watch, reserved, false)))
+            Ok((data, stat, Watch::new(&call, watch, reserved, false)))
         })
     }
 }
@@ -431,7 +424,7 @@ pub(super) async fn exists_watched(
     call: &Call,
     path: &NodePath,
 ) -> Result<(Option<Stat>, Watch), Error> {
-    let reserved = reserve_watch(call, path)?;
+    let reserved = Reserved::new(call, path)?;
     let request = Request::Exists {
         path: call.wire(path),
         watch: true,
@@ -445,7 +438,7 @@ pub(super) async fn exists_watched(
             _ => None,
         })
         .await?;
-    Ok((stat, super::watch(call, watch, reserved, false)))
+    Ok((stat, Watch::new(call, watch, reserved, false)))
 }
 
 /// Reads the children of a node and sets a watch; created by [`List::watched`].
@@ -489,7 +482,7 @@ impl IntoFuture for ListWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let reserved = reserve_watch(&call, &path)?;
+            let reserved = Reserved::new(&call, &path)?;
             let request = Request::List {
                 path: call.wire(&path),
                 watch: true,
@@ -504,7 +497,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, super::watch(&call, watch, reserved, true)))
+            Ok((names, stat, Watch::new(&call, watch, reserved, true)))
         })
     }
 }

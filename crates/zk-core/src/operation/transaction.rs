@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::NOT_A_VERSION;
-use super::OperationFuture;
-use super::acl_bytes;
-use super::check_frame;
+use super::request_checks::NOT_A_VERSION;
+use super::request_checks::acl_bytes;
+use super::request_checks::check_frame;
+use super::target::OperationFuture;
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::Get;
+use super::read::Get;
 use crate::codec::Codec;
 use crate::codec::DecodeError;
 use crate::error::Error;
@@ -35,15 +35,18 @@ pub struct GetDecoded<T, C> {
     value: PhantomData<fn() -> T>,
 }
 
-impl<T, C> GetDecoded<T, C> {
-    pub(super) fn new(get: Get, codec: C) -> Self {
-        Self {
-            get,
+impl Get {
+    /// Reads the data as a value.
+    pub fn decoded<T, C: Codec<T>>(self, codec: C) -> GetDecoded<T, C> {
+        GetDecoded {
+            get: self,
             codec,
             value: PhantomData,
         }
     }
+}
 
+impl<T, C> GetDecoded<T, C> {
     /// Bounds the whole call; the default is the session's operation timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.get = self.get.timeout(timeout);

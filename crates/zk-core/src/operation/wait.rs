@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::OperationFuture;
-use super::Target;
 use super::read::exists_watched;
+use super::target::OperationFuture;
+use super::target::Target;
 use crate::call::Call;
 use crate::error::Error;
 use crate::error::ErrorClass;

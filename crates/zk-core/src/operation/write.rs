@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::OperationFuture;
-use super::Target;
-use super::check_size;
-use super::check_version;
+use super::request_checks::check_size;
+use super::request_checks::check_version;
+use super::target::OperationFuture;
+use super::target::Target;
 use crate::call::Call;
 use crate::call::WriteOutcome;
 use crate::error::Error;

@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use super::Create;
-use super::OwnedNode;
-use super::check_size;
-use super::mode_of;
+use super::options::mode_of;
+use super::owned::OwnedNode;
 use super::parents;
 use super::protected::Cleanup;
 use crate::call::Call;
@@ -18,8 +17,9 @@ use crate::engine::fresh_read;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
-use crate::operation::OperationFuture;
-use crate::operation::acl_bytes;
+use crate::operation::request_checks::acl_bytes;
+use crate::operation::request_checks::check_size;
+use crate::operation::target::OperationFuture;
 use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::CreateMode;
@@ -134,7 +134,7 @@ async fn claim(
             Err(error) => error,
         };
         if error.is_no_node()
-            && rounds < super::MOST_ROUNDS
+            && rounds < parents::MOST_ROUNDS
             && let Some(mode) = parents
         {
             rounds += 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Create;
 use crate::engine::cleanup::Job;
 use crate::error::Error;
-use crate::operation::OperationFuture;
+use crate::operation::target::OperationFuture;
 use crate::path::NodePath;
 use crate::session::Session;
 use crate::stat::Stat;

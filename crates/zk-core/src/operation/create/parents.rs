@@ -1,5 +1,6 @@
 //! Creating the nodes above a node.
 
+use super::options::PLAIN;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::error::Error;
@@ -65,7 +66,7 @@ async fn create_one(
     let result = match create(mode).await {
         Err(error) if mode == CreateMode::Container && error.kind() == ErrorKind::Unsupported => {
             // Servers before 3.5 know no containers.
-            create(super::PLAIN).await
+            create(PLAIN).await
         }
         result => result,
     };
@@ -74,3 +75,6 @@ async fn create_one(
         _ => Ok(()),
     }
 }
+
+/// How often parents that vanish again are made anew.
+pub(super) const MOST_ROUNDS: u32 = 16;

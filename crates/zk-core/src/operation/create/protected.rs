@@ -67,7 +67,7 @@ pub(super) async fn create(
             Err(error) => error,
         };
         if error.is_no_node()
-            && rounds < super::MOST_ROUNDS
+            && rounds < parents::MOST_ROUNDS
             && let Some(mode) = parents
         {
             rounds += 1;

@@ -1,0 +1,83 @@
+//! Starts an operation: parses its path, opens its span and creates its call.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use super::request_checks::check_size;
+use crate::call::Call;
+use crate::error::Error;
+use crate::error::Operation;
+use crate::path::NodePath;
+use crate::path::ParsePathError;
+use crate::session::Session;
+
+/// The future of an operation. It may move between threads and owns all it needs.
+pub type OperationFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// What every operation has: a session, a path and a deadline.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    session: Session,
+    pub(super) path: Result<NodePath, ParsePathError>,
+    timeout: Option<Duration>,
+}
+
+impl Target {
+    pub(crate) fn new<P>(session: Session, path: P) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Self {
+            session,
+            path: path.try_into().map_err(Into::into),
+            timeout: None,
+        }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn timeout(&mut self, timeout: Duration) {
+        self.timeout = Some(timeout);
+    }
+
+    /// Runs an operation: the deadline starts and the span opens when the future is first polled.
+    pub(crate) fn run<T, F>(
+        self,
+        operation: Operation,
+        body: impl FnOnce(Call, NodePath) -> F + Send + 'static,
+    ) -> OperationFuture<T>
+    where
+        T: 'static,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let Self {
+            session,
+            path,
+            timeout,
+        } = self;
+        Box::pin(async move {
+            let path = path.map_err(|source| Error::invalid_path(operation, source))?;
+            let span = tracing::debug_span!(
+                "zk.operation",
+                %operation,
+                %path,
+                session = %session.id(),
+                attempts = tracing::field::Empty,
+                outcome = tracing::field::Empty,
+            );
+            let call = Call::new(session, operation, timeout);
+            check_size(&call, &path, &[], 0)?;
+            let result = body(call, path).instrument(span.clone()).await;
+            match &result {
+                Ok(_) => span.record("outcome", "ok"),
+                Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
+            };
+            result
+        })
+    }
+}
