@@ -12,7 +12,7 @@ use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
-use crate::session::Session;
+use crate::session_handle::SessionHandle;
 use crate::transport::Request;
 use crate::transport::Response;
 use crate::transport::TransportError;
@@ -46,7 +46,7 @@ pub(crate) enum WriteOutcome<T> {
 /// A call in progress: one or more requests of one operation under one deadline.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    session: Session,
+    session: SessionHandle,
     operation: Operation,
     deadline: Deadline,
     started: Instant,
@@ -61,8 +61,13 @@ pub(crate) struct Answer<T> {
 }
 
 impl Call {
-    pub(crate) fn new(session: Session, operation: Operation, timeout: Option<Duration>) -> Self {
-        let deadline = Deadline::after(timeout.unwrap_or_else(|| session.operation_timeout()));
+    pub(crate) fn new(
+        session: SessionHandle,
+        operation: Operation,
+        timeout: Option<Duration>,
+    ) -> Self {
+        let deadline =
+            Deadline::after(timeout.unwrap_or_else(|| session.defaults().operation_timeout));
         session.engine().counters.calls.add();
         Self {
             session,
@@ -72,7 +77,7 @@ impl Call {
         }
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    pub(crate) fn session(&self) -> &SessionHandle {
         &self.session
     }
 
@@ -86,7 +91,7 @@ impl Call {
 
     /// Returns the path below the chroot for a path below the namespace.
     pub(crate) fn wire(&self, path: &NodePath) -> NodePath {
-        self.session.view().wire(path)
+        self.session.defaults().wire(path)
     }
 
     /// Sends a request that concerns `path`, and repeats it as far as `repeat` and the policy allow, until there is a
@@ -151,7 +156,7 @@ impl Call {
             };
             let was_in_doubt = in_doubt;
             in_doubt |= repeat != Repeat::Read && may_be_applied(&fault);
-            let policy = &self.session.view().retry;
+            let policy = &self.session.defaults().retry;
             let pause = may_retry(repeat, &fault)
                 .then(|| policy.pause(attempts, self.started.elapsed(), || engine.chance()))
                 .flatten();
@@ -306,7 +311,7 @@ impl Call {
 
     /// Pauses before the next attempt of the whole operation. Returns false to give up after `attempts`.
     pub(crate) async fn may_try_again(&self, attempts: u32) -> bool {
-        let policy = &self.session.view().retry;
+        let policy = &self.session.defaults().retry;
         match policy.pause(attempts, self.started.elapsed(), || self.engine().chance()) {
             Some(pause) => self.deadline.pause(pause).await,
             None => false,
@@ -326,7 +331,7 @@ impl Call {
     /// Returns how many bytes the chroot and the namespace add to each path on the wire.
     pub(crate) fn prefix_len(&self) -> usize {
         let chroot = self.engine().servers.chroot().as_str().len();
-        match &self.session.view().namespace {
+        match &self.session.defaults().namespace {
             namespace if namespace.is_root() => chroot,
             namespace => chroot + namespace.as_str().len(),
         }

@@ -256,6 +256,16 @@ impl Engine {
         lock(&self.lease_proof)
     }
 
+    /// Returns the instant until which the ensemble certainly keeps the session, or `None` if the session is over or
+    /// being closed.
+    pub(crate) fn valid_until(&self) -> Option<std::time::Instant> {
+        match self.link_now().phase {
+            Phase::Over(_) => None,
+            _ if self.is_closing() => None,
+            _ => Some(self.lease_proof().until()),
+        }
+    }
+
     pub(crate) fn uses(&self) -> &watch::Sender<heartbeat::Uses> {
         &self.uses
     }

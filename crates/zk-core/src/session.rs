@@ -1,6 +1,5 @@
-//! The handle of a ZooKeeper session.
+//! A ZooKeeper session as applications use it: creates operations, and reports the state of the session.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
@@ -31,20 +30,18 @@ use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
 use crate::session_defaults::SessionDefaults;
+use crate::session_handle::SessionHandle;
 use crate::stat::SessionId;
 use crate::state::ConnectionState;
 use crate::state::StateChanges;
 use crate::subscription::Subscribe;
 use crate::tracker::Track;
-use crate::transport::Phase;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
 
-mod builder;
+pub(crate) mod builder;
 mod lease;
 
-pub use builder::ConnectError;
-pub use builder::SessionBuilder;
 pub use lease::SessionLease;
 pub use lease::Standby;
 
@@ -52,7 +49,8 @@ pub use lease::Standby;
 ///
 /// Clones share the session.
 /// It moves between servers by itself. When the ensemble expires it, it is lost for good and never replaced;
-/// [`SessionBuilder::supervise`] opens a new session for an application that wants one.
+/// [`SessionBuilder::supervise`](crate::SessionBuilder::supervise) opens a new session for an application that wants
+/// one.
 ///
 /// Each operation takes a [`NodePath`] or a string that is parsed into one, and is sent when it is first polled.
 /// The ensemble applies the requests of one session in the order in which they were sent. Requests polled one after the
@@ -77,85 +75,39 @@ pub use lease::Standby;
 /// [`close`](Self::close) waits until the session has ended.
 #[derive(Debug, Clone)]
 pub struct Session {
-    shared: Arc<Shared>,
-    view: Arc<SessionDefaults>,
-}
-
-/// Dropped with the last handle of a session; the tasks of the session hold the engine and not this.
-#[derive(Debug)]
-struct Shared {
-    engine: Arc<Engine>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.engine.abandon();
-    }
+    handle: SessionHandle,
 }
 
 impl Session {
-    /// Returns a builder for a session with the ensemble at `connect`: `host:port,host:port/chroot`.
-    ///
-    /// ```no_run
-    /// # async fn demo() -> Result<(), zk_core::ConnectError> {
-    /// use std::time::Duration;
-    /// use zk_core::Session;
-    ///
-    /// let session = Session::builder("zk1,zk2:2182,[::1]/app")
-    ///     .session_timeout(Duration::from_secs(15))
-    ///     .connect_timeout(Duration::from_secs(5))
-    ///     .connect()
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn builder(connect: impl Into<String>) -> SessionBuilder {
-        SessionBuilder::new(connect.into())
-    }
-
-    /// Creates a session on a connected transport, with the defaults of [`SessionBuilder`]. For tests.
+    /// Creates a session on a connected transport, with the defaults of [`SessionBuilder`](crate::SessionBuilder). For
+    /// tests.
     ///
     /// # Panics
     ///
     /// Panics if called outside a Tokio runtime, which runs the tasks of the session.
     pub fn over(transport: impl Transport, servers: ConnectString) -> Self {
-        Self::start(
+        Self::new(SessionHandle::start(
             Box::new(transport),
             servers,
             SessionDefaults::default(),
             tokio::time::Instant::now(),
-        )
+        ))
     }
 
-    fn start(
-        transport: Box<dyn Transport>,
-        servers: ConnectString,
-        view: SessionDefaults,
-        asked: tokio::time::Instant,
-    ) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                engine: Engine::start(transport, servers, asked),
-            }),
-            view: Arc::new(view),
-        }
+    pub(crate) fn new(handle: SessionHandle) -> Self {
+        Self { handle }
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.shared.engine
+    pub(crate) fn handle(&self) -> &SessionHandle {
+        &self.handle
     }
 
-    pub(crate) fn view(&self) -> &SessionDefaults {
-        &self.view
+    fn engine(&self) -> &Engine {
+        self.handle.engine()
     }
 
-    fn viewed(&self, change: impl FnOnce(&mut SessionDefaults)) -> Self {
-        let mut view = SessionDefaults::clone(&self.view);
-        change(&mut view);
-        Self {
-            shared: Arc::clone(&self.shared),
-            view: Arc::new(view),
-        }
+    fn defaults(&self) -> &SessionDefaults {
+        self.handle.defaults()
     }
 
     /// Returns a view of this session whose paths are relative to `namespace`, which is relative to this view's own.
@@ -172,26 +124,26 @@ impl Session {
         P::Error: Into<ParsePathError>,
     {
         let namespace = namespace.try_into().map_err(Into::into)?;
-        let namespace = self.view.wire(&namespace);
-        Ok(self.viewed(|view| view.namespace = namespace))
+        let namespace = self.defaults().wire(&namespace);
+        Ok(self.with_defaults(|defaults| defaults.namespace = namespace))
     }
 
     /// Returns a view of this session with another default ACL for created nodes and their parents.
     #[must_use]
     pub fn with_acl(&self, acl: Acl) -> Self {
-        self.viewed(|view| view.acl = acl)
+        self.with_defaults(|defaults| defaults.acl = acl)
     }
 
     /// Returns a view of this session with another retry policy.
     #[must_use]
     pub fn with_retry(&self, policy: RetryPolicy) -> Self {
-        self.viewed(|view| view.retry = policy)
+        self.with_defaults(|defaults| defaults.retry = policy)
     }
 
     /// Returns a view of this session with another timeout for operations that set none.
     #[must_use]
     pub fn with_operation_timeout(&self, timeout: Duration) -> Self {
-        self.viewed(|view| view.operation_timeout = timeout)
+        self.with_defaults(|defaults| defaults.operation_timeout = timeout)
     }
 
     /// Returns the session id.
@@ -206,7 +158,7 @@ impl Session {
 
     /// Returns the timeout of operations of this view that set none.
     pub fn operation_timeout(&self) -> Duration {
-        self.view.operation_timeout
+        self.defaults().operation_timeout
     }
 
     /// Returns the servers and the chroot of this session.
@@ -216,7 +168,7 @@ impl Session {
 
     /// Returns the namespace of this view, relative to the chroot.
     pub fn namespace(&self) -> &NodePath {
-        &self.view.namespace
+        &self.defaults().namespace
     }
 
     /// Returns the current state of the connection.
@@ -250,22 +202,18 @@ impl Session {
     /// Each reply of the ensemble may extend it. While a [`SessionLease`] exists, the session extends it by itself;
     /// that type lists the assumptions.
     pub fn valid_until(&self) -> Option<Instant> {
-        match self.engine().link_now().phase {
-            Phase::Over(_) => None,
-            _ if self.engine().is_closing() => None,
-            _ => Some(self.engine().lease_proof().until()),
-        }
+        self.engine().valid_until()
     }
 
     /// Keeps proving that this session is alive until the returned value is dropped.
     pub fn keep_lease(&self) -> SessionLease {
-        SessionLease::new(self.clone())
+        SessionLease::new(self.handle.clone())
     }
 
     /// Keeps the session ready for [`keep_lease`](Self::keep_lease), and so for locks, until the returned value is
     /// dropped.
     pub fn stand_by(&self) -> Standby {
-        Standby::new(self.clone())
+        Standby::new(self.handle.clone())
     }
 
     /// Creates a node.
@@ -396,7 +344,7 @@ impl Session {
 
     /// Starts a transaction, whose changes are applied together or not at all.
     pub fn transaction(&self) -> Transaction {
-        Transaction::new(self.clone())
+        Transaction::new(self.handle.clone())
     }
 
     /// Waits until the session is over and returns the reason.
@@ -463,7 +411,7 @@ impl Session {
     pub fn is_settled_at(&self, path: &NodePath) -> bool {
         self.engine()
             .unsettled()
-            .is_settled_at(&self.view.wire(path))
+            .is_settled_at(&self.defaults().wire(path))
     }
 
     /// Waits until the background deletions that are pending now at `path` and among its children are done. It does not
@@ -475,7 +423,7 @@ impl Session {
     ///
     /// Safe, the background work continues.
     pub async fn settled_at(&self, path: &NodePath) {
-        let path = self.view.wire(path);
+        let path = self.defaults().wire(path);
         tokio::select! {
             biased;
             () = self.engine().unsettled().settled_at(&path) => {}
@@ -502,7 +450,7 @@ impl Session {
     /// called outside a runtime.
     /// The work runs on the runtime of the session, and is dropped at an await point when the session is over.
     pub fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.engine().finish(work);
+        self.handle.engine().finish(work);
     }
 
     /// Waits for the background work, then closes the session and waits for the server's reply; for at most the
@@ -525,9 +473,9 @@ impl Session {
     /// If dropped while it waits for the background work, the session stays open; if dropped later, closing continues
     /// in the background.
     pub async fn close(&self) -> Result<(), Error> {
-        let deadline = Deadline::after(self.view.operation_timeout);
+        let deadline = Deadline::after(self.defaults().operation_timeout);
         // Half of the time is reserved for closing itself.
-        let for_settling = Deadline::after(self.view.operation_timeout / 2);
+        let for_settling = Deadline::after(self.defaults().operation_timeout / 2);
         if for_settling.bound(self.settled()).await.is_none() {
             tracing::warn!(session = %self.id(), "closing the session before its background work is done");
         }
@@ -546,11 +494,15 @@ impl Session {
         }
     }
 
+    fn with_defaults(&self, change: impl FnOnce(&mut SessionDefaults)) -> Self {
+        Self::new(self.handle.with_defaults(change))
+    }
+
     fn target<P>(&self, path: P) -> Target
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        Target::new(self.clone(), path)
+        Target::new(self.handle.clone(), path)
     }
 }

@@ -117,7 +117,7 @@ impl IntoFuture for Subscribe {
                     .register(call.wire(&path), scope, Arc::clone(&buffer));
             let subscription = Subscription {
                 path: path.clone(),
-                namespace: call.session().namespace().clone(),
+                namespace: call.session().defaults().namespace.clone(),
                 buffer,
                 _registration: registration,
             };

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::retry::RetryPolicy;
-use crate::session::ConnectError;
 use crate::session::Session;
-use crate::session::SessionBuilder;
+use crate::session::builder::ConnectError;
+use crate::session::builder::SessionBuilder;
 use crate::transport::SessionEnd;
 
 impl SessionBuilder {

@@ -13,11 +13,13 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::operation::Get;
 use crate::operation::OperationFuture;
 use crate::operation::Target;
 use crate::path::NodePath;
-use crate::session::Session;
+use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
+use crate::subscription::Subscribe;
 use crate::subscription::Subscription;
 use crate::update::Update;
 
@@ -27,7 +29,7 @@ use crate::update::Update;
 ///
 /// # Errors
 ///
-/// Those of [`Subscribe`](crate::Subscribe), and [`NoAuth`](ErrorKind::NoAuth) if the session may not read the node.
+/// Those of [`Subscribe`], and [`NoAuth`](ErrorKind::NoAuth) if the session may not read the node.
 ///
 /// # Cancel safety
 ///
@@ -62,7 +64,8 @@ impl IntoFuture for Track {
         self.target.run(Operation::Track, async move |call, path| {
             let session = call.session();
             let left = call.deadline().remaining();
-            let updates = session.subscribe(path.clone()).timeout(left).await?;
+            let target = Target::new(session.clone(), path.clone());
+            let updates = Subscribe::new(target).timeout(left).await?;
             let left = call.deadline().remaining();
             let first = read(session, &path, left).await?;
             let (sender, tracked) = watch::channel(Tracked {
@@ -71,7 +74,10 @@ impl IntoFuture for Track {
                 is_over: false,
                 problem: None,
             });
-            let follow = session.spawn(follow(session.clone(), path.clone(), updates, sender));
+            let follow =
+                session
+                    .engine()
+                    .spawn(follow(session.clone(), path.clone(), updates, sender));
             Ok(NodeTracker {
                 path,
                 tracked,
@@ -197,7 +203,7 @@ impl Drop for AbortOnDrop {
 }
 
 async fn follow(
-    session: Session,
+    session: SessionHandle,
     path: NodePath,
     mut updates: Subscription,
     tracked: watch::Sender<Tracked>,
@@ -253,7 +259,11 @@ async fn follow(
 }
 
 /// Retries the read until it succeeds or is refused. Returns false if the session is over.
-async fn catch_up(session: &Session, path: &NodePath, tracked: &watch::Sender<Tracked>) -> bool {
+async fn catch_up(
+    session: &SessionHandle,
+    path: &NodePath,
+    tracked: &watch::Sender<Tracked>,
+) -> bool {
     let never = Deadline::after(Duration::MAX);
     loop {
         let (node, problem) = match read(session, path, Duration::MAX).await {
@@ -283,11 +293,12 @@ async fn catch_up(session: &Session, path: &NodePath, tracked: &watch::Sender<Tr
 }
 
 async fn read(
-    session: &Session,
+    session: &SessionHandle,
     path: &NodePath,
     timeout: Duration,
 ) -> Result<Option<TrackedNode>, Error> {
-    match session.get(path.clone()).timeout(timeout).await {
+    let target = Target::new(session.clone(), path.clone());
+    match Get::new(target).timeout(timeout).await {
         Ok((data, stat)) => Ok(Some(TrackedNode {
             data: data.into(),
             stat,

@@ -13,6 +13,7 @@ use crate::acl::Acl;
 use crate::error::ErrorClass;
 use crate::retry::Jitter;
 use crate::retry::RetryPolicy;
+use crate::session::Session;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 use crate::state::ConnectionState;

@@ -20,6 +20,7 @@ use crate::outcome::judge_create;
 use crate::outcome::judge_overwrite;
 use crate::path::NodePath;
 use crate::sequence::Sequence;
+use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
 use crate::transport::Bytes;
 use crate::transport::CreateMode;
@@ -29,14 +30,10 @@ use crate::transport::Response;
 
 mod claimed;
 mod options;
-mod owned;
 mod parents;
 mod protected;
 
-pub use claimed::CreateClaimed;
 pub use options::IdPlace;
-pub use owned::CreateOwned;
-pub use owned::OwnedNode;
 
 use options::Options;
 use options::PLAIN;
@@ -102,11 +99,19 @@ pub struct Create {
 impl Create {
     pub(crate) fn new(target: Target, data: Vec<u8>) -> Self {
         Self {
-            acl: target.session().view().acl.clone(),
+            acl: target.session().defaults().acl.clone(),
             target,
             data: data.into(),
             options: Options::default(),
         }
+    }
+
+    pub(crate) fn session(&self) -> &SessionHandle {
+        self.target.session()
+    }
+
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        self.options.ephemeral
     }
 
     /// Makes the node ephemeral: it is deleted with its session.
@@ -167,22 +172,6 @@ impl Create {
     pub fn protected(mut self) -> Self {
         self.options.protected = true;
         self
-    }
-
-    /// Like [`protected`](Self::protected), and returns a handle that removes the node when it is dropped.
-    pub fn owned(mut self) -> CreateOwned {
-        self.options.protected = true;
-        CreateOwned::new(self)
-    }
-
-    /// Creates an ephemeral node under the given name and returns a handle that removes it, or `None` if another node
-    /// exists there.
-    ///
-    /// The data must be different for each call of this session with the same path: if a reply is lost, only the data
-    /// shows which call created the node.
-    pub fn claimed(mut self) -> CreateClaimed {
-        self.options.ephemeral = true;
-        CreateClaimed::new(self)
     }
 
     /// Sets where the name of a [`protected`](Self::protected) or [`owned`](Self::owned) node contains its id; the
@@ -287,7 +276,7 @@ async fn create(
         Some(name) => protected::create(call, path, request, name, options.parents).await?,
         None => create_plain(call, path, &request, options).await?,
     };
-    Ok((call.session().view().unwire(&made), stat))
+    Ok((call.session().defaults().unwire(&made), stat))
 }
 
 /// Derives a unique name from the last component of `path`; the server may append a number.

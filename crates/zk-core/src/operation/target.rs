@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::error::Operation;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
-use crate::session::Session;
+use crate::session_handle::SessionHandle;
 
 /// The future of an operation. It may move between threads and owns all it needs.
 pub type OperationFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
@@ -19,13 +19,13 @@ pub type OperationFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Se
 /// What every operation has: a session, a path and a deadline.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    session: Session,
+    session: SessionHandle,
     pub(super) path: Result<NodePath, ParsePathError>,
     timeout: Option<Duration>,
 }
 
 impl Target {
-    pub(crate) fn new<P>(session: Session, path: P) -> Self
+    pub(crate) fn new<P>(session: SessionHandle, path: P) -> Self
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
@@ -37,7 +37,7 @@ impl Target {
         }
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    pub(crate) fn session(&self) -> &SessionHandle {
         &self.session
     }
 

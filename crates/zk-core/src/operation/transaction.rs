@@ -22,7 +22,7 @@ use crate::outcome::ANY_VERSION;
 use crate::outcome::may_set_again;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
-use crate::session::Session;
+use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
 use crate::transport::Bytes;
 use crate::transport::CreateMode;
@@ -32,7 +32,7 @@ use crate::transport::OpResult;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Operations that are applied all or none; created by [`Session::transaction`].
+/// Operations that are applied all or none; created by [`Session::transaction`](crate::Session::transaction).
 ///
 /// The operations are applied in the order in which they were added, and each sees the effects of the ones before it.
 /// Returns one [`OpResult`] per operation.
@@ -55,7 +55,7 @@ use crate::transport::Response;
 #[derive(Debug, Clone)]
 #[must_use = "nothing is changed until it is committed"]
 pub struct Transaction {
-    session: Session,
+    session: SessionHandle,
     parts: Vec<Op>,
     /// The paths of the operations as they were given.
     paths: Vec<NodePath>,
@@ -64,7 +64,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(session: Session) -> Self {
+    pub(crate) fn new(session: SessionHandle) -> Self {
         Self {
             session,
             parts: Vec::new(),
@@ -140,7 +140,7 @@ impl Transaction {
         P::Error: Into<ParsePathError>,
     {
         let data = data.into().into();
-        let acl = acl.unwrap_or_else(|| self.session.view().acl.clone());
+        let acl = acl.unwrap_or_else(|| self.session.defaults().acl.clone());
         self.part(path, |path| {
             Op::Create(CreateRequest {
                 path,
@@ -216,7 +216,7 @@ impl Transaction {
     {
         match path.try_into() {
             Ok(path) => {
-                self.parts.push(change(self.session.view().wire(&path)));
+                self.parts.push(change(self.session.defaults().wire(&path)));
                 self.paths.push(path);
             }
             Err(error) => {
@@ -311,7 +311,7 @@ impl Transaction {
         let engine = Arc::clone(self.session.engine());
         let prefix = format!("_c_{}-", engine.new_id());
         let path = under.child(&format!("{prefix}marker"));
-        let wire = self.session.view().wire(&path);
+        let wire = self.session.defaults().wire(&path);
         // The marker comes first: of several operations that fail, a server reports the first.
         self.parts.insert(
             0,
@@ -319,7 +319,7 @@ impl Transaction {
                 path: wire.clone(),
                 data: Vec::new().into(),
                 mode: CreateMode::Ephemeral { sequential: false },
-                acl: self.session.view().acl.clone(),
+                acl: self.session.defaults().acl.clone(),
             }),
         );
         self.paths.insert(0, path.clone());
@@ -329,7 +329,7 @@ impl Transaction {
         let mut marker = Marker {
             engine,
             left: Some(Job::Abandoned {
-                parent: self.session.view().wire(under),
+                parent: self.session.defaults().wire(under),
                 prefix,
                 is_ephemeral: true,
             }),
@@ -425,7 +425,7 @@ impl Transaction {
                 .into_iter()
                 .map(|changed| match changed {
                     OpResult::Created { path, stat } => OpResult::Created {
-                        path: call.session().view().unwire(&path),
+                        path: call.session().defaults().unwire(&path),
                         stat,
                     },
                     other => other,

@@ -19,6 +19,7 @@ use crate::retry::RetryPolicy;
 use crate::session::Session;
 use crate::session_defaults::DEFAULT_TIMEOUT;
 use crate::session_defaults::SessionDefaults;
+use crate::session_handle::SessionHandle;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 use crate::transport::SessionEnd;
@@ -39,20 +40,41 @@ pub struct SessionBuilder {
     connect: String,
     session_timeout: Duration,
     connect_timeout: Duration,
-    view: SessionDefaults,
+    defaults: SessionDefaults,
     digest: Option<Credentials>,
     allow_read_only: bool,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
 }
 
+impl Session {
+    /// Returns a builder for a session with the ensemble at `connect`: `host:port,host:port/chroot`.
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), zk_core::ConnectError> {
+    /// use std::time::Duration;
+    /// use zk_core::Session;
+    ///
+    /// let session = Session::builder("zk1,zk2:2182,[::1]/app")
+    ///     .session_timeout(Duration::from_secs(15))
+    ///     .connect_timeout(Duration::from_secs(5))
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(connect: impl Into<String>) -> SessionBuilder {
+        SessionBuilder::new(connect.into())
+    }
+}
+
 impl SessionBuilder {
-    pub(crate) fn new(connect: String) -> Self {
+    fn new(connect: String) -> Self {
         Self {
             connect,
             session_timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
-            view: SessionDefaults::default(),
+            defaults: SessionDefaults::default(),
             digest: None,
             allow_read_only: false,
             #[cfg(feature = "tls")]
@@ -79,7 +101,7 @@ impl SessionBuilder {
 
     /// Bounds every operation that has no timeout of its own; default 10 s, zero is a [`ConnectError::InvalidOption`].
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
-        self.view.operation_timeout = timeout;
+        self.defaults.operation_timeout = timeout;
         self
     }
 
@@ -98,7 +120,7 @@ impl SessionBuilder {
 
     /// Sets the retry policy of the session's operations; the default is that of [`RetryPolicy`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.view.retry = policy;
+        self.defaults.retry = policy;
         self
     }
 
@@ -107,7 +129,7 @@ impl SessionBuilder {
     /// They hold for parents and for the nodes of recipes, too. A list without entries is a
     /// [`ConnectError::InvalidOption`].
     pub fn acl(mut self, acl: Acl) -> Self {
-        self.view.acl = acl;
+        self.defaults.acl = acl;
         self
     }
 
@@ -151,7 +173,12 @@ impl SessionBuilder {
         let deadline = Deadline::after(self.connect_timeout);
         let asked = Instant::now();
         let (transport, servers) = self.open(deadline).await?;
-        let session = Session::start(Box::new(transport), servers, self.view, asked);
+        let session = Session::new(SessionHandle::start(
+            Box::new(transport),
+            servers,
+            self.defaults,
+            asked,
+        ));
         tracing::debug!(session = %session.id(), timeout = ?session.session_timeout(), "connected");
         check_chroot(&session, deadline).await?;
         Ok(session)
@@ -242,13 +269,13 @@ impl SessionBuilder {
         }
         for (option, timeout) in [
             ("connect timeout", self.connect_timeout),
-            ("operation timeout", self.view.operation_timeout),
+            ("operation timeout", self.defaults.operation_timeout),
         ] {
             if timeout.is_zero() {
                 return invalid(option, "it must be longer than zero");
             }
         }
-        if self.view.acl.entries().is_empty() {
+        if self.defaults.acl.entries().is_empty() {
             return invalid("acl", "it must have an entry");
         }
         match &self.digest {

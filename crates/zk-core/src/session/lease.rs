@@ -3,15 +3,16 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use super::Session;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::session_handle::SessionHandle;
 use crate::transport::Phase;
 use crate::transport::SessionEnd;
 
-/// Keeps proving that a session is alive; created by [`Session::keep_lease`].
+/// Keeps proving that a session is alive; created by
+/// [`Session::keep_lease`](crate::Session::keep_lease).
 ///
 /// A client that was stopped or cut off may believe in its session long after the ensemble gave its locks to others.
 /// This type proves until when that cannot have happened, from what the client itself has observed. When one request
@@ -49,10 +50,11 @@ use crate::transport::SessionEnd;
 /// When the last one of a session is dropped, the checks stop. The `sync`s stop a minute later.
 #[derive(Debug)]
 pub struct SessionLease {
-    session: Session,
+    session: SessionHandle,
 }
 
-/// Keeps a session ready to prove without delay that it is alive; created by [`Session::stand_by`].
+/// Keeps a session ready to prove without delay that it is alive; created by
+/// [`Session::stand_by`](crate::Session::stand_by).
 ///
 /// A session that no handle relies on sends only pings, which its own server answers. Pings prove nothing about the
 /// leader. The first [`SessionLease`] after that, and with it the first lock, therefore takes about two fifths of the
@@ -73,11 +75,11 @@ pub struct SessionLease {
 /// When the last one of a session is dropped, the `sync`s stop a minute later.
 #[derive(Debug)]
 pub struct Standby {
-    session: Session,
+    session: SessionHandle,
 }
 
 impl Standby {
-    pub(super) fn new(session: Session) -> Self {
+    pub(super) fn new(session: SessionHandle) -> Self {
         session
             .engine()
             .uses()
@@ -96,7 +98,7 @@ impl Drop for Standby {
 }
 
 impl SessionLease {
-    pub(super) fn new(session: Session) -> Self {
+    pub(super) fn new(session: SessionHandle) -> Self {
         session
             .engine()
             .uses()
@@ -121,7 +123,7 @@ impl SessionLease {
     /// Returns the instant until which the ensemble certainly keeps the session, or `None` if it is over or being
     /// closed.
     pub fn valid_until(&self) -> Option<Instant> {
-        self.session.valid_until()
+        self.session.engine().valid_until()
     }
 
     /// Waits until the proof has run out, or the session is over or being closed.

@@ -3,11 +3,8 @@
 //! If the reply to a create is lost and a node of this session exists, its owner does not show which call of the
 //! session created it. Its data does, if each call writes different data.
 
-use std::time::Duration;
-
 use super::Create;
 use super::options::mode_of;
-use super::owned::OwnedNode;
 use super::parents;
 use super::protected::Cleanup;
 use crate::call::Call;
@@ -27,49 +24,15 @@ use crate::transport::CreateRequest;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Creates an ephemeral node unless one exists, and returns a handle that removes it; created by [`Create::claimed`].
-///
-/// # Errors
-///
-/// Those of [`Create`], except [`NodeExists`](ErrorKind::NodeExists), which is no error here.
-///
-/// # Cancel safety
-///
-/// Safe: a node that was created, or will be by a request in flight, is removed in the background. A node of another
-/// client is not.
-///
-/// # Cost
-///
-/// That of [`Create`].
-#[derive(Debug, Clone)]
-#[must_use = "nothing is created until it is awaited"]
-pub struct CreateClaimed {
-    create: Create,
-}
-
-impl CreateClaimed {
-    pub(super) fn new(create: Create) -> Self {
-        Self { create }
-    }
-
-    /// Bounds the whole call; the default is the operation timeout of the session's view.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.create = self.create.timeout(timeout);
-        self
-    }
-}
-
-impl IntoFuture for CreateClaimed {
-    type Output = Result<Option<OwnedNode>, Error>;
-    type IntoFuture = OperationFuture<Option<OwnedNode>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Create {
+impl Create {
+    /// Creates an ephemeral node, or returns `None` if another node exists there.
+    pub(crate) fn claim(self) -> OperationFuture<Option<(NodePath, Stat)>> {
+        let Self {
             target,
             data,
             options,
             acl,
-        } = self.create;
+        } = self;
         target.run(Operation::Create, async move |call, path| {
             let invalid =
                 |rule: &str| Err(call.error(&path, ErrorKind::InvalidArgument).detail(rule));
@@ -96,7 +59,7 @@ impl IntoFuture for CreateClaimed {
                 acl,
             };
             let claimed = claim(&call, &path, request, options.parents).await?;
-            Ok(claimed.map(|stat| OwnedNode::claimed(call.session().clone(), path, stat)))
+            Ok(claimed.map(|stat| (path, stat)))
         })
     }
 }

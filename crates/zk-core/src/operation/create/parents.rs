@@ -58,7 +58,7 @@ async fn create_one(
             mode,
             acl: node.acl.clone(),
         });
-        let path = call.session().view().unwire(ancestor);
+        let path = call.session().defaults().unwire(ancestor);
         call.request(&path, Repeat::Write, &request, Response::created)
             .await
             .result

@@ -1,14 +1,34 @@
-//! Creates nodes that are removed when their handle is dropped.
+//! Nodes that are removed when their handle is dropped.
 
 use std::time::Duration;
 
-use super::Create;
 use crate::engine::cleanup::Job;
 use crate::error::Error;
-use crate::operation::target::OperationFuture;
+use crate::operation::Create;
+use crate::operation::OperationFuture;
 use crate::path::NodePath;
 use crate::session::Session;
 use crate::stat::Stat;
+
+impl Create {
+    /// Like [`protected`](Self::protected), and returns a handle that removes the node when it is dropped.
+    pub fn owned(self) -> CreateOwned {
+        CreateOwned {
+            create: self.protected(),
+        }
+    }
+
+    /// Creates an ephemeral node under the given name and returns a handle that removes it, or `None` if another node
+    /// exists there.
+    ///
+    /// The data must be different for each call of this session with the same path: if a reply is lost, only the data
+    /// shows which call created the node.
+    pub fn claimed(self) -> CreateClaimed {
+        CreateClaimed {
+            create: self.ephemeral(),
+        }
+    }
+}
 
 /// Creates a node and returns a handle that removes it; created by [`Create::owned`].
 ///
@@ -30,10 +50,6 @@ pub struct CreateOwned {
 }
 
 impl CreateOwned {
-    pub(super) fn new(create: Create) -> Self {
-        Self { create }
-    }
-
     /// Bounds the whole call; the default is the operation timeout of the session's view.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.create = self.create.timeout(timeout);
@@ -46,8 +62,8 @@ impl IntoFuture for CreateOwned {
     type IntoFuture = OperationFuture<OwnedNode>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let session = self.create.target.session().clone();
-        let is_ephemeral = self.create.options.ephemeral;
+        let session = Session::new(self.create.session().clone());
+        let is_ephemeral = self.create.is_ephemeral();
         let create = self.create.into_future();
         Box::pin(async move {
             let (path, stat) = create.await?;
@@ -59,6 +75,55 @@ impl IntoFuture for CreateOwned {
                 is_unique: true,
                 is_there: true,
             })
+        })
+    }
+}
+
+/// Creates an ephemeral node unless one exists, and returns a handle that removes it; created by [`Create::claimed`].
+///
+/// # Errors
+///
+/// Those of [`Create`], except [`NodeExists`](crate::ErrorKind::NodeExists), which is no error here.
+///
+/// # Cancel safety
+///
+/// Safe: a node that was created, or will be by a request in flight, is removed in the background. A node of another
+/// client is not.
+///
+/// # Cost
+///
+/// That of [`Create`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is created until it is awaited"]
+pub struct CreateClaimed {
+    create: Create,
+}
+
+impl CreateClaimed {
+    /// Bounds the whole call; the default is the operation timeout of the session's view.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.create = self.create.timeout(timeout);
+        self
+    }
+}
+
+impl IntoFuture for CreateClaimed {
+    type Output = Result<Option<OwnedNode>, Error>;
+    type IntoFuture = OperationFuture<Option<OwnedNode>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let session = Session::new(self.create.session().clone());
+        let claim = self.create.claim();
+        Box::pin(async move {
+            let claimed = claim.await?;
+            Ok(claimed.map(|(path, stat)| OwnedNode {
+                session,
+                path,
+                stat,
+                is_ephemeral: true,
+                is_unique: false,
+                is_there: true,
+            }))
         })
     }
 }
@@ -87,18 +152,6 @@ pub struct OwnedNode {
 }
 
 impl OwnedNode {
-    /// Creates a handle of an ephemeral node under a name that other clients use too.
-    pub(super) fn claimed(session: Session, path: NodePath, stat: Stat) -> Self {
-        Self {
-            session,
-            path,
-            stat,
-            is_ephemeral: true,
-            is_unique: false,
-            is_there: true,
-        }
-    }
-
     /// Returns the path of the node, below the namespace of the view that made it.
     pub fn path(&self) -> &NodePath {
         &self.path
@@ -162,9 +215,10 @@ impl OwnedNode {
 impl Drop for OwnedNode {
     fn drop(&mut self) {
         if self.is_there {
-            let path = self.session.view().wire(&self.path);
+            let session = self.session.handle();
+            let path = session.defaults().wire(&self.path);
             let is_ephemeral = self.is_ephemeral;
-            self.session.engine().clean_up(if self.is_unique {
+            session.engine().clean_up(if self.is_unique {
                 Job::Unique { path, is_ephemeral }
             } else {
                 Job::Exact {
