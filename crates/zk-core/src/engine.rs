@@ -1,4 +1,6 @@
-//! The state that all views of one session share, and the tasks that serve them.
+//! One session on the wire: sends its requests, follows its link, and keeps what its replies prove.
+//!
+//! The tasks in the files of this directory are above it; it knows none of them.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -7,17 +9,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::connect_string::ConnectString;
 use crate::counters::Counters;
-use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::lease_proof::LeaseProof;
 use crate::transport::Link;
@@ -37,10 +36,6 @@ pub(crate) mod heartbeat;
 pub(crate) mod watch_manager;
 pub(crate) mod watch_quota;
 
-use cleanup::Begun;
-use cleanup::Job;
-use concurrent_creates::ConcurrentCreates;
-
 /// One session on the wire and what is known of it.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -48,73 +43,44 @@ pub(crate) struct Engine {
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
     lease_proof: Mutex<LeaseProof>,
-    /// How many handles rely on the session.
-    uses: watch::Sender<heartbeat::Uses>,
     /// Changes with each reply, after the lease proof was updated.
     proven: watch::Sender<()>,
-    jobs: mpsc::UnboundedSender<Begun>,
-    watch_manager: watch_manager::WatchManager,
-    claims: Arc<claims::Claims>,
-    unsettled: Arc<cleanup::Unsettled>,
     /// Where the tasks of the session run.
     runtime: Handle,
-    is_abandoned: watch::Sender<bool>,
     is_closing: watch::Sender<bool>,
     /// The greatest zxid of any reply.
     newest_zxid: AtomicI64,
     /// Bytes of watched paths.
     pub(crate) watched: Arc<AtomicUsize>,
-    pub(crate) concurrent_creates: Arc<ConcurrentCreates>,
 }
 
 impl Engine {
-    /// Starts the tasks of a session that was opened after `asked`, on the current runtime.
-    pub(crate) fn start(
+    /// Creates the engine of a session that was opened after `asked`. Its tasks run on the current runtime.
+    pub(crate) fn new(
         transport: Box<dyn Transport>,
         servers: ConnectString,
         asked: Instant,
-    ) -> Arc<Self> {
-        let (jobs, queue) = mpsc::unbounded_channel();
-        let (watch_manager, commands) = watch_manager::WatchManager::new();
+    ) -> Self {
         // A server that is cut off grants sessions that the quorum does not know.
         let opened = match transport.link().now().phase {
             Phase::ReadOnly => LeaseProof::unproven,
             _ => LeaseProof::opened,
         };
-        let engine = Arc::new(Self {
+        Self {
             lease_proof: Mutex::new(opened(transport.session_timeout(), asked.into_std())),
-            uses: watch::Sender::default(),
             proven: watch::Sender::default(),
             transport,
             servers,
             counters: Counters::default(),
-            jobs,
-            claims: Arc::new(claims::Claims::new(watch_manager.commands())),
-            watch_manager,
-            unsettled: Arc::default(),
             runtime: Handle::current(),
-            is_abandoned: watch::Sender::new(false),
             is_closing: watch::Sender::new(false),
             newest_zxid: AtomicI64::new(i64::MIN),
             watched: Arc::default(),
-            concurrent_creates: Arc::default(),
-        });
-        heartbeat::spawn(&engine);
-        cleanup::spawn(&engine, queue);
-        watch_manager::spawn(&engine, commands);
-        engine
+        }
     }
 
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
-    }
-
-    pub(crate) fn watch_manager(&self) -> &watch_manager::WatchManager {
-        &self.watch_manager
-    }
-
-    pub(crate) fn claims(&self) -> &Arc<claims::Claims> {
-        &self.claims
     }
 
     /// The bytes the chroot adds to every path on the wire.
@@ -266,28 +232,9 @@ impl Engine {
         }
     }
 
-    pub(crate) fn uses(&self) -> &watch::Sender<heartbeat::Uses> {
-        &self.uses
-    }
-
     /// Returns a receiver that changes whenever the lease proof may have changed.
     pub(crate) fn proven(&self) -> watch::Receiver<()> {
         self.proven.subscribe()
-    }
-
-    pub(crate) fn unsettled(&self) -> &cleanup::Unsettled {
-        &self.unsettled
-    }
-
-    /// Begins a job and passes it to the cleanup task. Never blocks, and needs no runtime.
-    ///
-    /// If there is a connection, the job's first request has been sent when this returns, so the ensemble executes
-    /// later requests of this session after it.
-    pub(crate) fn clean_up(self: &Arc<Self>, job: Job) {
-        if let Err(refused) = self.jobs.send(Begun::new(self, job)) {
-            // The runtime has ended, and the session ends with it.
-            self.unsettled.remove(&refused.0);
-        }
     }
 
     /// Runs a task on the runtime of the session, whichever runtime the caller is on.
@@ -296,42 +243,6 @@ impl Engine {
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
         self.runtime.spawn(task)
-    }
-
-    /// Continues work that its caller no longer awaits, at most until the session is over. Never blocks.
-    pub(crate) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        let hold = self.unsettled.hold();
-        let engine = Arc::clone(self);
-        // On a runtime that is shut down the task is dropped, and the session ends with the runtime.
-        self.spawn(async move {
-            let _hold = hold;
-            tokio::select! {
-                biased;
-                () = work => {}
-                _ = engine.ended() => {}
-            }
-        });
-    }
-
-    /// Closes the session as soon as no node that outlives it remains to be removed, at the latest after
-    /// [`LONGEST_CLEANUP`]. Called when its last handle is dropped.
-    pub(crate) fn abandon(&self) {
-        self.is_abandoned.send_replace(true);
-        self.close_if_abandoned();
-    }
-
-    fn close_if_abandoned(&self) {
-        if *self.is_abandoned.borrow() && !self.unsettled.outlive_the_session() {
-            self.close();
-        }
-    }
-
-    /// Waits until the session has had no handle for [`LONGEST_CLEANUP`].
-    async fn abandoned_for_long(&self) {
-        let mut abandoned = self.is_abandoned.subscribe();
-        // The sender lives as long as this.
-        drop(abandoned.wait_for(|is_abandoned| *is_abandoned).await);
-        Deadline::after(Duration::MAX).pause(LONGEST_CLEANUP).await;
     }
 
     /// Starts to close the session.
@@ -407,9 +318,6 @@ impl Answerer {
         }
     }
 }
-
-/// How long a session without handles continues to remove nodes that outlive it.
-pub(crate) const LONGEST_CLEANUP: Duration = Duration::from_secs(120);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -218,7 +218,7 @@ impl Drop for OwnedNode {
             let session = self.session.handle();
             let path = session.defaults().wire(&self.path);
             let is_ephemeral = self.is_ephemeral;
-            session.engine().clean_up(if self.is_unique {
+            session.cleanup().add(if self.is_unique {
                 Job::Unique { path, is_ephemeral }
             } else {
                 Job::Exact {

@@ -190,7 +190,7 @@ impl Session {
             connection_losses: engine.link_now().breaks,
             watches: engine.counters.watches.get(),
             watched_bytes: engine.watched.load(Ordering::SeqCst),
-            unsettled: engine.unsettled().count(),
+            unsettled: self.handle.cleanup().unsettled().count(),
         }
     }
 
@@ -399,7 +399,7 @@ impl Session {
     pub async fn settled(&self) {
         tokio::select! {
             biased;
-            () = self.engine().unsettled().settled() => {}
+            () = self.handle.cleanup().unsettled().settled() => {}
             _ = self.engine().ended() => {}
         }
     }
@@ -409,7 +409,8 @@ impl Session {
     /// While this is false, a node of this session found there may be about to be deleted;
     /// [`settled_at`](Self::settled_at) waits for that.
     pub fn is_settled_at(&self, path: &NodePath) -> bool {
-        self.engine()
+        self.handle
+            .cleanup()
             .unsettled()
             .is_settled_at(&self.defaults().wire(path))
     }
@@ -426,7 +427,7 @@ impl Session {
         let path = self.defaults().wire(path);
         tokio::select! {
             biased;
-            () = self.engine().unsettled().settled_at(&path) => {}
+            () = self.handle.cleanup().unsettled().settled_at(&path) => {}
             _ = self.engine().ended() => {}
         }
     }
@@ -450,7 +451,7 @@ impl Session {
     /// called outside a runtime.
     /// The work runs on the runtime of the session, and is dropped at an await point when the session is over.
     pub fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.handle.engine().finish(work);
+        self.handle.cleanup().finish(work);
     }
 
     /// Waits for the background work, then closes the session and waits for the server's reply; for at most the

@@ -1,11 +1,18 @@
-//! The part of a session that operations, watches and leases use: its engine, and the defaults of one handle.
+//! The part of a session that operations, watches and leases use: its engine and tasks, and the defaults of one
+//! handle.
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::connect_string::ConnectString;
 use crate::engine::Engine;
+use crate::engine::cleanup::Cleanup;
+use crate::engine::concurrent_creates::ConcurrentCreates;
+use crate::engine::heartbeat;
+use crate::engine::heartbeat::Uses;
+use crate::engine::watch_manager::WatchManager;
 use crate::session_defaults::SessionDefaults;
 use crate::stat::SessionId;
 use crate::transport::Transport;
@@ -21,11 +28,16 @@ pub(crate) struct SessionHandle {
 #[derive(Debug)]
 struct Shared {
     engine: Arc<Engine>,
+    /// How many handles rely on the session.
+    uses: watch::Sender<Uses>,
+    cleanup: Arc<Cleanup>,
+    watch_manager: WatchManager,
+    concurrent_creates: Arc<ConcurrentCreates>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.engine.abandon();
+        self.cleanup.abandon();
     }
 }
 
@@ -37,9 +49,14 @@ impl SessionHandle {
         defaults: SessionDefaults,
         asked: Instant,
     ) -> Self {
+        let engine = Arc::new(Engine::new(transport, servers, asked));
         Self {
             shared: Arc::new(Shared {
-                engine: Engine::start(transport, servers, asked),
+                uses: heartbeat::start(&engine),
+                cleanup: Cleanup::start(&engine),
+                watch_manager: WatchManager::start(&engine),
+                concurrent_creates: Arc::default(),
+                engine,
             }),
             defaults: Arc::new(defaults),
         }
@@ -57,6 +74,22 @@ impl SessionHandle {
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.shared.engine
+    }
+
+    pub(crate) fn uses(&self) -> &watch::Sender<Uses> {
+        &self.shared.uses
+    }
+
+    pub(crate) fn cleanup(&self) -> &Arc<Cleanup> {
+        &self.shared.cleanup
+    }
+
+    pub(crate) fn watch_manager(&self) -> &WatchManager {
+        &self.shared.watch_manager
+    }
+
+    pub(crate) fn concurrent_creates(&self) -> &Arc<ConcurrentCreates> {
+        &self.shared.concurrent_creates
     }
 
     pub(crate) fn defaults(&self) -> &SessionDefaults {

@@ -111,10 +111,9 @@ impl IntoFuture for Subscribe {
         target.run(Operation::Subscribe, async move |call, path| {
             let engine = call.engine();
             let buffer = Arc::new(UpdateBuffer::new(kinds, most));
+            let watch_manager = call.session().watch_manager();
             let (registration, armed) =
-                engine
-                    .watch_manager()
-                    .register(call.wire(&path), scope, Arc::clone(&buffer));
+                watch_manager.register(call.wire(&path), scope, Arc::clone(&buffer));
             let subscription = Subscription {
                 path: path.clone(),
                 namespace: call.session().defaults().namespace.clone(),

@@ -112,7 +112,11 @@ impl Reserved {
                 "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
             ))
         })?;
-        let claim = call.engine().claims().begin(call.wire(path));
+        let claim = call
+            .session()
+            .watch_manager()
+            .claims()
+            .begin(call.wire(path));
         Ok(Self { share, claim })
     }
 }

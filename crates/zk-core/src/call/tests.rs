@@ -1056,7 +1056,7 @@ async fn dropped_session_is_closed_although_its_cleanup_fails() {
     let start = Instant::now();
     let closed = tokio::time::timeout(Duration::from_secs(600), script.0.closed.notified());
     closed.await.expect("the session is closed at last");
-    assert_eq!(start.elapsed(), crate::engine::LONGEST_CLEANUP);
+    assert_eq!(start.elapsed(), crate::engine::cleanup::LONGEST_CLEANUP);
     assert!(script.sent() > 10, "it was tried again and again");
 }
 

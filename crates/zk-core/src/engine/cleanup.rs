@@ -29,6 +29,16 @@ use crate::transport::Request;
 use crate::transport::Response;
 use crate::transport::TransportError;
 
+/// The background work of one session. Its task ends with the session.
+#[derive(Debug)]
+pub(crate) struct Cleanup {
+    engine: Arc<Engine>,
+    jobs: mpsc::UnboundedSender<Begun>,
+    unsettled: Unsettled,
+    /// Whether the session has no handle any more.
+    is_abandoned: watch::Sender<bool>,
+}
+
 /// A node to remove in the background, until it is certainly gone or the session is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Job {
@@ -78,7 +88,7 @@ impl Job {
 }
 
 /// A job whose first attempt has started already, if there was a connection.
-pub(crate) struct Begun {
+struct Begun {
     job: Job,
     /// Its number among all jobs of the session.
     number: u64,
@@ -87,25 +97,107 @@ pub(crate) struct Begun {
 
 type Attempt = Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send>>;
 
-impl Begun {
-    pub(super) fn new(engine: &Arc<Engine>, job: Job) -> Self {
-        let number = engine.unsettled.add(&job);
-        let first = (engine.is_connected() && !engine.is_closing()).then(|| {
-            let (engine, job) = (Arc::clone(engine), job.clone());
-            let mut first: Attempt = Box::pin(async move { attempt(&engine, &job).await });
-            // The first poll sends the request. The cleanup task polls again, with its own waker.
-            match first.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
-                Poll::Pending => first,
-            }
-        });
-        Self { job, number, first }
+/// Removes what a call may have left behind when it is dropped, unless its job was taken.
+#[derive(Debug)]
+pub(crate) struct CleanupOnDrop {
+    cleanup: Arc<Cleanup>,
+    pub(crate) job: Option<Job>,
+}
+
+impl CleanupOnDrop {
+    pub(crate) fn new(cleanup: &Arc<Cleanup>, job: Job) -> Self {
+        Self {
+            cleanup: Arc::clone(cleanup),
+            job: Some(job),
+        }
+    }
+}
+
+impl Drop for CleanupOnDrop {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.cleanup.add(job);
+        }
     }
 }
 
 impl fmt::Debug for Begun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Begun").field(&self.job).finish()
+    }
+}
+
+impl Cleanup {
+    /// Starts the cleanup task on the current runtime.
+    pub(crate) fn start(engine: &Arc<Engine>) -> Arc<Self> {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let cleanup = Arc::new(Self {
+            engine: Arc::clone(engine),
+            jobs,
+            unsettled: Unsettled::default(),
+            is_abandoned: watch::Sender::new(false),
+        });
+        tokio::spawn(run_jobs(Arc::clone(&cleanup), queue));
+        cleanup
+    }
+
+    pub(crate) fn unsettled(&self) -> &Unsettled {
+        &self.unsettled
+    }
+
+    /// Begins a job and passes it to the cleanup task. Never blocks, and needs no runtime.
+    ///
+    /// If there is a connection, the job's first request has been sent when this returns, so the ensemble executes
+    /// later requests of this session after it.
+    pub(crate) fn add(&self, job: Job) {
+        let number = self.unsettled.add(&job);
+        let first = begin(&self.engine, &job);
+        if let Err(refused) = self.jobs.send(Begun { job, number, first }) {
+            // The runtime has ended, and the session ends with it.
+            self.unsettled.remove(&refused.0);
+        }
+    }
+
+    /// Continues work that its caller no longer awaits, at most until the session is over. Never blocks.
+    pub(crate) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let hold = self.hold();
+        let engine = Arc::clone(&self.engine);
+        // On a runtime that is shut down the task is dropped, and the session ends with the runtime.
+        self.engine.spawn(async move {
+            let _hold = hold;
+            tokio::select! {
+                biased;
+                () = work => {}
+                _ = engine.ended() => {}
+            }
+        });
+    }
+
+    /// Closes the session as soon as no node that outlives it remains to be removed, at the latest after
+    /// [`LONGEST_CLEANUP`]. Called when its last handle is dropped.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.send_replace(true);
+        self.close_if_abandoned();
+    }
+
+    fn close_if_abandoned(&self) {
+        if *self.is_abandoned.borrow() && !self.unsettled.outlive_the_session() {
+            self.engine.close();
+        }
+    }
+
+    /// Waits until the session has had no handle for [`LONGEST_CLEANUP`].
+    async fn abandoned_for_long(&self) {
+        let mut abandoned = self.is_abandoned.subscribe();
+        // The sender lives as long as this.
+        drop(abandoned.wait_for(|is_abandoned| *is_abandoned).await);
+        Deadline::after(Duration::MAX).pause(LONGEST_CLEANUP).await;
+    }
+
+    /// Counts one more job for as long as the returned value lives.
+    fn hold(self: &Arc<Self>) -> Hold {
+        self.unsettled.0.send_modify(|count| count.all += 1);
+        Hold(Arc::clone(self))
     }
 }
 
@@ -139,7 +231,7 @@ impl Unsettled {
         number
     }
 
-    pub(super) fn remove(&self, Begun { job, number, .. }: &Begun) {
+    fn remove(&self, Begun { job, number, .. }: &Begun) {
         self.0.send_modify(|count| {
             count.all -= 1;
             count.outliving -= usize::from(job.outlives_the_session());
@@ -154,13 +246,7 @@ impl Unsettled {
         });
     }
 
-    /// Counts one more job for as long as the returned value lives.
-    pub(super) fn hold(self: &Arc<Self>) -> Hold {
-        self.0.send_modify(|count| count.all += 1);
-        Hold(Arc::clone(self))
-    }
-
-    pub(super) fn outlive_the_session(&self) -> bool {
+    fn outlive_the_session(&self) -> bool {
         self.0.borrow().outliving > 0
     }
 
@@ -194,52 +280,63 @@ impl Unsettled {
 
 /// Work that is not done yet.
 #[derive(Debug)]
-pub(super) struct Hold(Arc<Unsettled>);
+struct Hold(Arc<Cleanup>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.0.send_modify(|count| count.all -= 1);
+        self.0.unsettled.0.send_modify(|count| count.all -= 1);
     }
 }
 
-pub(super) fn spawn(engine: &Arc<Engine>, mut queue: mpsc::UnboundedReceiver<Begun>) {
-    let engine = Arc::clone(engine);
-    tokio::spawn(async move {
-        let mut running = JoinSet::new();
-        let mut is_given_up = false;
-        let mut abandoned = std::pin::pin!(engine.abandoned_for_long());
-        loop {
-            tokio::select! {
-                biased;
-                Some(mut begun) = queue.recv() => {
-                    let engine = Arc::clone(&engine);
-                    running.spawn(async move {
-                        let first = begun.first.take();
-                        run(&engine, &begun.job, first).await;
-                        engine.unsettled.remove(&begun);
-                        engine.close_if_abandoned();
-                    });
-                }
-                Some(_) = running.join_next() => {}
-                () = &mut abandoned, if !is_given_up => {
-                    is_given_up = true;
-                    tracing::warn!(
-                        session = %engine.transport().session_id(),
-                        unsettled = engine.unsettled.count(),
-                        "closing a session without handles although a node could not be removed",
-                    );
-                    engine.close();
-                }
-                _ = engine.ended() => break,
+/// Starts the first attempt of a job if there is a connection.
+fn begin(engine: &Arc<Engine>, job: &Job) -> Option<Attempt> {
+    (engine.is_connected() && !engine.is_closing()).then(|| {
+        let (engine, job) = (Arc::clone(engine), job.clone());
+        let mut first: Attempt = Box::pin(async move { attempt(&engine, &job).await });
+        // The first poll sends the request. The cleanup task polls again, with its own waker.
+        match first.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
+            Poll::Pending => first,
+        }
+    })
+}
+
+async fn run_jobs(cleanup: Arc<Cleanup>, mut queue: mpsc::UnboundedReceiver<Begun>) {
+    let engine = &cleanup.engine;
+    let mut running = JoinSet::new();
+    let mut is_given_up = false;
+    let mut abandoned = std::pin::pin!(cleanup.abandoned_for_long());
+    loop {
+        tokio::select! {
+            biased;
+            Some(mut begun) = queue.recv() => {
+                let cleanup = Arc::clone(&cleanup);
+                running.spawn(async move {
+                    let first = begun.first.take();
+                    run(&cleanup.engine, &begun.job, first).await;
+                    cleanup.unsettled.remove(&begun);
+                    cleanup.close_if_abandoned();
+                });
             }
+            Some(_) = running.join_next() => {}
+            () = &mut abandoned, if !is_given_up => {
+                is_given_up = true;
+                tracing::warn!(
+                    session = %engine.transport().session_id(),
+                    unsettled = cleanup.unsettled.count(),
+                    "closing a session without handles although a node could not be removed",
+                );
+                engine.close();
+            }
+            _ = engine.ended() => break,
         }
-        // The end of the session has settled the remaining jobs, or they cannot be settled any more.
-        running.join_all().await;
-        queue.close();
-        while let Some(begun) = queue.recv().await {
-            engine.unsettled.remove(&begun);
-        }
-    });
+    }
+    // The end of the session has settled the remaining jobs, or they cannot be settled any more.
+    running.join_all().await;
+    queue.close();
+    while let Some(begun) = queue.recv().await {
+        cleanup.unsettled.remove(&begun);
+    }
 }
 
 /// Repeats a job until there is a definite reply.
@@ -337,3 +434,6 @@ pub(crate) async fn delete(
         Err(fault) => Err(fault),
     }
 }
+
+/// How long a session without handles continues to remove nodes that outlive it.
+pub(crate) const LONGEST_CLEANUP: Duration = Duration::from_secs(120);

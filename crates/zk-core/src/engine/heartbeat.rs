@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Engine;
@@ -32,29 +33,35 @@ impl Uses {
 
 /// Starts two tasks: one sends `sync`s to the leader while the session is in use, the other lets the quorum commit
 /// while there is a [`SessionLease`](crate::SessionLease). A session that no handle relies on sends only pings.
-pub(super) fn spawn(engine: &Arc<Engine>) {
+///
+/// The tasks follow the changes of the returned value.
+pub(crate) fn start(engine: &Arc<Engine>) -> watch::Sender<Uses> {
+    let uses = watch::Sender::default();
     tokio::spawn(keep(
         Arc::clone(engine),
+        uses.subscribe(),
         |uses| uses.are_on(Instant::now()),
         LeaseProof::reach_due,
         sync,
     ));
     tokio::spawn(keep(
         Arc::clone(engine),
+        uses.subscribe(),
         |uses| uses.holders > 0,
         LeaseProof::commit_due,
         check,
     ));
+    uses
 }
 
 /// Sends a request whenever it is due, while it is wanted and the session is alive.
 async fn keep(
     engine: Arc<Engine>,
+    mut uses: watch::Receiver<Uses>,
     is_wanted: fn(&Uses) -> bool,
     due: fn(&LeaseProof, std::time::Instant) -> std::time::Instant,
     request: fn() -> Request,
 ) {
-    let mut uses = engine.uses().subscribe();
     let shortest = engine.transport().session_timeout() / 40;
     loop {
         tokio::select! {

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::Engine;
+use super::claims::Claims;
 use super::watch_quota::MOST_WATCHED;
 use super::watch_quota::WatchQuota;
 use super::watch_quota::take_quota;
@@ -55,6 +56,7 @@ use watch_table::WatchTable;
 pub(crate) struct WatchManager {
     commands: mpsc::UnboundedSender<Command>,
     last_id: AtomicU64,
+    claims: Arc<Claims>,
 }
 
 /// Ends a subscription when it is dropped. Needs no runtime.
@@ -68,17 +70,35 @@ pub(crate) struct Registration {
 pub(crate) type Armed = oneshot::Receiver<Result<(), TransportError>>;
 
 impl WatchManager {
-    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
+    /// Starts the task that sets the watches, on the current runtime.
+    pub(crate) fn start(engine: &Arc<Engine>) -> Self {
         let (commands, queue) = mpsc::unbounded_channel();
-        let watch_manager = Self {
+        let claims = Arc::new(Claims::new(commands.clone()));
+        let task = Task {
+            table: WatchTable::new(engine.chroot_len(), CAPACITY),
+            engine: Arc::clone(engine),
+            claims: Arc::clone(&claims),
+            commands: queue,
+            members: HashMap::new(),
+            slots: HashMap::new(),
+            arming: FuturesUnordered::new(),
+            grace_periods: FuturesUnordered::new(),
+            notices: SelectAll::new(),
+            in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+            shrinks: 0,
+            has_only_one_shots: false,
+        };
+        tokio::spawn(task.run());
+        Self {
             commands,
             last_id: AtomicU64::new(0),
-        };
-        (watch_manager, queue)
+            claims,
+        }
     }
 
-    pub(super) fn commands(&self) -> mpsc::UnboundedSender<Command> {
-        self.commands.clone()
+    /// Returns the one-shot watches of the session.
+    pub(crate) fn claims(&self) -> &Arc<Claims> {
+        &self.claims
     }
 
     /// Starts a subscription to `path`, which is below the chroot.
@@ -113,25 +133,9 @@ impl Drop for Registration {
     }
 }
 
-pub(super) fn spawn(engine: &Arc<Engine>, commands: mpsc::UnboundedReceiver<Command>) {
-    let task = Task {
-        table: WatchTable::new(engine.chroot_len(), CAPACITY),
-        engine: Arc::clone(engine),
-        commands,
-        members: HashMap::new(),
-        slots: HashMap::new(),
-        arming: FuturesUnordered::new(),
-        grace_periods: FuturesUnordered::new(),
-        notices: SelectAll::new(),
-        in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
-        shrinks: 0,
-        has_only_one_shots: false,
-    };
-    tokio::spawn(task.run());
-}
-
 struct Task {
     engine: Arc<Engine>,
+    claims: Arc<Claims>,
     commands: mpsc::UnboundedReceiver<Command>,
     table: WatchTable,
     members: HashMap<Id, Member>,
@@ -266,7 +270,7 @@ impl Task {
                     }) = self.slots.get(path)
                     && node.parent().as_ref() == Some(path)
                 {
-                    self.engine.claims().fire_parents(path);
+                    self.claims.fire_parents(path);
                 }
                 self.table.changed(path, &node, event);
             }
@@ -391,7 +395,7 @@ impl Task {
     /// Changes the watch on `path` to the wanted one.
     fn reconcile(&mut self, path: &NodePath, attempts: u32) {
         let wanted = self.table.wanted(path);
-        let claims = self.engine.claims();
+        let claims = &self.claims;
         let mut is_disturbed = false;
         match self.slots.get(path) {
             // Waits for the reply first, whatever is wanted now.
@@ -469,7 +473,7 @@ impl Task {
         };
         if waited && !self.is_as_wanted(path) {
             tracing::debug!(%path, "no longer waiting for a read with a watch that has taken too long");
-            self.engine.claims().abandon_in_flight(path);
+            self.claims.abandon_in_flight(path);
             self.reconcile(path, 0);
         }
     }

@@ -304,7 +304,7 @@ async fn create_plain(
     let seen = call.engine().newest_zxid();
     let is_counted = request.mode == (CreateMode::Ephemeral { sequential: false });
     let counted = is_counted.then(|| request.path.clone());
-    let in_progress = call.engine().concurrent_creates.begin(counted);
+    let in_progress = call.session().concurrent_creates().begin(counted);
     let mut rounds = 0;
     let mut in_doubt = false;
     loop {

@@ -1,6 +1,5 @@
 //! Deleting nodes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::request_checks::check_version;
@@ -9,7 +8,7 @@ use super::target::Target;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::call::WriteOutcome;
-use crate::engine::Engine;
+use crate::engine::cleanup::CleanupOnDrop;
 use crate::engine::cleanup::Job;
 use crate::error::Error;
 use crate::error::ErrorClass;
@@ -206,14 +205,14 @@ async fn delete_exactly(
     if stat.czxid != czxid {
         return Err(no_node(1));
     }
-    let mut cleanup = is_guaranteed.then(|| Guaranteed {
-        engine: Arc::clone(call.session().engine()),
-        job: Some(Job::Exact {
+    let mut cleanup = is_guaranteed.then(|| {
+        let job = Job::Exact {
             path: call.wire(path),
             czxid,
             version,
             is_ephemeral: false,
-        }),
+        };
+        CleanupOnDrop::new(call.session().cleanup(), job)
     });
     let mut attempts = 0;
     let result = loop {
@@ -271,20 +270,6 @@ async fn read_stat(call: &Call, path: &NodePath, in_doubt: bool) -> Result<Optio
         _ => None,
     });
     Ok(found.await?.flatten())
-}
-
-/// Hands the deletion to the session when its call ends without it.
-struct Guaranteed {
-    engine: Arc<Engine>,
-    job: Option<Job>,
-}
-
-impl Drop for Guaranteed {
-    fn drop(&mut self) {
-        if let Some(job) = self.job.take() {
-            self.engine.clean_up(job);
-        }
-    }
 }
 
 async fn list(call: &Call, path: &NodePath) -> Result<Vec<String>, Error> {

@@ -1,6 +1,5 @@
 //! Several changes at once, or none.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
@@ -13,7 +12,7 @@ use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::call::WriteOutcome;
-use crate::engine::Engine;
+use crate::engine::cleanup::CleanupOnDrop;
 use crate::engine::cleanup::Job;
 use crate::error::Error;
 use crate::error::ErrorKind;
@@ -308,8 +307,7 @@ impl Transaction {
     }
 
     async fn run_marked(mut self, under: &NodePath) -> Result<Committed, Error> {
-        let engine = Arc::clone(self.session.engine());
-        let prefix = format!("_c_{}-", engine.new_id());
+        let prefix = format!("_c_{}-", self.session.engine().new_id());
         let path = under.child(&format!("{prefix}marker"));
         let wire = self.session.defaults().wire(&path);
         // The marker comes first: of several operations that fail, a server reports the first.
@@ -326,32 +324,30 @@ impl Transaction {
         if let Some((part, _)) = &mut self.wrong {
             *part += 1;
         }
-        let mut marker = Marker {
-            engine,
-            left: Some(Job::Abandoned {
-                parent: self.session.defaults().wire(under),
-                prefix,
-                is_ephemeral: true,
-            }),
+        let job = Job::Abandoned {
+            parent: self.session.defaults().wire(under),
+            prefix,
+            is_ephemeral: true,
         };
+        let mut marker = CleanupOnDrop::new(self.session.cleanup(), job);
         let there = Job::Unique {
             path: wire,
             is_ephemeral: true,
         };
         match self.run(true).await {
             Ok(mut changed) => {
-                marker.left = Some(there);
+                marker.job = Some(there);
                 changed.remove(0);
                 Ok(Committed::Answered(changed))
             }
             Err(error) if error.failed_part() == Some(0) && error.is_node_exists() => {
-                marker.left = Some(there);
+                marker.job = Some(there);
                 Ok(Committed::Applied)
             }
             Err(error) => {
                 // A definite refusal is one of all tries: had one been applied, the marker would be there.
                 if error.failed_part().is_some() {
-                    marker.left = None;
+                    marker.job = None;
                 }
                 Err(match error.failed_part() {
                     Some(0) => error.of_no_part(),
@@ -467,20 +463,6 @@ pub enum Committed {
     Answered(Vec<OpResult>),
     /// It was carried out, and the answer that said what each part did was lost.
     Applied,
-}
-
-/// Removes the marker of a transaction when it is dropped, if there may be one.
-struct Marker {
-    engine: Arc<Engine>,
-    left: Option<Job>,
-}
-
-impl Drop for Marker {
-    fn drop(&mut self) {
-        if let Some(job) = self.left.take() {
-            self.engine.clean_up(job);
-        }
-    }
 }
 
 fn problem_of(part: &Op) -> Option<(ErrorKind, &'static str)> {

@@ -80,17 +80,14 @@ pub struct Standby {
 
 impl Standby {
     pub(super) fn new(session: SessionHandle) -> Self {
-        session
-            .engine()
-            .uses()
-            .send_modify(|uses| uses.standbys += 1);
+        session.uses().send_modify(|uses| uses.standbys += 1);
         Self { session }
     }
 }
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        self.session.engine().uses().send_modify(|uses| {
+        self.session.uses().send_modify(|uses| {
             uses.standbys -= 1;
             uses.last = Some(tokio::time::Instant::now());
         });
@@ -99,10 +96,7 @@ impl Drop for Standby {
 
 impl SessionLease {
     pub(super) fn new(session: SessionHandle) -> Self {
-        session
-            .engine()
-            .uses()
-            .send_modify(|uses| uses.holders += 1);
+        session.uses().send_modify(|uses| uses.holders += 1);
         Self { session }
     }
 
@@ -197,7 +191,7 @@ impl SessionLease {
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
-        self.session.engine().uses().send_modify(|uses| {
+        self.session.uses().send_modify(|uses| {
             uses.holders -= 1;
             uses.last = Some(tokio::time::Instant::now());
         });

@@ -6,9 +6,9 @@
 use super::Create;
 use super::options::mode_of;
 use super::parents;
-use super::protected::Cleanup;
 use crate::call::Call;
 use crate::call::Repeat;
+use crate::engine::cleanup::CleanupOnDrop;
 use crate::engine::cleanup::Job;
 use crate::engine::fresh_read;
 use crate::error::Error;
@@ -73,8 +73,8 @@ async fn claim(
     request: CreateRequest,
     parents: Option<CreateMode>,
 ) -> Result<Option<Stat>, Error> {
-    let mut cleanup = Cleanup::new(
-        call,
+    let mut cleanup = CleanupOnDrop::new(
+        call.session().cleanup(),
         Job::Claimed {
             path: request.path.clone(),
             data: request.data.clone(),

@@ -4,13 +4,11 @@
 //! handle this case (ZOOKEEPER-1262). Curator's protection handles it, except that it searches for the node without
 //! making the server catch up first.
 
-use std::sync::Arc;
-
 use super::parents;
 use crate::call::Call;
 use crate::call::Repeat;
-use crate::engine::Engine;
 use crate::engine::cleanup;
+use crate::engine::cleanup::CleanupOnDrop;
 use crate::engine::cleanup::Job;
 use crate::engine::fresh_read;
 use crate::error::Error;
@@ -35,8 +33,8 @@ pub(super) async fn create(
 ) -> Result<(NodePath, Stat), Error> {
     let is_ephemeral = matches!(request.mode, CreateMode::Ephemeral { .. });
     let parent = request.path.parent().unwrap_or_else(NodePath::root);
-    let mut cleanup = Cleanup::new(
-        call,
+    let mut cleanup = CleanupOnDrop::new(
+        call.session().cleanup(),
         Job::Abandoned {
             parent: parent.clone(),
             prefix: prefix.clone(),
@@ -156,27 +154,4 @@ async fn find(
         Ok(None)
     })
     .await
-}
-
-/// Removes on drop what a create may have left behind, unless its job was taken.
-pub(super) struct Cleanup {
-    engine: Arc<Engine>,
-    pub(super) job: Option<Job>,
-}
-
-impl Cleanup {
-    pub(super) fn new(call: &Call, job: Job) -> Self {
-        Self {
-            engine: Arc::clone(call.session().engine()),
-            job: Some(job),
-        }
-    }
-}
-
-impl Drop for Cleanup {
-    fn drop(&mut self) {
-        if let Some(job) = self.job.take() {
-            self.engine.clean_up(job);
-        }
-    }
 }
