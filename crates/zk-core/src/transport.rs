@@ -19,9 +19,13 @@ pub(crate) mod client;
 mod link;
 mod watching;
 
+pub use link::Link;
 pub use link::LinkGone;
 pub use link::LinkReceiver;
 pub use link::LinkSender;
+pub use link::Phase;
+pub use link::SessionEnd;
+pub use watching::WatchEvent;
 pub use watching::WatchNotification;
 pub use watching::Watching;
 
@@ -71,66 +75,6 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Starts to close the session, after the requests already sent. The link becomes [`Phase::Over`] when the server
     /// has acknowledged the close.
     fn close(&self);
-}
-
-/// The link of a session to the ensemble at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "transports make these")]
-pub struct Link {
-    /// What the link can be used for.
-    pub phase: Phase,
-    /// How often it has broken so far. It counts breaks that were repaired before a receiver read the link.
-    pub breaks: u64,
-}
-
-/// What a link can be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports make these")]
-pub enum Phase {
-    /// Requests are sent.
-    Up,
-    /// Requests are sent to a server that is cut off from the quorum and serves reads only.
-    ReadOnly,
-    /// There is no connection; the client is looking for one.
-    Down,
-    /// The session is over. This is the last phase.
-    Over(SessionEnd),
-}
-
-/// Why a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "callers decide by the reason")]
-pub enum SessionEnd {
-    /// The application closed it, or dropped its last handle.
-    Closed,
-    /// The ensemble expired it, or has to be assumed to have: no server was reached for 7/5 of its timeout, or it was
-    /// granted by a server without a quorum.
-    Expired,
-    /// The server refused its credentials.
-    AuthFailed,
-    /// Its runtime has shut down. The ensemble expires it after its timeout.
-    RuntimeEnded,
-}
-
-impl fmt::Display for SessionEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Closed => "it was closed",
-            Self::Expired => "it has expired",
-            Self::AuthFailed => "the server refused its credentials",
-            Self::RuntimeEnded => "its runtime has ended",
-        })
-    }
-}
-
-impl SessionEnd {
-    pub(crate) const fn kind(self) -> ErrorKind {
-        match self {
-            Self::Expired => ErrorKind::SessionExpired,
-            Self::AuthFailed => ErrorKind::AuthFailed,
-            Self::Closed | Self::RuntimeEnded => ErrorKind::SessionClosed,
-        }
-    }
 }
 
 /// A request, with paths below the chroot.
@@ -415,22 +359,6 @@ pub enum OpResult {
     Set(Stat),
     /// The node was deleted.
     Deleted,
-}
-
-/// The event that a watch reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum WatchEvent {
-    /// The node was created.
-    Created,
-    /// The node was deleted.
-    Deleted,
-    /// The data of the node changed.
-    DataChanged,
-    /// A child of the node was created or deleted.
-    ChildrenChanged,
-    /// The session is over; the state of the node is unknown.
-    SessionLost,
 }
 
 /// Why one attempt of a request failed.

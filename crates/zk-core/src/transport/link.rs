@@ -1,6 +1,7 @@
-//! Holds the newest state of a session's link and notifies its receivers of changes.
+//! The link of a session: its states, the newest of which is held here, and the receivers of its changes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -10,9 +11,67 @@ use std::task::Context;
 use std::task::Poll;
 use std::task::Waker;
 
-use super::Link;
-use super::Phase;
-use super::SessionEnd;
+use crate::error::ErrorKind;
+
+/// The link of a session to the ensemble at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "transports make these")]
+pub struct Link {
+    /// What the link can be used for.
+    pub phase: Phase,
+    /// How often it has broken so far. It counts breaks that were repaired before a receiver read the link.
+    pub breaks: u64,
+}
+
+/// What a link can be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "transports make these")]
+pub enum Phase {
+    /// Requests are sent.
+    Up,
+    /// Requests are sent to a server that is cut off from the quorum and serves reads only.
+    ReadOnly,
+    /// There is no connection; the client is looking for one.
+    Down,
+    /// The session is over. This is the last phase.
+    Over(SessionEnd),
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by the reason")]
+pub enum SessionEnd {
+    /// The application closed it, or dropped its last handle.
+    Closed,
+    /// The ensemble expired it, or has to be assumed to have: no server was reached for 7/5 of its timeout, or it was
+    /// granted by a server without a quorum.
+    Expired,
+    /// The server refused its credentials.
+    AuthFailed,
+    /// Its runtime has shut down. The ensemble expires it after its timeout.
+    RuntimeEnded,
+}
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "it was closed",
+            Self::Expired => "it has expired",
+            Self::AuthFailed => "the server refused its credentials",
+            Self::RuntimeEnded => "its runtime has ended",
+        })
+    }
+}
+
+impl SessionEnd {
+    pub(crate) const fn kind(self) -> ErrorKind {
+        match self {
+            Self::Expired => ErrorKind::SessionExpired,
+            Self::AuthFailed => ErrorKind::AuthFailed,
+            Self::Closed | Self::RuntimeEnded => ErrorKind::SessionClosed,
+        }
+    }
+}
 
 /// The sender of a session's [`Link`], owned by its transport.
 ///

@@ -1,4 +1,4 @@
-//! Persistent watches of a transport: streams that live as long as one link.
+//! Watch events, and the persistent watches of a transport: streams that live as long as one link.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,8 +7,23 @@ use std::task::Poll;
 
 use futures_util::Stream;
 
-use super::WatchEvent;
 use crate::path::NodePath;
+
+/// The event that a watch reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WatchEvent {
+    /// The node was created.
+    Created,
+    /// The node was deleted.
+    Deleted,
+    /// The data of the node changed.
+    DataChanged,
+    /// A child of the node was created or deleted.
+    ChildrenChanged,
+    /// The session is over; the state of the node is unknown.
+    SessionLost,
+}
 
 /// A notification of a persistent watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
