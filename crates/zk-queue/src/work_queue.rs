@@ -44,9 +44,9 @@ mod held_claim;
 mod worker;
 
 pub use claim::Claim;
-pub use claim::ClaimLoss;
 pub use claim::Delivery;
 pub use dead_letters::DeadLetter;
+pub use held_claim::ClaimLoss;
 use held_claim::HeldClaim;
 pub use worker::WorkStats;
 use worker::panic_message;

@@ -9,6 +9,7 @@ use zk_core::Session;
 use zk_core::Transaction;
 
 use super::held_claim::ClaimIdentity;
+use super::held_claim::ClaimLoss;
 use super::held_claim::HeldClaim;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
@@ -31,18 +32,6 @@ use crate::layout::Layout;
 pub struct Claim<T> {
     item: T,
     held: HeldClaim,
-}
-
-/// Why a claim can no longer be relied on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ClaimLoss {
-    /// The session ended, and its claims with it.
-    SessionLost,
-    /// No contact with the ensemble for too long: it may have expired the session and delivered the item again.
-    SessionLeaseExpired,
-    /// Another client deleted the claim's node.
-    ClaimDeleted,
 }
 
 /// An item that a worker passes to its handler; see [`WorkQueue::work_until`](crate::WorkQueue::work_until).

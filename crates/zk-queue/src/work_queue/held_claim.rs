@@ -19,7 +19,6 @@ use zk_core::SessionLease;
 use zk_core::Stat;
 use zk_core::Transaction;
 
-use super::ClaimLoss;
 use super::MAX_PARENT_ROUNDS;
 use super::WorkContext;
 use crate::deadline::Deadline;
@@ -47,6 +46,18 @@ pub(super) struct HeldClaim {
     pub(super) last_checked: Mutex<Instant>,
     /// Counts this claim while it exists.
     pub(super) open_claims: Arc<()>,
+}
+
+/// Why a claim can no longer be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClaimLoss {
+    /// The session ended, and its claims with it.
+    SessionLost,
+    /// No contact with the ensemble for too long: it may have expired the session and delivered the item again.
+    SessionLeaseExpired,
+    /// Another client deleted the claim's node.
+    ClaimDeleted,
 }
 
 /// What a transaction checks to be sure that the claim is still ours.
