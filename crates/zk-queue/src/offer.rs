@@ -13,8 +13,8 @@ use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
 use crate::error::OfferAllError;
 use crate::error::OfferError;
-use crate::store::ItemStore;
 use crate::store::NewItem;
+use crate::store::Offers;
 
 /// Offers an item; created by [`Queue::offer`](crate::Queue::offer) and [`WorkQueue::offer`](crate::WorkQueue::offer).
 ///
@@ -45,7 +45,7 @@ use crate::store::NewItem;
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct Offer {
-    store: Arc<ItemStore>,
+    offers: Arc<Offers>,
     data: Result<Vec<u8>, EncodeError>,
     placement: Placement,
 }
@@ -74,7 +74,7 @@ pub struct Offer {
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct OfferAll {
-    store: Arc<ItemStore>,
+    offers: Arc<Offers>,
     data: Result<Vec<Vec<u8>>, EncodeError>,
     placement: Placement,
 }
@@ -121,9 +121,9 @@ macro_rules! placement_setters {
 placement_setters!(Offer, OfferAll);
 
 impl Offer {
-    pub(crate) fn new<T>(store: &Arc<ItemStore>, codec: &dyn Codec<T>, item: &T) -> Self {
+    pub(crate) fn new<T>(offers: &Arc<Offers>, codec: &dyn Codec<T>, item: &T) -> Self {
         Self {
-            store: Arc::clone(store),
+            offers: Arc::clone(offers),
             data: codec.encode(item),
             placement: Placement::default(),
         }
@@ -132,13 +132,13 @@ impl Offer {
 
 impl OfferAll {
     pub(crate) fn new<T>(
-        store: &Arc<ItemStore>,
+        offers: &Arc<Offers>,
         codec: &dyn Codec<T>,
         items: impl IntoIterator<Item: Borrow<T>>,
     ) -> Self {
         let encoded = items.into_iter().map(|item| codec.encode(item.borrow()));
         Self {
-            store: Arc::clone(store),
+            offers: Arc::clone(offers),
             data: encoded.collect(),
             placement: Placement::default(),
         }
@@ -151,22 +151,22 @@ impl IntoFuture for Offer {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
-            store,
+            offers,
             data,
             placement,
         } = self;
         Box::pin(async move {
-            let data = store.options.layout.frame(data?);
-            store
+            let data = offers.context.options.layout.frame(data?);
+            offers
                 .wait_for_capacity(1, Deadline::after(placement.within))
                 .await?;
-            let deadline = store.deadline();
-            let name_prefix = store
+            let deadline = offers.context.deadline();
+            let name_prefix = offers
                 .name_prefix(placement.priority, placement.delay, deadline)
                 .await?;
             let new_item = NewItem { name_prefix, data };
-            store.check_size(&new_item)?;
-            store.offer(&[new_item], deadline).await
+            offers.check_size(&new_item)?;
+            offers.offer(&[new_item], deadline).await
         })
     }
 }
@@ -177,14 +177,14 @@ impl IntoFuture for OfferAll {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
-            store,
+            offers,
             data,
             placement,
         } = self;
         Box::pin(async move {
             let all = data.as_ref().map_or(0, Vec::len);
             let mut offered = 0;
-            let offering = offer_all(&store, data, placement, &mut offered);
+            let offering = offer_all(&offers, data, placement, &mut offered);
             offering.await.map_err(|source| OfferAllError {
                 offered,
                 all,
@@ -195,42 +195,52 @@ impl IntoFuture for OfferAll {
 }
 
 async fn offer_all(
-    store: &Arc<ItemStore>,
+    offers: &Arc<Offers>,
     data: Result<Vec<Vec<u8>>, EncodeError>,
     placement: Placement,
     offered: &mut usize,
 ) -> Result<(), OfferError> {
     let data = data?;
-    let name_prefix = store
-        .name_prefix(placement.priority, placement.delay, store.deadline())
+    let name_prefix = offers
+        .name_prefix(
+            placement.priority,
+            placement.delay,
+            offers.context.deadline(),
+        )
         .await?;
     let new_items = data.into_iter().map(|data| NewItem {
         name_prefix: name_prefix.clone(),
-        data: store.options.layout.frame(data),
+        data: offers.context.options.layout.frame(data),
     });
     let mut new_items: Vec<_> = new_items.collect();
     let mut left = new_items.as_mut_slice();
     let mut max = MAX_OFFERED;
     let room_deadline = Deadline::after(placement.within);
     while let Some(first) = left.first() {
-        store.check_size(first)?;
+        offers.check_size(first)?;
         let sizes = left
             .iter()
             .take(max)
-            .map(|new_item| store.size_of(new_item));
-        let count = store
+            .map(|new_item| offers.size_of(new_item));
+        let count = offers
             .wait_for_capacity(fitting_count(sizes), room_deadline)
             .await?;
         if placement.delay.is_some() {
             // The delay begins now, after the wait.
-            let name_prefix =
-                store.name_prefix(placement.priority, placement.delay, store.deadline());
+            let name_prefix = offers.name_prefix(
+                placement.priority,
+                placement.delay,
+                offers.context.deadline(),
+            );
             let name_prefix = name_prefix.await?;
             for new_item in &mut left[..count] {
                 new_item.name_prefix.clone_from(&name_prefix);
             }
         }
-        match store.offer(&left[..count], store.deadline()).await {
+        match offers
+            .offer(&left[..count], offers.context.deadline())
+            .await
+        {
             // The size of the ACL in the request is not known here.
             Err(OfferError::Core(error)) if error.kind() == ErrorKind::TooLarge && count > 1 => {
                 max = count / 2;
@@ -242,37 +252,6 @@ async fn offer_all(
         left = &mut left[count..];
     }
     Ok(())
-}
-
-impl ItemStore {
-    /// Waits until the queue has room, and returns for how many of the items.
-    async fn wait_for_capacity(
-        &self,
-        items: usize,
-        deadline: Deadline,
-    ) -> Result<usize, OfferError> {
-        let Some(capacity) = self.options.capacity else {
-            return Ok(items);
-        };
-        loop {
-            let len = self.len(self.deadline()).await.map_err(OfferError::Core)?;
-            // A queue of capacity zero takes one item when it is empty.
-            let free = capacity.max(1).saturating_sub(len);
-            if free > 0 {
-                return Ok(free.min(items));
-            }
-            if deadline.is_over() {
-                return Err(OfferError::Full {
-                    path: self.paths.items.clone(),
-                    len,
-                    capacity,
-                });
-            }
-            self.wait_for_room(len, deadline)
-                .await
-                .map_err(OfferError::Core)?;
-        }
-    }
 }
 
 /// How many items one transaction offers at most.

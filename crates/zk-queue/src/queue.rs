@@ -103,12 +103,12 @@ impl<T: Send + 'static> Queue<T> {
 
     /// Returns the path of the queue.
     pub fn path(&self) -> &NodePath {
-        &self.store.paths.items
+        &self.store.context.paths.items
     }
 
     /// Adds an item at the end of the queue.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.store, &*self.codec, item)
+        Offer::new(&self.store.offers, &*self.codec, item)
     }
 
     /// Adds several items at the end of the queue, in their order.
@@ -116,7 +116,7 @@ impl<T: Send + 'static> Queue<T> {
     where
         I: IntoIterator<Item: Borrow<T>>,
     {
-        OfferAll::new(&self.store, &*self.codec, items)
+        OfferAll::new(&self.store.offers, &*self.codec, items)
     }
 
     /// Returns the first item without taking it; `None` if the queue is empty.
@@ -133,7 +133,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// One round trip, and one more if the list of items is used up or too old.
     pub async fn peek(&self) -> Result<Option<T>, TakeError> {
-        let deadline = self.store.deadline();
+        let deadline = self.store.context.deadline();
         let first = self.first(Purpose::Read, &mut 0, deadline).await?;
         Ok(first.map(|(_, item)| item))
     }
@@ -185,7 +185,7 @@ impl<T: Send + 'static> Queue<T> {
     /// - two more if a segment was started since the list was read, and a new list if the item is in a segment or the
     ///   layout has priorities.
     pub async fn poll(&self) -> Result<Option<T>, TakeError> {
-        let deadline = self.store.deadline();
+        let deadline = self.store.context.deadline();
         let mut refusals = 0;
         while let Some((candidate, item)) =
             self.first(Purpose::Change, &mut refusals, deadline).await?
@@ -286,7 +286,7 @@ impl<T: Send + 'static> Queue<T> {
     /// Each time that other consumers take some of the items, two round trips more, however many they take. From the
     /// second time on, only the later half is tried, because consumers that take single items take them from the front.
     pub async fn poll_batch(&self, max: usize) -> Result<Vec<T>, TakeError> {
-        let deadline = self.store.deadline();
+        let deadline = self.store.context.deadline();
         if max == 0 {
             return Ok(Vec::new());
         }
@@ -319,7 +319,7 @@ impl<T: Send + 'static> Queue<T> {
             taken: Vec::new(),
         };
         let end = loop {
-            let deadline = self.store.deadline();
+            let deadline = self.store.context.deadline();
             let batch = match self.batch(MAX_TAKEN, 0, deadline).await {
                 Ok(Some(batch)) => batch,
                 Ok(None) => break Ok(()),
@@ -353,7 +353,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// One round trip, two with segments. It reads no list of items.
     pub async fn len(&self) -> Result<usize, TakeError> {
-        Ok(self.store.len(self.store.deadline()).await?)
+        Ok(self.store.offers.len(self.store.context.deadline()).await?)
     }
 
     /// Returns whether [`len`](Self::len) is zero.
@@ -392,7 +392,7 @@ impl<T: Send + 'static> Queue<T> {
     /// Lists of as many segments as are needed to find an item, or of all if there are priorities or delays; a read for
     /// each priority; and a write if the leader's time is not known.
     pub async fn oldest_age(&self) -> Result<Option<Duration>, TakeError> {
-        Ok(self.store.oldest_age(self.store.deadline()).await?)
+        Ok(self.store.oldest_age(self.store.context.deadline()).await?)
     }
 
     /// Decodes an item of an [`UnknownTake`](crate::UnknownTake).
@@ -508,8 +508,8 @@ impl<T> Clone for Queue<T> {
 impl<T> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
-            .field("path", &self.store.paths.items)
-            .field("layout", &self.store.options.layout)
+            .field("path", &self.store.context.paths.items)
+            .field("layout", &self.store.context.options.layout)
             .finish_non_exhaustive()
     }
 }
@@ -526,7 +526,7 @@ impl Drop for RequeueOnDrop {
             return;
         }
         let (store, taken) = (Arc::clone(&self.store), std::mem::take(&mut self.taken));
-        self.store.session.finish(async move {
+        self.store.context.session.finish(async move {
             for taken in taken {
                 store.requeue(taken).await;
             }

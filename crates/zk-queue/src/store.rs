@@ -42,8 +42,6 @@ use zk_core::Session;
 use zk_core::Watch;
 
 use crate::deadline::Deadline;
-use crate::idempotency::IdempotencyTokens;
-use crate::leader_time::LeaderTime;
 use crate::mutex::lock;
 use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
@@ -51,22 +49,27 @@ use crate::ready_items::ItemId;
 use crate::ready_items::ListedItem;
 use crate::ready_items::ReadyItems;
 
+mod active_segment;
 mod batch;
-mod create_items;
-mod due_time;
+mod capacity;
+mod context;
 mod in_flight;
 mod list_epoch;
 mod listing;
+mod offers;
+mod oldest_age;
 mod prefetch;
 mod requeue;
 mod segments;
-mod size_and_age;
 mod take;
 
-pub(crate) use create_items::NewItem;
+use context::QueueContext;
 pub(crate) use in_flight::InFlightItem;
 use list_epoch::ListEpoch;
+pub(crate) use offers::NewItem;
+pub(crate) use offers::Offers;
 use prefetch::Prefetched;
+use segments::Segments;
 pub(crate) use take::Candidate;
 pub(crate) use take::ReadOutcome;
 pub(crate) use take::TakenItem;
@@ -74,14 +77,11 @@ pub(crate) use take::TakenItem;
 /// One queue in one process, shared by all handles.
 #[derive(Debug)]
 pub(crate) struct ItemStore {
-    pub(crate) session: Session,
-    pub(crate) paths: QueuePaths,
-    pub(crate) options: QueueOptions,
-    pub(crate) tokens: IdempotencyTokens,
-    leader_time: Arc<LeaderTime>,
+    pub(crate) context: Arc<QueueContext>,
+    pub(crate) offers: Arc<Offers>,
+    segments: Arc<Segments>,
     /// The parent of the claims, if items are claimed.
-    pub(crate) claims: Option<NodePath>,
-    active: Mutex<Option<segments::ActiveSegment>>,
+    claims: Option<NodePath>,
     list: Mutex<ItemList>,
     /// Held while the list is read.
     list_lock: tokio::sync::Mutex<()>,
@@ -140,25 +140,18 @@ impl ItemStore {
         claims: Option<NodePath>,
         options: QueueOptions,
     ) -> Self {
-        let leader_time = Arc::new(LeaderTime::new());
+        let context = Arc::new(QueueContext::new(session, paths, options));
+        let segments = Arc::new(Segments::new(&context));
         Self {
-            tokens: IdempotencyTokens::new(session, paths.token(), Arc::clone(&leader_time)),
-            leader_time,
-            session: session.clone(),
-            paths,
-            options,
+            offers: Arc::new(Offers::new(&context, &segments)),
+            context,
+            segments,
             claims,
-            active: Mutex::default(),
             list: Mutex::default(),
             list_lock: tokio::sync::Mutex::default(),
             released: Notify::new(),
             draws: AtomicU64::new(0),
         }
-    }
-
-    /// Returns the deadline of a call that begins now.
-    pub(crate) fn deadline(&self) -> Deadline {
-        Deadline::after(self.session.operation_timeout())
     }
 
     /// Returns the next item that may be taken, from the known list or a new one, and marks it as in flight.
@@ -172,7 +165,7 @@ impl ItemStore {
         deadline: Deadline,
     ) -> Result<Option<InFlightItem>, Error> {
         let began = Instant::now();
-        let now = self.time_for_delays(deadline).await?;
+        let now = self.context.time_for_delays(deadline).await?;
         let offset = self.random_up_to(contention_window);
         if let Some(item) = self.next_of_recent_list(purpose, offset, now) {
             return Ok(Some(item));
@@ -187,8 +180,9 @@ impl ItemStore {
             }
             // Items that were committed before the call are listed, even if our server lags.
             let (synced, read) = future::join(
-                self.session
-                    .sync(&self.paths.items)
+                self.context
+                    .session
+                    .sync(&self.context.paths.items)
                     .timeout(deadline.remaining())
                     .into_future(),
                 self.refresh_list(false, deadline),
@@ -206,7 +200,7 @@ impl ItemStore {
         first: InFlightItem,
         max: usize,
     ) -> Vec<InFlightItem> {
-        let now = self.leader_time.earliest().unwrap_or(0);
+        let now = self.context.known_time();
         let mut list = lock(&self.list);
         let mut items = vec![first];
         while items.len() < max
@@ -225,7 +219,7 @@ impl ItemStore {
         }
         let drawn = self.draws.fetch_add(1, Ordering::Relaxed);
         // The fence's name is unique, and drawn from the seed in simulations.
-        let unique = self.tokens.current_fence();
+        let unique = self.context.tokens.current_fence();
         let unique = unique.as_ref().map(|node| node.path().as_str());
         let mut hasher = DefaultHasher::new();
         (unique, drawn).hash(&mut hasher);
@@ -241,7 +235,10 @@ impl ItemStore {
         let Some(changed) = self.next_change(Instant::now()).await? else {
             return Ok(());
         };
-        let now = self.time_for_delays(self.deadline()).await?;
+        let now = self
+            .context
+            .time_for_delays(self.context.deadline())
+            .await?;
         let due = {
             let mut list = lock(&self.list);
             if list.items.ready(now).next().is_some() {
@@ -256,7 +253,7 @@ impl ItemStore {
         };
         tokio::select! {
             biased;
-            _ = self.session.lost() => {}
+            _ = self.context.session.lost() => {}
             () = changed => {}
             () = released => {}
             _ = due.bound(std::future::pending::<()>()) => {}
@@ -273,7 +270,7 @@ impl ItemStore {
         let _reading = self.list_lock.lock().await;
         let known = {
             let mut list = lock(&self.list);
-            let now = self.leader_time.earliest().unwrap_or(0);
+            let now = self.context.known_time();
             let is_new = list.read.is_some_and(|(at, _)| at >= began);
             if is_new && list.items.ready(now).next().is_some() {
                 return Ok(None);
@@ -283,7 +280,7 @@ impl ItemStore {
         if let Some(known) = known.filter(|known| known.peek().is_none()) {
             return Ok(Some(known));
         }
-        let mut watches = self.refresh_list(true, self.deadline()).await?;
+        let mut watches = self.refresh_list(true, self.context.deadline()).await?;
         let changed = async move {
             let fired = watches.iter_mut().map(|watch| Box::pin(watch.changed()));
             future::select_all(fired).await;
@@ -302,7 +299,12 @@ impl ItemStore {
     ) -> Option<InFlightItem> {
         let mut list = lock(&self.list);
         let is_stale = list.read.is_none_or(|(at, took)| {
-            at.elapsed() > self.options.refresh.max(took.saturating_mul(LISTING_SHARE))
+            at.elapsed()
+                > self
+                    .context
+                    .options
+                    .refresh
+                    .max(took.saturating_mul(LISTING_SHARE))
         });
         if is_stale || !list.allows(purpose) {
             None

@@ -179,7 +179,7 @@ impl<T: Send + 'static> WorkQueue<T> {
 
     /// Adds an item.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.store, &*self.codec, item)
+        Offer::new(&self.store.offers, &*self.codec, item)
     }
 
     /// Adds several items, in their order.
@@ -187,7 +187,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     where
         I: IntoIterator<Item: Borrow<T>>,
     {
-        OfferAll::new(&self.store, &*self.codec, items)
+        OfferAll::new(&self.store.offers, &*self.codec, items)
     }
 
     /// Claims the first unclaimed item, and waits until there is one.
@@ -236,7 +236,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// As [`claim`](Self::claim).
     pub async fn claim_timeout(&self, time: Duration) -> Result<Option<Claim<T>>, TakeError> {
         let wait_deadline = Deadline::after(time);
-        let _standby = self.store.session.stand_by();
+        let _standby = self.store.context.session.stand_by();
         loop {
             if let Some(claim) = self.try_claim().await? {
                 return Ok(Some(claim));
@@ -286,7 +286,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// second time on, only the later half is tried, because consumers that claim single items claim them from the
     /// front.
     pub async fn claim_batch(&self, max: usize) -> Result<Vec<Claim<T>>, TakeError> {
-        let _standby = self.store.session.stand_by();
+        let _standby = self.store.context.session.stand_by();
         loop {
             let claims = self.try_claim_batch(max).await?;
             if max == 0 || !claims.is_empty() {
@@ -310,11 +310,11 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// As [`claim_batch`](Self::claim_batch), without the wait.
     pub async fn try_claim_batch(&self, max: usize) -> Result<Vec<Claim<T>>, TakeError> {
-        let deadline = self.store.deadline();
+        let deadline = self.store.context.deadline();
         if max == 0 {
             return Ok(Vec::new());
         }
-        let _standby = self.store.session.stand_by();
+        let _standby = self.store.context.session.stand_by();
         let owner = self.context.options.owner();
         let max = max.min(MAX_CLAIMED);
         let mut refusals = 0;
@@ -402,17 +402,24 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// A list, and a read for each claim, 64 in a flight.
     pub async fn claims(&self) -> Result<Vec<ClaimInfo>, Error> {
-        let deadline = self.store.deadline();
-        let names = self.store.child_names(&self.context.claims, deadline);
+        let deadline = self.store.context.deadline();
+        let names = self
+            .store
+            .context
+            .child_names(&self.context.claims, deadline);
         let names = names.await?;
         let mut claims = Vec::new();
         for several in names.chunks(READ_AT_ONCE) {
             let reads = several.iter().filter_map(|name| {
                 let (segment, item) = parse_claim_name(name)?;
                 // Nodes of other clients may have any name.
-                self.store.options.layout.parse(item)?;
-                let item = self.store.paths.item(segment, item);
-                let get = self.store.session.get(child(&self.context.claims, name));
+                self.store.context.options.layout.parse(item)?;
+                let item = self.store.context.paths.item(segment, item);
+                let get = self
+                    .store
+                    .context
+                    .session
+                    .get(child(&self.context.claims, name));
                 Some(async move { (item, get.await) })
             });
             for (item, read) in future::join_all(reads).await {
@@ -446,7 +453,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// One round trip, two with segments.
     pub async fn len(&self) -> Result<usize, Error> {
-        self.store.len(self.store.deadline()).await
+        self.store.offers.len(self.store.context.deadline()).await
     }
 
     /// Returns whether [`len`](Self::len) is zero.
@@ -483,7 +490,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// Lists of the items and claims, a read for each priority, and a write if the leader's time is not known.
     pub async fn oldest_age(&self) -> Result<Option<Duration>, Error> {
-        self.store.oldest_age(self.store.deadline()).await
+        self.store.oldest_age(self.store.context.deadline()).await
     }
 }
 

@@ -87,9 +87,9 @@ impl ItemStore {
             return Ok(candidates);
         }
         // With a sync, items that another consumer has taken are gone even if our server lags.
-        let sync = self.session.sync(&self.paths.items);
+        let sync = self.context.session.sync(&self.context.paths.items);
         let checks = candidates.iter().map(|candidate| {
-            let exists = self.session.exists(&candidate.path);
+            let exists = self.context.session.exists(&candidate.path);
             exists.timeout(deadline.remaining()).into_future()
         });
         let (synced, stats) = future::join(

@@ -36,6 +36,7 @@ impl InFlightItem {
 
     pub(crate) fn path(&self) -> NodePath {
         self.store
+            .context
             .paths
             .item(self.listed.segment, &self.listed.name)
     }
@@ -62,7 +63,7 @@ impl ItemStore {
     pub(crate) fn quarantine(&self, listed: &ListedItem, reason: &str) {
         let id = listed.id();
         if lock(&self.list).quarantined.insert(id) {
-            let path = self.paths.item(listed.segment, &listed.name);
+            let path = self.context.paths.item(listed.segment, &listed.name);
             tracing::warn!(%path, reason, "an item is skipped from now on");
         }
     }

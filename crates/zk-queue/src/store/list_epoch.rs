@@ -15,7 +15,7 @@ use zk_core::OwnedNode;
 use zk_core::Transaction;
 
 use super::ItemStore;
-use super::segments::ActiveSegment;
+use super::active_segment::ActiveSegment;
 use crate::deadline::Deadline;
 use crate::idempotency::ConditionalOutcome;
 use crate::mutex::lock;
@@ -134,8 +134,8 @@ impl ListEpoch {
 impl ItemStore {
     /// Creates what is missing before items can be taken; returns whether the known list can be used now.
     pub(super) async fn establish_epoch(&self, deadline: Deadline) -> Result<bool, Error> {
-        if self.tokens.current_fence().is_none() {
-            self.tokens.fence(deadline).await?;
+        if self.context.tokens.current_fence().is_none() {
+            self.context.tokens.fence(deadline).await?;
             return Ok(false);
         }
         let epoch = lock(&self.list).epoch.clone();
@@ -159,6 +159,7 @@ impl ItemStore {
         };
         let active = epoch.active;
         let get = self
+            .context
             .session
             .get(&items_node.path)
             .timeout(deadline.remaining());
@@ -176,13 +177,14 @@ impl ItemStore {
         let rewrite = |transaction: Transaction| {
             transaction
                 .set_version(
-                    &self.paths.control_node,
+                    &self.context.paths.control_node,
                     active.data(),
                     active.control_version,
                 )
                 .set_version(&items_node.path, data.clone(), items_node.version)
         };
         let outcome = self
+            .context
             .tokens
             .commit_once_if(&epoch.for_segments, deadline, rewrite)
             .await;
@@ -213,8 +215,8 @@ impl ItemStore {
                 let (fence, control_node) =
                     (Arc::clone(&previous.fence), previous.control_node.0.clone());
                 let epoch = ListEpoch::new(fence, control_node, active, Some(written), true);
-                tracing::debug!(path = %self.paths.items, "a fresh node of a queue was written");
-                self.set_active_segment(epoch.active);
+                tracing::debug!(path = %self.context.paths.items, "a fresh node of a queue was written");
+                self.segments.set_active(epoch.active);
                 lock(&self.list).epoch = Some(epoch);
                 Ok(true)
             }
@@ -279,13 +281,17 @@ impl ItemStore {
         czxid: i64,
         deadline: Deadline,
     ) -> Result<Option<Arc<Preconditions>>, Error> {
-        let scope = if item.parent().as_ref() == Some(&self.paths.items) {
+        let scope = if item.parent().as_ref() == Some(&self.context.paths.items) {
             Scope::ItemsNode
         } else {
             Scope::Segment
         };
         let new = self.read_preconditions(scope, deadline).await?;
-        let stat = self.session.exists(item).timeout(deadline.remaining());
+        let stat = self
+            .context
+            .session
+            .exists(item)
+            .timeout(deadline.remaining());
         let is_there = stat.await?.is_some_and(|stat| stat.czxid == czxid);
         Ok(new.filter(|_| is_there).map(Arc::new))
     }
@@ -296,14 +302,15 @@ impl ItemStore {
         scope: Scope,
         deadline: Deadline,
     ) -> Result<Option<Preconditions>, Error> {
-        let fence = self.tokens.fence(deadline).await?;
-        let (control_node, items) = (&self.paths.control_node, &self.paths.items);
+        let fence = self.context.tokens.fence(deadline).await?;
+        let (control_node, items) = (&self.context.paths.control_node, &self.context.paths.items);
         let sync = self
+            .context
             .session
             .sync(control_node)
             .timeout(deadline.remaining());
         let stat = |path| {
-            let exists = self.session.exists(path);
+            let exists = self.context.session.exists(path);
             exists.timeout(deadline.remaining()).into_future()
         };
         let ((), control_stat, items_stat) =
@@ -344,7 +351,7 @@ impl ItemStore {
         let list = &mut *list;
         // Segments may have been created again, and with priorities their items may come before these.
         let is_order_known =
-            list.items.has_only_segment(0) && !self.options.layout.has_priorities();
+            list.items.has_only_segment(0) && !self.context.options.layout.has_priorities();
         match &mut list.epoch {
             Some(epoch) if epoch.is_for_items_node(preconditions) && is_order_known => {
                 epoch.advance_to(&new);

@@ -16,7 +16,7 @@ use zk_core::Watch;
 use super::ItemStore;
 use super::ListEpoch;
 use super::Watches;
-use super::segments::ActiveSegment;
+use super::active_segment::ActiveSegment;
 use crate::deadline::Deadline;
 use crate::mutex::lock;
 use crate::paths::claim_name;
@@ -54,7 +54,7 @@ impl ItemStore {
     ) -> Result<Watches, Error> {
         let began = Instant::now();
         // The fence has to exist before anything is read.
-        let fence = self.tokens.current_fence();
+        let fence = self.context.tokens.current_fence();
         let listing = self.read_listing(is_watched, deadline).await?;
         let mut list = lock(&self.list);
         let list = &mut *list;
@@ -62,10 +62,10 @@ impl ItemStore {
             *segment == 0
                 && names
                     .iter()
-                    .any(|name| self.options.layout.parse(name).is_some())
+                    .any(|name| self.context.options.layout.parse(name).is_some())
         });
         let epoch = fence.zip(listing.active).map(|(fence, active)| {
-            let control_node = self.paths.control_node.clone();
+            let control_node = self.context.paths.control_node.clone();
             let read = ListEpoch::new(fence, control_node, active, listing.items_node, has_items);
             read.accepting_read_only(list.read_only_items_node)
         });
@@ -81,11 +81,11 @@ impl ItemStore {
         let mut quarantined = BTreeSet::new();
         for (segment, names) in listing.segments {
             for name in names {
-                let Some(key) = self.options.layout.parse(&name) else {
+                let Some(key) = self.context.options.layout.parse(&name) else {
                     let id = (segment, Arc::from(name));
                     if !list.logged.contains(&id) {
-                        let path = self.paths.item(segment, &id.1);
-                        tracing::warn!(%path, layout = ?self.options.layout, "a child is not an item of this layout and is skipped");
+                        let path = self.context.paths.item(segment, &id.1);
+                        tracing::warn!(%path, layout = ?self.context.options.layout, "a child is not an item of this layout and is skipped");
                     }
                     logged.insert(id);
                     continue;
@@ -120,14 +120,14 @@ impl ItemStore {
             // One flight; the server answers in this order.
             let (control_node, items, claims, segments) = future::join4(
                 self.read_control_node(is_watched, deadline),
-                self.read_children(&self.paths.items, is_watched, deadline),
+                self.read_children(&self.context.paths.items, is_watched, deadline),
                 async {
                     match &self.claims {
                         Some(claims) => self.read_children(claims, is_watched, deadline).await,
                         None => Ok(Children::default()),
                     }
                 },
-                self.list_segments(deadline),
+                self.segments.list(deadline),
             )
             .await;
             // The watches on segments do not fire when another one is created, but this one does.
@@ -138,7 +138,7 @@ impl ItemStore {
             listing.segments.push((0, items.names));
             listing.watches.extend(items.watch);
             listing.items_node = items.stat.map(|stat| ItemsNode {
-                path: self.paths.items.clone(),
+                path: self.context.paths.items.clone(),
                 version: stat.version,
                 czxid: stat.czxid,
             });
@@ -156,8 +156,9 @@ impl ItemStore {
             self.read_segments(&numbers, active, is_watched, deadline, &mut listing)
                 .await?;
             let again = self
+                .context
                 .session
-                .get(&self.paths.control_node)
+                .get(&self.context.paths.control_node)
                 .timeout(deadline.remaining())
                 .await;
             match again {
@@ -170,28 +171,19 @@ impl ItemStore {
         }
     }
 
-    /// Returns the names of the children of a node; none if it does not exist.
-    pub(crate) async fn child_names(
-        &self,
-        path: &NodePath,
-        deadline: Deadline,
-    ) -> Result<Vec<String>, Error> {
-        match self.session.list(path).timeout(deadline.remaining()).await {
-            Ok((names, _)) => Ok(names),
-            Err(error) if error.is_no_node() => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Reads which segment is active; the watch fires when another one is.
     async fn read_control_node(
         &self,
         is_watched: bool,
         deadline: Deadline,
     ) -> Result<(ActiveSegment, Option<Watch>), Error> {
-        let control_node = &self.paths.control_node;
+        let control_node = &self.context.paths.control_node;
         loop {
-            let get = self.session.get(control_node).timeout(deadline.remaining());
+            let get = self
+                .context
+                .session
+                .get(control_node)
+                .timeout(deadline.remaining());
             let got = if is_watched {
                 let got = get.watched().await;
                 got.map(|(data, stat, watch)| (data, stat, Some(watch)))
@@ -201,13 +193,14 @@ impl ItemStore {
             let watch = match got {
                 Ok((data, stat, watch)) => {
                     let active = ActiveSegment {
-                        segment: self.segment_in(&data),
+                        segment: self.segments.parse(&data),
                         control_version: stat.version,
                     };
                     return Ok((active, watch));
                 }
                 Err(error) if error.is_no_node() && is_watched => {
                     let exists = self
+                        .context
                         .session
                         .exists(control_node)
                         .timeout(deadline.remaining());
@@ -235,7 +228,7 @@ impl ItemStore {
         }
         let list = lock(&self.list);
         names.iter().any(|name| {
-            let Some(key) = self.options.layout.parse(name) else {
+            let Some(key) = self.context.options.layout.parse(name) else {
                 return false;
             };
             let name: Arc<str> = Arc::from(name.as_str());
@@ -256,7 +249,7 @@ impl ItemStore {
         deadline: Deadline,
         listing: &mut Listing,
     ) -> Result<(), Error> {
-        let layout = self.options.layout;
+        let layout = self.context.options.layout;
         let reads_all = is_watched || layout.has_priorities() || layout.has_delays();
         let mut empty = Vec::new();
         let mut seen = 0;
@@ -274,7 +267,7 @@ impl ItemStore {
                 seen = listing.segments.len();
             }
             let reads = several.iter().map(|number| {
-                let path = self.paths.segment(*number);
+                let path = self.context.paths.segment(*number);
                 async move { self.read_children(&path, is_watched, deadline).await }
             });
             for (number, read) in several.iter().zip(future::join_all(reads).await) {
@@ -288,7 +281,7 @@ impl ItemStore {
         }
         let mut are_gone = empty.len() == numbers.len();
         for number in empty {
-            are_gone &= self.remove_segment(number, active, are_gone).await;
+            are_gone &= self.segments.remove(number, active, are_gone).await;
         }
         Ok(())
     }
@@ -301,7 +294,11 @@ impl ItemStore {
         deadline: Deadline,
     ) -> Result<Children, Error> {
         loop {
-            let list = self.session.list(path).timeout(deadline.remaining());
+            let list = self
+                .context
+                .session
+                .list(path)
+                .timeout(deadline.remaining());
             let listed = if is_watched {
                 let listed = list.watched().await;
                 listed.map(|(names, stat, watch)| (names, stat, Some(watch)))
@@ -310,7 +307,11 @@ impl ItemStore {
             };
             match listed {
                 Err(error) if error.is_no_node() && is_watched => {
-                    let exists = self.session.exists(path).timeout(deadline.remaining());
+                    let exists = self
+                        .context
+                        .session
+                        .exists(path)
+                        .timeout(deadline.remaining());
                     if let (None, watch) = exists.watched().await? {
                         return Ok(Children {
                             watch: Some(watch),

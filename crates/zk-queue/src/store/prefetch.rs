@@ -44,8 +44,8 @@ impl ItemStore {
             store: self,
             id: Some(id.clone()),
         };
-        let path = self.paths.item(id.0, &id.1);
-        let get = self.session.get(path).timeout(deadline.remaining());
+        let path = self.context.paths.item(id.0, &id.1);
+        let get = self.context.session.get(path).timeout(deadline.remaining());
         let got = get.await;
         pending.finish();
         // An error is found again when the item is taken.
@@ -88,7 +88,7 @@ impl ItemStore {
 
     /// Returns the first item that no task has read ahead, and marks it as pending.
     fn next_to_prefetch(&self) -> Option<(ItemId, Arc<Preconditions>)> {
-        let now = self.leader_time.earliest().unwrap_or(0);
+        let now = self.context.known_time();
         let mut list = lock(&self.list);
         let list = &mut *list;
         if list.prefetched.len() >= MAX_PREFETCHED {

@@ -16,7 +16,7 @@ use crate::idempotency::ConditionalOutcome;
 impl ItemStore {
     /// Puts an item back to its old place; if that is impossible, to the end of its priority.
     pub(crate) async fn requeue(&self, taken: TakenItem) {
-        let data = self.options.layout.frame(taken.data.clone());
+        let data = self.context.options.layout.frame(taken.data.clone());
         let put_back = match self.restore(&taken, &data).await {
             Ok(true) => Ok(()),
             Ok(false) => self.offer_again(&taken, data).await,
@@ -44,11 +44,12 @@ impl ItemStore {
         let deadline = Deadline::never();
         let mut attempts = 0;
         loop {
-            let created = self
-                .tokens
-                .commit_once_if(&preconditions, deadline, |transaction| {
-                    transaction.create(&taken.path, data)
-                });
+            let created =
+                self.context
+                    .tokens
+                    .commit_once_if(&preconditions, deadline, |transaction| {
+                        transaction.create(&taken.path, data)
+                    });
             let failure = match created.await {
                 Ok(ConditionalOutcome::Committed(_)) => return Ok(true),
                 // The parent was deleted, or another item has the name.
@@ -83,7 +84,7 @@ impl ItemStore {
 
     /// Offers an item at the end of its priority.
     async fn offer_again(&self, taken: &TakenItem, data: Vec<u8>) -> Result<(), OfferError> {
-        let layout = self.options.layout;
+        let layout = self.context.options.layout;
         let priority = layout.has_priorities().then_some(taken.listed.key.priority);
         let new_item = NewItem {
             name_prefix: layout.name_prefix(priority, 0).unwrap_or_default(),
@@ -92,7 +93,11 @@ impl ItemStore {
         let deadline = Deadline::never();
         let mut attempts = 0;
         loop {
-            match self.offer(std::slice::from_ref(&new_item), deadline).await {
+            match self
+                .offers
+                .offer(std::slice::from_ref(&new_item), deadline)
+                .await
+            {
                 Err(OfferError::Core(error)) if may_be_offered_again(&error, attempts) => {}
                 // An item that may have been added must not be added twice.
                 other => return other,

@@ -115,7 +115,13 @@ impl ItemStore {
                 item: prefetched.item,
             }));
         }
-        let (data, stat) = match self.session.get(&path).timeout(deadline.remaining()).await {
+        let (data, stat) = match self
+            .context
+            .session
+            .get(&path)
+            .timeout(deadline.remaining())
+            .await
+        {
             Ok(read) => read,
             Err(error) if error.is_no_node() => {
                 in_flight.complete();
@@ -142,7 +148,7 @@ impl ItemStore {
 
     /// Returns the first item in the data of a node, or why there is none.
     pub(super) fn parse_item(&self, data: Vec<u8>, stat: &Stat) -> Result<ItemContent, String> {
-        let (data, rest) = self.options.layout.unframe(data)?;
+        let (data, rest) = self.context.options.layout.unframe(data)?;
         Ok(ItemContent {
             data,
             rest,
@@ -161,7 +167,7 @@ impl ItemStore {
     ) -> Result<Vec<TakenItem>, TakeError> {
         let (store, cleanup_store) = (Arc::clone(self), Arc::clone(self));
         let taking = Detached::new(
-            &self.session,
+            &self.context.session,
             async move { store.take_now(candidates, deadline).await },
             async move |taken| {
                 for item in cleanup_store.resolve_abandoned(taken).await {
@@ -196,9 +202,12 @@ impl ItemStore {
                 (candidates, preconditions, failure)
             }
         };
-        let resolved = self.tokens.resolve(failure, &preconditions, |transaction| {
-            delete_items(transaction, &candidates)
-        });
+        let resolved = self
+            .context
+            .tokens
+            .resolve(failure, &preconditions, |transaction| {
+                delete_items(transaction, &candidates)
+            });
         match resolved.await {
             Resolution::Committed(_) => candidates.into_iter().map(TakenItem::of).collect(),
             Resolution::NotCommitted => Vec::new(),
@@ -223,11 +232,12 @@ impl ItemStore {
         self.keep_prefetched(rest);
         let (mut refusals, mut was_refreshed) = (0, false);
         while !candidates.is_empty() {
-            let outcome = self
-                .tokens
-                .commit_once_if(&preconditions, deadline, |transaction| {
-                    delete_items(transaction, &candidates)
-                });
+            let outcome =
+                self.context
+                    .tokens
+                    .commit_once_if(&preconditions, deadline, |transaction| {
+                        delete_items(transaction, &candidates)
+                    });
             match outcome.await {
                 Ok(ConditionalOutcome::Committed(_)) => {
                     return Ok(candidates.into_iter().map(TakenItem::of).collect());

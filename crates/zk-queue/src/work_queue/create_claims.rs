@@ -49,7 +49,7 @@ impl HeldClaim {
         deadline: Deadline,
     ) -> Detached<Result<Vec<Self>, Error>> {
         let (store, context) = (Arc::clone(store), Arc::clone(context));
-        let session = store.session.clone();
+        let session = store.context.session.clone();
         Detached::new(
             &session,
             async move { Self::claim_now(store, context, candidates, deadline).await },
@@ -79,15 +79,17 @@ impl HeldClaim {
         // The proofs begin before the claims, so that they cover a claim whose transaction is in doubt at first.
         let session_leases: Vec<_> = requests
             .iter()
-            .map(|_| store.session.keep_lease())
+            .map(|_| store.context.session.keep_lease())
             .collect();
         let (mut parent_rounds, mut refusals, mut was_refreshed) = (0, 0, false);
         while !requests.is_empty() {
-            let outcome = store
-                .tokens
-                .commit_once_if(&preconditions, deadline, |transaction| {
-                    add_claims(transaction, &owner, &requests)
-                });
+            let outcome =
+                store
+                    .context
+                    .tokens
+                    .commit_once_if(&preconditions, deadline, |transaction| {
+                        add_claims(transaction, &owner, &requests)
+                    });
             let outcome = match outcome.await {
                 Ok(outcome) => outcome,
                 Err(failure) => {
@@ -118,7 +120,7 @@ impl HeldClaim {
                     // After a pause, proving that the session is alive takes a while. Without the proof each claim
                     // would be lost at once. If there is no proof, each claim reports that itself.
                     if let Some(first) = session_leases.first() {
-                        let proved = first.renewed(store.session.session_timeout()).await;
+                        let proved = first.renewed(store.context.session.session_timeout()).await;
                         proved.unwrap_or_else(
                             |error| tracing::debug!(%error, "the new claims are not valid"),
                         );
@@ -142,7 +144,10 @@ impl HeldClaim {
                         && parent_rounds < MAX_PARENT_ROUNDS =>
                 {
                     parent_rounds += 1;
-                    store.create_container(&context.claims, deadline).await?;
+                    store
+                        .context
+                        .create_container(&context.claims, deadline)
+                        .await?;
                 }
                 ConditionalOutcome::Refused { part, error } => {
                     let others = requests.split_off(part / 2 + 1);
@@ -261,9 +266,9 @@ fn release_in_doubt(
     failure: CommitFailure,
 ) {
     let store = Arc::clone(store);
-    let session = store.session.clone();
+    let session = store.context.session.clone();
     session.finish(async move {
-        let resolved = store.tokens.resolve(failure, &preconditions, |transaction| {
+        let resolved = store.context.tokens.resolve(failure, &preconditions, |transaction| {
             add_claims(transaction, &owner, &requests)
         });
         let claim_czxid = match resolved.await {

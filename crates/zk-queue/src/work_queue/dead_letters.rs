@@ -90,7 +90,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             None
         } else {
             let delay = WorkerOptions::default().delay_after(deliveries);
-            let due = self.store.due_after(delay, deadline).await?;
+            let due = self.store.context.due_after(delay, deadline).await?;
             let key = candidate.in_flight.key.postponed(due, deliveries);
             let listed = ListedItem {
                 segment: candidate.in_flight.segment,
@@ -117,6 +117,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         for _ in 0..MAX_PARENT_ROUNDS {
             let outcome =
                 self.store
+                    .context
                     .tokens
                     .commit_once_if(&preconditions, deadline, |transaction| {
                         let removed = transaction
@@ -127,7 +128,8 @@ impl<T: Send + 'static> WorkQueue<T> {
                         let data = candidate.item.data.clone();
                         match &later {
                             Some((listed, _)) => {
-                                let path = self.store.paths.item(listed.segment, &listed.name);
+                                let path =
+                                    self.store.context.paths.item(listed.segment, &listed.name);
                                 removed.create(path, data)
                             }
                             None => removed
@@ -164,6 +166,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 }
                 ConditionalOutcome::Refused { part: 0, error } if error.is_no_node() => {
                     self.store
+                        .context
                         .create_container(&self.context.claims, deadline)
                         .await?;
                 }
@@ -171,6 +174,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                     if error.is_no_node() && later.is_none() =>
                 {
                     self.store
+                        .context
                         .create_container(&self.context.dead_letters, deadline)
                         .await?;
                 }
@@ -204,14 +208,17 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// A list, and a read for each of them, 64 in a flight.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        let deadline = self.store.deadline();
-        let names = self.store.child_names(&self.context.dead_letters, deadline);
+        let deadline = self.store.context.deadline();
+        let names = self
+            .store
+            .context
+            .child_names(&self.context.dead_letters, deadline);
         let names = names.await?;
         let mut letters = Vec::new();
         for several in names.chunks(READ_AT_ONCE) {
             let reads = several.iter().map(|name| {
                 let note = child(&child(&self.context.dead_letters, name), NOTE);
-                async move { (name, self.store.session.get(note).await) }
+                async move { (name, self.store.context.session.get(note).await) }
             });
             for (name, read) in future::join_all(reads).await {
                 let (note, stat) = match read {
@@ -250,6 +257,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     pub async fn dead_letter(&self, letter: &DeadLetter) -> Result<Vec<u8>, DeadLetterError> {
         match self
             .store
+            .context
             .session
             .get(child(&self.context.dead_letters, &letter.name))
             .await
@@ -279,15 +287,20 @@ impl<T: Send + 'static> WorkQueue<T> {
         let name = letter.name.rsplit_once('-').map_or("", |(name, _)| name);
         let priority = self
             .store
+            .context
             .options
             .layout
             .parse(name)
             .map(|key| key.priority);
-        let deadline = self.store.deadline();
-        let name_prefix = self.store.name_prefix(priority, None, deadline).await?;
+        let deadline = self.store.context.deadline();
+        let name_prefix = self
+            .store
+            .offers
+            .name_prefix(priority, None, deadline)
+            .await?;
         let path = child(&self.context.dead_letters, &letter.name);
         let new_item = NewItem { name_prefix, data };
-        let offered = self.store.offer_with(
+        let offered = self.store.offers.offer_with(
             std::slice::from_ref(&new_item),
             |transaction| transaction.delete(child(&path, NOTE)).delete(&path),
             deadline,
@@ -314,16 +327,20 @@ impl<T: Send + 'static> WorkQueue<T> {
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
         let path = child(&self.context.dead_letters, &letter.name);
         // One transaction: without its note, the dead letter would not be listed any more.
-        let deadline = self.store.deadline();
-        let outcome = self.store.tokens.commit_once(deadline, |transaction| {
-            transaction.delete(child(&path, NOTE)).delete(&path)
-        });
+        let deadline = self.store.context.deadline();
+        let outcome = self
+            .store
+            .context
+            .tokens
+            .commit_once(deadline, |transaction| {
+                transaction.delete(child(&path, NOTE)).delete(&path)
+            });
         match outcome.await.map_err(|failure| failure.error)? {
             // Another client has deleted its note, or created another child.
             CommitOutcome::Refused { error, .. }
                 if error.is_no_node() || error.kind() == ErrorKind::NotEmpty =>
             {
-                match self.store.session.delete(path).recursive().await {
+                match self.store.context.session.delete(path).recursive().await {
                     Err(error) if !error.is_no_node() => Err(error.into()),
                     _ => Ok(()),
                 }

@@ -88,14 +88,14 @@ impl HeldClaim {
             .identity
             .claim_czxid
             .is_none_or(|claim_czxid| claim_czxid == claim.czxid);
-        is_same && claim.ephemeral_owner == Some(self.store.session.id())
+        is_same && claim.ephemeral_owner == Some(self.store.context.session.id())
     }
 
     /// Waits until the claim can no longer be relied on.
     pub(super) async fn lost(&self) -> ClaimLoss {
         tokio::select! {
             biased;
-            _ = self.store.session.lost() => ClaimLoss::SessionLost,
+            _ = self.store.context.session.lost() => ClaimLoss::SessionLost,
             () = self.session_lease.lapsed() => ClaimLoss::SessionLeaseExpired,
             () = self.deleted() => ClaimLoss::ClaimDeleted,
         }
@@ -116,7 +116,13 @@ impl HeldClaim {
                     )
             };
             Deadline::at(next).bound(std::future::pending::<()>()).await;
-            match self.store.session.exists(&self.identity.claim).await {
+            match self
+                .store
+                .context
+                .session
+                .exists(&self.identity.claim)
+                .await
+            {
                 Ok(Some(stat)) if self.is_ours(&stat) => {}
                 Ok(_) => return,
                 Err(error) if error.is_fatal() => std::future::pending().await,
@@ -138,7 +144,7 @@ impl HeldClaim {
     where
         F: Future<Output = Result<(), SettleError>> + Send + 'static,
     {
-        let session = self.store.session.clone();
+        let session = self.store.context.session.clone();
         Detached::new(&session, end(self), async |_| {})
     }
 
@@ -190,20 +196,21 @@ impl HeldClaim {
         parent_rounds: &mut u32,
     ) -> Result<bool, SettleError> {
         let preconditions = &self.identity.preconditions;
-        let outcome =
-            self.store
-                .tokens
-                .commit_once_if(preconditions, Deadline::never(), |transaction| {
-                    changes(
-                        transaction
-                            .delete(&self.identity.claim)
-                            .delete_version(&self.identity.item, self.identity.version),
-                    )
-                });
+        let outcome = self.store.context.tokens.commit_once_if(
+            preconditions,
+            Deadline::never(),
+            |transaction| {
+                changes(
+                    transaction
+                        .delete(&self.identity.claim)
+                        .delete_version(&self.identity.item, self.identity.version),
+                )
+            },
+        );
         match outcome.await? {
             ConditionalOutcome::Committed(_) => Ok(true),
             ConditionalOutcome::PreconditionsFailed => {
-                let deadline = self.store.deadline();
+                let deadline = self.store.context.deadline();
                 let still_exists = self.identity.refresh(&self.store, deadline).await;
                 if still_exists.map_err(SettleError::Core)? {
                     Ok(false)
@@ -223,8 +230,8 @@ impl HeldClaim {
             ConditionalOutcome::Refused { error, .. } => match container {
                 Some(path) if error.is_no_node() && *parent_rounds < MAX_PARENT_ROUNDS => {
                     *parent_rounds += 1;
-                    let deadline = self.store.deadline();
-                    let created = self.store.create_container(path, deadline).await;
+                    let deadline = self.store.context.deadline();
+                    let created = self.store.context.create_container(path, deadline).await;
                     created.map_err(SettleError::Core)?;
                     Ok(false)
                 }
@@ -237,7 +244,7 @@ impl HeldClaim {
     fn give_up_lost(&mut self) -> SettleError {
         self.is_settled = true;
         let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
-        let session = store.session.clone();
+        let session = store.context.session.clone();
         session.finish(async move { delete_claim_node(&store, &identity).await });
         SettleError::Lost {
             path: self.identity.item.clone(),
@@ -279,7 +286,7 @@ impl Drop for HeldClaim {
     fn drop(&mut self) {
         if !self.is_settled {
             let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
-            let session = store.session.clone();
+            let session = store.context.session.clone();
             session.finish(async move { drop(release(&store, identity).await) });
         }
     }
@@ -292,7 +299,7 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
     loop {
         let (checked, checks) = identity
             .preconditions
-            .check(store.session.transaction(), None);
+            .check(store.context.session.transaction(), None);
         let released = checked
             .check_version(&identity.item, identity.version)
             .delete(&identity.claim);
@@ -304,9 +311,12 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
                 Some(Ordering::Less) => {
                     if error.failed_part() == Some(0) {
                         // Otherwise it would be used again for ever.
-                        store.tokens.forget_fence(&identity.preconditions.fence);
+                        store
+                            .context
+                            .tokens
+                            .forget_fence(&identity.preconditions.fence);
                     }
-                    match identity.refresh(store, store.deadline()).await {
+                    match identity.refresh(store, store.context.deadline()).await {
                         Ok(true) => {
                             attempts += 1;
                             Deadline::never().pause(attempts).await;
@@ -346,6 +356,7 @@ async fn delete_claim_node(store: &ItemStore, identity: &ClaimIdentity) {
     let mut attempts = 0;
     loop {
         match store
+            .context
             .session
             .delete(&identity.claim)
             .created_by(claim_czxid)

@@ -131,7 +131,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 Err(error) if error.class() == ErrorClass::Recoverable => {
                     tracing::debug!(path = %self.path(), %error, "claiming again");
                     attempts += 1;
-                    self.store.deadline().pause(attempts).await;
+                    self.store.context.deadline().pause(attempts).await;
                 }
                 other => return other,
             }

@@ -1,22 +1,29 @@
-//! Creates the nodes of new items.
+//! Creates the nodes of new items, in the active segment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::CreateMode;
-use zk_core::Error;
 use zk_core::ErrorKind;
-use zk_core::NodePath;
 use zk_core::OpResult;
 use zk_core::Sequence;
 use zk_core::Transaction;
 
-use super::ItemStore;
-use super::segments::ActiveSegment;
+use super::active_segment::ActiveSegment;
+use super::context::QueueContext;
+use super::segments::Segments;
 use crate::batch_limits::max_item_size;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::idempotency::CommitOutcome;
 use crate::layout::Unsupported;
+
+/// Offers items to one queue.
+#[derive(Debug)]
+pub(crate) struct Offers {
+    pub(crate) context: Arc<QueueContext>,
+    pub(super) segments: Arc<Segments>,
+}
 
 /// An item to be offered.
 #[derive(Debug, Clone)]
@@ -26,17 +33,27 @@ pub(crate) struct NewItem {
     pub(crate) data: Vec<u8>,
 }
 
-impl ItemStore {
+impl Offers {
+    pub(super) fn new(context: &Arc<QueueContext>, segments: &Arc<Segments>) -> Self {
+        Self {
+            context: Arc::clone(context),
+            segments: Arc::clone(segments),
+        }
+    }
+
     /// Returns how many bytes an item adds to a request, or to its reply.
     pub(crate) fn size_of(&self, new_item: &NewItem) -> usize {
-        let segment = self.paths.segment(u32::MAX);
+        let segment = self.context.paths.segment(u32::MAX);
         segment.as_str().len() + new_item.name_prefix.len() + new_item.data.len()
     }
 
     /// Refuses an item that is small enough to be offered, but too large to be claimed or put back.
     pub(crate) fn check_size(&self, new_item: &NewItem) -> Result<(), OfferError> {
-        let item = self.paths.item(u32::MAX, &new_item.name_prefix);
-        let (namespace, chroot) = (self.session.namespace(), self.session.servers().chroot());
+        let item = self.context.paths.item(u32::MAX, &new_item.name_prefix);
+        let (namespace, chroot) = (
+            self.context.session.namespace(),
+            self.context.session.servers().chroot(),
+        );
         let paths = [item.as_str(), namespace.as_str(), chroot.as_str()];
         let longest = paths.map(str::len).iter().sum::<usize>() + NUMBER_LENGTH;
         let (bytes, max) = (new_item.data.len(), max_item_size(longest));
@@ -44,7 +61,7 @@ impl ItemStore {
             return Ok(());
         }
         Err(OfferError::TooLarge {
-            path: self.paths.items.clone(),
+            path: self.context.paths.items.clone(),
             bytes,
             max,
         })
@@ -57,11 +74,12 @@ impl ItemStore {
         delay: Option<Duration>,
         deadline: Deadline,
     ) -> Result<String, OfferError> {
-        let layout = self.options.layout;
+        let layout = self.context.options.layout;
         let due = match delay {
             None => 0,
             Some(_) if !layout.has_delays() => return Err(OfferError::Delay { layout }),
             Some(delay) => self
+                .context
                 .due_after(delay, deadline)
                 .await
                 .map_err(OfferError::Core)?,
@@ -100,11 +118,11 @@ impl ItemStore {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let active = self.active_segment(deadline).await?;
-            let segment = self.paths.segment(active.segment);
-            let outcome = self.tokens.commit_once(deadline, |transaction| {
-                let checked =
-                    transaction.check_version(&self.paths.control_node, active.control_version);
+            let active = self.segments.active(deadline).await?;
+            let segment = self.context.paths.segment(active.segment);
+            let outcome = self.context.tokens.commit_once(deadline, |transaction| {
+                let checked = transaction
+                    .check_version(&self.context.paths.control_node, active.control_version);
                 others(new_items.iter().fold(checked, |transaction, new_item| {
                     let path = crate::paths::child(&segment, &new_item.name_prefix);
                     transaction.create_as(path, new_item.data.clone(), sequential, None)
@@ -114,7 +132,9 @@ impl ItemStore {
                 CommitOutcome::Committed(changed) => {
                     let numbers: Vec<i32> =
                         changed.iter().flatten().filter_map(number_of).collect();
-                    self.rotate_if_full(active, &numbers, deadline).await;
+                    self.segments
+                        .rotate_if_full(active, &numbers, deadline)
+                        .await;
                     return Ok(());
                 }
                 CommitOutcome::Refused { error, .. } if rounds == MAX_OFFER_ROUNDS => {
@@ -124,16 +144,18 @@ impl ItemStore {
                     return Err(OfferError::Core(error));
                 }
                 // Another segment is active now.
-                CommitOutcome::Refused { part: 0, .. } => self.forget_active_segment(active),
+                CommitOutcome::Refused { part: 0, .. } => self.segments.forget(active),
                 CommitOutcome::Refused { error, .. } => match error.kind() {
                     // The servers delete the items node after it was empty for a while.
                     ErrorKind::NoNode if active.segment == 0 => {
-                        self.create_container(&self.paths.items, deadline)
+                        self.context
+                            .create_container(&self.context.paths.items, deadline)
                             .await
                             .map_err(OfferError::Core)?;
                     }
                     ErrorKind::NoNode => {
-                        self.reset_active_segment(active, deadline)
+                        self.segments
+                            .reset(active, deadline)
                             .await
                             .map_err(OfferError::Core)?;
                     }
@@ -144,44 +166,25 @@ impl ItemStore {
         }
     }
 
-    /// Creates a container node; it is no error if the node exists.
-    pub(crate) async fn create_container(
-        &self,
-        path: &NodePath,
-        deadline: Deadline,
-    ) -> Result<(), Error> {
-        let create = self.session.create(path, "");
-        let create = create.container().container_parents();
-        let created = match create.timeout(deadline.remaining()).await {
-            // Servers before 3.5 have no containers.
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                let plain = self.session.create(path, "").parents();
-                plain.timeout(deadline.remaining()).await
-            }
-            created => created,
-        };
-        match created {
-            Err(error) if error.is_node_exists() => Ok(()),
-            // The caller's next attempt finds out whether it exists.
-            Err(error) if error.is_outcome_unknown() && !error.is_fatal() => Ok(()),
-            other => other.map(drop),
-        }
-    }
-
     /// Uses up the next number because an item has it: one that was put back, or the counter is at its end.
     async fn skip_number(
         &self,
         active: ActiveSegment,
         deadline: Deadline,
     ) -> Result<(), OfferError> {
-        let path = self.paths.item(active.segment, "skipped-");
-        let skipped = self.session.create(path, "").ephemeral().sequential();
+        let path = self.context.paths.item(active.segment, "skipped-");
+        let skipped = self
+            .context
+            .session
+            .create(path, "")
+            .ephemeral()
+            .sequential();
         let owned = skipped.owned().timeout(deadline.remaining());
         let node = owned.await.map_err(OfferError::Core)?;
         let number = node.path().name().and_then(Sequence::split);
         if number.is_some_and(|(_, number)| number.is_near_end()) {
             // The next offer reads the active segment, and decides what to do.
-            self.forget_active_segment(active);
+            self.segments.forget(active);
         }
         node.delete().await.map_err(OfferError::Core)
     }
