@@ -190,8 +190,14 @@ impl<T: Send + 'static> Queue<T> {
         while let Some((candidate, item)) =
             self.first(Purpose::Change, &mut refusals, deadline).await?
         {
-            let taking = self.store.take(vec![candidate], deadline);
-            if !self.store.with_prefetch(deadline, taking).await?.is_empty() {
+            let taking = self.store.takes.take(vec![candidate], deadline);
+            if !self
+                .store
+                .items
+                .with_prefetch(deadline, taking)
+                .await?
+                .is_empty()
+            {
                 return Ok(Some(item));
             }
             refusals += 1;
@@ -264,7 +270,7 @@ impl<T: Send + 'static> Queue<T> {
             if wait_deadline.is_over() {
                 return Ok(None);
             }
-            self.store.wait(wait_deadline).await?;
+            self.store.list.wait(wait_deadline).await?;
         }
     }
 
@@ -392,7 +398,11 @@ impl<T: Send + 'static> Queue<T> {
     /// Lists of as many segments as are needed to find an item, or of all if there are priorities or delays; a read for
     /// each priority; and a write if the leader's time is not known.
     pub async fn oldest_age(&self) -> Result<Option<Duration>, TakeError> {
-        Ok(self.store.oldest_age(self.store.context.deadline()).await?)
+        Ok(self
+            .store
+            .list
+            .oldest_age(self.store.context.deadline())
+            .await?)
     }
 
     /// Decodes an item of an [`UnknownTake`](crate::UnknownTake).
@@ -419,10 +429,11 @@ impl<T: Send + 'static> Queue<T> {
     ) -> Result<Option<(Candidate, T)>, TakeError> {
         while let Some(in_flight) = self
             .store
+            .list
             .next_item(purpose, contention_window(*refusals, 1), deadline)
             .await?
         {
-            match self.store.read(in_flight, deadline).await? {
+            match self.store.items.read(in_flight, deadline).await? {
                 ReadOutcome::Item(candidate) => {
                     if let Some(first) = self.decode_candidate(candidate) {
                         return Ok(Some(first));
@@ -446,12 +457,14 @@ impl<T: Send + 'static> Queue<T> {
         let window = contention_window(refusals, max);
         while let Some(first) = self
             .store
+            .list
             .next_item(Purpose::Change, window, deadline)
             .await?
         {
-            let items = self.store.with_following(first, max);
+            let items = self.store.list.with_following(first, max);
             let candidates = self
                 .store
+                .items
                 .read_all(items, Candidate::size, deadline)
                 .await?;
             let batch: Vec<_> = candidates
@@ -476,7 +489,7 @@ impl<T: Send + 'static> Queue<T> {
             .iter()
             .map(|candidate| candidate.path.clone())
             .collect();
-        let taken = self.store.take(candidates, deadline).await?;
+        let taken = self.store.takes.take(candidates, deadline).await?;
         // `taken` has the same order as `paths`, without the items that were gone.
         let mut taken_paths = taken.iter().map(|taken| &taken.path).peekable();
         let kept = paths.iter().zip(items);
@@ -528,7 +541,7 @@ impl Drop for RequeueOnDrop {
         let (store, taken) = (Arc::clone(&self.store), std::mem::take(&mut self.taken));
         self.store.context.session.finish(async move {
             for taken in taken {
-                store.requeue(taken).await;
+                store.takes.requeue(taken).await;
             }
         });
     }

@@ -31,8 +31,10 @@ use crate::offer::OfferAll;
 use crate::options::WorkOptions;
 use crate::paths::QueuePaths;
 use crate::paths::child;
+use crate::paths::claim_name;
 use crate::paths::parse_claim_name;
 use crate::paths::parse_queue_path;
+use crate::ready_items::ListedItem;
 use crate::store::Candidate;
 use crate::store::ItemStore;
 use crate::store::Purpose;
@@ -97,6 +99,13 @@ struct WorkContext {
     options: WorkOptions,
     /// Its reference count is the number of claims of this process, plus one.
     open_claims: Arc<()>,
+}
+
+impl WorkContext {
+    /// Returns the path of an item's claim.
+    fn claim_path(&self, item: &ListedItem) -> NodePath {
+        child(&self.claims, &claim_name(item.segment, &item.name))
+    }
 }
 
 /// An item that is not delivered.
@@ -244,7 +253,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             if wait_deadline.is_over() {
                 return Ok(None);
             }
-            self.store.wait(wait_deadline).await?;
+            self.store.list.wait(wait_deadline).await?;
         }
     }
 
@@ -292,7 +301,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             if max == 0 || !claims.is_empty() {
                 return Ok(claims);
             }
-            self.store.wait(Deadline::never()).await?;
+            self.store.list.wait(Deadline::never()).await?;
         }
     }
 
@@ -322,15 +331,16 @@ impl<T: Send + 'static> WorkQueue<T> {
             let window = contention_window(refusals, max);
             let Some(first) = self
                 .store
+                .list
                 .next_item(Purpose::Change, window, deadline)
                 .await?
             else {
                 return Ok(Vec::new());
             };
-            let listed = self.store.with_following(first, max);
+            let listed = self.store.list.with_following(first, max);
             let (mut candidates, mut items, mut was_rejected) = (Vec::new(), Vec::new(), false);
             let size = |candidate: &Candidate| create_claims::claim_request_size(candidate, &owner);
-            for candidate in self.store.read_all(listed, size, deadline).await? {
+            for candidate in self.store.items.read_all(listed, size, deadline).await? {
                 match self.decode_deliverable(&candidate) {
                     Ok(item) => {
                         items.push((candidate.path.clone(), item));
@@ -348,7 +358,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 continue;
             }
             let claiming = HeldClaim::claim(&self.store, &self.context, candidates, deadline);
-            let held = self.store.with_prefetch(deadline, claiming).await?;
+            let held = self.store.items.with_prefetch(deadline, claiming).await?;
             // `held` has the same order as `items`, without the items that another consumer has claimed.
             let mut items = items.into_iter();
             let claims = held.into_iter().filter_map(|held| {
@@ -490,7 +500,10 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// Lists of the items and claims, a read for each priority, and a write if the leader's time is not known.
     pub async fn oldest_age(&self) -> Result<Option<Duration>, Error> {
-        self.store.oldest_age(self.store.context.deadline()).await
+        self.store
+            .list
+            .oldest_age(self.store.context.deadline())
+            .await
     }
 }
 
@@ -514,7 +527,5 @@ impl<T> fmt::Debug for WorkQueue<T> {
 
 /// How many items one transaction claims at most.
 const MAX_CLAIMED: usize = 500;
-/// How often a transaction is repeated because a parent that it needs does not exist.
-const MAX_PARENT_ROUNDS: u32 = 16;
 /// How many nodes are read concurrently, so that one deadline suffices for all of them.
 const READ_AT_ONCE: usize = 64;

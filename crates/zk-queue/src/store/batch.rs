@@ -1,70 +1,91 @@
-//! Reads several items concurrently, and selects those that one transaction can take.
+//! Changes several items in one transaction: as many of them as still exist.
 
 use std::sync::Arc;
 
-use futures_util::future;
 use zk_core::Error;
-use zk_core::Stat;
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::OpResult;
+use zk_core::Transaction;
 
-use super::Candidate;
-use super::InFlightItem;
-use super::ItemStore;
-use super::ReadOutcome;
+use super::read_items::Candidate;
+use super::read_items::ItemReader;
+use crate::batch_limits::contended_count;
 use crate::batch_limits::fitting_count;
-use crate::batch_limits::next_read_count;
 use crate::deadline::Deadline;
+use crate::idempotency::CommitFailure;
+use crate::idempotency::ConditionalOutcome;
 use crate::preconditions::Preconditions;
 
-impl ItemStore {
-    /// Reads several items, and returns those that exist, in their order.
+/// Items that fit into one transaction, and its preconditions.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) preconditions: Arc<Preconditions>,
+}
+
+/// What a transaction does with each item of a batch.
+pub(crate) trait ItemChange: Sync {
+    /// How many parts of the transaction each item has.
+    const PARTS: usize;
+
+    /// Adds the parts of all items to a transaction.
+    fn add_to(&self, transaction: Transaction, candidates: &[Candidate]) -> Transaction;
+
+    /// Decides what to do about an item; `part` is that of its parts which was refused.
+    fn judge(&self, part: usize, error: &Error) -> Refusal<'_>;
+}
+
+/// What to do about an item that the servers refuse to change.
+pub(crate) enum Refusal<'a> {
+    /// Forget it: another consumer has taken or changed it.
+    Forget,
+    /// Skip it from now on, for this reason.
+    Quarantine(String),
+    /// Create the parent of a node that the change creates, and try again.
+    CreateParent(&'a NodePath),
+    /// Give up, and return the error.
+    GiveUp,
+}
+
+/// The items of a batch were not changed, or the outcome is unknown.
+pub(crate) enum BatchFailure {
+    NotChanged(Error),
+    InDoubt(Batch, CommitFailure),
+}
+
+impl From<Error> for BatchFailure {
+    fn from(error: Error) -> Self {
+        Self::NotChanged(error)
+    }
+}
+
+impl ItemReader {
+    /// Returns the candidates that one transaction can change, to whose request each adds its `size`.
     ///
-    /// It stops when they fill a request, to which each adds its `size`, or when a read fails; the items that were read
-    /// before that are returned.
-    pub(crate) async fn read_all(
+    /// The others are released.
+    pub(crate) fn batch(
         &self,
-        items: Vec<InFlightItem>,
+        mut candidates: Vec<Candidate>,
         size: impl Fn(&Candidate) -> usize,
-        deadline: Deadline,
-    ) -> Result<Vec<Candidate>, Error> {
-        let mut items = items.into_iter();
-        let mut candidates: Vec<Candidate> = Vec::new();
-        let (mut asked, mut bytes) = (0, 0);
-        loop {
-            let flight: Vec<_> = items.by_ref().take(next_read_count(asked, bytes)).collect();
-            if flight.is_empty() || fitting_count(candidates.iter().map(&size)) < candidates.len() {
-                return Ok(candidates);
-            }
-            asked += flight.len();
-            let reads = flight.into_iter().map(|item| self.read(item, deadline));
-            for read in future::join_all(reads).await {
-                match read {
-                    Ok(ReadOutcome::Item(candidate)) => {
-                        bytes += candidate.item.size();
-                        candidates.push(candidate);
-                    }
-                    Ok(ReadOutcome::Gone | ReadOutcome::Quarantined) => {}
-                    Err(error) if candidates.is_empty() => return Err(error),
-                    Err(error) => {
-                        tracing::debug!(%error, read = candidates.len(), "a batch was read in part");
-                        return Ok(candidates);
-                    }
-                }
-            }
-        }
+    ) -> Option<Batch> {
+        let preconditions = self.retain_of_one_epoch(&mut candidates)?;
+        self.keep_prefetched(candidates.split_off(fitting_count(candidates.iter().map(size))));
+        Some(Batch {
+            candidates,
+            preconditions,
+        })
     }
 
     /// Releases the candidates that do not agree with the others, and returns the preconditions of those that are left.
-    pub(crate) fn retain_of_one_epoch(
-        &self,
-        candidates: &mut Vec<Candidate>,
-    ) -> Option<Arc<Preconditions>> {
+    fn retain_of_one_epoch(&self, candidates: &mut Vec<Candidate>) -> Option<Arc<Preconditions>> {
         let all = || {
             candidates
                 .iter()
                 .filter_map(|candidate| candidate.in_flight.preconditions.as_ref())
         };
         if all().count() < candidates.len() {
-            self.invalidate_list();
+            self.inventory.invalidate();
         }
         // Of two that agree, the one that also names the items node.
         let complete = all().find(|preconditions| preconditions.items_node.is_some());
@@ -76,40 +97,111 @@ impl ItemStore {
         Some(common)
     }
 
-    /// Returns the candidates that were not taken since they were read; one flight of requests, however many are gone.
-    pub(crate) async fn retain_existing(
+    /// Commits a change of the items of a batch, without those that are gone; `None` if no item is left.
+    ///
+    /// Returns the items that were changed, and the results of the parts unless that reply was lost.
+    pub(crate) async fn commit<C: ItemChange>(
         &self,
-        candidates: Vec<Candidate>,
+        Batch {
+            mut candidates,
+            mut preconditions,
+        }: Batch,
+        change: &C,
         deadline: Deadline,
-    ) -> Result<Vec<Candidate>, Error> {
-        if candidates.len() < 2 {
-            // Trying to take it costs no more than checking it.
-            return Ok(candidates);
-        }
-        // With a sync, items that another consumer has taken are gone even if our server lags.
-        let sync = self.context.session.sync(&self.context.paths.items);
-        let checks = candidates.iter().map(|candidate| {
-            let exists = self.context.session.exists(&candidate.path);
-            exists.timeout(deadline.remaining()).into_future()
-        });
-        let (synced, stats) = future::join(
-            sync.timeout(deadline.remaining()).into_future(),
-            future::join_all(checks),
-        )
-        .await;
-        synced?;
-        let stats: Vec<_> = stats.into_iter().collect::<Result<_, _>>()?;
-        let mut left = Vec::with_capacity(candidates.len());
-        for (candidate, stat) in candidates.into_iter().zip(stats) {
-            let is_unchanged = |stat: Stat| {
-                stat.version == candidate.item.version && stat.czxid == candidate.item.czxid
+    ) -> Result<Option<(Batch, Option<Vec<OpResult>>)>, BatchFailure> {
+        let (mut parent_rounds, mut refusals, mut was_refreshed) = (0, 0, false);
+        while !candidates.is_empty() {
+            let outcome =
+                self.context
+                    .tokens
+                    .commit_once_if(&preconditions, deadline, |transaction| {
+                        change.add_to(transaction, &candidates)
+                    });
+            let (part, error) = match outcome.await {
+                Ok(ConditionalOutcome::Committed(changed)) => {
+                    let batch = Batch {
+                        candidates,
+                        preconditions,
+                    };
+                    return Ok(Some((batch, changed)));
+                }
+                Ok(ConditionalOutcome::PreconditionsFailed) if was_refreshed => {
+                    self.inventory.invalidate_if(&preconditions);
+                    break;
+                }
+                Ok(ConditionalOutcome::PreconditionsFailed) => {
+                    was_refreshed = true;
+                    let Some(new) = self.advance_epoch(&preconditions, deadline).await? else {
+                        break;
+                    };
+                    preconditions = new;
+                    candidates.retain(|candidate| candidate.in_flight.segment == 0);
+                    continue;
+                }
+                Ok(ConditionalOutcome::Refused { part, error }) => (part, error),
+                Err(failure) if failure.is_in_doubt => {
+                    let batch = Batch {
+                        candidates,
+                        preconditions,
+                    };
+                    return Err(BatchFailure::InDoubt(batch, failure));
+                }
+                Err(failure) if failure.error.kind() != ErrorKind::TooLarge => {
+                    return Err(failure.error.into());
+                }
+                Err(_) if candidates.len() > 1 => {
+                    self.keep_prefetched(candidates.split_off(candidates.len() / 2));
+                    continue;
+                }
+                Err(failure) => (0, failure.error),
             };
-            if stat.is_some_and(is_unchanged) {
-                left.push(candidate);
-            } else {
-                candidate.in_flight.complete();
+            let reason = match change.judge(part % C::PARTS, &error) {
+                Refusal::CreateParent(path) if parent_rounds < MAX_PARENT_ROUNDS => {
+                    parent_rounds += 1;
+                    self.context.create_container(path, deadline).await?;
+                    continue;
+                }
+                Refusal::Forget | Refusal::CreateParent(_) => None,
+                Refusal::Quarantine(reason) => Some(reason),
+                Refusal::GiveUp => return Err(error.into()),
+            };
+            // Parts are judged in order: the items before this one still existed.
+            let others = candidates.split_off(part / C::PARTS + 1);
+            match (candidates.pop(), reason) {
+                (Some(refused), Some(reason)) => refused.in_flight.quarantine(&reason),
+                (Some(refused), None) => refused.in_flight.complete(),
+                (None, _) => {}
             }
+            candidates.extend(self.retain_existing(others, deadline).await?);
+            refusals += 1;
+            // The consumer that has taken some of the first ones probably takes more of them.
+            drop(candidates.drain(..contended_count(candidates.len(), refusals)));
         }
-        Ok(left)
+        Ok(None)
+    }
+
+    /// Advances the list to the epoch that began while a batch was changed, and returns the new preconditions of the
+    /// items in the items node.
+    ///
+    /// If only the active segment has changed, the items can still be taken. If the items node is another one, this
+    /// returns `None`, and the next call reads the list again.
+    async fn advance_epoch(
+        &self,
+        preconditions: &Arc<Preconditions>,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<Preconditions>>, Error> {
+        let new = self
+            .context
+            .reread_for_same_items_node(preconditions, deadline);
+        let new = new.await?.map(Arc::new);
+        let mut inventory = self.inventory.lock();
+        match &new {
+            Some(new) => inventory.advance(preconditions, new),
+            None => inventory.invalidate_if(preconditions),
+        }
+        Ok(new)
     }
 }
+
+/// How often a transaction is repeated because a parent that it needs does not exist.
+pub(crate) const MAX_PARENT_ROUNDS: u32 = 16;

@@ -22,7 +22,7 @@ pub(crate) struct QueueContext {
     pub(crate) paths: QueuePaths,
     pub(crate) options: QueueOptions,
     pub(crate) tokens: IdempotencyTokens,
-    pub(super) leader_time: Arc<LeaderTime>,
+    leader_time: Arc<LeaderTime>,
 }
 
 impl QueueContext {
@@ -40,6 +40,11 @@ impl QueueContext {
     /// Returns the deadline of a call that begins now.
     pub(crate) fn deadline(&self) -> Deadline {
         Deadline::after(self.session.operation_timeout())
+    }
+
+    /// Returns the present moment of this process, as a duration since a fixed one.
+    pub(super) fn moment(&self) -> Duration {
+        self.leader_time.moment()
     }
 
     /// Returns the time by which items are due, in milliseconds since 1970; zero if the layout has no delays.

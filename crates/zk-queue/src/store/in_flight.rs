@@ -1,44 +1,93 @@
-//! An item that one task of this process is taking, so that no other task takes it.
+//! The inventory as all tasks of a process share it, and the items that they are taking.
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
 
+use tokio::sync::Notify;
 use zk_core::NodePath;
 
-use super::ItemStore;
+use super::inventory::Inventory;
+use super::inventory::Started;
+use crate::layout::Layout;
 use crate::mutex::lock;
+use crate::paths::QueuePaths;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 
-/// Returns the item to the list when it is dropped, unless it is complete.
+/// The inventory of one queue, shared by all tasks of a process.
+#[derive(Debug)]
+pub(crate) struct SharedInventory {
+    inventory: Mutex<Inventory>,
+    /// Notified when an item in flight is released and can be taken by other tasks.
+    pub(super) released: Notify,
+    paths: QueuePaths,
+}
+
+/// An item that one task of this process is taking, so that no other task takes it.
+///
+/// Returns the item to the inventory when it is dropped, unless it is complete.
 #[derive(Debug)]
 pub(crate) struct InFlightItem {
-    store: Arc<ItemStore>,
+    inventory: Arc<SharedInventory>,
     listed: ListedItem,
     /// What taking the item has to check; `None` if the caller only reads it.
     pub(crate) preconditions: Option<Arc<Preconditions>>,
     is_complete: bool,
 }
 
-impl InFlightItem {
-    pub(super) fn new(
-        store: &Arc<ItemStore>,
-        listed: ListedItem,
-        preconditions: Option<Arc<Preconditions>>,
-    ) -> Self {
+impl SharedInventory {
+    pub(super) fn new(layout: Layout, paths: QueuePaths) -> Self {
         Self {
-            store: Arc::clone(store),
+            inventory: Mutex::new(Inventory::new(layout)),
+            released: Notify::new(),
+            paths,
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inventory> {
+        lock(&self.inventory)
+    }
+
+    /// Returns the handle of an item that the inventory has marked as in flight.
+    pub(super) fn in_flight(self: &Arc<Self>, (listed, preconditions): Started) -> InFlightItem {
+        InFlightItem {
+            inventory: Arc::clone(self),
             listed,
             preconditions,
             is_complete: false,
         }
     }
 
+    /// Never takes an item from now on, and logs one warning.
+    pub(crate) fn quarantine(&self, listed: &ListedItem, reason: &str) {
+        if self.lock().quarantine(listed) {
+            let path = self.paths.item(listed.segment, &listed.name);
+            tracing::warn!(%path, reason, "an item is skipped from now on");
+        }
+    }
+
+    /// Leaves an item to other consumers until then, although it is due before.
+    pub(crate) fn defer(&self, listed: ListedItem, until: u64) {
+        self.lock().defer(listed, until);
+    }
+
+    /// Makes the next call read the list again if it has these preconditions, which no longer hold.
+    pub(crate) fn invalidate_if(&self, preconditions: &Arc<Preconditions>) {
+        self.lock().invalidate_if(preconditions);
+    }
+
+    /// Makes the next call read the list again, because an item has no preconditions.
+    pub(crate) fn invalidate(&self) {
+        self.lock().invalidate();
+    }
+}
+
+impl InFlightItem {
     pub(crate) fn path(&self) -> NodePath {
-        self.store
-            .context
-            .paths
-            .item(self.listed.segment, &self.listed.name)
+        let paths = &self.inventory.paths;
+        paths.item(self.listed.segment, &self.listed.name)
     }
 
     /// Forgets the item, because it was taken or no longer exists.
@@ -49,28 +98,12 @@ impl InFlightItem {
     /// Never takes the item from now on, and logs one warning.
     pub(crate) fn quarantine(mut self, reason: &str) {
         self.forget();
-        self.store.quarantine(&self.listed, reason);
+        self.inventory.quarantine(&self.listed, reason);
     }
 
     fn forget(&mut self) {
         self.is_complete = true;
-        lock(&self.store.list).items.complete(&self.listed);
-    }
-}
-
-impl ItemStore {
-    /// Never takes an item from now on, and logs one warning.
-    pub(crate) fn quarantine(&self, listed: &ListedItem, reason: &str) {
-        let id = listed.id();
-        if lock(&self.list).quarantined.insert(id) {
-            let path = self.context.paths.item(listed.segment, &listed.name);
-            tracing::warn!(%path, reason, "an item is skipped from now on");
-        }
-    }
-
-    /// Leaves an item to other consumers until then, although it is due before.
-    pub(crate) fn defer(&self, listed: ListedItem, until: u64) {
-        lock(&self.list).items.defer(listed, until);
+        self.inventory.lock().complete(&self.listed);
     }
 }
 
@@ -85,9 +118,9 @@ impl Deref for InFlightItem {
 impl Drop for InFlightItem {
     fn drop(&mut self) {
         if !self.is_complete {
-            lock(&self.store.list).items.release(self.listed.clone());
+            self.inventory.lock().release(self.listed.clone());
             // No watch fires for the other tasks of this process.
-            self.store.released.notify_waiters();
+            self.inventory.released.notify_waiters();
         }
     }
 }

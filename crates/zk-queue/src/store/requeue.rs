@@ -6,17 +6,17 @@ use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 
-use super::ItemStore;
-use super::NewItem;
-use super::TakenItem;
+use super::offers::NewItem;
+use super::take::TakenItem;
+use super::take::Takes;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::idempotency::ConditionalOutcome;
 
-impl ItemStore {
+impl Takes {
     /// Puts an item back to its old place; if that is impossible, to the end of its priority.
     pub(crate) async fn requeue(&self, taken: TakenItem) {
-        let data = self.context.options.layout.frame(taken.data.clone());
+        let data = self.offers.context.options.layout.frame(taken.data.clone());
         let put_back = match self.restore(&taken, &data).await {
             Ok(true) => Ok(()),
             Ok(false) => self.offer_again(&taken, data).await,
@@ -44,18 +44,20 @@ impl ItemStore {
         let deadline = Deadline::never();
         let mut attempts = 0;
         loop {
-            let created =
-                self.context
-                    .tokens
-                    .commit_once_if(&preconditions, deadline, |transaction| {
-                        transaction.create(&taken.path, data)
-                    });
+            let created = self.offers.context.tokens.commit_once_if(
+                &preconditions,
+                deadline,
+                |transaction| transaction.create(&taken.path, data),
+            );
             let failure = match created.await {
                 Ok(ConditionalOutcome::Committed(_)) => return Ok(true),
                 // The parent was deleted, or another item has the name.
                 Ok(ConditionalOutcome::Refused { .. }) => return Ok(false),
                 Ok(ConditionalOutcome::PreconditionsFailed) => {
-                    let new = self.reread_for_same_items_node(&preconditions, deadline);
+                    let new = self
+                        .offers
+                        .context
+                        .reread_for_same_items_node(&preconditions, deadline);
                     match new.await {
                         // Another segment is active now.
                         Ok(Some(new)) => {
@@ -84,7 +86,7 @@ impl ItemStore {
 
     /// Offers an item at the end of its priority.
     async fn offer_again(&self, taken: &TakenItem, data: Vec<u8>) -> Result<(), OfferError> {
-        let layout = self.context.options.layout;
+        let layout = self.offers.context.options.layout;
         let priority = layout.has_priorities().then_some(taken.listed.key.priority);
         let new_item = NewItem {
             name_prefix: layout.name_prefix(priority, 0).unwrap_or_default(),

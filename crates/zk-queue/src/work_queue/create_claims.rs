@@ -7,35 +7,62 @@ use tokio::time::Instant;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
-use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::SessionLease;
 use zk_core::Transaction;
 
-use super::MAX_PARENT_ROUNDS;
 use super::WorkContext;
 use super::held_claim::ClaimIdentity;
 use super::held_claim::HeldClaim;
-use super::held_claim::commit_zxid;
 use super::held_claim::delivery_count;
 use super::held_claim::release;
-use crate::batch_limits::contended_count;
-use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::idempotency::CommitFailure;
-use crate::idempotency::ConditionalOutcome;
 use crate::idempotency::Resolution;
-use crate::paths::child;
-use crate::paths::claim_name;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
+use crate::store::Batch;
+use crate::store::BatchFailure;
 use crate::store::Candidate;
+use crate::store::ItemChange;
 use crate::store::ItemStore;
+use crate::store::Refusal;
 
-/// An item that was read, and the path of its claim.
-struct ClaimRequest {
-    candidate: Candidate,
-    claim: NodePath,
+/// Claims items: creates the node of each claim, and writes the item with the data that it has.
+struct NewClaims {
+    store: Arc<ItemStore>,
+    context: Arc<WorkContext>,
+    owner: String,
+}
+
+impl ItemChange for NewClaims {
+    /// The first part creates the claim, the second one writes the item.
+    const PARTS: usize = 2;
+
+    fn add_to(&self, transaction: Transaction, candidates: &[Candidate]) -> Transaction {
+        candidates
+            .iter()
+            .fold(transaction, |transaction, candidate| {
+                let claim = self.context.claim_path(&candidate.in_flight);
+                let Candidate { path, item, .. } = candidate;
+                let claimed = transaction.create_ephemeral(claim, self.owner.as_str());
+                claimed.set_version(path, item.data.clone(), item.version)
+            })
+    }
+
+    fn judge(&self, part: usize, error: &Error) -> Refusal<'_> {
+        match error.kind() {
+            ErrorKind::TooLarge => Refusal::Quarantine("it is too large to be claimed".to_owned()),
+            ErrorKind::NoNode if part == 0 => Refusal::CreateParent(&self.context.claims),
+            ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => Refusal::Forget,
+            // The servers refuse to write this item's node.
+            _ if part == 1 && error.class() == ErrorClass::Outcome => {
+                Refusal::Quarantine(format!("it cannot be claimed: {error}"))
+            }
+            _ => Refusal::GiveUp,
+        }
+    }
 }
 
 impl HeldClaim {
@@ -48,194 +75,126 @@ impl HeldClaim {
         candidates: Vec<Candidate>,
         deadline: Deadline,
     ) -> Detached<Result<Vec<Self>, Error>> {
-        let (store, context) = (Arc::clone(store), Arc::clone(context));
-        let session = store.context.session.clone();
+        let new_claims = NewClaims {
+            store: Arc::clone(store),
+            context: Arc::clone(context),
+            owner: context.options.owner(),
+        };
         Detached::new(
-            &session,
-            async move { Self::claim_now(store, context, candidates, deadline).await },
+            &store.context.session,
+            async move { new_claims.create(candidates, deadline).await },
             async |claimed| drop(claimed),
         )
     }
+}
 
-    async fn claim_now(
-        store: Arc<ItemStore>,
-        context: Arc<WorkContext>,
-        mut candidates: Vec<Candidate>,
+impl NewClaims {
+    async fn create(
+        self,
+        candidates: Vec<Candidate>,
         deadline: Deadline,
-    ) -> Result<Vec<Self>, Error> {
-        let Some(mut preconditions) = store.retain_of_one_epoch(&mut candidates) else {
+    ) -> Result<Vec<HeldClaim>, Error> {
+        let items = &self.store.items;
+        let size = |candidate: &Candidate| claim_request_size(candidate, &self.owner);
+        let Some(batch) = items.batch(candidates, size) else {
             return Ok(Vec::new());
         };
-        let owner = context.options.owner();
-        let sizes = candidates
-            .iter()
-            .map(|candidate| claim_request_size(candidate, &owner));
-        let rest = candidates.split_off(fitting_count(sizes));
-        store.keep_prefetched(rest);
-        let mut requests: Vec<_> = candidates
-            .into_iter()
-            .map(|candidate| context.claim_request(candidate))
-            .collect();
+        let session = &self.store.context.session;
         // The proofs begin before the claims, so that they cover a claim whose transaction is in doubt at first.
-        let session_leases: Vec<_> = requests
+        let session_leases: Vec<_> = batch
+            .candidates
             .iter()
-            .map(|_| store.context.session.keep_lease())
+            .map(|_| session.keep_lease())
             .collect();
-        let (mut parent_rounds, mut refusals, mut was_refreshed) = (0, 0, false);
-        while !requests.is_empty() {
-            let outcome =
-                store
-                    .context
-                    .tokens
-                    .commit_once_if(&preconditions, deadline, |transaction| {
-                        add_claims(transaction, &owner, &requests)
-                    });
-            let outcome = match outcome.await {
-                Ok(outcome) => outcome,
-                Err(failure) => {
-                    let error = failure.error.clone();
-                    if error.kind() == ErrorKind::TooLarge {
-                        let rest = requests.split_off(requests.len() / 2);
-                        let mut rest = rest.into_iter().map(|request| request.candidate);
-                        if !requests.is_empty() {
-                            store.keep_prefetched(rest.collect());
-                            continue;
-                        }
-                        if let Some(candidate) = rest.next() {
-                            candidate
-                                .in_flight
-                                .quarantine("it is too large to be claimed");
-                        }
-                        break;
-                    }
-                    if failure.is_in_doubt && !error.is_fatal() {
-                        release_in_doubt(&store, owner, requests, preconditions, failure);
-                    }
-                    return Err(error);
+        let (batch, changed) = match items.commit(batch, &self, deadline).await {
+            Ok(Some(claimed)) => claimed,
+            Ok(None) => return Ok(Vec::new()),
+            Err(BatchFailure::NotChanged(error)) => return Err(error),
+            Err(BatchFailure::InDoubt(batch, failure)) => {
+                let error = failure.error.clone();
+                if !error.is_fatal() {
+                    self.release_in_doubt(batch, failure);
                 }
-            };
-            match outcome {
-                ConditionalOutcome::Committed(changed) => {
-                    let claim_czxid = changed.iter().flatten().find_map(commit_zxid);
-                    // After a pause, proving that the session is alive takes a while. Without the proof each claim
-                    // would be lost at once. If there is no proof, each claim reports that itself.
-                    if let Some(first) = session_leases.first() {
-                        let proved = first.renewed(store.context.session.session_timeout()).await;
-                        proved.unwrap_or_else(
-                            |error| tracing::debug!(%error, "the new claims are not valid"),
-                        );
-                    }
-                    let pairs = requests.into_iter().zip(session_leases);
-                    let held = pairs.map(|(request, session_lease)| {
-                        Self::of(
-                            &store,
-                            &context,
-                            &preconditions,
-                            request,
-                            claim_czxid,
-                            session_lease,
-                        )
-                    });
-                    return Ok(held.collect());
-                }
-                ConditionalOutcome::Refused { part, error }
-                    if part.is_multiple_of(2)
-                        && error.is_no_node()
-                        && parent_rounds < MAX_PARENT_ROUNDS =>
-                {
-                    parent_rounds += 1;
-                    store
-                        .context
-                        .create_container(&context.claims, deadline)
-                        .await?;
-                }
-                ConditionalOutcome::Refused { part, error } => {
-                    let others = requests.split_off(part / 2 + 1);
-                    match (error.kind(), requests.pop()) {
-                        (_, None) => {}
-                        (
-                            ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion,
-                            Some(ClaimRequest { candidate, .. }),
-                        ) => candidate.in_flight.complete(),
-                        // The servers refuse to write this item's node.
-                        (_, Some(ClaimRequest { candidate, .. }))
-                            if !part.is_multiple_of(2) && error.class() == ErrorClass::Outcome =>
-                        {
-                            candidate
-                                .in_flight
-                                .quarantine(&format!("it cannot be claimed: {error}"));
-                        }
-                        _ => return Err(error),
-                    }
-                    let others = others
-                        .into_iter()
-                        .map(|request| request.candidate)
-                        .collect();
-                    let others = store.retain_existing(others, deadline).await?;
-                    requests.extend(
-                        others
-                            .into_iter()
-                            .map(|candidate| context.claim_request(candidate)),
-                    );
-                    refusals += 1;
-                    // The consumer that has claimed some of the first ones probably claims more of them.
-                    drop(requests.drain(..contended_count(requests.len(), refusals)));
-                }
-                ConditionalOutcome::PreconditionsFailed if was_refreshed => {
-                    store.invalidate(&preconditions);
-                    break;
-                }
-                ConditionalOutcome::PreconditionsFailed => {
-                    was_refreshed = true;
-                    let Some(new) = store.advance_epoch(&preconditions, deadline).await? else {
-                        break;
-                    };
-                    preconditions = new;
-                    requests.retain(|request| request.candidate.in_flight.segment == 0);
-                }
+                return Err(error);
             }
+        };
+        let claim_czxid = commit_zxid(changed);
+        // After a pause, proving that the session is alive takes a while. Without the proof each claim would be lost at
+        // once. If there is no proof, each claim reports that itself.
+        if let Some(first) = session_leases.first() {
+            let proved = first.renewed(session.session_timeout()).await;
+            proved.unwrap_or_else(|error| tracing::debug!(%error, "the new claims are not valid"));
         }
-        Ok(Vec::new())
+        let pairs = batch.candidates.into_iter().zip(session_leases);
+        let held = pairs.map(|(candidate, session_lease)| {
+            let identity = self.identity(&candidate, &batch.preconditions, claim_czxid);
+            self.held(candidate, identity, session_lease)
+        });
+        Ok(held.collect())
     }
 
-    fn of(
-        store: &Arc<ItemStore>,
-        context: &Arc<WorkContext>,
+    fn identity(
+        &self,
+        candidate: &Candidate,
         preconditions: &Arc<Preconditions>,
-        ClaimRequest { candidate, claim }: ClaimRequest,
         claim_czxid: Option<i64>,
+    ) -> ClaimIdentity {
+        ClaimIdentity {
+            item: candidate.path.clone(),
+            claim: self.context.claim_path(&candidate.in_flight),
+            version: candidate.item.version.wrapping_add(1),
+            item_czxid: candidate.item.czxid,
+            preconditions: Arc::clone(preconditions),
+            claim_czxid,
+        }
+    }
+
+    fn held(
+        &self,
+        candidate: Candidate,
+        identity: ClaimIdentity,
         session_lease: SessionLease,
-    ) -> Self {
+    ) -> HeldClaim {
         let listed = ListedItem::clone(&candidate.in_flight);
         candidate.in_flight.complete();
-        let version = candidate.item.version.wrapping_add(1);
-        Self {
-            store: Arc::clone(store),
-            context: Arc::clone(context),
-            deliveries: delivery_count(&listed.key, version),
+        HeldClaim {
+            store: Arc::clone(&self.store),
+            context: Arc::clone(&self.context),
+            deliveries: delivery_count(&listed.key, identity.version),
             listed,
-            identity: ClaimIdentity {
-                item: candidate.path,
-                claim,
-                version,
-                item_czxid: candidate.item.czxid,
-                preconditions: Arc::clone(preconditions),
-                claim_czxid,
-            },
+            identity,
             data: candidate.item.data,
             session_lease,
             is_settled: false,
             last_checked: Mutex::new(Instant::now()),
-            open_claims: Arc::clone(&context.open_claims),
+            open_claims: Arc::clone(&self.context.open_claims),
         }
     }
-}
 
-impl WorkContext {
-    fn claim_request(&self, candidate: Candidate) -> ClaimRequest {
-        let name = claim_name(candidate.in_flight.segment, &candidate.in_flight.name);
-        let claim = child(&self.claims, &name);
-        ClaimRequest { candidate, claim }
+    /// Releases claims in the background whose creation is in doubt: otherwise they might last as long as the session.
+    fn release_in_doubt(self, batch: Batch, failure: CommitFailure) {
+        let session = self.store.context.session.clone();
+        session.finish(async move {
+            let Batch {
+                candidates,
+                preconditions,
+            } = batch;
+            let tokens = &self.store.context.tokens;
+            let resolved = tokens.resolve(failure, &preconditions, |transaction| {
+                self.add_to(transaction, &candidates)
+            });
+            let claim_czxid = match resolved.await {
+                Resolution::NotCommitted => return,
+                Resolution::Committed(changed) => commit_zxid(changed),
+                Resolution::Unknown => None,
+            };
+            for candidate in candidates {
+                let identity = self.identity(&candidate, &preconditions, claim_czxid);
+                if let Err(error) = release(&self.store, identity).await {
+                    tracing::error!(item = %candidate.path, %error, "a claim that no consumer holds may remain");
+                }
+            }
+        });
     }
 }
 
@@ -244,50 +203,10 @@ pub(super) fn claim_request_size(candidate: &Candidate, owner: &str) -> usize {
     2 * candidate.path.as_str().len() + owner.len() + candidate.item.data.len()
 }
 
-/// Adds the claims to a transaction. Each has two parts: the even one creates the claim, the odd one writes the item.
-fn add_claims(transaction: Transaction, owner: &str, requests: &[ClaimRequest]) -> Transaction {
-    requests.iter().fold(transaction, |transaction, request| {
-        let ClaimRequest { candidate, claim } = request;
-        let data = candidate.item.data.clone();
-        transaction.create_ephemeral(claim, owner).set_version(
-            &candidate.path,
-            data,
-            candidate.item.version,
-        )
+/// Returns the zxid of the transaction that claimed items: servers report it as the `mzxid` of a written item.
+fn commit_zxid(changed: Option<Vec<OpResult>>) -> Option<i64> {
+    changed.into_iter().flatten().find_map(|part| match part {
+        OpResult::Set(stat) => Some(stat.mzxid),
+        _ => None,
     })
-}
-
-/// Releases claims in the background whose creation is in doubt: otherwise they might last as long as the session.
-fn release_in_doubt(
-    store: &Arc<ItemStore>,
-    owner: String,
-    requests: Vec<ClaimRequest>,
-    preconditions: Arc<Preconditions>,
-    failure: CommitFailure,
-) {
-    let store = Arc::clone(store);
-    let session = store.context.session.clone();
-    session.finish(async move {
-        let resolved = store.context.tokens.resolve(failure, &preconditions, |transaction| {
-            add_claims(transaction, &owner, &requests)
-        });
-        let claim_czxid = match resolved.await {
-            Resolution::NotCommitted => return,
-            Resolution::Committed(changed) => changed.iter().flatten().find_map(commit_zxid),
-            Resolution::Unknown => None,
-        };
-        for ClaimRequest { candidate, claim } in requests {
-            let identity = ClaimIdentity {
-                item: candidate.path.clone(),
-                claim,
-                version: candidate.item.version.wrapping_add(1),
-                item_czxid: candidate.item.czxid,
-                preconditions: Arc::clone(&preconditions),
-                claim_czxid,
-            };
-            if let Err(error) = release(&store, identity).await {
-                tracing::error!(item = %candidate.path, %error, "a claim that no consumer holds may remain");
-            }
-        }
-    });
 }

@@ -8,7 +8,6 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Transaction;
 
-use super::MAX_PARENT_ROUNDS;
 use super::READ_AT_ONCE;
 use super::Undeliverable;
 use super::WorkQueue;
@@ -23,9 +22,9 @@ use crate::idempotency::ConditionalOutcome;
 use crate::leader_clock::whole_millis;
 use crate::options::WorkerOptions;
 use crate::paths::child;
-use crate::paths::claim_name;
 use crate::ready_items::ListedItem;
 use crate::store::Candidate;
+use crate::store::MAX_PARENT_ROUNDS;
 use crate::store::NewItem;
 
 /// An item that was delivered too often, could not be decoded, or was [buried](crate::Claim::bury).
@@ -101,17 +100,14 @@ impl<T: Send + 'static> WorkQueue<T> {
             let deferred_until = due.saturating_add(whole_millis(delay / 4));
             Some((listed, deferred_until))
         };
-        let claim = child(
-            &self.context.claims,
-            &claim_name(candidate.in_flight.segment, &candidate.in_flight.name),
-        );
+        let claim = self.context.claim_path(&candidate.in_flight);
         let letter = child(
             &self.context.dead_letters,
             &letter_name(&candidate.in_flight.name, candidate.item.czxid),
         );
         let note = note(deliveries, &reason);
         let Some(preconditions) = candidate.in_flight.preconditions.clone() else {
-            self.store.invalidate_list();
+            self.store.inventory.invalidate();
             return Ok(());
         };
         for _ in 0..MAX_PARENT_ROUNDS {
@@ -148,7 +144,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             };
             match outcome {
                 ConditionalOutcome::PreconditionsFailed => {
-                    self.store.invalidate(&preconditions);
+                    self.store.inventory.invalidate_if(&preconditions);
                     return Ok(());
                 }
                 ConditionalOutcome::Committed(_) => {
@@ -156,7 +152,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                         Some((listed, deferred_until)) => {
                             let later = &*listed.name;
                             tracing::warn!(item = %candidate.path, later, reason, "the item is left to other consumers");
-                            self.store.defer(listed, deferred_until);
+                            self.store.inventory.defer(listed, deferred_until);
                         }
                         None => {
                             tracing::warn!(item = %candidate.path, %letter, reason, "the item becomes a dead letter");

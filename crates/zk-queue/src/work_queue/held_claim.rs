@@ -13,13 +13,11 @@ use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
-use zk_core::OpResult;
 use zk_core::Sequence;
 use zk_core::SessionLease;
 use zk_core::Stat;
 use zk_core::Transaction;
 
-use super::MAX_PARENT_ROUNDS;
 use super::WorkContext;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
@@ -30,6 +28,7 @@ use crate::mutex::lock;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 use crate::store::ItemStore;
+use crate::store::MAX_PARENT_ROUNDS;
 
 /// A claim of this process. If it is dropped, it is released in the background.
 #[derive(Debug)]
@@ -222,7 +221,9 @@ impl HeldClaim {
                 ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.give_up_lost()),
                 kind => {
                     if kind == ErrorKind::NotEmpty {
-                        self.store.quarantine(&self.listed, "it has children");
+                        self.store
+                            .inventory
+                            .quarantine(&self.listed, "it has children");
                     }
                     Err(SettleError::Core(error))
                 }
@@ -266,7 +267,9 @@ impl ClaimIdentity {
     ///
     /// Either another segment is active, or all nodes were deleted and created again, and then the item is gone.
     async fn refresh(&mut self, store: &ItemStore, deadline: Deadline) -> Result<bool, Error> {
-        let new = store.preconditions_if_item_exists(&self.item, self.item_czxid, deadline);
+        let new = store
+            .context
+            .preconditions_if_item_exists(&self.item, self.item_czxid, deadline);
         let Some(preconditions) = new.await? else {
             return Ok(false);
         };
@@ -372,14 +375,6 @@ async fn delete_claim_node(store: &ItemStore, identity: &ClaimIdentity) {
             }
             _ => return,
         }
-    }
-}
-
-/// Returns the zxid of the transaction that claimed an item: servers report it as the `mzxid` of the written item.
-pub(super) fn commit_zxid(changed: &OpResult) -> Option<i64> {
-    match changed {
-        OpResult::Set(stat) => Some(stat.mzxid),
-        _ => None,
     }
 }
 

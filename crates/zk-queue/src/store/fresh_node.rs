@@ -1,0 +1,136 @@
+//! Writes a fresh items node before its first items are taken, which distinguishes it from every other one.
+
+use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::OpResult;
+use zk_core::Transaction;
+
+use super::active_segment::ActiveSegment;
+use super::list_epoch::ListEpoch;
+use super::list_reader::ListReader;
+use crate::deadline::Deadline;
+use crate::idempotency::ConditionalOutcome;
+use crate::preconditions::ItemsNode;
+use crate::preconditions::Preconditions;
+
+impl ListReader {
+    /// Creates what is missing before items can be taken; returns whether the known list can be used now.
+    pub(super) async fn establish_epoch(&self, deadline: Deadline) -> Result<bool, Error> {
+        if self.context.tokens.current_fence().is_none() {
+            self.context.tokens.fence(deadline).await?;
+            return Ok(false);
+        }
+        let epoch = self.inventory.lock().epoch().cloned();
+        match epoch {
+            Some(epoch) if !epoch.is_usable() => self.rewrite_fresh_node(epoch, deadline).await,
+            _ => Ok(false),
+        }
+    }
+
+    /// Writes a fresh items node and the control node, each with the data that it has.
+    ///
+    /// This distinguishes the items node from every other one that had or will have its path: it no longer has version
+    /// 0, and the control node never has this version again. The caller holds `reading`.
+    async fn rewrite_fresh_node(
+        &self,
+        mut epoch: ListEpoch,
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
+        let Some(items_node) = epoch.fresh.take() else {
+            return Ok(true);
+        };
+        let active = epoch.active;
+        let get = self
+            .context
+            .session
+            .get(&items_node.path)
+            .timeout(deadline.remaining());
+        let data = match get.await {
+            Ok((data, stat))
+                if stat.version == items_node.version && stat.czxid == items_node.czxid =>
+            {
+                data
+            }
+            // Another consumer has written it, or it was deleted.
+            Ok(_) => return Ok(false),
+            Err(error) if error.is_no_node() => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let rewrite = |transaction: Transaction| {
+            transaction
+                .set_version(
+                    &self.context.paths.control_node,
+                    active.data(),
+                    active.control_version,
+                )
+                .set_version(&items_node.path, data.clone(), items_node.version)
+        };
+        let outcome = self
+            .context
+            .tokens
+            .commit_once_if(&epoch.for_segments, deadline, rewrite)
+            .await;
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(failure) if failure.is_in_doubt => return Err(failure.error),
+            Err(failure) => return self.accept_read_only(epoch, items_node, failure.error),
+        };
+        match outcome {
+            ConditionalOutcome::Committed(Some(changed)) => {
+                let [OpResult::Set(control_node), OpResult::Set(items)] = changed.as_slice() else {
+                    return Ok(false);
+                };
+                if items.czxid != items_node.czxid {
+                    // It was created again after it had been read, and the list is that of the previous node.
+                    return Ok(false);
+                }
+                let active = ActiveSegment {
+                    control_version: control_node.version,
+                    ..active
+                };
+                let written = ItemsNode {
+                    version: items.version,
+                    czxid: items.czxid,
+                    ..items_node
+                };
+                let previous = Preconditions::clone(&epoch.for_segments);
+                let for_segments = Preconditions {
+                    control_node: (previous.control_node.0, control_node.version),
+                    ..previous
+                };
+                let epoch = ListEpoch::new(for_segments, active, Some(written), true);
+                tracing::debug!(path = %self.context.paths.items, "a fresh node of a queue was written");
+                self.segments.set_active(active);
+                self.inventory.lock().set_epoch(epoch);
+                Ok(true)
+            }
+            // The versions were in the lost reply: read them.
+            ConditionalOutcome::Committed(None) | ConditionalOutcome::PreconditionsFailed => {
+                Ok(false)
+            }
+            ConditionalOutcome::Refused { error, .. } => match error.kind() {
+                ErrorKind::NoNode | ErrorKind::BadVersion => Ok(false),
+                _ => self.accept_read_only(epoch, items_node, error),
+            },
+        }
+    }
+
+    /// Uses a fresh items node as it is because the servers refuse to write it: its items can be taken all the same.
+    fn accept_read_only(
+        &self,
+        epoch: ListEpoch,
+        items_node: ItemsNode,
+        error: Error,
+    ) -> Result<bool, Error> {
+        if error.class() != ErrorClass::Outcome {
+            return Err(error);
+        }
+        tracing::warn!(
+            path = %items_node.path, %error,
+            "the node of a queue cannot be written, and is not distinguished from one that is created later"
+        );
+        self.inventory.lock().accept_read_only(epoch, items_node);
+        Ok(true)
+    }
+}
