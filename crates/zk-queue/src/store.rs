@@ -59,8 +59,8 @@ pub(crate) use batch::BatchFailure;
 pub(crate) use batch::ItemChange;
 pub(crate) use batch::MAX_PARENT_ROUNDS;
 pub(crate) use batch::Refusal;
-pub(crate) use context::QueueContext;
-pub(crate) use in_flight::SharedInventory;
+use context::QueueContext;
+use in_flight::SharedInventory;
 pub(crate) use inventory::Purpose;
 use list_reader::ListReader;
 pub(crate) use offers::NewItem;
@@ -70,7 +70,7 @@ use read_items::ItemReader;
 pub(crate) use read_items::ReadOutcome;
 use segments::Segments;
 pub(crate) use take::TakenItem;
-pub(crate) use take::Takes;
+use take::Takes;
 
 /// One queue in one process, shared by all handles.
 #[derive(Debug)]

@@ -59,18 +59,23 @@ impl ActiveSegment {
                 .iter()
                 .any(|number| is_reached(number.cast_unsigned()))
         };
-        // Other clients add and take items of the items node, too, so only the server knows the count: ask from time to
-        // time.
-        let step = (size / 4).clamp(1, CHECK_EVERY);
-        match self.segment {
-            0 if any(&|number| layout.number_space(number) != NumberSpace::Left) => {
-                AfterOffer::Forget
-            }
-            0 if any(&|number| number % step == 0) => AfterOffer::Count,
-            0 => AfterOffer::Nothing,
+        if self.segment != 0 {
             // Numbers restart in each segment, so the number counts the items.
-            _ if any(&|number| number.saturating_add(1) >= size.min(HALF)) => AfterOffer::Rotate,
-            _ => AfterOffer::Nothing,
+            let is_full = any(&|number| number.saturating_add(1) >= size.min(HALF));
+            return if is_full {
+                AfterOffer::Rotate
+            } else {
+                AfterOffer::Nothing
+            };
+        }
+        // Other clients add and take items here too, so only the server knows the count: ask from time to time.
+        let step = (size / 4).clamp(1, CHECK_EVERY);
+        if any(&|number| layout.number_space(number) != NumberSpace::Left) {
+            AfterOffer::Forget
+        } else if any(&|number| number.is_multiple_of(step)) {
+            AfterOffer::Count
+        } else {
+            AfterOffer::Nothing
         }
     }
 }

@@ -29,12 +29,7 @@ impl Offers {
     }
 
     async fn count_children(&self, path: NodePath, deadline: Deadline) -> Result<usize, Error> {
-        let stat = self
-            .context
-            .session
-            .exists(path)
-            .timeout(deadline.remaining())
-            .await?;
+        let stat = self.context.exists(&path, deadline).await?;
         let count = stat.map_or(0, |stat| stat.num_children);
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }

@@ -7,6 +7,7 @@ use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Session;
+use zk_core::Stat;
 
 use crate::deadline::Deadline;
 use crate::idempotency::IdempotencyTokens;
@@ -90,6 +91,30 @@ impl QueueContext {
             .tokens
             .commit_once(deadline, |nothing_else| nothing_else);
         committed.await.map(drop).map_err(|failure| failure.error)
+    }
+
+    /// Reads a node.
+    pub(super) async fn get(
+        &self,
+        path: &NodePath,
+        deadline: Deadline,
+    ) -> Result<(Vec<u8>, Stat), Error> {
+        self.session.get(path).timeout(deadline.remaining()).await
+    }
+
+    /// Returns the `Stat` of a node; `None` if it does not exist.
+    pub(super) async fn exists(
+        &self,
+        path: &NodePath,
+        deadline: Deadline,
+    ) -> Result<Option<Stat>, Error> {
+        let exists = self.session.exists(path);
+        exists.timeout(deadline.remaining()).await
+    }
+
+    /// Lets the session's server catch up with the leader.
+    pub(super) async fn sync(&self, path: &NodePath, deadline: Deadline) -> Result<(), Error> {
+        self.session.sync(path).timeout(deadline.remaining()).await
     }
 
     /// Returns the names of the children of a node; none if it does not exist.

@@ -41,12 +41,7 @@ impl ListReader {
             return Ok(true);
         };
         let active = epoch.active;
-        let get = self
-            .context
-            .session
-            .get(&items_node.path)
-            .timeout(deadline.remaining());
-        let data = match get.await {
+        let data = match self.context.get(&items_node.path, deadline).await {
             Ok((data, stat))
                 if stat.version == items_node.version && stat.czxid == items_node.czxid =>
             {

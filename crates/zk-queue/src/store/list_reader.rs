@@ -103,11 +103,7 @@ impl ListReader {
             }
             // Items that were committed before the call are listed, even if our server lags.
             let (synced, read) = future::join(
-                self.context
-                    .session
-                    .sync(&self.context.paths.items)
-                    .timeout(deadline.remaining())
-                    .into_future(),
+                self.context.sync(&self.context.paths.items, deadline),
                 self.refresh_list(false, deadline),
             )
             .await;

@@ -10,7 +10,6 @@ use zk_core::Stat;
 use zk_core::Watch;
 
 use super::active_segment::ActiveSegment;
-use super::context::QueueContext;
 use super::inventory::Listing;
 use super::list_reader::ListReader;
 use crate::deadline::Deadline;
@@ -48,14 +47,9 @@ impl ListReader {
         is_watched: bool,
         deadline: Deadline,
     ) -> Result<(Listing, Vec<Watch>), Error> {
-        let QueueContext {
-            session,
-            paths,
-            tokens,
-            ..
-        } = &*self.context;
+        let paths = &self.context.paths;
         // The fence has to exist before anything is read.
-        let fence = tokens.current_fence();
+        let fence = self.context.tokens.current_fence();
         loop {
             // One flight; the server answers in this order.
             let (control_node, items, claims, segments) = future::join4(
@@ -100,8 +94,7 @@ impl ListReader {
             }
             self.read_segments(&numbers, is_watched, deadline, &mut listing, &mut watches)
                 .await?;
-            let again = session.get(&paths.control_node);
-            match again.timeout(deadline.remaining()).await {
+            match self.context.get(&paths.control_node, deadline).await {
                 Ok((_, stat)) if stat.version == active.control_version => {
                     return Ok((listing, watches));
                 }
@@ -141,15 +134,9 @@ impl ListReader {
                     return Ok((active, watch));
                 }
                 Err(error) if error.is_no_node() && is_watched => {
-                    let exists = self
-                        .context
-                        .session
-                        .exists(control_node)
-                        .timeout(deadline.remaining());
-                    match exists.watched().await? {
-                        (None, watch) => Some(watch),
-                        // It was created in between.
-                        (Some(_), _) => continue,
+                    match self.watch_creation(control_node, deadline).await? {
+                        Some(watch) => Some(watch),
+                        None => continue,
                     }
                 }
                 Err(error) if error.is_no_node() => None,
@@ -161,6 +148,17 @@ impl ListReader {
             };
             return Ok((none, watch));
         }
+    }
+
+    /// Watches a node that does not exist; `None` if it was created in between.
+    async fn watch_creation(
+        &self,
+        path: &NodePath,
+        deadline: Deadline,
+    ) -> Result<Option<Watch>, Error> {
+        let exists = self.context.session.exists(path);
+        let (stat, watch) = exists.timeout(deadline.remaining()).watched().await?;
+        Ok(Some(watch).filter(|_| stat.is_none()))
     }
 
     /// Lists segments in their order, until one has an available item.
@@ -229,18 +227,13 @@ impl ListReader {
             };
             match listed {
                 Err(error) if error.is_no_node() && is_watched => {
-                    let exists = self
-                        .context
-                        .session
-                        .exists(path)
-                        .timeout(deadline.remaining());
-                    if let (None, watch) = exists.watched().await? {
+                    let watch = self.watch_creation(path, deadline).await?;
+                    if watch.is_some() {
                         return Ok(Children {
-                            watch: Some(watch),
+                            watch,
                             ..Children::default()
                         });
                     }
-                    // It was created in between.
                 }
                 Err(error) if error.is_no_node() => return Ok(Children::default()),
                 Err(error) => return Err(error),

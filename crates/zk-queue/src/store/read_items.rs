@@ -63,22 +63,17 @@ impl ItemReader {
         });
         let item = match prefetched {
             Some(item) => Ok(item),
-            None => {
-                let get = self.context.session.get(&path);
-                match get.timeout(deadline.remaining()).await {
-                    Ok((data, stat)) => {
-                        ItemContent::parse(self.context.options.layout, data, &stat)
-                    }
-                    Err(error) if error.is_no_node() => {
-                        in_flight.complete();
-                        return Ok(ReadOutcome::Gone);
-                    }
-                    Err(error) if error.kind() == ErrorKind::NoAuth => {
-                        Err("the session may not read it".to_owned())
-                    }
-                    Err(error) => return Err(error),
+            None => match self.context.get(&path, deadline).await {
+                Ok((data, stat)) => ItemContent::parse(self.context.options.layout, data, &stat),
+                Err(error) if error.is_no_node() => {
+                    in_flight.complete();
+                    return Ok(ReadOutcome::Gone);
                 }
-            }
+                Err(error) if error.kind() == ErrorKind::NoAuth => {
+                    Err("the session may not read it".to_owned())
+                }
+                Err(error) => return Err(error),
+            },
         };
         match item {
             Ok(item) => Ok(ReadOutcome::Item(Candidate {
@@ -141,16 +136,10 @@ impl ItemReader {
             return Ok(candidates);
         }
         // With a sync, items that another consumer has taken are gone even if our server lags.
-        let sync = self.context.session.sync(&self.context.paths.items);
-        let checks = candidates.iter().map(|candidate| {
-            let exists = self.context.session.exists(&candidate.path);
-            exists.timeout(deadline.remaining()).into_future()
-        });
-        let (synced, stats) = future::join(
-            sync.timeout(deadline.remaining()).into_future(),
-            future::join_all(checks),
-        )
-        .await;
+        let sync = self.context.sync(&self.context.paths.items, deadline);
+        let checks = candidates.iter();
+        let checks = checks.map(|candidate| self.context.exists(&candidate.path, deadline));
+        let (synced, stats) = future::join(sync, future::join_all(checks)).await;
         synced?;
         let stats: Vec<_> = stats.into_iter().collect::<Result<_, _>>()?;
         let mut left = Vec::with_capacity(candidates.len());
@@ -203,8 +192,7 @@ impl ItemReader {
             id: Some(id.clone()),
         };
         let path = self.context.paths.item(id.0, &id.1);
-        let get = self.context.session.get(path).timeout(deadline.remaining());
-        let got = get.await;
+        let got = self.context.get(&path, deadline).await;
         pending.id = None;
         // An error is found again when the item is taken.
         if let Ok((data, stat)) = got

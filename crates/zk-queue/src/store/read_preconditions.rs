@@ -54,8 +54,8 @@ impl QueueContext {
             Scope::Segment
         };
         let new = self.read_preconditions(scope, deadline).await?;
-        let stat = self.session.exists(item).timeout(deadline.remaining());
-        let is_there = stat.await?.is_some_and(|stat| stat.czxid == czxid);
+        let stat = self.exists(item, deadline).await?;
+        let is_there = stat.is_some_and(|stat| stat.czxid == czxid);
         Ok(new.filter(|_| is_there).map(Arc::new))
     }
 
@@ -67,16 +67,12 @@ impl QueueContext {
     ) -> Result<Option<Preconditions>, Error> {
         let fence = self.tokens.fence(deadline).await?;
         let (control_node, items) = (&self.paths.control_node, &self.paths.items);
-        let sync = self
-            .session
-            .sync(control_node)
-            .timeout(deadline.remaining());
-        let stat = |path| {
-            let exists = self.session.exists(path);
-            exists.timeout(deadline.remaining()).into_future()
-        };
-        let ((), control_stat, items_stat) =
-            future::try_join3(sync.into_future(), stat(control_node), stat(items)).await?;
+        let ((), control_stat, items_stat) = future::try_join3(
+            self.sync(control_node, deadline),
+            self.exists(control_node, deadline),
+            self.exists(items, deadline),
+        )
+        .await?;
         let items_node = items_stat.map(|stat| ItemsNode {
             path: items.clone(),
             version: stat.version,

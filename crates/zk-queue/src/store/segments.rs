@@ -98,21 +98,11 @@ impl Segments {
     ///
     /// The control node exists while there is a token.
     async fn read_active(&self, deadline: Deadline) -> Result<(ActiveSegment, u32), Error> {
-        let sync = self
-            .context
-            .session
-            .sync(&self.context.paths.control_node)
-            .timeout(deadline.remaining());
-        let get = self
-            .context
-            .session
-            .get(&self.context.paths.control_node)
-            .timeout(deadline.remaining());
-        let exists = self.context.session.exists(&self.context.paths.items);
+        let paths = &self.context.paths;
         let (synced, got, items) = future::join3(
-            sync.into_future(),
-            get.into_future(),
-            exists.timeout(deadline.remaining()).into_future(),
+            self.context.sync(&paths.control_node, deadline),
+            self.context.get(&paths.control_node, deadline),
+            self.context.exists(&paths.items, deadline),
         )
         .await;
         synced?;
