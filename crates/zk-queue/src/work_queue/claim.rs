@@ -53,7 +53,7 @@ impl<T> Claim<T> {
         let delivery = Delivery {
             item: self.item,
             deliveries: self.held.deliveries,
-            session: self.held.store.context.session.clone(),
+            session: self.held.queue.session.clone(),
             identity: self.held.identity.clone(),
         };
         (delivery, self.held)
@@ -106,7 +106,7 @@ impl<T> Claim<T> {
     /// succeeds while that item is claimed and has been delivered as often as this one.
     /// [`acknowledge_with`](Self::acknowledge_with) does not have this exception.
     pub fn txn(&self) -> Transaction {
-        let session = &self.held.store.context.session;
+        let session = &self.held.queue.session;
         self.held.identity.check(session.transaction())
     }
 
@@ -241,10 +241,9 @@ impl HeldClaim {
     async fn reject_until_later(self, delay: Duration, reason: String) -> Result<(), SettleError> {
         let due = self.due_after(delay).await.map_err(SettleError::Core)?;
         let key = self.listed.key.postponed(due, self.deliveries);
-        debug_assert_eq!(self.store.context.options.layout, Layout::Native);
+        debug_assert_eq!(self.queue.options.layout, Layout::Native);
         let later = self
-            .store
-            .context
+            .queue
             .paths
             .item(self.listed.segment, &key.native_name());
         let data = self.data.clone();
@@ -257,12 +256,7 @@ impl HeldClaim {
     async fn due_after(&self, delay: Duration) -> Result<u64, Error> {
         let mut attempts = 0;
         loop {
-            match self
-                .store
-                .context
-                .due_after(delay, self.store.context.deadline())
-                .await
-            {
+            match self.queue.due_after(delay, self.queue.deadline()).await {
                 Err(error) if error.class() == ErrorClass::Recoverable => {
                     attempts += 1;
                     Deadline::never().pause(attempts).await;

@@ -158,7 +158,8 @@ impl NewClaims {
         let listed = ListedItem::clone(&candidate.in_flight);
         candidate.in_flight.complete();
         HeldClaim {
-            store: Arc::clone(&self.store),
+            queue: Arc::clone(&self.store.context),
+            inventory: Arc::clone(&self.store.inventory),
             context: Arc::clone(&self.context),
             deliveries: delivery_count(&listed.key, identity.version),
             listed,
@@ -190,7 +191,7 @@ impl NewClaims {
             };
             for candidate in candidates {
                 let identity = self.identity(&candidate, &preconditions, claim_czxid);
-                if let Err(error) = release(&self.store, identity).await {
+                if let Err(error) = release(&self.store.context, identity).await {
                     tracing::error!(item = %candidate.path, %error, "a claim that no consumer holds may remain");
                 }
             }

@@ -27,13 +27,16 @@ use crate::layout::ItemKey;
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
-use crate::store::ItemStore;
 use crate::store::MAX_PARENT_ROUNDS;
+use crate::store::QueueContext;
+use crate::store::SharedInventory;
 
 /// A claim of this process. If it is dropped, it is released in the background.
 #[derive(Debug)]
 pub(super) struct HeldClaim {
-    pub(super) store: Arc<ItemStore>,
+    pub(super) queue: Arc<QueueContext>,
+    /// Skips an item that cannot be settled.
+    pub(super) inventory: Arc<SharedInventory>,
     pub(super) context: Arc<WorkContext>,
     pub(super) identity: ClaimIdentity,
     pub(super) listed: ListedItem,
@@ -87,14 +90,14 @@ impl HeldClaim {
             .identity
             .claim_czxid
             .is_none_or(|claim_czxid| claim_czxid == claim.czxid);
-        is_same && claim.ephemeral_owner == Some(self.store.context.session.id())
+        is_same && claim.ephemeral_owner == Some(self.queue.session.id())
     }
 
     /// Waits until the claim can no longer be relied on.
     pub(super) async fn lost(&self) -> ClaimLoss {
         tokio::select! {
             biased;
-            _ = self.store.context.session.lost() => ClaimLoss::SessionLost,
+            _ = self.queue.session.lost() => ClaimLoss::SessionLost,
             () = self.session_lease.lapsed() => ClaimLoss::SessionLeaseExpired,
             () = self.deleted() => ClaimLoss::ClaimDeleted,
         }
@@ -115,13 +118,7 @@ impl HeldClaim {
                     )
             };
             Deadline::at(next).bound(std::future::pending::<()>()).await;
-            match self
-                .store
-                .context
-                .session
-                .exists(&self.identity.claim)
-                .await
-            {
+            match self.queue.session.exists(&self.identity.claim).await {
                 Ok(Some(stat)) if self.is_ours(&stat) => {}
                 Ok(_) => return,
                 Err(error) if error.is_fatal() => std::future::pending().await,
@@ -143,7 +140,7 @@ impl HeldClaim {
     where
         F: Future<Output = Result<(), SettleError>> + Send + 'static,
     {
-        let session = self.store.context.session.clone();
+        let session = self.queue.session.clone();
         Detached::new(&session, end(self), async |_| {})
     }
 
@@ -195,22 +192,21 @@ impl HeldClaim {
         parent_rounds: &mut u32,
     ) -> Result<bool, SettleError> {
         let preconditions = &self.identity.preconditions;
-        let outcome = self.store.context.tokens.commit_once_if(
-            preconditions,
-            Deadline::never(),
-            |transaction| {
-                changes(
-                    transaction
-                        .delete(&self.identity.claim)
-                        .delete_version(&self.identity.item, self.identity.version),
-                )
-            },
-        );
+        let outcome =
+            self.queue
+                .tokens
+                .commit_once_if(preconditions, Deadline::never(), |transaction| {
+                    changes(
+                        transaction
+                            .delete(&self.identity.claim)
+                            .delete_version(&self.identity.item, self.identity.version),
+                    )
+                });
         match outcome.await? {
             ConditionalOutcome::Committed(_) => Ok(true),
             ConditionalOutcome::PreconditionsFailed => {
-                let deadline = self.store.context.deadline();
-                let still_exists = self.identity.refresh(&self.store, deadline).await;
+                let deadline = self.queue.deadline();
+                let still_exists = self.identity.refresh(&self.queue, deadline).await;
                 if still_exists.map_err(SettleError::Core)? {
                     Ok(false)
                 } else {
@@ -221,9 +217,7 @@ impl HeldClaim {
                 ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.give_up_lost()),
                 kind => {
                     if kind == ErrorKind::NotEmpty {
-                        self.store
-                            .inventory
-                            .quarantine(&self.listed, "it has children");
+                        self.inventory.quarantine(&self.listed, "it has children");
                     }
                     Err(SettleError::Core(error))
                 }
@@ -231,8 +225,8 @@ impl HeldClaim {
             ConditionalOutcome::Refused { error, .. } => match container {
                 Some(path) if error.is_no_node() && *parent_rounds < MAX_PARENT_ROUNDS => {
                     *parent_rounds += 1;
-                    let deadline = self.store.context.deadline();
-                    let created = self.store.context.create_container(path, deadline).await;
+                    let deadline = self.queue.deadline();
+                    let created = self.queue.create_container(path, deadline).await;
                     created.map_err(SettleError::Core)?;
                     Ok(false)
                 }
@@ -244,9 +238,9 @@ impl HeldClaim {
     /// Deletes in the background what may remain of a claim that is no longer ours.
     fn give_up_lost(&mut self) -> SettleError {
         self.is_settled = true;
-        let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
-        let session = store.context.session.clone();
-        session.finish(async move { delete_claim_node(&store, &identity).await });
+        let (queue, identity) = (Arc::clone(&self.queue), self.identity.clone());
+        let session = queue.session.clone();
+        session.finish(async move { delete_claim_node(&queue, &identity).await });
         SettleError::Lost {
             path: self.identity.item.clone(),
         }
@@ -256,7 +250,7 @@ impl HeldClaim {
     pub(super) fn release(self) -> Detached<Result<(), SettleError>> {
         self.detached(|mut claim| async move {
             claim.is_settled = true;
-            let released = release(&claim.store, claim.identity.clone()).await;
+            let released = release(&claim.queue, claim.identity.clone()).await;
             released.map_err(SettleError::Core)
         })
     }
@@ -266,10 +260,8 @@ impl ClaimIdentity {
     /// Reads the preconditions again; returns whether the item still exists.
     ///
     /// Either another segment is active, or all nodes were deleted and created again, and then the item is gone.
-    async fn refresh(&mut self, store: &ItemStore, deadline: Deadline) -> Result<bool, Error> {
-        let new = store
-            .context
-            .preconditions_if_item_exists(&self.item, self.item_czxid, deadline);
+    async fn refresh(&mut self, queue: &QueueContext, deadline: Deadline) -> Result<bool, Error> {
+        let new = queue.preconditions_if_item_exists(&self.item, self.item_czxid, deadline);
         let Some(preconditions) = new.await? else {
             return Ok(false);
         };
@@ -288,21 +280,24 @@ impl ClaimIdentity {
 impl Drop for HeldClaim {
     fn drop(&mut self) {
         if !self.is_settled {
-            let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
-            let session = store.context.session.clone();
-            session.finish(async move { drop(release(&store, identity).await) });
+            let (queue, identity) = (Arc::clone(&self.queue), self.identity.clone());
+            let session = queue.session.clone();
+            session.finish(async move { drop(release(&queue, identity).await) });
         }
     }
 }
 
 /// Deletes a claim unless it is another consumer's. Repeating it does no harm, so it is repeated until there is a
 /// reply, or until the session ends: the servers then delete the claim, and every request fails.
-pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> Result<(), Error> {
+pub(super) async fn release(
+    queue: &QueueContext,
+    mut identity: ClaimIdentity,
+) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
         let (checked, checks) = identity
             .preconditions
-            .check(store.context.session.transaction(), None);
+            .check(queue.session.transaction(), None);
         let released = checked
             .check_version(&identity.item, identity.version)
             .delete(&identity.claim);
@@ -314,19 +309,16 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
                 Some(Ordering::Less) => {
                     if error.failed_part() == Some(0) {
                         // Otherwise it would be used again for ever.
-                        store
-                            .context
-                            .tokens
-                            .forget_fence(&identity.preconditions.fence);
+                        queue.tokens.forget_fence(&identity.preconditions.fence);
                     }
-                    match identity.refresh(store, store.context.deadline()).await {
+                    match identity.refresh(queue, queue.deadline()).await {
                         Ok(true) => {
                             attempts += 1;
                             Deadline::never().pause(attempts).await;
                             continue;
                         }
                         Ok(false) => {
-                            delete_claim_node(store, &identity).await;
+                            delete_claim_node(queue, &identity).await;
                             return Ok(());
                         }
                         Err(lost) => error = lost,
@@ -334,7 +326,7 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
                 }
                 // The item is gone, or another consumer has claimed it.
                 Some(Ordering::Equal) => {
-                    delete_claim_node(store, &identity).await;
+                    delete_claim_node(queue, &identity).await;
                     return Ok(());
                 }
                 // The claim is gone.
@@ -352,14 +344,13 @@ pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> R
 /// Deletes the node of our claim on an item that is gone or another's; otherwise it would last as long as the session.
 ///
 /// Like [`release`], it is repeated until there is a reply or the session ends.
-async fn delete_claim_node(store: &ItemStore, identity: &ClaimIdentity) {
+async fn delete_claim_node(queue: &QueueContext, identity: &ClaimIdentity) {
     let Some(claim_czxid) = identity.claim_czxid else {
         return;
     };
     let mut attempts = 0;
     loop {
-        match store
-            .context
+        match queue
             .session
             .delete(&identity.claim)
             .created_by(claim_czxid)
