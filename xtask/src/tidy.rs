@@ -27,7 +27,7 @@ use words::Finding;
 const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-cache", 5),
     ("crates/zk-config", 7),
-    ("crates/zk-core", 11),
+    ("crates/zk-core", 12),
     ("crates/zk-discovery", 13),
     ("crates/zk-fault-proxy", 16),
     ("crates/zk-harness", 9),
@@ -35,7 +35,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-id", 5),
     ("crates/zk-lock", 6),
     ("crates/zk-provision", 2),
-    ("crates/zk-queue", 7),
+    ("crates/zk-queue", 11),
     ("crates/zk-sim", 19),
     ("examples/master-workers", 2),
 ];
