@@ -33,7 +33,7 @@ mod deep {
             .map(str::to_owned)
             .collect();
         let lines = |of: Vec<&String>| -> String {
-            of.iter().map(|line| format!("\n    {line}")).collect()
+            of.into_iter().flat_map(|line| ["\n    ", line]).collect()
         };
         assert!(
             actual == expected,
@@ -67,10 +67,9 @@ mod deep {
             // The format is unstable: only this lets a stable rustdoc write it.
             rustdoc.env("RUSTC_BOOTSTRAP", "1");
             output_of(rustdoc);
-            let file = format!("doc/{}.json", package.replace('-', "_"));
-            let file = target.join(file);
-            let json = std::fs::read(&file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-            Self(serde_json::from_slice(&json).unwrap_or_else(|error| panic!("{file:?}: {error}")))
+            let file = target.join(format!("doc/{}.json", package.replace('-', "_")));
+            let json = std::fs::read(file).expect("rustdoc has written it");
+            Self(serde_json::from_slice(&json).expect("rustdoc writes JSON"))
         }
 
         /// Returns the paths of the items of other crates, without those of the standard library.
