@@ -1,7 +1,8 @@
-//! Creates class-data archives, with which servers start in two thirds of the processor time.
+//! Finds, checks and names class-data archives, with which servers start in two thirds of the processor time.
 //!
 //! Java otherwise reads and verifies the same classes from the same jars at each start.
-//! The file is a dynamic archive ([JEP 350]). Java ignores one that does not fit its version or its jars.
+//! The file is a dynamic archive ([JEP 350]), which Java writes when it is stopped with SIGTERM. Java ignores one that does
+//! not fit its version or its jars.
 //!
 //! [JEP 350]: https://openjdk.org/jeps/350
 
@@ -12,60 +13,57 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use zk_provision::Distribution;
-use zk_provision::Search;
 use zk_provision::Source;
 
-use crate::ensemble::Ensemble;
 use crate::error::Error;
+
+/// An archive that has to be written.
+///
+/// Processes may write it concurrently: each writes a file of its own and then renames it.
+#[derive(Debug)]
+pub(crate) struct MissingArchive {
+    file: PathBuf,
+    /// The file that Java writes.
+    new: PathBuf,
+}
 
 /// Returns the archive of this distribution, if there is one.
 pub(crate) fn find(distribution: &Distribution) -> Option<PathBuf> {
     file(distribution).filter(|file| file.is_file())
 }
 
-/// Creates the archive of this distribution, unless there is one or the distribution has no place for it.
-///
-/// It starts three servers, because a server of a quorum loads more classes than a standalone one. Java writes the
-/// archive when it is stopped with SIGTERM.
-/// Processes may do this concurrently: each writes a file of its own and then renames it.
-pub(crate) async fn make(distribution: &Distribution) -> Result<(), Error> {
-    let Some(file) = file(distribution).filter(|file| !file.exists()) else {
-        return Ok(());
-    };
+/// Returns the archive that this distribution lacks; `None` if there is one, or if the distribution has no place for it.
+pub(crate) fn missing(distribution: &Distribution) -> Option<MissingArchive> {
+    let file = file(distribution).filter(|file| !file.exists())?;
     let new = file.with_extension(format!("{}.new", std::process::id()));
-    let flags = crate::config::QUICK_JVM_FLAGS
-        .map(str::to_owned)
-        .into_iter();
-    // Flags of the caller's own also keep `start` from using class data.
-    let ensemble = Ensemble::builder()
-        .servers(3)
-        .search(
-            Search::new()
-                .home(&distribution.home)
-                .java(&distribution.java),
-        )
-        .jvm_flags(flags.chain([format!("-XX:ArchiveClassesAtExit={}", new.display())]))
-        .start()
-        .await?;
-    ensemble.servers()[0].stop().await?;
-    ensemble.down().await?;
-    // Java ignores an archive that does not fit, but crashes on one that was cut short, as by a full disk.
-    let loaded = Command::new(&distribution.java)
-        .arg(format!("-XX:SharedArchiveFile={}", new.display()))
-        .arg("-version")
-        .output();
-    let kept = loaded.and_then(|loaded| {
-        if loaded.status.success() {
-            fs::rename(&new, &file)
-        } else {
-            fs::remove_file(&new)?;
+    Some(MissingArchive { file, new })
+}
+
+impl MissingArchive {
+    /// Returns the flag with which Java writes the archive.
+    pub(crate) fn flag(&self) -> String {
+        format!("-XX:ArchiveClassesAtExit={}", self.new.display())
+    }
+
+    /// Gives the written archive its name, if Java starts with it.
+    pub(crate) fn publish(&self, java: &Path) -> Result<(), Error> {
+        // Java ignores an archive that does not fit, but crashes on one that was cut short, as by a full disk.
+        let loaded = Command::new(java)
+            .arg(format!("-XX:SharedArchiveFile={}", self.new.display()))
+            .arg("-version")
+            .output();
+        let published = loaded.and_then(|loaded| {
+            if loaded.status.success() {
+                return fs::rename(&self.new, &self.file);
+            }
+            fs::remove_file(&self.new)?;
+            let status = loaded.status;
             Err(io::Error::other(format!(
-                "Java does not start with it ({})",
-                loaded.status
+                "Java does not start with it ({status})"
             )))
-        }
-    });
-    kept.map_err(|error| Error::io("write", &file, error))
+        });
+        published.map_err(|error| Error::io("write", &self.file, error))
+    }
 }
 
 /// Returns the path of the archive: beside the jars in the harness's cache, with the Java it is for in its name.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use zk_provision::{Distribution, Search};
 
 use super::{Ensemble, Keep, StartReport, files};
-use crate::class_data;
-use crate::config::{Member, Plan, RelayPorts};
+use crate::class_data::{self, MissingArchive};
+use crate::config::{Member, Plan, QUICK_JVM_FLAGS, RelayPorts};
 use crate::container::{self, ContainerImage};
 use crate::error::Error;
 use crate::fault::ClockLibrary;
@@ -322,7 +322,9 @@ impl EnsembleBuilder {
     /// Safe: finished work is reused by the next call.
     pub async fn prepare(mut self) -> Result<Distribution, Error> {
         let (distribution, _) = self.find().await?;
-        class_data::make(&distribution).await?;
+        if let Some(archive) = class_data::missing(&distribution) {
+            write_class_data(&archive, &distribution).await?;
+        }
         Ok(distribution)
     }
 
@@ -445,6 +447,28 @@ impl EnsembleBuilder {
             _ => Ok(absolute),
         }
     }
+}
+
+/// Starts three servers and stops one of them, which then writes the archive: a server of a quorum loads more classes than
+/// a standalone one.
+async fn write_class_data(
+    archive: &MissingArchive,
+    distribution: &Distribution,
+) -> Result<(), Error> {
+    let search = Search::new()
+        .home(&distribution.home)
+        .java(&distribution.java);
+    // Flags of the caller's own also keep `start` from using class data.
+    let flags = QUICK_JVM_FLAGS.map(str::to_owned).into_iter();
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .search(search)
+        .jvm_flags(flags.chain([archive.flag()]))
+        .start()
+        .await?;
+    ensemble.servers()[0].stop().await?;
+    ensemble.down().await?;
+    archive.publish(&distribution.java)
 }
 
 /// Returns the servers of an ensemble in containers, which use fixed ports, each at its own network address.
