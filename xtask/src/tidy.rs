@@ -30,7 +30,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-core", 12),
     ("crates/zk-discovery", 13),
     ("crates/zk-fault-proxy", 16),
-    ("crates/zk-harness", 9),
+    ("crates/zk-harness", 5),
     ("crates/zk-history", 21),
     ("crates/zk-id", 5),
     ("crates/zk-lock", 6),

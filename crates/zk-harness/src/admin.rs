@@ -1,9 +1,8 @@
 //! Sends four-letter words to a server and parses the answers.
 //!
 //! A ZooKeeper server answers a few four-letter words on its client port.
-//! [`four_letter`] returns the raw text; [`srvr()`], [`mntr()`], [`cons()`] and [`wchs()`] return what tests read of it.
-//! Each parsed type also implements [`FromStr`](std::str::FromStr), so that a captured text can be judged without a
-//! server.
+//! [`four_letter`] returns the raw text; [`Srvr`], [`Mntr`], [`Cons`] and [`Wchs`] have what tests read of it, and parse it
+//! from the text. [`Server`](crate::Server) has a method for each.
 //!
 //! - Only `srvr` is answered by every server: the others need `4lw.commands.whitelist` in the server's
 //!   configuration, otherwise the answer is [`AdminError::NotWhitelisted`].
@@ -11,29 +10,22 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use zk_harness::admin::{self, Mode};
+//! use zk_harness::{Role, admin};
 //!
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
 //! let srvr = admin::srvr("127.0.0.1:2181".parse()?, Duration::from_secs(2)).await?;
-//! if srvr.mode == Mode::Leader {
+//! if srvr.mode == Role::Leader {
 //!     println!("leads epoch {} at zxid {:#x}", srvr.epoch(), srvr.zxid);
 //! }
 //! # Ok(())
 //! # }
 //! ```
 
-mod cons;
+mod answers;
 mod error;
-mod mntr;
-mod srvr;
-mod text;
-mod wchs;
 
-pub use cons::Cons;
+pub use answers::{Cons, Mntr, Srvr, Wchs};
 pub use error::AdminError;
-pub use mntr::Mntr;
-pub use srvr::{Mode, Srvr};
-pub use wchs::Wchs;
 
 use std::io;
 use std::net::SocketAddr;
@@ -52,8 +44,7 @@ use tokio::time::timeout;
 ///
 /// [`AdminError::InvalidWord`] without a connection if `word` is not four ASCII letters, because a server would
 /// interpret it as the length of a request.
-/// [`AdminError::Refused`], [`AdminError::TimedOut`] and [`AdminError::Io`] for a server that cannot be reached,
-/// [`AdminError::NoAnswer`] for one that closes the connection without an answer.
+/// [`AdminError::NoAnswer`] for a server that cannot be reached in time, or closes the connection without an answer.
 /// A textual refusal, such as the one about the whitelist, is an answer here and an error only in the parsing functions.
 ///
 /// # Cancel safety
@@ -70,28 +61,22 @@ pub async fn four_letter(
         });
     }
     let mut waiting_for = "a connection";
-    match timeout(within, exchange(addr, word, &mut waiting_for)).await {
-        Ok(Ok(answer)) if answer.is_empty() => Err(AdminError::NoAnswer {
-            addr,
-            word: word.to_owned(),
-        }),
-        Ok(Ok(answer)) => Ok(String::from_utf8_lossy(&answer).into_owned()),
-        Ok(Err(source)) if source.kind() == io::ErrorKind::ConnectionRefused => {
-            Err(AdminError::Refused { addr, source })
+    let problem = match timeout(within, exchange(addr, word, &mut waiting_for)).await {
+        Ok(Ok(answer)) if !answer.is_empty() => {
+            return Ok(String::from_utf8_lossy(&answer).into_owned());
         }
-        Ok(Err(source)) => Err(AdminError::Io {
-            addr,
-            word: word.to_owned(),
-            waiting_for,
-            source,
-        }),
-        Err(_) => Err(AdminError::TimedOut {
-            addr,
-            word: word.to_owned(),
-            waiting_for,
-            within,
-        }),
-    }
+        Ok(Ok(_)) => {
+            "it closed the connection, because it does not know the word, is shutting down, or has reached maxClientCnxns"
+                .to_owned()
+        }
+        Ok(Err(error)) => format!("{error}, while waiting for {waiting_for}"),
+        Err(_) => format!("still waiting for {waiting_for} after {within:?}"),
+    };
+    Err(AdminError::NoAnswer {
+        addr,
+        word: word.to_owned(),
+        problem,
+    })
 }
 
 /// Does the I/O; `waiting_for` always names the current step.
@@ -129,45 +114,6 @@ async fn exchange(
 /// Safe, as [`four_letter`].
 pub async fn srvr(addr: SocketAddr, within: Duration) -> Result<Srvr, AdminError> {
     four_letter(addr, "srvr", within).await?.parse()
-}
-
-/// Sends `mntr`: the server's metrics.
-///
-/// # Errors
-///
-/// The errors of [`srvr()`], and [`AdminError::NotWhitelisted`].
-///
-/// # Cancel safety
-///
-/// Safe, as [`four_letter`].
-pub async fn mntr(addr: SocketAddr, within: Duration) -> Result<Mntr, AdminError> {
-    four_letter(addr, "mntr", within).await?.parse()
-}
-
-/// Sends `cons`: the sessions that are connected to the server.
-///
-/// # Errors
-///
-/// The errors of [`srvr()`], and [`AdminError::NotWhitelisted`].
-///
-/// # Cancel safety
-///
-/// Safe, as [`four_letter`].
-pub async fn cons(addr: SocketAddr, within: Duration) -> Result<Cons, AdminError> {
-    four_letter(addr, "cons", within).await?.parse()
-}
-
-/// Sends `wchs`, for the number of watches of this server.
-///
-/// # Errors
-///
-/// The errors of [`srvr()`], and [`AdminError::NotWhitelisted`].
-///
-/// # Cancel safety
-///
-/// Safe, as [`four_letter`].
-pub async fn wchs(addr: SocketAddr, within: Duration) -> Result<Wchs, AdminError> {
-    four_letter(addr, "wchs", within).await?.parse()
 }
 
 /// More than any server has to say (`wchp` of a million watches is about 50 MB); a bound for anything else that

@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use crate::admin::Mode;
-
 /// The role that a server reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -42,6 +40,16 @@ pub enum Health {
     },
     /// No quorum serves.
     Down,
+}
+
+impl Role {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Leader,
+        Self::Follower,
+        Self::Observer,
+        Self::Standalone,
+        Self::ReadOnly,
+    ];
 }
 
 impl Health {
@@ -90,18 +98,6 @@ impl Health {
         match self {
             Self::AllServing { leader } | Self::Degraded { leader } => Some(leader),
             Self::Down => None,
-        }
-    }
-}
-
-impl From<Mode> for Role {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Leader => Self::Leader,
-            Mode::Follower => Self::Follower,
-            Mode::Observer => Self::Observer,
-            Mode::Standalone => Self::Standalone,
-            Mode::ReadOnly => Self::ReadOnly,
         }
     }
 }

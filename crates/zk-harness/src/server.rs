@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -313,9 +314,7 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn srvr(&self) -> Result<admin::Srvr, Error> {
-        admin::srvr(self.client_address(), ANSWER_WITHIN)
-            .await
-            .map_err(|source| self.admin_error(source))
+        self.ask("srvr").await
     }
 
     /// Sends `mntr`, for the server's counters.
@@ -328,9 +327,7 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn mntr(&self) -> Result<admin::Mntr, Error> {
-        admin::mntr(self.client_address(), ANSWER_WITHIN)
-            .await
-            .map_err(|source| self.admin_error(source))
+        self.ask("mntr").await
     }
 
     /// Sends `cons`: the sessions that are connected to the server.
@@ -343,9 +340,7 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn cons(&self) -> Result<admin::Cons, Error> {
-        admin::cons(self.client_address(), ANSWER_WITHIN)
-            .await
-            .map_err(|source| self.admin_error(source))
+        self.ask("cons").await
     }
 
     /// Sends `wchs`, for the number of watches.
@@ -358,9 +353,7 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn wchs(&self) -> Result<admin::Wchs, Error> {
-        admin::wchs(self.client_address(), ANSWER_WITHIN)
-            .await
-            .map_err(|source| self.admin_error(source))
+        self.ask("wchs").await
     }
 
     /// Sends any four-letter word and returns the answer.
@@ -527,6 +520,11 @@ impl Server {
         }
     }
 
+    async fn ask<T: FromStr<Err = AdminError>>(&self, word: &str) -> Result<T, Error> {
+        let answer = self.four_letter(word).await?;
+        answer.parse().map_err(|source| self.admin_error(source))
+    }
+
     fn admin_error(&self, source: AdminError) -> Error {
         Error::Admin {
             id: self.id(),
@@ -544,6 +542,6 @@ const fn refused(state: ProcessState) -> &'static str {
     }
 }
 
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const REACT_WITHIN: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(5);

@@ -1,59 +1,21 @@
 //! Defines the error of four-letter words.
 
-use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// The error of a four-letter word without a valid answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// No server listens at the address.
-    #[error("connection to {addr} refused: no server listens there")]
-    #[non_exhaustive]
-    Refused {
-        /// The address.
-        addr: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The deadline passed.
-    #[error("no answer to {word} from {addr} within {within:?}: still waiting for {waiting_for}")]
-    #[non_exhaustive]
-    TimedOut {
-        /// The address.
-        addr: SocketAddr,
-        /// The word.
-        word: String,
-        /// The unfinished step.
-        waiting_for: &'static str,
-        /// The timeout.
-        within: Duration,
-    },
-    /// The connection broke, or could not be established for another reason than a refusal.
-    #[error("sending {word} to {addr} failed while waiting for {waiting_for}")]
-    #[non_exhaustive]
-    Io {
-        /// The address.
-        addr: SocketAddr,
-        /// The word.
-        word: String,
-        /// The failed step.
-        waiting_for: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The server closed the connection without an answer.
-    #[error(
-        "{addr} closed the connection without an answer to {word}: the server does not know the word, \
-         is shutting down, or has reached maxClientCnxns"
-    )]
+    /// No server listens at the address, the connection broke, or the deadline passed.
+    #[error("no answer to {word} from {addr}: {problem}")]
     #[non_exhaustive]
     NoAnswer {
         /// The address.
         addr: SocketAddr,
         /// The word.
         word: String,
+        /// The problem, and the step that was not completed.
+        problem: String,
     },
     /// The word is not four ASCII letters.
     #[error("{word:?} is not a four-letter word: use four ASCII letters, such as srvr")]
@@ -75,12 +37,12 @@ pub enum AdminError {
         word: String,
     },
     /// The text is not an answer to this word.
-    #[error("unexpected line in the answer to {word}: {line:?} instead of {expected}")]
+    #[error("the answer to {word} has no valid {expected}: {line:?}")]
     #[non_exhaustive]
     Unexpected {
         /// The word.
         word: &'static str,
-        /// The first line that could not be parsed, shortened if it is long; empty if a line is missing.
+        /// The line that could not be parsed, shortened if it is long; empty if it is missing.
         line: String,
         /// The expected content.
         expected: &'static str,

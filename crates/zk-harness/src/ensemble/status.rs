@@ -121,7 +121,7 @@ impl Ensemble {
         for (index, answer) in questions.join_all().await {
             match answer {
                 Ok(srvr) => {
-                    servers[index].role = Some(srvr.mode.into());
+                    servers[index].role = Some(srvr.mode);
                     servers[index].epoch = srvr.epoch();
                     servers[index].version = Some(srvr.version);
                     servers[index].answered = true;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use zk_harness::admin::Mode;
 use zk_harness::{DataStore, Ensemble, Health, ProcessState, Role, ServerSpec};
 
 use crate::support::{child_directory, in_child, in_memory, processes_of};
@@ -92,7 +91,7 @@ async fn both_supported_versions_serve_in_memory_and_on_disk() {
 async fn every_four_letter_word_is_answered() {
     let ensemble = in_memory(3).start().await.unwrap();
     let leader = ensemble.leader().await.unwrap();
-    assert_eq!(leader.srvr().await.unwrap().mode, Mode::Leader);
+    assert_eq!(leader.srvr().await.unwrap().mode, Role::Leader);
     assert!(leader.srvr().await.unwrap().epoch() >= 1);
     assert_eq!(leader.four_letter("ruok").await.unwrap(), "imok");
     let mntr = leader.mntr().await.unwrap();
