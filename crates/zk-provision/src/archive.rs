@@ -14,45 +14,27 @@ use crate::home;
 use crate::release::stem;
 use crate::version::Version;
 
-/// Fetches a release into `downloads` and unpacks it into `dir`; returns its home there.
+/// Fetches a release and unpacks it into `dir`; returns its home there.
 pub(super) fn provision(
     version: Version,
     expected: &str,
     url: &str,
-    downloads: &Path,
     dir: &Path,
     progress: &dyn Fn(&Progress),
 ) -> Result<PathBuf, String> {
-    let io = |error: io::Error| format!("cannot write below {}: {error}", downloads.display());
-    fs::create_dir_all(downloads).map_err(io)?;
     let name = format!("{}.tar.gz", stem(version));
-    let part = downloads.join(format!("{name}.part"));
+    let archive = dir.join(&name);
     let report = |what: String, done, total| progress(&Progress { what, done, total });
-    let mut fresh = !part.exists();
-    loop {
-        fetch(url, &part, &|done, total| {
-            report(format!("downloading {name}"), done, total);
-        })?;
-        let actual =
-            sha512(&part).map_err(|error| format!("cannot read {}: {error}", part.display()))?;
-        if actual == expected {
-            break;
-        }
-        fs::remove_file(&part).map_err(io)?;
-        if fresh {
-            return Err(format!(
-                "its SHA-512 is {actual}, expected {expected}; it was deleted"
-            ));
-        }
-        // The first part may belong to another file: start over.
-        tracing::info!(
-            actual,
-            "a resumed download has the wrong checksum, starting over"
-        );
-        fresh = true;
+    fetch(url, &archive, &|done, total| {
+        report(format!("downloading {name}"), done, total);
+    })?;
+    let actual =
+        sha512(&archive).map_err(|error| format!("cannot read {}: {error}", archive.display()))?;
+    if actual != expected {
+        return Err(format!("its SHA-512 is {actual}, expected {expected}"));
     }
     report(format!("unpacking {name}"), 0, None);
-    unpack(&part, dir).map_err(|error| format!("it cannot be unpacked: {error}"))?;
+    unpack(&archive, dir).map_err(|error| format!("it cannot be unpacked: {error}"))?;
     let home = dir.join(stem(version));
     let found =
         home::inspect(&home).map_err(|reason| format!("its content is not a release: {reason}"))?;
@@ -62,7 +44,6 @@ pub(super) fn provision(
             found.version
         ));
     }
-    fs::remove_file(&part).map_err(io)?;
     Ok(home)
 }
 

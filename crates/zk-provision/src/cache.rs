@@ -6,7 +6,6 @@
 //!         zookeeper-3.9.6/distribution.json
 //! <cache>/java-17-bookworm-x86_64/  a runtime for this release of the system
 //! <cache>/package-bookworm-x86_64-libguava-java/   one package, unpacked
-//! <cache>/downloads/*.part          partial downloads, resumable
 //! <cache>/tmp-*/                    work of a live process, or left by a dead one
 //! ```
 

@@ -68,7 +68,7 @@ impl Search {
     /// runs, and *dependencies are not fetched*, so a caller names all packages that it needs.
     /// A name can have alternatives, `"libnew-java | libold-java"`, for a package that changed its name; the first
     /// that the release has is taken.
-    /// [`cache_dir`](Self::cache_dir), [`use_installed`](Self::use_installed), [`provisioning`](Self::provisioning),
+    /// The settings of the cache, [`use_installed`](Self::use_installed), [`provisioning`](Self::provisioning),
     /// [`lock_timeout`](Self::lock_timeout), [`progress`](Self::progress) and [`root`](Self::root) apply as for
     /// [`find`](Self::find). What the cache has is used without asking whether there is something newer.
     ///

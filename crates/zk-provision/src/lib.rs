@@ -5,7 +5,7 @@
 //!
 //! 1. an explicit home ([`Search::home`], `ZK_HARNESS_HOME`);
 //! 2. an installed package: `$ZOOKEEPER_HOME`, Debian's and Ubuntu's jars, Homebrew, an unpacked release;
-//! 3. the harness's own cache ([`Search::cache_dir`], `ZK_HARNESS_CACHE`);
+//! 3. the harness's own cache (`ZK_HARNESS_CACHE`);
 //! 4. provisioning into that cache, without root: the distribution's packages through apt with a separate state
 //!    directory and checked signatures; otherwise the official release archive with a pinned SHA-512;
 //! 5. a [`FindError`] that lists what was tried and names the one command that would fix it.

@@ -120,9 +120,8 @@ impl Provisioner<'_> {
         };
         let url = release::url(&search.mirror, version);
         let made = self.locked.temporary().and_then(|temporary| {
-            let (downloads, progress) = (self.locked.downloads(), &*search.progress);
-            let dir = temporary.path();
-            let home = archive::provision(version, sha512, &url, &downloads, dir, progress)?;
+            let (dir, progress) = (temporary.path(), &*search.progress);
+            let home = archive::provision(version, sha512, &url, dir, progress)?;
             let name = format!("zookeeper-{version}");
             self.publish(&item.want, &home, &name, url.clone())
         });

@@ -23,11 +23,11 @@ use crate::version::Version;
 /// |---|---|
 /// | [`home`](Self::home) | none: places of packages and releases are searched |
 /// | [`version`](Self::version) | any that is installed, but no 3.9 before 3.9.4; otherwise 3.9 |
-/// | [`cache_dir`](Self::cache_dir) | `$XDG_CACHE_HOME/zk-harness` or `~/.cache/zk-harness`; macOS: `~/Library/Caches/zk-harness` |
+/// | the cache | `$ZK_HARNESS_CACHE` with [`from_env`](Self::from_env), otherwise `$XDG_CACHE_HOME/zk-harness` or `~/.cache/zk-harness`; macOS: `~/Library/Caches/zk-harness` |
 /// | [`java`](Self::java) | none: `$JAVA_HOME`, `PATH` and the usual directories are searched |
 /// | [`use_installed`](Self::use_installed) | [`Installed::Use`] |
 /// | [`provisioning`](Self::provisioning) | [`Provisioning::WhenMissing`] |
-/// | [`mirror`](Self::mirror) | the Apache archive, which has every release |
+/// | the mirror of release archives | `$ZK_HARNESS_MIRROR` with [`from_env`](Self::from_env), otherwise the Apache archive, which has every release |
 /// | [`lock_timeout`](Self::lock_timeout) | 10 minutes |
 #[derive(Clone)]
 #[must_use]
@@ -60,9 +60,9 @@ impl Search {
     /// |---|---|
     /// | `ZK_HARNESS_HOME` | [`home`](Self::home); an existing directory |
     /// | `ZK_HARNESS_VERSION` | [`version`](Self::version) |
-    /// | `ZK_HARNESS_CACHE` | [`cache_dir`](Self::cache_dir) |
+    /// | `ZK_HARNESS_CACHE` | the directory of the cache, which is created when needed |
     /// | `ZK_HARNESS_PROVISION` | [`provisioning`](Self::provisioning): `when-missing`, `never` or `always` |
-    /// | `ZK_HARNESS_MIRROR` | [`mirror`](Self::mirror) |
+    /// | `ZK_HARNESS_MIRROR` | the base URL of release archives (`<mirror>/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz`) |
     ///
     /// An empty variable counts as unset.
     ///
@@ -162,14 +162,6 @@ impl Search {
         }
     }
 
-    /// Uses this directory as the cache; it is created when needed.
-    ///
-    /// Default: see the type. [`find`](Self::find) returns an error if it cannot be created or written.
-    pub fn cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.cache_dir = Some(dir.into());
-        self
-    }
-
     /// Uses this `java` program and no other, whatever [`provisioning`](Self::provisioning) says.
     ///
     /// Default: none. A program that is not Java 8 or newer is an error of [`find`](Self::find).
@@ -187,18 +179,6 @@ impl Search {
     /// Sets when the cache may be filled. Default: [`Provisioning::WhenMissing`].
     pub fn provisioning(mut self, provisioning: Provisioning) -> Self {
         self.provisioning = provisioning;
-        self
-    }
-
-    /// Fetches release archives from this base URL (`<mirror>/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz`).
-    ///
-    /// Default: the Apache archive. Anything but an http or https URL is an error of [`find`](Self::find).
-    pub fn mirror(mut self, mirror: impl Into<String>) -> Self {
-        let mirror = OsString::from(mirror.into());
-        match settings::mirror("the mirror", &mirror) {
-            Ok(mirror) => self.mirror = mirror,
-            Err(error) => self.note(error),
-        }
         self
     }
 

@@ -2,7 +2,8 @@ use super::*;
 use crate::want::Package;
 
 fn search() -> Search {
-    Search::from_vars([]).unwrap().mirror("https://mirror/dist")
+    let mirror = ("ZK_HARNESS_MIRROR".into(), "https://mirror/dist".into());
+    Search::from_vars([mirror]).unwrap()
 }
 
 fn system(id: &str) -> System {

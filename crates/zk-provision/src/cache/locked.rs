@@ -82,10 +82,6 @@ impl Cache {
 }
 
 impl Locked {
-    pub(crate) fn downloads(&self) -> PathBuf {
-        self.dir.join("downloads")
-    }
-
     /// Creates a directory on the cache's file system that is removed when dropped.
     pub(crate) fn temporary(&self) -> Result<TempDir, String> {
         tempfile::Builder::new()

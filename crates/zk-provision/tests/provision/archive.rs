@@ -1,4 +1,4 @@
-//! Tests the download, resumption, verification and unpacking of the release archive.
+//! Tests the download, verification and unpacking of the release archive.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -7,9 +7,7 @@ use tar::EntryType;
 use zk_provision::{Logging, Source};
 
 use crate::http::Reply;
-use crate::world::{
-    Heard, Mirror, RELEASE, Tarball, World, names, not_found, sha512, tarball, write,
-};
+use crate::world::{Heard, Mirror, RELEASE, Tarball, World, not_found, sha512, tarball, write};
 
 /// The archive of release 3.9.6.
 const ARCHIVE: &str = "$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz";
@@ -40,7 +38,7 @@ fn whole_download_is_provisioned_and_then_cached() {
         first.home.join("lib/zookeeper-3.9.6.jar")
     );
     assert_eq!(
-        mirror.server.requests()[0].path,
+        mirror.server.requests()[0],
         "/dist/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz"
     );
     assert_eq!(
@@ -69,9 +67,9 @@ fn whole_download_is_provisioned_and_then_cached() {
         1,
         "a cached release is not fetched again"
     );
-    assert_eq!(world.cached(), ["downloads", "lock", "zookeeper-3.9.6"]);
-    assert!(
-        names(&world.cache().join("downloads")).is_empty(),
+    assert_eq!(
+        world.cached(),
+        ["lock", "zookeeper-3.9.6"],
         "the archive is not kept"
     );
     assert!(
@@ -82,86 +80,35 @@ fn whole_download_is_provisioned_and_then_cached() {
 
 // covers: H2
 #[test]
-fn broken_connection_is_resumed_where_it_broke() {
-    let mirror = Mirror::answering(tarball("3.9.6").bytes(), |number, request, archive| {
-        let reply = Reply::range(archive, request.from);
+fn broken_download_begins_again() {
+    let mirror = Mirror::answering(tarball("3.9.6").bytes(), |number, _, archive| {
+        let reply = Reply::whole(archive);
         if number == 0 {
             reply.cut(100_000)
         } else {
             reply
         }
     });
-    mirror.check_provisioned(&[None, Some(100_000)]);
+    mirror.check_provisioned(2);
 }
 
 #[test]
-fn download_that_breaks_again_and_again_goes_on_in_the_next_run() {
-    let mirror = Mirror::answering(tarball("3.9.6").bytes(), |number, request, archive| {
-        let reply = Reply::range(archive, request.from);
-        if number < 4 { reply.cut(10_000) } else { reply }
+fn download_that_breaks_again_and_again_leaves_nothing() {
+    let mirror = Mirror::answering(tarball("3.9.6").bytes(), |_, _, archive| {
+        Reply::whole(archive).cut(10_000)
     });
     let said = mirror.refusal(&mirror.search());
     assert!(said.contains("the download broke off 4 times"), "{said}");
-    assert!(
-        said.ends_with("40000 bytes are kept, run it again to go on"),
-        "{said}"
-    );
-    assert_eq!(
-        mirror.world.cached(),
-        ["downloads", "lock"],
-        "half a download does not count as installed"
-    );
-    mirror.check_provisioned(&[None, Some(10_000), Some(20_000), Some(30_000), Some(40_000)]);
+    assert_eq!(mirror.world.cached(), ["lock"]);
 }
 
 #[test]
-fn part_left_by_a_killed_process_is_completed() {
+fn directory_of_a_killed_process_is_removed() {
     let mirror = Mirror::new();
-    mirror.leave_part(&mirror.archive[..12_345]);
     let unpacked = "tmp-1-0/zookeeper/lib/zookeeper-3.9.6.jar";
     write(&mirror.world.cache().join(unpacked), "half unpacked");
-    mirror.check_provisioned(&[Some(12_345)]);
-    assert_eq!(
-        mirror.world.cached(),
-        ["downloads", "lock", "zookeeper-3.9.6"],
-        "the dead process's directory is gone"
-    );
-}
-
-#[test]
-fn part_that_is_already_whole_needs_no_body() {
-    let mirror = Mirror::new();
-    mirror.leave_part(&mirror.archive);
-    mirror.check_provisioned(&[Some(mirror.archive.len())]);
-}
-
-#[test]
-fn part_of_another_file_is_thrown_away() {
-    let len = tarball("3.9.6").bytes().len();
-    for stale in [5_000, len, len + 10] {
-        let mirror = Mirror::new();
-        mirror.leave_part(&vec![7; stale]);
-        mirror.check_provisioned(&[Some(stale), None]);
-    }
-}
-
-#[test]
-fn server_without_ranges_sends_the_whole_file_again() {
-    let mirror = Mirror::answering(tarball("3.9.6").bytes(), |_, _, archive| {
-        Reply::whole(archive)
-    });
-    mirror.leave_part(&mirror.archive[..50_000]);
-    mirror.check_provisioned(&[Some(50_000)]);
-}
-
-#[test]
-fn answer_with_another_range_than_asked_for_is_not_appended() {
-    let mirror = Mirror::answering(tarball("3.9.6").bytes(), |number, request, archive| {
-        let from = if number == 0 { Some(10) } else { request.from };
-        Reply::range(archive, from)
-    });
-    mirror.leave_part(&mirror.archive[..50_000]);
-    mirror.check_provisioned(&[Some(50_000), None]);
+    mirror.check_provisioned(1);
+    assert_eq!(mirror.world.cached(), ["lock", "zookeeper-3.9.6"]);
 }
 
 // covers: H2
@@ -174,16 +121,10 @@ fn wrong_checksum_leaves_nothing_and_names_both() {
     for _ in 0..2 {
         assert_eq!(
             mirror.refusal(&search),
-            format!("{ARCHIVE}: its SHA-512 is {actual}, expected {pinned}; it was deleted")
+            format!("{ARCHIVE}: its SHA-512 is {actual}, expected {pinned}")
         );
-        assert_eq!(mirror.world.cached(), ["downloads", "lock"]);
-        assert!(names(&mirror.world.cache().join("downloads")).is_empty());
+        assert_eq!(mirror.world.cached(), ["lock"]);
     }
-    assert_eq!(
-        mirror.server.ranges(),
-        [None, None],
-        "the next run starts from the first byte"
-    );
 }
 
 #[test]
@@ -191,7 +132,6 @@ fn refusals_of_the_server_are_reported() {
     for status in [
         "206 Partial Content",
         "404 Not Found",
-        "416 Range Not Satisfiable",
         "503 Service Unavailable",
     ] {
         let mirror = Mirror::answering(Vec::new(), move |_, _, _| Reply::status(status));
@@ -205,23 +145,24 @@ fn refusals_of_the_server_are_reported() {
 fn redirect_is_followed() {
     let mirror = Mirror::answering(
         tarball("3.9.6").bytes(),
-        |number, request, archive| match number {
+        |number, _, archive| match number {
             0 => Reply::status("302 Found").with_header("Location: /elsewhere.tar.gz"),
-            _ => Reply::range(archive, request.from),
+            _ => Reply::whole(archive),
         },
     );
-    mirror.check_provisioned(&[None, None]);
-    assert_eq!(mirror.server.requests()[1].path, "/elsewhere.tar.gz");
+    mirror.check_provisioned(2);
+    assert_eq!(mirror.server.requests()[1], "/elsewhere.tar.gz");
 }
 
 #[test]
 fn refused_connection_is_reported() {
-    let world = World::with_java();
+    let mut world = World::with_java();
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let error = not_found(&world.search().mirror(format!("http://{free}")));
+    world.set("ZK_HARNESS_MIRROR", format!("http://{free}"));
+    let error = not_found(&world.search());
     let last = error.tried.last().unwrap();
     assert!(last.outcome.contains("Connection refused"), "{last}");
 }
@@ -247,7 +188,7 @@ fn archive_that_leads_out_of_its_directory_is_refused() {
             "{case}: {said}"
         );
         let cache = mirror.world.cache();
-        assert_eq!(mirror.world.cached(), ["downloads", "lock"], "{case}");
+        assert_eq!(mirror.world.cached(), ["lock"], "{case}");
         for outside in ["/etc", "/tmp"]
             .map(Path::new)
             .into_iter()
@@ -286,7 +227,7 @@ fn archive_with_wrong_content_is_refused() {
         let mirror = Mirror::with(archive);
         let said = mirror.refusal(&mirror.search());
         assert!(said.contains(reported), "{said}");
-        assert_eq!(mirror.world.cached(), ["downloads", "lock"], "{reported}");
+        assert_eq!(mirror.world.cached(), ["lock"], "{reported}");
     }
 }
 

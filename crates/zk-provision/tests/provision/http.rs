@@ -6,14 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// The parts of a request that tests use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) path: String,
-    /// The first byte of the requested range.
-    pub(crate) from: Option<usize>,
-}
-
 /// A response; `sent` may be less of the body than its declared length.
 pub(crate) struct Reply {
     head: String,
@@ -24,7 +16,8 @@ pub(crate) struct Reply {
 pub(crate) struct Server {
     pub(crate) url: String,
     port: u16,
-    requests: Arc<Mutex<Vec<Request>>>,
+    /// The paths that were requested.
+    requests: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -43,25 +36,6 @@ impl Reply {
             head: "200 OK".to_owned(),
             body: file.to_vec(),
             sent: file.len(),
-        }
-    }
-
-    /// The response of a server that supports ranges.
-    pub(crate) fn range(file: &[u8], from: Option<usize>) -> Self {
-        let total = file.len();
-        match from {
-            None => Self::whole(file),
-            Some(from) if from < total => Self {
-                head: format!(
-                    "206 Partial Content\r\nContent-Range: bytes {from}-{}/{total}",
-                    total - 1
-                ),
-                body: file[from..].to_vec(),
-                sent: total - from,
-            },
-            Some(_) => Self::status(&format!(
-                "416 Range Not Satisfiable\r\nContent-Range: bytes */{total}"
-            )),
         }
     }
 
@@ -88,8 +62,8 @@ impl Reply {
 }
 
 impl Server {
-    /// Answers the n-th request (from 0) with the response of `answer`.
-    pub(crate) fn start(answer: impl Fn(usize, &Request) -> Reply + Send + 'static) -> Self {
+    /// Answers the n-th request (from 0), given its path, with the response of `answer`.
+    pub(crate) fn start(answer: impl Fn(usize, &str) -> Reply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -117,16 +91,8 @@ impl Server {
         }
     }
 
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
-    }
-
-    /// First bytes asked for, request by request.
-    pub(crate) fn ranges(&self) -> Vec<Option<usize>> {
-        self.requests()
-            .into_iter()
-            .map(|request| request.from)
-            .collect()
     }
 }
 
@@ -143,15 +109,10 @@ impl Drop for Server {
     }
 }
 
-fn read(stream: &TcpStream) -> Request {
+/// Reads a request and returns its path.
+fn read(stream: &TcpStream) -> String {
     let mut lines = BufReader::new(stream).lines().map(|line| line.unwrap());
     let first = lines.next().expect("a request line");
-    let path = first.split(' ').nth(1).expect("a path").to_owned();
-    let mut from = None;
-    for line in lines.take_while(|line| !line.is_empty()) {
-        if let Some(range) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
-            from = Some(range.trim_end_matches('-').parse().expect("a start"));
-        }
-    }
-    Request { path, from }
+    assert!(lines.any(|line| line.is_empty()), "the request has an end");
+    first.split(' ').nth(1).expect("a path").to_owned()
 }

@@ -30,6 +30,8 @@ impl Debian {
                 .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
         );
         world.set("PATH", path.unwrap());
+        // No archive can be reached.
+        world.set("ZK_HARNESS_MIRROR", "http://127.0.0.1:1");
         let debian = Self { world, repository };
         debian.use_apt("");
         fs::create_dir_all(debian.keyring().parent().unwrap()).unwrap();
@@ -48,13 +50,11 @@ impl Debian {
         program(&self.world.path("bin/apt-get"), &program_text);
     }
 
-    /// A search that cannot reach any archive.
     fn search(&self) -> Search {
         self.world
             .search()
             .version("3.8")
             .provisioning(Provisioning::Always)
-            .mirror("http://127.0.0.1:1")
     }
 
     fn refusal(&self) -> String {

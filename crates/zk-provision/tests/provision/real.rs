@@ -16,14 +16,13 @@ fn provision(version: &str, dir: &Path) -> Distribution {
     let path = std::env::var_os("PATH").expect("PATH is set");
     let vars = [
         (OsString::from("PATH"), path),
-        (OsString::from("HOME"), dir.as_os_str().to_owned()),
+        (OsString::from("ZK_HARNESS_CACHE"), dir.join("cache").into()),
     ];
     let heard = Heard::default();
     let search = Search::from_vars(vars)
         .unwrap()
         .version(version)
         .use_installed(Installed::Ignore)
-        .cache_dir(dir.join("cache"))
         .progress(heard.listener());
     let started = Instant::now();
     let found = search.find().unwrap_or_else(|error| {

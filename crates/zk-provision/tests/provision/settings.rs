@@ -43,16 +43,9 @@ fn mirror_that_is_no_http_url_is_refused() {
 #[test]
 fn what_looks_like_a_version_is_one_and_the_rest_is_a_directory() {
     let world = World::with_java();
-    let said = |text: &str| {
-        let search = Search::from_vars([]).unwrap().root(world.root());
-        match search.zookeeper(text) {
-            Ok(search) => search
-                .cache_dir(world.cache())
-                .find()
-                .unwrap_err()
-                .to_string(),
-            Err(error) => error.to_string(),
-        }
+    let said = |text: &str| match world.search().zookeeper(text) {
+        Ok(search) => search.find().unwrap_err().to_string(),
+        Err(error) => error.to_string(),
     };
     for version in ["3.7", "3.9.99", "10.0.12"] {
         let said = said(version);
@@ -94,7 +87,6 @@ fn bad_setters_are_reported_by_find() {
         error.to_string()
     };
     insta::assert_snapshot!(said(Search::new().version("three")), @r#"the wanted version is "three"; it must be a series like 3.9 or an exact version like 3.9.6"#);
-    insta::assert_snapshot!(said(Search::new().mirror("mirror")), @r#"the mirror is "mirror"; it must be an http:// or https:// URL under which zookeeper-3.9.6/ and its like are found"#);
     insta::assert_snapshot!(said(Search::new().pin("3.9", "")), @r#"the pinned version is "3.9"; it must be exact, like 3.9.6"#);
     insta::assert_snapshot!(said(Search::new().pin("3.9.4", "abc")), @r#"the pinned SHA-512 is "abc"; it must be 128 hexadecimal digits"#);
 }
