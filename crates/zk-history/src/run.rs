@@ -225,7 +225,7 @@ impl Run {
         let mut text = format!(
             "the run {self}: {}\n{}",
             report.judgement(),
-            report.to_text(history, false)
+            report.to_text(history)
         );
         if self.description.checkers.is_empty() {
             text.push_str("note: no checker was named\n");

@@ -1,14 +1,12 @@
-//! Combines the verdicts on a history, and formats them as text or JSON.
+//! Combines the verdicts on a history, and formats them as text.
 //!
 //! Pure: no I/O and no clock.
 
 use std::fmt::Write as _;
 
-use serde_json::json;
-
 use super::checker::Checker;
 use super::server_logs::ServerLogs;
-use super::timeline::{self, Ink};
+use super::timeline;
 use super::verdict::{Judgement, Verdict, Violation};
 use crate::History;
 
@@ -54,28 +52,21 @@ impl Report {
         self.judgement() == Judgement::Valid
     }
 
-    /// Formats it for a person: a summary, a line per checker, and each violation with a time line. `colour` is for a
-    /// terminal.
-    pub fn to_text(&self, history: &History, colour: bool) -> String {
-        let ink = Ink::new(colour);
+    /// Formats it for a person: a summary, a line per checker, and each violation with a time line.
+    pub fn to_text(&self, history: &History) -> String {
         let mut text = summary(history);
         let width = self.verdicts.iter().map(|verdict| verdict.checker.len());
         let width = width.max().unwrap_or(0);
         text.push('\n');
         for verdict in &self.verdicts {
-            let word = format!("{:<12}", verdict.judgement.to_string());
-            let word = match verdict.judgement {
-                Judgement::Valid => ink.good(&word),
-                Judgement::CannotJudge => ink.doubtful(&word),
-                Judgement::Violated | Judgement::RolledBack => ink.bad(&word),
-            };
             let counts: Vec<String> = verdict
                 .counts
                 .iter()
                 .filter(|(_, count)| **count > 0)
                 .map(|(what, count)| format!("{what} {count}"))
                 .collect();
-            let line = format!("{:<width$}  {word}  {}", verdict.checker, counts.join(", "));
+            let (checker, judgement) = (&verdict.checker, verdict.judgement);
+            let line = format!("{checker:<width$}  {judgement:<12}  {}", counts.join(", "));
             text.push_str(line.trim_end());
             text.push('\n');
             for note in &verdict.notes {
@@ -84,8 +75,14 @@ impl Report {
         }
         for verdict in self.verdicts.iter().filter(|verdict| verdict.found > 0) {
             for (at, violation) in verdict.violations.iter().enumerate() {
-                let number = format!("{} {} of {}", verdict.checker, at + 1, verdict.found);
-                text.push_str(&shown(&number, violation, history, ink));
+                let Violation { rule, sentence, .. } = violation;
+                let (checker, found) = (&verdict.checker, verdict.found);
+                let _ = writeln!(
+                    text,
+                    "\n{checker} {} of {found}: {rule}\n  {sentence}",
+                    at + 1
+                );
+                text += &timeline::of(&violation.evidence, history);
             }
             let more = verdict.found - verdict.violations.len() as u64;
             if more > 0 {
@@ -93,61 +90,6 @@ impl Report {
             }
         }
         text
-    }
-
-    /// Converts it to an object for a script: `judgement`, and for each checker its `judgement`, `counts`, `notes`, how many violations
-    /// were `found`, and of each listed violation the `rule`, the `sentence` and the `records` with file and line.
-    pub fn to_json(&self, history: &History) -> serde_json::Value {
-        let verdicts: Vec<serde_json::Value> = self
-            .verdicts
-            .iter()
-            .map(|verdict| {
-                let violations: Vec<serde_json::Value> = verdict
-                    .violations
-                    .iter()
-                    .map(|violation| {
-                        let records: Vec<serde_json::Value> = violation
-                            .evidence
-                            .iter()
-                            .map(|evidence| {
-                                json!({
-                                    "client": evidence.call.client.to_string(),
-                                    "id": evidence.call.id,
-                                    "op": evidence.call.op,
-                                    "outcome": evidence.call.outcome.to_string(),
-                                    "invoked_ns": evidence.call.invoked,
-                                    "returned_ns": evidence.call.returned,
-                                    "counts_from_ns": evidence.span.from,
-                                    "counts_to_ns": evidence.span.to,
-                                    "at": history.locate(evidence.call.source_line),
-                                })
-                            })
-                            .collect();
-                        json!({
-                            "rule": violation.rule,
-                            "sentence": violation.sentence,
-                            "records": records,
-                        })
-                    })
-                    .collect();
-                json!({
-                    "checker": verdict.checker,
-                    "judgement": verdict.judgement,
-                    "counts": verdict.counts,
-                    "notes": verdict.notes,
-                    "found": verdict.found,
-                    "violations": violations,
-                })
-            })
-            .collect();
-        json!({
-            "judgement": self.judgement(),
-            "operations": history.calls.len(),
-            "processes": history.processes.len(),
-            "faults": history.faults.len(),
-            "torn": history.torn.len(),
-            "verdicts": verdicts,
-        })
     }
 }
 
@@ -183,17 +125,6 @@ fn summary(history: &History) -> String {
             "note: {lines} of another version of this program were ignored"
         );
     }
-    text
-}
-
-fn shown(number: &str, violation: &Violation, history: &History, ink: Ink) -> String {
-    let mut text = format!(
-        "\n{}: {}\n  {}\n",
-        number,
-        ink.bad(violation.rule),
-        violation.sentence
-    );
-    text.push_str(&timeline::of(&violation.evidence, history, ink));
     text
 }
 

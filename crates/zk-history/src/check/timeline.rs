@@ -7,46 +7,10 @@ use std::fmt::Write as _;
 use super::verdict::{Evidence, Span};
 use crate::History;
 
-/// Whether to use colours.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ink {
-    colour: bool,
-}
-
-impl Ink {
-    pub(super) const fn new(colour: bool) -> Self {
-        Self { colour }
-    }
-
-    pub(super) fn good(self, text: &str) -> String {
-        self.paint("32", text)
-    }
-
-    pub(super) fn doubtful(self, text: &str) -> String {
-        self.paint("33", text)
-    }
-
-    pub(super) fn bad(self, text: &str) -> String {
-        self.paint("1;31", text)
-    }
-
-    fn dim(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.colour {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-}
-
 /// Draws a bar for each operation and a time axis; nothing without operations.
 ///
 /// Blocks are the interval that counts, dots the time of the operation before it.
-pub(super) fn of(evidence: &[Evidence], history: &History, ink: Ink) -> String {
+pub(super) fn of(evidence: &[Evidence], history: &History) -> String {
     let Some(scale) = Scale::of(evidence) else {
         return String::new();
     };
@@ -62,7 +26,7 @@ pub(super) fn of(evidence: &[Evidence], history: &History, ink: Ink) -> String {
     let mut text = String::new();
     for (one, label) in evidence.iter().zip(labels) {
         let pad = " ".repeat(width - label.chars().count());
-        let location = ink.dim(&history.locate(one.call.source_line));
+        let location = history.locate(one.call.source_line);
         let _ = writeln!(text, "    {label}{pad}  {}  {location}", scale.bar(one));
     }
     let common = evidence
@@ -72,18 +36,14 @@ pub(super) fn of(evidence: &[Evidence], history: &History, ink: Ink) -> String {
         .filter(|common| evidence.len() > 1 && !common.is_empty());
     if let Some(common) = common {
         let label = format!("{:>width$}", "at the same time");
-        let _ = writeln!(
-            text,
-            "    {label}  {}",
-            ink.bad(scale.mark(common).trim_end())
-        );
+        let _ = writeln!(text, "    {label}  {}", scale.mark(common).trim_end());
     }
     let begun = history.bounds().0;
     let moment = |at: u64| format!("+{}", seconds(at.saturating_sub(begun)));
     let (first, last) = (moment(scale.time.from), moment(scale.time.to));
     let gap = BAR.saturating_sub(first.chars().count() + last.chars().count());
-    let axis = ink.dim(&format!("{first}{}{last}", " ".repeat(gap.max(1))));
-    let _ = writeln!(text, "    {}  {axis}", " ".repeat(width));
+    let (pad, gap) = (" ".repeat(width), " ".repeat(gap.max(1)));
+    let _ = writeln!(text, "    {pad}  {first}{gap}{last}");
     text
 }
 

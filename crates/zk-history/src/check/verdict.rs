@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use crate::Call;
 
 /// The verdict of one checker on a history.
@@ -29,8 +27,7 @@ pub struct Verdict {
 }
 
 /// The judgement of one or all checkers, from the best to the worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Judgement {
     /// No violation.
@@ -67,7 +64,7 @@ pub struct Evidence {
 
 /// A half-open interval in nanoseconds of the host's monotonic clock.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[non_exhaustive]
 pub struct Span {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ColorChoice, Parser};
+use clap::Parser;
 use zk_history::check::Checker;
 
 /// Judge what a run recorded.
@@ -22,17 +22,9 @@ pub(crate) struct Args {
     #[arg(long = "checker", short = 'c', value_name = "SPEC")]
     pub(crate) checkers: Vec<Checker>,
 
-    /// Print one line of JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
     /// List the checkers with their settings
     #[arg(long)]
     pub(crate) list: bool,
-
-    /// When to use colours; `auto` does on a terminal unless `NO_COLOR` is set
-    #[arg(long, value_name = "WHEN", default_value_t)]
-    pub(crate) color: ColorChoice,
 }
 
 const EXIT: &str = "\

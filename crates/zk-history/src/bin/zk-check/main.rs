@@ -3,12 +3,12 @@
 mod args;
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{ColorChoice, Parser as _};
+use clap::Parser as _;
 use zk_history::History;
 use zk_history::check::{Checker, Judgement, ServerLogs, judge};
 use zk_history::{Description, Run};
@@ -55,21 +55,11 @@ fn run(args: &args::Args) -> anyhow::Result<Judgement> {
     let logs = ServerLogs::of_run(&path)
         .with_context(|| format!("cannot read the servers' logs in {}", path.display()))?;
     let report = judge(&history, &checkers).with_servers(&history, &logs);
-    if args.json {
-        let mut json = report.to_json(&history);
-        if let Some(description) = &description {
-            json["name"] = description.name.clone().into();
-            json["seed"] = description.seed.into();
-            json["again"] = description.again.clone().into();
-        }
-        print(&format!("{json}\n"))?;
-        return Ok(report.judgement());
-    }
     let mut text = description.as_ref().map_or_else(String::new, |known| {
         format!("{} with seed {}\n", known.name, known.seed)
     });
     let _ = writeln!(text, "{}", path.display());
-    text += &report.to_text(&history, is_coloured(args.color));
+    text += &report.to_text(&history);
     let again = description.map(|description| description.again);
     if let Some(again) = again.filter(|again| !again.is_empty() && !report.is_valid()) {
         let _ = writeln!(text, "\nrun it again: {again}");
@@ -105,17 +95,6 @@ fn newest(root: &Path) -> anyhow::Result<PathBuf> {
         newest = newest.max(Some((file.modified()?, path)));
     }
     newest.map(|(_, path)| path).with_context(none)
-}
-
-fn is_coloured(choice: ColorChoice) -> bool {
-    match choice {
-        ColorChoice::Always => true,
-        ColorChoice::Never => false,
-        ColorChoice::Auto => {
-            let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            io::stdout().is_terminal() && !refused
-        }
-    }
 }
 
 fn print(text: &str) -> anyhow::Result<()> {

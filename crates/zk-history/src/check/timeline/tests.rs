@@ -17,7 +17,7 @@ fn two_holders_are_two_bars() {
     s.fault("kill", "server 1", 5, Some(6));
     let history = s.history();
     let report = judge(&history, &[Checker::from(FencedMutex::default())]);
-    insta::assert_snapshot!(report.to_text(&history, false), @r"
+    insta::assert_snapshot!(report.to_text(&history), @r"
     4 operations (0 with an unknown outcome) of 2 processes in 261.0 ms, 1 fault
 
     fenced-mutex  violated      grants 2
@@ -29,8 +29,6 @@ fn two_holders_are_two_bars() {
                          at the same time                  ▔▔▔▔▔▔▔▔▔▔
                                            +92.0 ms                           +268.0 ms
     ");
-    let coloured = report.to_text(&history, true);
-    assert!(coloured.contains("\u{1b}[1;31mviolated"), "{coloured:?}");
 }
 
 #[test]
@@ -54,9 +52,9 @@ fn moments_at_both_ends_of_all_time_are_drawn() {
     s.ok("a", &Op::take("/q"), 0..u64::MAX, ());
     let history = s.history();
     let evidence = [Evidence::of(&history.calls[0])];
-    let text = of(&evidence, &history, Ink::new(false));
+    let text = of(&evidence, &history);
     assert!(text.contains('█'), "{text}");
-    assert_eq!(of(&[], &history, Ink::new(false)), "");
+    assert_eq!(of(&[], &history), "");
 }
 
 #[test]
