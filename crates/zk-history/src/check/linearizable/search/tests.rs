@@ -84,23 +84,6 @@ fn a_long_history_of_few_clients_takes_few_steps() {
     assert!(matches!(found, Linearized::Yes(_)), "{found:?}");
 }
 
-#[test]
-fn places_beyond_a_word_of_bits_are_put_back_one_by_one() {
-    const PLACES: usize = 150;
-    let mut forms = vec![Taken::default()];
-    for place in 0..PLACES {
-        let mut next = forms[place].clone();
-        next.insert(place);
-        forms.push(next);
-    }
-    assert_eq!(forms[PLACES].all_before, 128);
-    let mut taken = forms[PLACES].clone();
-    for place in (0..PLACES).rev() {
-        taken.remove(place);
-        assert_eq!(taken, forms[place], "without {place}");
-    }
-}
-
 /// Searches all orders of all sets that contain the completed operations.
 fn by_trying_all(calls: &[Timed]) -> bool {
     fn go(calls: &[Timed], state: Mutex, left: &mut Vec<usize>) -> bool {
@@ -186,39 +169,5 @@ proptest! {
             }
             Linearized::GaveUp { .. } => prop_assert!(false, "so few calls need no so many steps"),
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// Crosses the boundary of a word of bits, and returns.
-    #[test]
-    fn a_set_of_places_is_what_was_put_in(steps in prop::collection::vec(0..200_usize, 0..600)) {
-        let (mut taken, mut expected) = (Taken::default(), std::collections::BTreeSet::new());
-        let mut order = Vec::new();
-        let contains = |taken: &Taken, place: usize| {
-            place < taken.all_before || taken.rest.get((place - taken.all_before) / 64)
-                .is_some_and(|word| word & (1 << ((place - taken.all_before) % 64)) != 0)
-        };
-        for step in steps {
-            if step < 20 {
-                if let Some(last) = order.pop() {
-                    taken.remove(last);
-                    expected.remove(&last);
-                }
-            } else if expected.insert(step - 20) {
-                taken.insert(step - 20);
-                order.push(step - 20);
-            }
-        }
-        for place in 0..200 {
-            prop_assert_eq!(contains(&taken, place), expected.contains(&place));
-        }
-        let mut again = Taken::default();
-        for place in &expected {
-            again.insert(*place);
-        }
-        prop_assert_eq!(taken, again, "one set has one form");
     }
 }
