@@ -60,10 +60,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds the avoided words of a file.
-    fn add_words(&mut self, at: &str, findings: Vec<Finding>) {
-        for finding in findings {
-            self.problems.push(format!("{at}:{}", finding.problem()));
+    /// Adds the problems of a file or directory. One of a line begins with the line's number.
+    fn add(&mut self, at: &str, problems: impl IntoIterator<Item = String>) {
+        for problem in problems {
+            let is_of_a_line = problem.starts_with(|c: char| c.is_ascii_digit());
+            let separator = if is_of_a_line { ":" } else { ": " };
+            self.problems.push(format!("{at}{separator}{problem}"));
         }
     }
 }
@@ -74,16 +76,9 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     for problem in &report.problems {
         eprintln!("error: {problem}");
     }
-    for (heading, rows) in [
-        (
-            "feature rows that need a test on real servers",
-            &report.rows.weak,
-        ),
-        ("feature rows not built yet", &report.rows.not_built),
-    ] {
-        if !rows.is_empty() {
-            println!("{heading}: {}", rows.join(" "));
-        }
+    if !report.rows.not_built.is_empty() {
+        let rows = report.rows.not_built.join(" ");
+        println!("feature rows not built yet: {rows}");
     }
     match report.problems.len() {
         0 => println!("tidy: no problems"),
@@ -106,25 +101,14 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
 
     for name in crates(root)? {
         let dir = format!("crates/{name}");
-        if !root.join(&dir).join("README.md").is_file() {
-            report.problems.push(format!(
-                "{dir}: a README.md is needed: what the crate is, in a page"
-            ));
-        }
         let at = format!("{dir}/Cargo.toml");
         let text = read(root, &at)?;
-        if !text.contains("\npublish = false\n") {
-            for file in PACKAGED {
-                if !root.join(&dir).join(file).is_file() {
-                    report
-                        .problems
-                        .push(format!("{dir}: a {file} is needed in the crate's package"));
-                }
-            }
-        }
-        report
-            .problems
-            .extend(prefixed(&at, Manifest::parse(&text).problems(&name)));
+        let is_published = !text.contains("\npublish = false\n");
+        let packaged = PACKAGED.iter().filter(|_| is_published);
+        let needed = packaged.chain(&["README.md"]);
+        let missing = needed.filter(|file| !root.join(&dir).join(file).is_file());
+        report.add(&dir, missing.map(|file| format!("a {file} is needed")));
+        report.add(&at, Manifest::parse(&text).problems(&name));
     }
 
     let mut files = Vec::new();
@@ -135,76 +119,53 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
         let at = path.to_string_lossy().into_owned();
         let text = read(root, &at)?;
         if at != WORDS {
-            report.add_words(&at, words::in_rust(&text));
+            report.add(&at, words::in_rust(&text).iter().map(Finding::problem));
         }
         // The rules name what they forbid.
         if !at.starts_with("xtask/src/tidy") {
-            report
-                .problems
-                .extend(prefixed(&at, source::everywhere(&text)));
+            report.add(&at, source::everywhere(&text));
         }
         let is_code = at.starts_with("crates/") || at.starts_with("examples/");
         if is_code && !source::is_test_file(&at) {
-            report
-                .problems
-                .extend(prefixed(&at, source::in_crates(&text, &at)));
+            report.add(&at, source::in_crates(&text, &at));
         }
         if is_code && !TRANSPORT.iter().any(|transport| at.starts_with(transport)) {
-            report
-                .problems
-                .extend(prefixed(&at, source::outside_transport(&text)));
+            report.add(&at, source::outside_transport(&text));
         }
         if source::is_marked_pure(&text) {
-            report.problems.extend(prefixed(&at, source::pure(&text)));
+            report.add(&at, source::pure(&text));
             *pure_files.entry(package(&at)).or_default() += 1;
         }
-        report
-            .problems
-            .extend(prefixed(&at, coverage.add(&at, &text)));
+        report.add(&at, coverage.add(&at, &text));
     }
     let mut texts = Vec::new();
     files_below(root, Path::new(""), "md", &mut texts)?;
     for path in texts {
         let at = path.to_string_lossy().into_owned();
-        report.add_words(&at, words::in_markdown(&read(root, &at)?));
+        let findings = words::in_markdown(&read(root, &at)?);
+        report.add(&at, findings.iter().map(Finding::problem));
     }
     for (package, least) in PURE_FILES {
         let found = pure_files.get(*package).copied().unwrap_or_default();
-        if found < *least {
-            report.problems.push(format!(
-                "{package}: {found} files are marked `//! Pure:`, and xtask/src/tidy.rs asks for {least}: \
-                 keep decisions apart from effects, or lower that number if such a file was deleted"
-            ));
-        }
+        let problem = format!(
+            "there are {found} files with the mark `//! Pure:`, and xtask/src/tidy.rs asks for {least}: \
+             keep decisions apart from effects, or lower that number if such a file was deleted"
+        );
+        report.add(package, (found < *least).then_some(problem));
     }
     let mut rows = coverage.rows();
     report.problems.append(&mut rows.problems);
     for row in &rows.uncovered {
-        report.problems.push(format!(
-            "feature row {row}: a test that asserts something is needed, with the mark `// covers: {row}`"
-        ));
+        let problem = "a test that asserts something is needed, with the mark `// covers:`";
+        report.add(&format!("feature row {row}"), [problem.to_owned()]);
     }
-    if coverage::REAL_TESTS_ARE_REQUIRED {
-        for row in &rows.weak {
-            report.problems.push(format!(
-                "feature row {row}: a test on a real server is needed; `cargo xtask tidy --rows` lists those there are"
-            ));
-        }
+    for row in &rows.weak {
+        let problem =
+            "a test on a real server is needed; `cargo xtask tidy --rows` lists those there are";
+        report.add(&format!("feature row {row}"), [problem.to_owned()]);
     }
     report.rows = rows;
     Ok(report)
-}
-
-fn prefixed(at: &str, problems: Vec<String>) -> impl Iterator<Item = String> {
-    // A problem of one line begins with its number.
-    problems.into_iter().map(move |problem| {
-        let separator = if problem.starts_with(|c: char| c.is_ascii_digit()) {
-            ":"
-        } else {
-            ": "
-        };
-        format!("{at}{separator}{problem}")
-    })
 }
 
 /// Returns the directory of the package of a file, such as `crates/zk-lock`.
@@ -322,7 +283,7 @@ mod tests {
             "crates/zk-harness: a LICENSE-MIT",
             "crates/zk-harness/Cargo.toml: zk-core",
             "crates/zk-harness/src/spec.rs:4: std::fs",
-            "crates/zk-harness: 1 files are marked `//! Pure:`",
+            "crates/zk-harness: there are 1 files",
             "crates/zk-lock/src/lib.rs:3: zookeeper_client",
             "crates/zk-lock/src/lib.rs:5: ",
             "crates/zk-lock/src/order.rs: module documentation",

@@ -15,9 +15,6 @@ use std::fmt::Write as _;
 use functions::Against;
 use functions::Function;
 
-/// Whether a row that needs a server and has no real test breaks the rules; otherwise it is only listed.
-pub(super) const REAL_TESTS_ARE_REQUIRED: bool = true;
-
 /// The rows of the feature list: the letter of the part, its number of rows, and how many of them work.
 ///
 /// The others are future features: their marks count, and without a mark they are listed as not built.

@@ -137,76 +137,50 @@ mod tests {
         assert!(manifest.lints);
     }
 
+    /// The problems of the crate `name` with one dependency.
+    fn problems(name: &str, section: &str, dependency: &str) -> Vec<String> {
+        let lints = "[lints]\nworkspace = true\n";
+        let text = format!("[{section}]\n{dependency}.workspace = true\n{lints}");
+        Manifest::parse(&text).problems(name)
+    }
+
     #[test]
-    fn the_test_tools_use_no_crate_that_they_judge() {
-        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
-            let manifest = Manifest::parse(&format!(
-                "[{section}]\nzk-core.workspace = true\n[lints]\nworkspace = true\n"
-            ));
-            for tool in ["zk-fault-proxy", "zk-harness", "zk-history", "zk-provision"] {
-                assert_eq!(manifest.problems(tool).len(), 1, "{tool} {section}");
-            }
-            assert_eq!(manifest.problems("zk-lock"), [""; 0], "{section}");
+    fn crates_import_only_downwards() {
+        const USED: &str = "dependencies";
+        const IN_TESTS: &str = "dev-dependencies";
+        const IN_BUILDS: &str = "build-dependencies";
+        for (name, section, dependency, allowed) in [
+            // The test tools use no crate that they judge.
+            ("zk-harness", USED, "zk-core", false),
+            ("zk-harness", IN_TESTS, "zk-core", false),
+            ("zk-history", IN_BUILDS, "zk-core", false),
+            ("zk-provision", USED, "zk-core", false),
+            ("zk-fault-proxy", IN_TESTS, "zk-core", false),
+            // The harness uses the other test tools, and they do not use it.
+            ("zk-harness", USED, "zk-history", true),
+            ("zk-harness", USED, "zk-provision", true),
+            ("zk-harness", USED, "zk-fault-proxy", true),
+            ("zk-provision", USED, "zk-harness", false),
+            // All of them are for tests and benchmarks.
+            ("zk-lock", USED, "zk-history", false),
+            ("zk-core", USED, "zk-harness", false),
+            ("zk-core", IN_TESTS, "zk-harness", true),
+            ("zk-bench", USED, "zk-harness", true),
+            // Recipes stand on zk-core and not on each other, but for some.
+            ("zk-lock", USED, "zk-core", true),
+            ("zk-leader", USED, "zk-lock", true),
+            ("zk-queue", USED, "zk-lock", false),
+            ("zk-queue", IN_TESTS, "zk-lock", true),
+            ("zk-bench", USED, "zk-lock", true),
+            // The client belongs to zk-core; benchmarks measure it as well.
+            ("zk-core", USED, "zookeeper-client", true),
+            ("zk-bench", USED, "zookeeper-client", true),
+            ("zk-lock", USED, "zookeeper-client", false),
+        ] {
+            let problems = problems(name, section, dependency);
+            let expected = usize::from(!allowed);
+            assert_eq!(problems.len(), expected, "{name}, {section}: {problems:?}");
         }
-    }
-
-    #[test]
-    fn the_harness_uses_the_other_test_tools_and_they_do_not_use_it() {
-        let ends = "\n[lints]\nworkspace = true\n";
-        let on =
-            |tool: &str| Manifest::parse(&format!("[dependencies]\n{tool}.workspace = true{ends}"));
-        for tool in ["zk-fault-proxy", "zk-history", "zk-provision"] {
-            assert_eq!(on(tool).problems("zk-harness"), [""; 0], "{tool}");
-            assert_eq!(on("zk-harness").problems(tool).len(), 1, "{tool}");
-            assert_eq!(on(tool).problems("zk-lock").len(), 1, "{tool}");
-        }
-    }
-
-    #[test]
-    fn the_harness_is_for_tests() {
-        let ends = "\n[lints]\nworkspace = true\n";
-        let inside = Manifest::parse(&format!(
-            "[dependencies]\nzk-harness.workspace = true{ends}"
-        ));
-        assert_eq!(inside.problems("zk-core").len(), 1);
-        let tests = Manifest::parse(&format!(
-            "[dev-dependencies]\nzk-harness.workspace = true{ends}"
-        ));
-        assert_eq!(tests.problems("zk-core"), [""; 0]);
-    }
-
-    #[test]
-    fn recipes_do_not_stand_on_each_other_but_for_some() {
-        let ends = "\n[lints]\nworkspace = true\n";
-        let on = |section: &str| {
-            Manifest::parse(&format!("[{section}]\nzk-lock.workspace = true{ends}"))
-        };
-        assert_eq!(on("dependencies").problems("zk-leader"), [""; 0]);
-        assert_eq!(on("dependencies").problems("zk-queue").len(), 1);
-        assert_eq!(on("dev-dependencies").problems("zk-queue"), [""; 0]);
-        assert_eq!(on("dependencies").problems("zk-bench"), [""; 0]);
-    }
-
-    #[test]
-    fn the_client_belongs_to_zk_core() {
-        let manifest = Manifest::parse(
-            "[dependencies]\nzookeeper-client.workspace = true\n[lints]\nworkspace = true\n",
-        );
-        assert_eq!(manifest.problems("zk-core"), [""; 0]);
-        assert_eq!(
-            manifest.problems("zk-lock"),
-            ["zookeeper-client: only zk-core may depend on it"]
-        );
-    }
-
-    #[test]
-    fn the_benchmarks_stand_on_the_client_and_the_harness() {
-        let manifest = Manifest::parse(
-            "[dependencies]\nzookeeper-client.workspace = true\nzk-harness.workspace = true\n\
-             [lints]\nworkspace = true\n",
-        );
-        assert_eq!(manifest.problems("zk-bench"), [""; 0]);
-        assert_eq!(manifest.problems("zk-lock").len(), 2);
     }
 
     #[test]
