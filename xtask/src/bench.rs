@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 /// A benchmark and its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bench {
-    which: Which,
+    target: &'static Target,
     quick: bool,
     peers: bool,
     memory: bool,
@@ -22,46 +22,29 @@ pub(crate) struct Bench {
     rest: Vec<OsString>,
 }
 
-/// The benchmarks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    Lock,
-    /// The cost of an id.
-    Id,
-    Cache,
-    /// The steps of one hand-over.
-    Trace,
-    Queue,
-    /// The load of idle sessions.
-    Fleet,
+/// One of the benchmarks of the crate `zk-bench`.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    name: &'static str,
+    /// `--bench` for one of criterion, otherwise `--bin`, and the target's name.
+    cargo: [&'static str; 2],
+    /// Whether it can be compared with an older revision.
+    is_compared: bool,
 }
 
 impl Bench {
     /// Parses the arguments after `bench`.
     pub(crate) fn parse(args: Vec<OsString>) -> Result<Self, String> {
         let mut args = args.into_iter();
-        let which = match args.next() {
-            Some(name) if name == "lock" => Which::Lock,
-            Some(name) if name == "id" => Which::Id,
-            Some(name) if name == "cache" => Which::Cache,
-            Some(name) if name == "trace" => Which::Trace,
-            Some(name) if name == "queue" => Which::Queue,
-            Some(name) if name == "fleet" => Which::Fleet,
-            Some(name) => {
-                return Err(format!(
-                    "unknown benchmark {}: use lock, id, cache, queue, trace or fleet",
-                    name.display()
-                ));
-            }
-            None => {
-                return Err(
-                    "the name of a benchmark is missing: use lock, id, cache, queue, trace or fleet"
-                        .to_owned(),
-                );
-            }
-        };
+        let name = args
+            .next()
+            .ok_or_else(|| format!("the name of a benchmark is missing: use {NAMES}"))?;
+        let target = TARGETS
+            .iter()
+            .find(|target| name == target.name)
+            .ok_or_else(|| format!("unknown benchmark {}: use {NAMES}", name.display()))?;
         let mut bench = Self {
-            which,
+            target,
             quick: false,
             peers: false,
             memory: false,
@@ -74,7 +57,7 @@ impl Bench {
                 Some("--quick") => bench.quick = true,
                 Some("--peers") => bench.peers = true,
                 Some("--memory") => bench.memory = true,
-                Some(count) if which == Which::Fleet && count.parse::<u32>().is_ok() => {
+                Some(count) if name == "fleet" && count.parse::<u32>().is_ok() => {
                     bench.rest = vec![arg];
                 }
                 Some("--against") => {
@@ -114,7 +97,7 @@ impl Bench {
         if self.peers {
             return Err("--against measures no peers: leave out --peers".to_owned());
         }
-        if matches!(self.which, Which::Trace | Which::Fleet) {
+        if !self.target.is_compared {
             return Err("--against compares lock, id, cache and queue".to_owned());
         }
         // The quick form is the only one whose rounds take less than a minute.
@@ -139,7 +122,7 @@ impl Bench {
         } else {
             &["build", "--release"]
         };
-        [build, &["--package", "zk-bench"], &self.target()].concat()
+        [build, &["--package", "zk-bench"], &self.target.cargo].concat()
     }
 
     /// Returns the cargo arguments that run the benchmark.
@@ -149,23 +132,11 @@ impl Bench {
         } else {
             &["run", "--release"]
         };
-        [run, &["--package", "zk-bench"], &self.target()].concat()
+        [run, &["--package", "zk-bench"], &self.target.cargo].concat()
     }
 
     fn is_of_criterion(&self) -> bool {
-        self.target()[0] == "--bench"
-    }
-
-    /// Returns the benchmark's target in the crate `zk-bench`.
-    fn target(&self) -> [&'static str; 2] {
-        match self.which {
-            Which::Lock => ["--bench", "lock_throughput"],
-            Which::Id => ["--bench", "ids"],
-            Which::Cache => ["--bench", "cache"],
-            Which::Trace => ["--bin", "handover-trace"],
-            Which::Queue => ["--bin", "queue-bench"],
-            Which::Fleet => ["--bin", "fleet-bench"],
-        }
+        self.target.cargo[0] == "--bench"
     }
 }
 
@@ -181,6 +152,26 @@ pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bo
     Ok(cargo.status().context("cannot run cargo")?.success())
 }
 
+const fn target(name: &'static str, cargo: [&'static str; 2], is_compared: bool) -> Target {
+    Target {
+        name,
+        cargo,
+        is_compared,
+    }
+}
+
+static TARGETS: [Target; 6] = [
+    target("lock", ["--bench", "lock_throughput"], true),
+    target("id", ["--bench", "ids"], true),
+    target("cache", ["--bench", "cache"], true),
+    target("queue", ["--bin", "queue-bench"], true),
+    // The steps of one hand-over.
+    target("trace", ["--bin", "handover-trace"], false),
+    // The load of idle sessions.
+    target("fleet", ["--bin", "fleet-bench"], false),
+];
+const NAMES: &str = "lock, id, cache, queue, trace or fleet";
+
 /// The default number of rounds of `--against`.
 const ROUNDS: usize = 5;
 
@@ -195,13 +186,11 @@ mod tests {
     #[test]
     fn options_become_the_environment_of_the_benchmark() {
         let plain = parse(&["lock"]).unwrap();
-        assert_eq!(plain.target(), ["--bench", "lock_throughput"]);
-        assert_eq!(parse(&["id"]).unwrap().target(), ["--bench", "ids"]);
-        assert_eq!(parse(&["cache"]).unwrap().target(), ["--bench", "cache"]);
-        assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
-        assert_eq!(parse(&["queue"]).unwrap().target()[1], "queue-bench");
+        for target in &TARGETS {
+            let bench = parse(&[target.name]).unwrap();
+            assert!(bench.target == target && NAMES.contains(target.name));
+        }
         let fleet = parse(&["fleet", "--memory", "1000"]).unwrap();
-        assert_eq!(fleet.target()[1], "fleet-bench");
         assert!(fleet.memory && fleet.rest == ["1000"]);
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
