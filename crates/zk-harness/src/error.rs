@@ -135,15 +135,15 @@ pub enum Error {
         /// The directory of the other ensemble.
         by: PathBuf,
     },
-    /// A process did not end in time after a signal.
-    #[error("server {id} (process {pid}) still runs {within:?} after {signal}")]
+    /// A process did not end in time.
+    #[error("cannot {action} server {id}: its process {pid} still runs after {within:?}")]
     StillRunning {
+        /// The operation, as a verb.
+        action: &'static str,
         /// The server.
         id: u32,
         /// Its process id.
         pid: i32,
-        /// The signal.
-        signal: &'static str,
         /// The timeout.
         within: Duration,
     },

@@ -186,11 +186,7 @@ impl Server {
                 self.wrong_state("stop", "it is paused; resume it first, or kill it".into())
             );
         }
-        if let Some(container) = &self.container {
-            self.expect_state("stop", ProcessState::Running)?;
-            return container.perform(ContainerAction::Stop).await;
-        }
-        self.end("stop", Signal::TERM, "SIGTERM").await
+        self.end("stop", Signal::TERM, ContainerAction::Stop).await
     }
 
     /// Kills the server with SIGKILL and waits until its process has ended.
@@ -203,15 +199,13 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn kill(&self) -> Result<(), Error> {
-        if let Some(container) = &self.container {
-            if container.state() == ProcessState::Paused {
-                // Current engines refuse to kill a paused container.
-                container.perform(ContainerAction::Resume).await?;
-            }
-            self.expect_state("kill", ProcessState::Running)?;
-            return container.perform(ContainerAction::Kill).await;
+        if let Some(container) = &self.container
+            && container.state() == ProcessState::Paused
+        {
+            // Current engines refuse to kill a paused container.
+            container.perform(ContainerAction::Resume).await?;
         }
-        self.end("kill", Signal::KILL, "SIGKILL").await
+        self.end("kill", Signal::KILL, ContainerAction::Kill).await
     }
 
     /// [Stops](Self::stop) the server if it runs, then [starts](Self::start) it.
@@ -240,17 +234,9 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn pause(&self) -> Result<(), Error> {
-        if let Some(container) = &self.container {
-            self.expect_state("pause", ProcessState::Running)?;
-            return container.perform(ContainerAction::Pause).await;
-        }
-        self.freeze(
-            "pause",
-            Signal::STOP,
-            ProcessState::Running,
-            ProcessState::Paused,
-        )
-        .await
+        let (from, to) = (ProcessState::Running, ProcessState::Paused);
+        self.change_state("pause", Signal::STOP, ContainerAction::Pause, from, to)
+            .await
     }
 
     /// Resumes a paused server with SIGCONT.
@@ -263,17 +249,9 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn resume(&self) -> Result<(), Error> {
-        if let Some(container) = &self.container {
-            self.expect_state("resume", ProcessState::Paused)?;
-            return container.perform(ContainerAction::Resume).await;
-        }
-        self.freeze(
-            "resume",
-            Signal::CONT,
-            ProcessState::Paused,
-            ProcessState::Running,
-        )
-        .await
+        let (from, to) = (ProcessState::Paused, ProcessState::Running);
+        self.change_state("resume", Signal::CONT, ContainerAction::Resume, from, to)
+            .await
     }
 
     /// Disconnects the server's container from its network: neither clients nor the other servers can connect to it.
@@ -455,25 +433,29 @@ impl Server {
         &self.plan.members[self.index]
     }
 
+    /// Ends the process by a signal, or the container by an action, and waits until it has ended.
     async fn end(
         &self,
         action: &'static str,
         signal: Signal,
-        name: &'static str,
+        in_container: ContainerAction,
     ) -> Result<(), Error> {
+        if let Some(container) = &self.container {
+            self.expect_state(action, ProcessState::Running)?;
+            return container.perform(in_container).await;
+        }
         let Some((pid, _)) = self.find() else {
-            return Err(self.wrong_state(action, "it does not run; start it first".into()));
+            return Err(self.wrong_state(action, refused(ProcessState::Stopped).into()));
         };
         process::signal(pid, signal)
             .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
         let mut polls = Polls::within(REACT_WITHIN, POLL_EVERY);
         while self.find().is_some() || process::is_ending(pid) {
             if !polls.again().await {
-                let pid = pid.as_raw_pid();
                 return Err(Error::StillRunning {
+                    action,
                     id: self.id(),
-                    pid,
-                    signal: name,
+                    pid: pid.as_raw_pid(),
                     within: REACT_WITHIN,
                 });
             }
@@ -482,22 +464,23 @@ impl Server {
         Ok(())
     }
 
-    async fn freeze(
+    /// Changes the state of the process by a signal, or of the container by an action, and waits until it has changed.
+    async fn change_state(
         &self,
         action: &'static str,
         signal: Signal,
+        in_container: ContainerAction,
         from: ProcessState,
         to: ProcessState,
     ) -> Result<(), Error> {
-        let pid = match self.find() {
-            Some((pid, state)) if state == from => pid,
-            other => {
-                let state = other.map_or(ProcessState::Stopped, |(_, state)| state);
-                return Err(self.wrong_state(action, refused(state).into()));
-            }
-        };
-        process::signal(pid, signal)
-            .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
+        self.expect_state(action, from)?;
+        if let Some(container) = &self.container {
+            return container.perform(in_container).await;
+        }
+        if let Some((pid, _)) = self.find() {
+            process::signal(pid, signal)
+                .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
+        }
         let mut polls = Polls::within(REACT_WITHIN, POLL_EVERY);
         loop {
             let state = self.process_state();

@@ -122,20 +122,6 @@ impl ServerSpec {
         self
     }
 
-    /// Sets the port that followers connect to.
-    #[must_use]
-    pub const fn with_quorum_port(mut self, port: u16) -> Self {
-        self.quorum_port = Some(port);
-        self
-    }
-
-    /// Sets the port for leader elections.
-    #[must_use]
-    pub const fn with_election_port(mut self, port: u16) -> Self {
-        self.election_port = Some(port);
-        self
-    }
-
     pub(crate) fn ports(&self) -> [(&'static str, Option<u16>); 3] {
         [
             ("client_port", self.client_port),

@@ -52,7 +52,9 @@ fn an_invalid_value_is_reported_with_field_and_rule() {
     );
     insta::assert_snapshot!(
         refused(|s| {
-            s.server = vec![ServerSpec::new(1).with_quorum_port(2888), ServerSpec::new(2).with_election_port(2888)];
+            let (quorum_port, election_port) = (Some(2888), Some(2888));
+            let first = ServerSpec { quorum_port, ..ServerSpec::new(1) };
+            s.server = vec![first, ServerSpec { election_port, ..ServerSpec::new(2) }];
         }),
         @"server[1].election_port = 2888: server[0].quorum_port has the same port"
     );
@@ -173,12 +175,12 @@ fn every_field_can_be_set_from_the_file() {
     "#;
     let expected = Spec {
         servers: 5,
-        server: vec![
-            ServerSpec::new(4)
-                .with_client_port(1)
-                .with_quorum_port(2)
-                .with_election_port(3),
-        ],
+        server: vec![ServerSpec {
+            id: 4,
+            client_port: Some(1),
+            quorum_port: Some(2),
+            election_port: Some(3),
+        }],
         tick_time: Duration::from_millis(500),
         init_limit: 7,
         sync_limit: 3,
