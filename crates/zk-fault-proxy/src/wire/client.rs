@@ -10,8 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::frame;
-use super::frame::FrameDecoder;
-use super::frame::Piece;
+use super::frame::MAX_KEPT;
 use super::handshake;
 use super::jute::DecodeError;
 use super::jute::Decoder;
@@ -106,7 +105,7 @@ enum Cause {
     )]
     Closed,
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
     #[error("the server granted no session")]
     NoSession,
     #[error("the server returned {} ({code})", error_name(*code))]
@@ -179,21 +178,13 @@ async fn close(
 
 struct Connection {
     stream: TcpStream,
-    received: FrameDecoder,
 }
 
 impl Connection {
     async fn open(addr: SocketAddr) -> Result<Self, Cause> {
         let stream = TcpStream::connect(addr).await?;
         stream.set_nodelay(true)?;
-        Ok(Self::new(stream))
-    }
-
-    fn new(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            received: FrameDecoder::for_server(),
-        }
+        Ok(Self { stream })
     }
 
     /// Waits for the reply to a session request, and fails if the server grants none.
@@ -233,16 +224,19 @@ impl Connection {
     }
 
     async fn receive(&mut self) -> Result<Vec<u8>, Cause> {
-        loop {
-            match self.received.next_piece() {
-                Some(piece @ Piece::Frame(_)) => return Ok(piece.payload().to_vec()),
-                Some(_) => return Err(Cause::NoFrame),
-                None if self.received.is_not_a_short_frame() => return Err(Cause::NoFrame),
-                None => {}
-            }
-            if self.stream.read_buf(self.received.buffer()).await? == 0 {
-                return Err(Cause::Closed);
-            }
+        let len = usize::try_from(self.stream.read_i32().await?);
+        let len = len.ok().filter(|len| *len <= MAX_KEPT);
+        let mut payload = vec![0; len.ok_or(Cause::NoFrame)?];
+        self.stream.read_exact(&mut payload).await?;
+        Ok(payload)
+    }
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Closed,
+            _ => Self::Io(error),
         }
     }
 }

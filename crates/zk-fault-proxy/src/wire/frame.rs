@@ -131,16 +131,6 @@ impl FrameDecoder {
         }
     }
 
-    /// Returns whether the next bytes cannot be a frame that is short enough to buffer.
-    pub(crate) fn is_not_a_short_frame(&self) -> bool {
-        self.buffer[self.at..]
-            .first_chunk::<PREFIX>()
-            .is_some_and(|prefix| {
-                let len = usize::try_from(i32::from_be_bytes(*prefix));
-                len.map_or(true, |len| PREFIX + len > MAX_KEPT)
-            })
-    }
-
     /// Returns the incomplete frame at the end of the stream.
     pub(crate) fn remainder(&mut self) -> Option<Piece> {
         let waiting = self.buffer.len() - self.at;

@@ -27,7 +27,7 @@ async fn run(script: Vec<Step>, within: Duration) -> (Vec<Vec<u8>>, Result<(), W
     let addr = listener.local_addr().expect("a bound listener");
     let server = async {
         let (stream, _) = listener.accept().await.expect("a connection");
-        let mut connection = Connection::new(stream);
+        let mut connection = Connection { stream };
         let mut received = Vec::new();
         for step in script {
             received.push(connection.receive().await.expect("a request"));
