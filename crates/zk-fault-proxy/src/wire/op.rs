@@ -4,90 +4,81 @@
 
 use std::fmt;
 
-/// The operation of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Op {
-    /// `create`, opcode 1.
-    Create,
-    /// `delete`, opcode 2.
-    Delete,
-    /// `exists`, opcode 3.
-    Exists,
-    /// `getData`, opcode 4.
-    GetData,
-    /// `setData`, opcode 5.
-    SetData,
-    /// `getACL`, opcode 6.
-    GetAcl,
-    /// `setACL`, opcode 7.
-    SetAcl,
-    /// `getChildren`, opcode 8.
-    GetChildren,
-    /// `sync`, opcode 9.
-    Sync,
-    /// `ping`, opcode 11.
-    Ping,
-    /// `getChildren2`, which also returns the stat, opcode 12.
-    GetChildren2,
-    /// `check`, opcode 13; it occurs within a transaction only.
-    Check,
-    /// `multi`, opcode 14: a transaction.
-    Multi,
-    /// `create2`, which also returns the stat, opcode 15.
-    Create2,
-    /// `reconfig`, opcode 16.
-    Reconfig,
-    /// `checkWatches`, opcode 17.
-    CheckWatches,
-    /// `removeWatches`, opcode 18.
-    RemoveWatches,
-    /// `createContainer`, opcode 19.
-    CreateContainer,
-    /// `createTTL`, opcode 21.
-    CreateTtl,
-    /// `multiRead`, opcode 22.
-    MultiRead,
-    /// `auth`, opcode 100.
-    Auth,
-    /// `setWatches`, opcode 101: sets the watches of a client that has reconnected.
-    SetWatches,
-    /// `sasl`, opcode 102.
-    Sasl,
-    /// `getEphemerals`, opcode 103.
-    GetEphemerals,
-    /// `getAllChildrenNumber`, opcode 104.
-    GetAllChildrenNumber,
-    /// `setWatches2`, opcode 105: as `setWatches`, including persistent watches.
-    SetWatches2,
-    /// `addWatch`, opcode 106.
-    AddWatch,
-    /// `whoAmI`, opcode 107.
-    WhoAmI,
-    /// `closeSession`, opcode -11.
-    CloseSession,
-    /// Any other opcode.
-    Other(i32),
+macro_rules! ops {
+    ($($op:ident = $code:literal $name:literal $($note:literal)?;)*) => {
+        /// The operation of a request.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Op {
+            $(
+                #[doc = concat!("`", $name, "`, opcode ", $code $(, ": ", $note)?, ".")]
+                $op,
+            )*
+            /// Any other opcode.
+            Other(i32),
+        }
+
+        impl Op {
+            pub(crate) fn from_code(code: i32) -> Self {
+                match code {
+                    $($code => Self::$op,)*
+                    other => Self::Other(other),
+                }
+            }
+
+            pub(crate) fn code(self) -> i32 {
+                match self {
+                    $(Self::$op => $code,)*
+                    Self::Other(code) => code,
+                }
+            }
+        }
+
+        /// ZooKeeper's name for it.
+        impl fmt::Display for Op {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$op => f.write_str($name),)*
+                    Self::Other(code) => write!(f, "opcode {code}"),
+                }
+            }
+        }
+    };
+}
+
+ops! {
+    Create = 1 "create";
+    Delete = 2 "delete";
+    Exists = 3 "exists";
+    GetData = 4 "getData";
+    SetData = 5 "setData";
+    GetAcl = 6 "getACL";
+    SetAcl = 7 "setACL";
+    GetChildren = 8 "getChildren";
+    Sync = 9 "sync";
+    Ping = 11 "ping";
+    GetChildren2 = 12 "getChildren2" "also returns the stat";
+    Check = 13 "check" "occurs within a transaction only";
+    Multi = 14 "multi" "a transaction";
+    Create2 = 15 "create2" "also returns the stat";
+    Reconfig = 16 "reconfig";
+    CheckWatches = 17 "checkWatches";
+    RemoveWatches = 18 "removeWatches";
+    CreateContainer = 19 "createContainer";
+    CreateTtl = 21 "createTTL";
+    MultiRead = 22 "multiRead";
+    Auth = 100 "auth";
+    SetWatches = 101 "setWatches" "sets the watches of a client that has reconnected";
+    Sasl = 102 "sasl";
+    GetEphemerals = 103 "getEphemerals";
+    GetAllChildrenNumber = 104 "getAllChildrenNumber";
+    SetWatches2 = 105 "setWatches2" "as `setWatches`, including persistent watches";
+    AddWatch = 106 "addWatch";
+    WhoAmI = 107 "whoAmI";
+    CloseSession = -11 "closeSession";
 }
 
 impl Op {
-    pub(crate) fn from_code(code: i32) -> Self {
-        TABLE
-            .iter()
-            .find(|(_, known, _)| *known == code)
-            .map_or(Self::Other(code), |(op, ..)| *op)
-    }
-
-    pub(crate) fn code(self) -> i32 {
-        match self {
-            Self::Other(code) => code,
-            known => TABLE
-                .iter()
-                .find(|(op, ..)| *op == known)
-                .map_or(0, |(_, code, _)| *code),
-        }
-    }
-
     /// Returns whether it changes nodes, so that it goes through the leader.
     pub(crate) fn is_write(self) -> bool {
         matches!(
@@ -105,48 +96,6 @@ impl Op {
     }
 }
 
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match TABLE.iter().find(|(op, ..)| op == self) {
-            Some((.., name)) => f.write_str(name),
-            None => write!(f, "opcode {}", self.code()),
-        }
-    }
-}
-
-/// Every known operation, its opcode and ZooKeeper's name for it.
-const TABLE: [(Op, i32, &str); 29] = [
-    (Op::Create, 1, "create"),
-    (Op::Delete, 2, "delete"),
-    (Op::Exists, 3, "exists"),
-    (Op::GetData, 4, "getData"),
-    (Op::SetData, 5, "setData"),
-    (Op::GetAcl, 6, "getACL"),
-    (Op::SetAcl, 7, "setACL"),
-    (Op::GetChildren, 8, "getChildren"),
-    (Op::Sync, 9, "sync"),
-    (Op::Ping, 11, "ping"),
-    (Op::GetChildren2, 12, "getChildren2"),
-    (Op::Check, 13, "check"),
-    (Op::Multi, 14, "multi"),
-    (Op::Create2, 15, "create2"),
-    (Op::Reconfig, 16, "reconfig"),
-    (Op::CheckWatches, 17, "checkWatches"),
-    (Op::RemoveWatches, 18, "removeWatches"),
-    (Op::CreateContainer, 19, "createContainer"),
-    (Op::CreateTtl, 21, "createTTL"),
-    (Op::MultiRead, 22, "multiRead"),
-    (Op::Auth, 100, "auth"),
-    (Op::SetWatches, 101, "setWatches"),
-    (Op::Sasl, 102, "sasl"),
-    (Op::GetEphemerals, 103, "getEphemerals"),
-    (Op::GetAllChildrenNumber, 104, "getAllChildrenNumber"),
-    (Op::SetWatches2, 105, "setWatches2"),
-    (Op::AddWatch, 106, "addWatch"),
-    (Op::WhoAmI, 107, "whoAmI"),
-    (Op::CloseSession, -11, "closeSession"),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,10 +108,7 @@ mod tests {
         assert_eq!(Op::from_code(15), Op::Create2);
         assert_eq!(Op::from_code(-11), Op::CloseSession);
         assert_eq!(Op::from_code(10), Op::Other(10));
-        for (op, code, name) in TABLE {
-            assert_eq!(Op::from_code(code), op);
-            assert_eq!(op.to_string(), name);
-        }
+        assert_eq!(Op::GetChildren2.to_string(), "getChildren2");
         assert_eq!(Op::Other(10).to_string(), "opcode 10");
     }
 
