@@ -23,8 +23,8 @@ use crate::wait::until_blocking;
 /// Ports that are reserved by a file.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    /// The first of the adjacent chosen ports.
-    pub(crate) first: u16,
+    /// The chosen ports.
+    pub(crate) chosen: Vec<u16>,
     /// The reservation's file, which is removed with the ensemble or when a later reservation finds it void.
     pub(crate) file: PathBuf,
 }
@@ -45,10 +45,10 @@ struct Reserved {
     ports: BTreeSet<u16>,
 }
 
-/// Reserves the `requested` ports and `count` adjacent free ones for the ensemble in `directory`.
+/// Reserves the `requested` ports and `count` free ones for the ensemble in `directory`.
 pub(crate) fn reserve(
     directory: &Path,
-    count: u16,
+    count: usize,
     requested: &BTreeSet<u16>,
 ) -> Result<Reservation, ReserveError> {
     reserve_in(&registry()?, directory, count, requested)
@@ -57,7 +57,7 @@ pub(crate) fn reserve(
 fn reserve_in(
     registry: &Path,
     directory: &Path,
-    count: u16,
+    count: usize,
     requested: &BTreeSet<u16>,
 ) -> Result<Reservation, ReserveError> {
     let failed = |source| ReserveError::Failed(Error::io("reserve ports in", registry, source));
@@ -68,18 +68,19 @@ fn reserve_in(
         check_not_reserved(requested, &other)?;
         taken.extend(other.ports);
     }
-    let first = choose(count, &taken, fastrand::u16(..), is_free).ok_or_else(|| {
-        failed(io::Error::other(format!(
-            "no {count} adjacent ports from {FIRST} to {LAST} are free"
-        )))
-    })?;
-    let ports = requested
-        .iter()
-        .copied()
-        .chain(first..first + count)
-        .collect();
+    let start = fastrand::u16(FIRST..=LAST);
+    let all = (start..=LAST).chain(FIRST..start);
+    let free = all.filter(|port| !taken.contains(port) && is_free(*port));
+    let chosen: Vec<u16> = free.take(count).collect();
+    if chosen.len() < count {
+        let found = chosen.len();
+        return Err(failed(io::Error::other(format!(
+            "{found} ports from {FIRST} to {LAST} are free instead of {count}"
+        ))));
+    }
+    let ports = requested.iter().chain(&chosen).copied().collect();
     write(&file, directory, ports).map_err(failed)?;
-    Ok(Reservation { first, file })
+    Ok(Reservation { chosen, file })
 }
 
 /// Reserves the `ports` of an ensemble again, in case its `file` was removed, for example by a reboot.
@@ -152,33 +153,6 @@ fn write(file: &Path, directory: &Path, ports: BTreeSet<u16>) -> io::Result<()> 
     let directory = directory.to_owned();
     let text = serde_json::to_vec(&Reserved { directory, ports })?;
     fs::write(file, text).inspect_err(|_| drop(fs::remove_file(file)))
-}
-
-/// Finds `count` adjacent ports that are neither reserved nor in use; `start` determines where the search starts.
-fn choose(
-    count: u16,
-    reserved: &BTreeSet<u16>,
-    start: u16,
-    is_free: impl Fn(u16) -> bool,
-) -> Option<u16> {
-    let starts = LAST - FIRST + 2 - count;
-    let start = start % starts;
-    // From there to the end, then from the beginning.
-    for range in [start..starts, 0..start] {
-        let mut at = range.start;
-        while at < range.end {
-            let first = FIRST + at;
-            // Continues after the last unusable port of this range.
-            match (first..first + count)
-                .rev()
-                .find(|port| reserved.contains(port) || !is_free(*port))
-            {
-                None => return Some(first),
-                Some(blocked) => at += blocked - first + 1,
-            }
-        }
-    }
-    None
 }
 
 /// Returns whether a server can listen on the port.

@@ -575,8 +575,7 @@ fn members(
     } else {
         0
     };
-    let count = u16::try_from(missing + proxies + relays)
-        .expect("at most 255 servers with four ports each, or 32 with four and two for each other");
+    let count = missing + proxies + relays;
     let reservation =
         ports::reserve(directory, count, &requested).map_err(|error| match error {
             ports::ReserveError::Failed(error) => error,
@@ -584,13 +583,9 @@ fn members(
                 reserved_port_error(&servers, port, &by).into()
             }
         })?;
-    let mut next = reservation.first;
-    let mut choose = |port: Option<u16>| {
-        port.unwrap_or_else(|| {
-            next += 1;
-            next - 1
-        })
-    };
+    let mut chosen = reservation.chosen.into_iter();
+    let mut choose =
+        |port: Option<u16>| port.unwrap_or_else(|| chosen.next().expect("one for each"));
     let relays_of = |to: u32, choose: &mut dyn FnMut(Option<u16>) -> u16| {
         let others = servers
             .iter()

@@ -10,35 +10,6 @@ fn files(registry: &Path) -> Vec<String> {
 }
 
 #[test]
-fn reserved_and_used_ports_are_not_chosen() {
-    let reserved = BTreeSet::from([FIRST + 2]);
-    let in_use = FIRST + 5;
-    assert_eq!(
-        choose(3, &reserved, 0, |port| port != in_use),
-        Some(FIRST + 6)
-    );
-    assert_eq!(choose(2, &reserved, 0, |port| port != in_use), Some(FIRST));
-    assert_eq!(
-        choose(2, &reserved, 1, |port| port != in_use),
-        Some(FIRST + 3)
-    );
-}
-
-#[test]
-fn free_ports_are_found_from_any_start() {
-    // Exactly three adjacent ports are free: at the end, in the middle, and at the beginning.
-    for gap in [LAST - 2, FIRST + 4000, FIRST] {
-        for start in [0, 1, 17, 4000, LAST - FIRST, u16::MAX] {
-            let found = choose(3, &BTreeSet::new(), start, |port| {
-                (gap..gap + 3).contains(&port)
-            });
-            assert_eq!(found, Some(gap), "beginning at {start}");
-        }
-    }
-    assert_eq!(choose(3, &BTreeSet::new(), 5, |port| port % 3 != 0), None);
-}
-
-#[test]
 fn concurrent_reservations_do_not_overlap() {
     let registry = tempfile::tempdir().unwrap();
     let owner = tempfile::tempdir().unwrap();
@@ -57,7 +28,7 @@ fn concurrent_reservations_do_not_overlap() {
     });
     let ports: BTreeSet<_> = reservations
         .iter()
-        .flat_map(|r| r.first..r.first + 9)
+        .flat_map(|reservation| reservation.chosen.clone())
         .collect();
     assert_eq!(ports.len(), 8 * 9);
     assert_eq!(files(registry.path()).len(), 8);
@@ -78,12 +49,29 @@ fn a_reservation_is_void_when_its_directory_is_removed() {
 }
 
 #[test]
-fn requested_ports_are_not_chosen() {
-    let taken: BTreeSet<u16> = (FIRST..=LAST - 3).collect();
+fn requested_and_used_ports_are_not_chosen() {
     let registry = tempfile::tempdir().unwrap();
     let owner = tempfile::tempdir().unwrap();
-    let reservation = reserve_in(registry.path(), owner.path(), 3, &taken).unwrap();
-    assert_eq!(reservation.first, LAST - 2);
+    let reserve = |count, requested: &BTreeSet<u16>| {
+        reserve_in(registry.path(), owner.path(), count, requested)
+    };
+    let left = [FIRST, FIRST + 4000, LAST - 1]
+        .into_iter()
+        .find(|port| is_free(*port));
+    let left = left.expect("a free port");
+    let taken: BTreeSet<u16> = (FIRST..=LAST).filter(|port| *port != left).collect();
+    let reservation = reserve(1, &taken).unwrap();
+    assert_eq!(reservation.chosen, [left]);
+    fs::remove_file(reservation.file).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, left)).unwrap();
+    for (count, requested) in [(2, &taken), (1, &taken)] {
+        let refused = reserve(count, requested);
+        assert!(
+            matches!(refused, Err(ReserveError::Failed(_))),
+            "{refused:?}"
+        );
+    }
+    drop(listener);
 }
 
 #[test]
@@ -94,7 +82,7 @@ fn a_requested_port_is_refused_while_it_is_reserved() {
     let requested = BTreeSet::from([7, 9]);
     reserve_in(registry.path(), one.path(), 0, &requested).unwrap();
     let chosen = reserve_in(registry.path(), one.path(), 3, &BTreeSet::new()).unwrap();
-    for port in [9, chosen.first, chosen.first + 2] {
+    for port in [9, chosen.chosen[0], chosen.chosen[2]] {
         let again = reserve_in(registry.path(), other.path(), 0, &BTreeSet::from([port]));
         assert!(
             matches!(&again, Err(ReserveError::Taken { port: refused, by }) if *refused == port && by == one.path()),
