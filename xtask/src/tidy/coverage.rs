@@ -1,19 +1,11 @@
-//! Finds the tests of each feature row, and whether they use real servers.
+//! Finds the tests of each feature row, and what they run against.
 //!
-//! A mark `// covers: L1` counts if it is directly above a test that asserts something, itself or in a function of the
-//! same test binary that it names.
-//! The test is *real* if it, or such a function, starts an ensemble of `zk-harness`; *simulated* if the files of these
-//! functions name `zk_sim`; otherwise *pure*.
-//! Tests below `src` are never real: they are compiled without the harness.
-
-mod functions;
+//! A mark `// covers: L1` counts if it is directly above a test. The name of the test binary says what the test runs
+//! against: *real* servers for `it` and `cli`, the *simulated* ensemble for `sim`; any other test is *pure*.
+//! It reads lines, not syntax, which suffices for a tree that rustfmt has formatted.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
-
-use functions::Against;
-use functions::Function;
 
 /// The rows of the feature list: the letter of the part, its number of rows, and how many of them work.
 ///
@@ -52,7 +44,40 @@ const SERVER_ADDS_NOTHING: &[(&str, &str)] = &[
     ("W1", "the protocol core has no I/O"),
 ];
 
+/// What a test runs against, the strongest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Against {
+    Nothing,
+    Simulation,
+    Servers,
+}
+
+/// The result of all marks.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// Rows of working features without a marked test.
+    pub(super) uncovered: Vec<String>,
+    /// Rows that need a server but have only tests without one.
+    pub(super) weak: Vec<String>,
+    /// Rows of future features without a test.
+    pub(super) not_built: Vec<String>,
+    shown: BTreeMap<String, Vec<(Against, String)>>,
+}
+
 impl Against {
+    /// Returns what the tests of a file run against.
+    fn of(path: &str) -> Self {
+        let parts: Vec<&str> = path.split('/').collect();
+        let binary = parts.windows(2).find(|pair| pair[0] == "tests");
+        match binary.map_or("", |pair| pair[1]) {
+            "it" | "cli" => Self::Servers,
+            "sim" => Self::Simulation,
+            // The directory of the tests across crates has the same name.
+            "tests" => Self::of(&path["tests/".len()..]),
+            _ => Self::Nothing,
+        }
+    }
+
     const fn word(self) -> &'static str {
         match self {
             Self::Nothing => "pure",
@@ -62,116 +87,64 @@ impl Against {
     }
 }
 
-/// The functions of all files, with their marks.
-#[derive(Debug, Default)]
-pub(super) struct Coverage {
-    functions: Vec<Function>,
-    mains: BTreeSet<String>,
-}
-
-/// The result of all marks.
-#[derive(Debug, Default)]
-pub(crate) struct Rows {
-    /// Broken rules, as `file:line: problem`.
-    pub(super) problems: Vec<String>,
-    /// Rows of working features without a marked test that asserts something.
-    pub(super) uncovered: Vec<String>,
-    /// Rows that need a server but have only tests without one.
-    pub(super) weak: Vec<String>,
-    /// Rows of future features without a test.
-    pub(super) not_built: Vec<String>,
-    shown: BTreeMap<String, Vec<(Against, String)>>,
-}
-
-impl Coverage {
-    /// Adds a file, and returns the problems of its marks.
+impl Rows {
+    /// Adds the marks of a file, whose `path` begins at the workspace's root; returns their problems.
     pub(super) fn add(&mut self, path: &str, text: &str) -> Vec<String> {
-        let scan = functions::scan(path, text);
-        let mut problems = scan.problems;
-        for function in &scan.functions {
-            for row in &function.rows {
-                if !all().any(|(known, _)| known == *row) {
-                    problems.push(format!("{}: {row} is not a feature row", function.line));
+        let against = Against::of(path);
+        let on_each_backend = on_each_backend(text);
+        let mut problems = Vec::new();
+        let mut marks: Vec<(usize, &str)> = Vec::new();
+        let (mut is_test, mut in_attribute) = (false, false);
+        for (number, line) in (1..).zip(text.lines()) {
+            let code = line.trim();
+            if in_attribute || code.starts_with("#[") {
+                is_test |= code.starts_with("#[test]") || code.starts_with("#[tokio::test");
+                in_attribute = !code.ends_with(']');
+            } else if let Some(rows) = code.strip_prefix("// covers:") {
+                let rows = rows.split([' ', ',']).filter(|row| !row.is_empty());
+                let before = marks.len();
+                marks.extend(rows.map(|row| (number, row)));
+                if marks.len() == before {
+                    problems.push(format!(
+                        "{number}: a covers mark names at least one feature row"
+                    ));
                 }
+            } else if !code.starts_with("//") {
+                let name = function_name(code);
+                let test = name.filter(|name| is_test || on_each_backend.contains(name));
+                for (number, row) in marks.drain(..) {
+                    let Some(test) = test else {
+                        problems.push(format!(
+                            "{number}: a covers mark stands directly above a test, with nothing but attributes and comments between"
+                        ));
+                        continue;
+                    };
+                    if !all().any(|(known, _)| known == row) {
+                        problems.push(format!("{number}: {row} is not a feature row"));
+                    }
+                    let tests = self.shown.entry(row.to_owned()).or_default();
+                    tests.push((against, format!("{path} {test}")));
+                }
+                is_test = false;
             }
         }
-        if let Some(directory) = path.strip_suffix("/main.rs") {
-            self.mains.insert(directory.to_owned());
-        }
-        self.functions.extend(scan.functions);
         problems
     }
 
     /// Evaluates the marks, after all files were added.
-    pub(super) fn rows(&mut self) -> Rows {
-        // Most names in a function are not functions.
-        let functions = self.functions.iter().map(|it| it.name.clone());
-        let functions: BTreeSet<String> = functions.collect();
-        for function in &mut self.functions {
-            function.names.retain(|name| functions.contains(name));
-        }
-        let mut by_name: BTreeMap<(&str, &str), Vec<&Function>> = BTreeMap::new();
-        for function in self.functions.iter().filter(|it| !it.is_test) {
-            let key = (function.binary.as_str(), function.name.as_str());
-            by_name.entry(key).or_default().push(function);
-        }
-        let mut scopes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        let mut rows = Rows::default();
-        for test in self.functions.iter().filter(|it| !it.rows.is_empty()) {
-            let scopes = scopes
-                .entry(&test.binary)
-                .or_insert_with(|| self.scopes(&test.binary));
-            let reached = reached(test, scopes, &by_name);
-            if !reached.iter().any(|it| it.asserts) {
-                rows.problems.push(format!(
-                    "{}:{}: a covers mark stands above a test that asserts nothing: {}",
-                    test.file, test.line, test.name
-                ));
-                continue;
-            }
-            let against = reached.iter().map(|it| it.against);
-            let against = against.max().unwrap_or(test.against);
-            for row in &test.rows {
-                let place = format!("{} {}", test.file, test.name);
-                let shown = rows.shown.entry(row.clone()).or_default();
-                shown.push((against, place));
-            }
-        }
+    pub(super) fn evaluate(&mut self) {
         for (row, is_built) in all() {
-            let strongest = rows.shown.get(&row);
-            let strongest = strongest.and_then(|tests| tests.iter().map(|(it, _)| *it).max());
+            let tests = self.shown.get(&row).into_iter().flatten();
             let needs_server = !SERVER_ADDS_NOTHING.iter().any(|(it, _)| *it == row);
-            match strongest {
-                None if is_built => rows.uncovered.push(row),
-                None => rows.not_built.push(row),
-                Some(against) if needs_server && against != Against::Servers => rows.weak.push(row),
+            match tests.map(|(against, _)| *against).max() {
+                None if is_built => self.uncovered.push(row),
+                None => self.not_built.push(row),
+                Some(against) if needs_server && against != Against::Servers => self.weak.push(row),
                 Some(_) => {}
             }
         }
-        rows
     }
 
-    /// Returns the directories whose functions a test of `binary` may call: its own, shared directories next to it, and
-    /// the library of the tests across crates.
-    fn scopes<'a>(&'a self, binary: &'a str) -> BTreeSet<&'a str> {
-        let mut scopes = BTreeSet::from([binary]);
-        if binary.starts_with("tests/") {
-            scopes.insert("tests/src");
-        }
-        if let Some((parent, _)) = binary.rsplit_once('/')
-            && parent.ends_with("/tests")
-        {
-            let others = self.functions.iter().map(|it| it.binary.as_str());
-            scopes.extend(others.filter(|other| {
-                other.rsplit_once('/').is_some_and(|(of, _)| of == parent)
-                    && !self.mains.contains(*other)
-            }));
-        }
-        scopes
-    }
-}
-
-impl Rows {
     /// Formats every row with its tests.
     pub(super) fn list(&self) -> String {
         let mut list = String::new();
@@ -194,38 +167,27 @@ impl Rows {
     }
 }
 
-/// Returns the test and all functions that it reaches by name within its binary.
-fn reached<'a>(
-    test: &'a Function,
-    scopes: &BTreeSet<&str>,
-    by_name: &BTreeMap<(&str, &str), Vec<&'a Function>>,
-) -> Vec<&'a Function> {
-    let mut reached: Vec<&Function> = vec![test];
-    let mut looked_up: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let mut next = 0;
-    while let Some(&from) = reached.get(next) {
-        next += 1;
-        for name in &from.names {
-            if !looked_up.insert((&from.file, name)) {
-                continue;
-            }
-            let found: Vec<&Function> = scopes
-                .iter()
-                .filter_map(|scope| by_name.get(&(*scope, name.as_str())))
-                .flatten()
-                .copied()
-                .collect();
-            // One of the same file hides those of others.
-            let is_near = found.iter().any(|it| it.file == from.file);
-            for function in found {
-                let is_meant = !is_near || function.file == from.file;
-                if is_meant && !reached.iter().any(|it| std::ptr::eq(*it, function)) {
-                    reached.push(function);
-                }
-            }
-        }
-    }
-    reached
+/// Returns the functions that `on_each_backend!` turns into tests.
+fn on_each_backend(text: &str) -> Vec<&str> {
+    let Some((_, list)) = text.split_once("\non_each_backend! {") else {
+        return Vec::new();
+    };
+    let (list, _) = list.split_once('}').unwrap_or((list, ""));
+    let names = list.split(',').filter_map(|one| one.split(':').next());
+    names.map(str::trim).collect()
+}
+
+/// The name behind `fn`, if the line begins a function.
+fn function_name(code: &str) -> Option<&str> {
+    let (before, after) = code.split_once("fn ")?;
+    let is_function = before.split_whitespace().all(|word| {
+        matches!(
+            word,
+            "pub" | "pub(crate)" | "pub(super)" | "const" | "async"
+        )
+    });
+    let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'))?;
+    (is_function && end > 0).then(|| &after[..end])
 }
 
 /// Every row, and whether its feature works.
@@ -239,84 +201,48 @@ fn all() -> impl Iterator<Item = (String, bool)> {
 mod tests {
     use super::*;
 
-    const IT: &str = "crates/a/tests/it/basic.rs";
+    const TEST: &str = "#[test]\nfn a() {\n    assert!(true);\n}\n";
 
     fn rows_of(files: &[(&str, &str)]) -> Rows {
-        let mut coverage = Coverage::default();
-        for (path, text) in files {
-            assert_eq!(coverage.add(path, text), [""; 0], "{path}");
+        let mut rows = Rows::default();
+        for (path, marks) in files {
+            let problems = rows.add(path, &format!("// covers: {marks}\n{TEST}"));
+            assert_eq!(problems, [""; 0], "{path}");
         }
-        coverage.rows()
+        rows.evaluate();
+        rows
     }
 
     #[test]
-    fn marks_above_asserting_tests_take_rows_off_the_list() {
+    fn marks_above_tests_take_rows_off_the_list() {
         let before = rows_of(&[]);
         assert_eq!((before.uncovered.len(), before.not_built.len()), (65, 34));
-        let text = [
-            "// covers: H1 H2\n#[test]\nfn a() {\n    assert!(b());\n}\n",
-            "// covers: C18, W3\n#[test]\nfn c() {\n    check();\n}\n",
-            "fn check() {\n    assert_eq!(1, 1);\n}\n",
-        ];
-        let after = rows_of(&[("crates/a/src/b/tests.rs", &text.concat())]);
-        assert_eq!(after.problems, [""; 0]);
+        let after = rows_of(&[("crates/a/src/b/tests.rs", "H1 H2, C18, W3")]);
         assert_eq!((after.uncovered.len(), after.not_built.len()), (62, 33));
         assert_eq!(after.weak, ["C18", "H1", "H2", "W3"]);
     }
 
     #[test]
-    fn a_test_that_asserts_nothing_covers_nothing() {
-        let table = "// covers: L1\n#[test]\nfn types_are_send() {\n    is_send::<u8>();\n}\nfn is_send<T: Send>() {}\n";
-        let rows = rows_of(&[(IT, table)]);
-        assert_eq!(
-            rows.problems,
-            [
-                "crates/a/tests/it/basic.rs:1: a covers mark stands above a test that asserts nothing: types_are_send"
-            ]
-        );
-        assert!(rows.uncovered.contains(&"L1".to_owned()));
-    }
-
-    #[test]
-    fn a_real_server_is_one_that_the_harness_starts() {
-        let test = |rows: &str| {
-            format!(
-                "// covers: {rows}\n#[tokio::test]\nasync fn a() {{\n    with_servers(b).await;\n}}\n"
-            )
-        };
-        let helpers = "use zk_harness::Ensemble;\nasync fn with_servers() {\n    Ensemble::builder();\n    assert!(true);\n}\n";
-        let simulated = helpers.replace("zk_harness", "zk_sim");
+    fn the_binary_says_what_a_test_runs_against() {
         let rows = rows_of(&[
-            (IT, &test("L1")),
-            ("crates/a/tests/it/main.rs", helpers),
-            ("crates/a/tests/sim/basic.rs", &test("L2")),
-            ("crates/a/tests/sim/main.rs", &simulated),
-            ("crates/b/tests/it/basic.rs", &test("L3")),
-            ("crates/b/tests/it/main.rs", "fn main() {}\n"),
-            ("crates/b/tests/shared/servers.rs", helpers),
-            ("tests/tests/it/lock.rs", &test("L4")),
-            ("tests/src/lib.rs", helpers),
-            ("crates/c/src/lib.rs", &format!("{}{helpers}", test("L5"))),
-            ("crates/d/src/lib.rs", &format!("{}{simulated}", test("I4"))),
+            ("crates/a/tests/it/b/c.rs", "L1"),
+            ("crates/a/tests/sim/b.rs", "L2"),
+            ("crates/a/tests/cli/b.rs", "L3"),
+            ("tests/tests/it/lock/rw.rs", "L4"),
+            ("examples/a/tests/it/b.rs", "L5"),
+            ("crates/a/src/b/tests.rs", "L6"),
+            ("crates/a/tests/provision/b.rs", "L7"),
+            ("crates/a/tests/sim/b.rs", "I4"),
         ]);
-        assert_eq!(rows.problems, [""; 0]);
-        assert_eq!(rows.weak, ["L2", "L5"], "a server adds nothing to I4");
-        for (row, word) in [
-            ("L1", "real"),
-            ("L2", "simulated"),
-            ("L3", "real"),
-            ("L4", "real"),
-            ("L5", "pure"),
-            ("I4", "simulated"),
-        ] {
-            assert_eq!(rows.shown[row][0].0.word(), word, "{row}");
-        }
+        assert_eq!(rows.weak, ["L2", "L6", "L7"], "a server adds nothing to I4");
         let list = rows.list();
         for line in [
             "L1",
-            "    real      crates/a/tests/it/basic.rs a",
+            "    real      crates/a/tests/it/b/c.rs a",
             "L2 NO REAL SERVER",
-            "L6 no test",
+            "    simulated crates/a/tests/sim/b.rs a",
+            "    pure      crates/a/src/b/tests.rs a",
+            "L8 no test",
             "I4 (a server adds nothing: no request is made for an id)",
             "W1 not built yet",
         ] {
@@ -325,18 +251,34 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_of_an_unknown_row_is_reported_with_its_line() {
-        let problems = Coverage::default().add(
-            IT,
-            "\n// covers: H11 C1 X1 c2\n#[test]\nfn a() {\n    assert!(true);\n}\n",
+    fn a_mark_stands_above_a_test_and_nowhere_else() {
+        let problems = |text: &str| Rows::default().add("a/src/b.rs", text);
+        for fine in [
+            "// covers: L1\n/// A claim.\n#[tokio::test(flavor = \"multi_thread\")]\n// covers: L3\n\
+             #[expect(\n    lint,\n    reason = \"a reason\"\n)]\nasync fn one() {\n}\n",
+            "\non_each_backend! {\n    one: \"a\",\n}\n// covers: L1\nasync fn one() {\n}\n",
+            "let s = \"// covers: X9\";\n//! A mark is `// covers: X9`.\n",
+        ] {
+            assert_eq!(problems(fine), [""; 0], "{fine}");
+        }
+        for wrong in [
+            "// covers: L1\nfn helper() {}\n",
+            "// covers: L1\n\nuse std::fmt;\n\n#[test]\nfn a() {}\n",
+            "// covers: L1\n#[derive(Debug)]\nstruct A;\n",
+        ] {
+            let problems = problems(wrong);
+            let [problem] = &problems[..] else {
+                panic!("{wrong}: {problems:?}");
+            };
+            assert!(problem.starts_with("1: a covers mark stands"), "{problem}");
+        }
+        assert_eq!(
+            problems("\n// covers:\n#[test]\nfn a() {}\n"),
+            ["2: a covers mark names at least one feature row"]
         );
         assert_eq!(
-            problems,
-            [
-                "2: H11 is not a feature row",
-                "2: X1 is not a feature row",
-                "2: c2 is not a feature row",
-            ]
+            problems("\n// covers: H11 C1 c2\n#[test]\nfn a() {}\n"),
+            ["2: H11 is not a feature row", "2: c2 is not a feature row"]
         );
     }
 
