@@ -9,19 +9,16 @@ use crate::want::Want;
 
 const WHEN_MISSING: &str = "export ZK_HARNESS_PROVISION=when-missing";
 
-const APT_INSTALL: &str = "sudo apt-get install --no-install-recommends";
-
-/// Returns a shell command; empty where none helps. `wants` are what is missing, all of one kind.
-pub(super) fn command(search: &Search, wants: &[&Want], system: &System) -> String {
+/// Returns a shell command; empty where none helps. `want` is what is missing.
+pub(super) fn command(search: &Search, want: &Want, system: &System) -> String {
     let has_apt = system.is("debian") || system.is("ubuntu");
-    match wants {
-        [Want::Package(_), ..] if !has_apt => String::new(),
+    match want {
+        Want::Package(_) if !has_apt => String::new(),
         _ if search.provisioning == Provisioning::Never => WHEN_MISSING.to_owned(),
-        [Want::ZooKeeper(request), ..] => zookeeper(search, *request, system),
+        Want::ZooKeeper(request) => zookeeper(search, *request, system),
+        Want::Java if search.installed == Installed::Use => java(system).to_owned(),
         // Whatever is installed now is ignored as well.
-        _ if search.installed == Installed::Ignore => String::new(),
-        [Want::Java, ..] => java(system).to_owned(),
-        _ => packages(search, wants),
+        Want::Java | Want::Package(_) => String::new(),
     }
 }
 
@@ -42,23 +39,6 @@ fn zookeeper(search: &Search, request: Request, system: &System) -> String {
     let url = release::url(&search.mirror, version);
     let stem = release::stem(version);
     format!("curl -fL {url} | tar -xz && export ZK_HARNESS_HOME=\"$PWD/{stem}\"")
-}
-
-fn packages(search: &Search, wants: &[&Want]) -> String {
-    let mut command = APT_INSTALL.to_owned();
-    for want in wants {
-        if let Want::Package(package) = want
-            && let Some(name) = package.alternatives.last()
-        {
-            command.push(' ');
-            command.push_str(name);
-        }
-    }
-    if search.ignores_installed() {
-        command.push_str(" && ");
-        command.push_str(WHEN_MISSING);
-    }
-    command
 }
 
 fn java(system: &System) -> &'static str {

@@ -62,15 +62,13 @@ impl Search {
 
     /// Finds packages of Debian or Ubuntu, or provisions them: for example other clients to compare with.
     ///
-    /// Returns a directory for each package, in the same order, with the package's files below it: `/` for one
-    /// that is installed, otherwise a directory of the cache that belongs to this package.
+    /// Returns a directory of the cache for each package, in the same order, with the package's files below it.
     /// The packages are those of the machine's own release. They are unpacked, not installed: none of their scripts
     /// runs, and *dependencies are not fetched*, so a caller names all packages that it needs.
     /// A name can have alternatives, `"libnew-java | libold-java"`, for a package that changed its name; the first
     /// that the release has is taken.
-    /// The settings of the cache, [`use_installed`](Self::use_installed), [`provisioning`](Self::provisioning),
-    /// [`lock_timeout`](Self::lock_timeout), [`progress`](Self::progress) and [`root`](Self::root) apply as for
-    /// [`find`](Self::find). What the cache has is used without asking whether there is something newer.
+    /// The settings of the cache, [`provisioning`](Self::provisioning), [`lock_timeout`](Self::lock_timeout),
+    /// [`progress`](Self::progress) and [`root`](Self::root) apply as for [`find`](Self::find). What the cache has is used without asking whether there is something newer.
     ///
     /// Blocks, as [`find`](Self::find) does.
     ///
@@ -110,8 +108,9 @@ impl Search {
         for item in missing(&mut items) {
             // An installed Java only runs the provisioned jars, and adds none to the class path.
             let ignored = match item.want {
+                Want::ZooKeeper(_) => self.ignores_installed(),
                 Want::Java => self.installed == Installed::Ignore,
-                _ => self.ignores_installed(),
+                Want::Package(_) => false,
             };
             if ignored {
                 item.tried("what is installed", "ignored, as asked for");
@@ -169,12 +168,11 @@ impl Search {
         ) {
             items.truncate(1);
         }
-        let wants: Vec<&Want> = items.iter().map(|item| &item.want).collect();
-        let names: Vec<String> = wants.iter().map(ToString::to_string).collect();
+        let names: Vec<String> = items.iter().map(|item| item.want.to_string()).collect();
         let mut not_found = NotFound {
             wanted: names.join(", "),
             tried: Vec::new(),
-            fix: advice::command(self, &wants, &self.machine.system()),
+            fix: advice::command(self, &items[0].want, &self.machine.system()),
         };
         for tried in items.into_iter().flat_map(|item| item.tried) {
             if !not_found.tried.contains(&tried) {

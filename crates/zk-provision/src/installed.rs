@@ -1,26 +1,22 @@
 //! Finds what is installed on the machine. The first match wins.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::home;
 use crate::java;
 use crate::machine::{Machine, children};
 use crate::version::Request;
-use crate::want::{Item, Package, Want};
-
-/// The list of installed packages.
-const DPKG_STATUS: &str = "/var/lib/dpkg/status";
+use crate::want::{Item, Want};
 
 /// Where Homebrew keeps what it installs.
 const HOMEBREW: [&str; 3] = ["/opt/homebrew", "/usr/local", "/home/linuxbrew/.linuxbrew"];
 
-/// Finds ZooKeeper's home, the `java` program, or the directory below which a package is installed.
+/// Finds ZooKeeper's home or the `java` program. Packages are always unpacked into the cache.
 pub(super) fn find(machine: &Machine, item: &mut Item) -> Option<PathBuf> {
     match item.want.clone() {
         Want::ZooKeeper(request) => zookeeper(machine, request, item),
         Want::Java => installed_java(machine, item),
-        Want::Package(package) => installed_package(machine, &package, item),
+        Want::Package(_) => None,
     }
 }
 
@@ -121,14 +117,4 @@ fn java_homes(machine: &Machine) -> Vec<PathBuf> {
         homes.push(bundle.join("Contents/Home"));
     }
     homes
-}
-
-fn installed_package(machine: &Machine, package: &Package, item: &mut Item) -> Option<PathBuf> {
-    let path = machine.below_root(DPKG_STATUS);
-    match fs::read_to_string(&path) {
-        Ok(status) if package.is_installed(&status) => return Some(machine.root.clone()),
-        Ok(_) => item.tried("installed packages", format!("no {package} among them")),
-        Err(error) => item.tried(path.display().to_string(), error.to_string()),
-    }
-    None
 }

@@ -64,19 +64,6 @@ impl Package {
             Err(SettingError::new("a wanted package", text, RULE))
         }
     }
-
-    /// Returns whether one of the alternatives is installed, according to dpkg's status file.
-    pub(super) fn is_installed(&self, dpkg_status: &str) -> bool {
-        dpkg_status.split("\n\n").any(|paragraph| {
-            let field = |name: &str| {
-                paragraph
-                    .lines()
-                    .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-            };
-            field("Package").is_some_and(|name| self.alternatives.iter().any(|own| own == name))
-                && field("Status").is_some_and(|status| status.ends_with(" ok installed"))
-        })
-    }
 }
 
 impl fmt::Display for Want {

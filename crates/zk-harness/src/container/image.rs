@@ -9,7 +9,7 @@ use testcontainers::core::BuildImageOptions;
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncBuilder as _;
 use testcontainers::{GenericBuildableImage, GenericImage};
-use zk_provision::{Distribution, Installed, Search};
+use zk_provision::{Distribution, Search};
 
 use crate::config::MAIN_CLASS;
 use crate::error::Error;
@@ -126,7 +126,6 @@ fn stage(distribution: &Distribution) -> Result<Staged, Error> {
     written().map_err(|source| Error::io("create the image in", &root, source))?;
     let libraries = Search::from_env()
         .map_err(|error| Error::Find(Box::new(error.into())))?
-        .use_installed(Installed::Ignore)
         .packages(LIBRARIES)
         .map_err(Box::new)?;
     for package in libraries {
