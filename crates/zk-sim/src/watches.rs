@@ -62,11 +62,11 @@ pub(crate) enum Removal {
 
 impl Removal {
     /// Returns the removal that the client crate requests when it drops a watch and has `others` on that node; `None`
-    /// if it leaves the watch on the server.
-    pub(crate) fn of(dropped: WatchKind, others: &[WatchKind]) -> Option<Self> {
+    /// if it leaves the watch on the server. `is_asked_for` means that a request in flight asks for a watch there.
+    pub(crate) fn of(dropped: WatchKind, others: &[WatchKind], is_asked_for: bool) -> Option<Self> {
         match Self::of_kind(dropped) {
-            _ if others.is_empty() => Some(Self::Any),
-            Self::Any => None,
+            _ if others.is_empty() && !is_asked_for => Some(Self::Any),
+            Self::Any if !others.is_empty() => None,
             kind => {
                 let mut others = others.iter().map(|other| Self::of_kind(*other));
                 others.all(|other| other != kind).then_some(kind)

@@ -62,6 +62,25 @@ fn a_watch_taken_back_or_a_session_forgotten_leaves_nothing() {
 }
 
 #[test]
+fn a_removal_spares_the_other_watches_and_those_asked_for() {
+    use Removal::{Any, Children, Data as DataOnly};
+    use WatchKind::{Child, Data, Exist, Persistent};
+    for (dropped, others, is_asked_for, expected) in [
+        (Data, vec![], false, Some(Any)),
+        (Data, vec![], true, Some(DataOnly)),
+        (Child, vec![], true, Some(Children)),
+        (Persistent, vec![], true, Some(Any)),
+        (Data, vec![Exist], false, None),
+        (Data, vec![Child], false, Some(DataOnly)),
+        (Child, vec![Persistent], true, Some(Children)),
+        (Persistent, vec![Data], false, None),
+    ] {
+        let removal = Removal::of(dropped, &others, is_asked_for);
+        assert_eq!(removal, expected, "{dropped:?} {others:?} {is_asked_for}");
+    }
+}
+
+#[test]
 fn a_watch_set_again_tells_what_was_missed() {
     // The root of a new server: nothing was ever changed, no transaction has touched it.
     let tree = Tree::new(Counters::Stick);

@@ -258,17 +258,18 @@ impl World {
 
     /// Drops a watch of the client.
     pub(crate) fn drop_watch(&mut self, session: SessionId, watch: WatchNumber) {
-        let client = self.client_mut(session);
-        let Some((path, kind)) = client.watches.remove(&watch) else {
+        let Some((path, kind)) = self.client_mut(session).watches.remove(&watch) else {
             return;
         };
+        let client = &self.clients[&session];
         let others: Vec<_> = client
             .watches
             .values()
             .filter(|(other, _)| *other == path)
             .map(|(_, kind)| *kind)
             .collect();
-        if let Some(removal) = Removal::of(kind, &others) {
+        let is_asked_for = self.is_asked_for(session, &path, Removal::Any);
+        if let Some(removal) = Removal::of(kind, &others, is_asked_for) {
             self.request_removal(session, path, removal);
         }
     }
@@ -276,13 +277,12 @@ impl World {
     /// Requests the removal of watches from the client's server, unless a request in flight asks for such a watch: then
     /// its reply decides.
     pub(super) fn request_removal(&mut self, session: SessionId, path: NodePath, removal: Removal) {
-        let jobs = &self.jobs;
+        let is_asked_for = self.is_asked_for(session, &path, removal);
         let client = self.clients.get_mut(&session).filter(|one| one.is_up());
         let Some(client) = client else {
             return;
         };
-        let mut in_flight = client.in_flight.iter();
-        if in_flight.any(|job| jobs[*job].asks_for_watch(&path, removal)) {
+        if is_asked_for {
             client.deferred_removals.push((path, removal));
             return;
         }
@@ -297,6 +297,12 @@ impl World {
                 removal,
             },
         );
+    }
+
+    /// Returns whether a request in flight asks for a watch on this node that the removal would end.
+    fn is_asked_for(&self, session: SessionId, path: &NodePath, removal: Removal) -> bool {
+        let mut in_flight = self.clients[&session].in_flight.iter();
+        in_flight.any(|job| self.jobs[*job].asks_for_watch(path, removal))
     }
 
     /// Requests the deferred removals that no request in flight affects any more, after a reply that set `watch`.

@@ -109,6 +109,27 @@ async fn a_dropped_watch_is_kept_for_a_request_in_flight() {
     }
 }
 
+/// As in the client crate: a request in flight that asks for a watch of another kind delays nothing.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_watch_waits_for_no_request_of_another_kind() {
+    let latency = Duration::from_millis(10);
+    let sim = Ensemble::builder().servers(1).latency(latency).build();
+    let session = sim.connect().await;
+    session.create("/a", "").await.unwrap();
+    let (_, _, watch) = session.get("/a").watched().await.unwrap();
+    let list = session.list("/a").watched().into_future();
+    let mut list = tokio::spawn(list);
+    let replied = tokio::time::timeout(latency * 3 / 2, &mut list).await;
+    assert!(replied.is_err(), "its reply is on the way");
+    drop(watch);
+    let (_, _, children) = list.await.unwrap().unwrap();
+    session.sync("/").await.unwrap();
+    assert_eq!(sim.watch_count(), 1, "the watch on the data is removed");
+    drop(children);
+    session.sync("/").await.unwrap();
+    assert_eq!(sim.watch_count(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reply_to_a_dropped_future_leaves_no_watch() {
     let sim = Ensemble::new(1);
