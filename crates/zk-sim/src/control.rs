@@ -189,6 +189,14 @@ impl SessionHandle {
         self.driver.with(|world| world.expire(self.session));
     }
 
+    /// Lets the link report the end of the session this much later than a reply does; by default at once.
+    ///
+    /// Real clients report it a moment later as well.
+    pub fn delay_end(&self, delay: Duration) {
+        self.driver
+            .with(|world| world.delay_end(self.session, delay));
+    }
+
     /// Returns the server it is connected to, from 1.
     pub fn server(&self) -> Option<usize> {
         self.driver.with(|world| {

@@ -73,6 +73,13 @@ impl Script {
         self
     }
 
+    /// The link breaks before the client has written the request, which it sends on the next link.
+    ///
+    /// Requests in flight are lost. There the request counts as another one, which the script may match again.
+    pub fn postpone(self) -> Scripted {
+        self.add(Act::Postpone)
+    }
+
     /// The link breaks before the request reaches its server, so the request is not applied.
     pub fn lose_request(self) -> Scripted {
         self.add(Act::LoseRequest)

@@ -80,6 +80,7 @@
 //!
 //! | failure | effect on the servers | effect on the client |
 //! |---|---|---|
+//! | [`postpone`](Script::postpone) | applied | the link breaks, and the next one carries the request |
 //! | [`lose_request`](Script::lose_request) | not applied | the link breaks |
 //! | [`lose_reply`](Script::lose_reply) | applied | the link breaks |
 //! | [`stall`](Script::stall) | applied when released, unless the session has moved before | the link breaks |
@@ -92,6 +93,7 @@
 //! | [`silence`](SessionHandle::silence) | no message arrives | nothing for a while, then the link breaks and comes back |
 //! | [`partition`](SessionHandle::partition) | the leader expires the session after its timeout | no link; gives up after 7/5 of the timeout |
 //! | [`expire`](SessionHandle::expire) | the session's ephemeral nodes are deleted | notified once its server has applied it |
+//! | [`delay_end`](SessionHandle::delay_end) | none | a reply reports the end of the session before the link does |
 //! | [`lag`](ServerHandle::lag) | the server answers reads with old data | no reply to writes and syncs until the server has caught up |
 //! | [`stop`](ServerHandle::stop) | the server is down, perhaps also the leader or the quorum | the link breaks |
 //! | [`pause`](ServerHandle::pause) | the server does nothing | the same as with a silent link |

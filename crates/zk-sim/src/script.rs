@@ -11,6 +11,8 @@ use zk_core::transport::TransportError;
 /// The effect of a rule on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
+    /// The link breaks before the client has written the request, which it sends on the next one.
+    Postpone,
     /// The link breaks before the request reaches its server.
     LoseRequest,
     /// The request is applied, and the link breaks instead of the reply.

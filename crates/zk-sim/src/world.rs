@@ -251,6 +251,11 @@ enum Event {
         path: NodePath,
         removal: Removal,
     },
+    /// The link reports the end of the session.
+    ReportEnd {
+        session: SessionId,
+        link: Link,
+    },
     CatchUp,
     Reap,
 }
@@ -348,6 +353,7 @@ impl World {
                 path,
                 removal,
             } => self.remove_watch(session, connection, &path, removal),
+            Event::ReportEnd { session, link } => self.outputs.push(Output::Link(session, link)),
             Event::CatchUp => self.apply_due(),
             Event::Reap => {
                 self.reap();

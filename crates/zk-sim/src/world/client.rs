@@ -66,6 +66,8 @@ pub(crate) struct Client {
     pub(super) sent_by: Duration,
     /// Whether the server has closed the connection, which the client sees after the earlier messages.
     pub(super) is_hung_up: bool,
+    /// How much later than a reply its link reports the end of the session.
+    pub(super) end_delay: Duration,
     pub(super) watches: BTreeMap<WatchNumber, (NodePath, WatchKind)>,
     /// Removals of watches that a request in flight may set again: requested if it does not.
     pub(super) deferred_removals: Vec<(NodePath, Removal)>,
@@ -151,6 +153,7 @@ impl Client {
             outbox: VecDeque::new(),
             sent_by: Duration::ZERO,
             is_hung_up: false,
+            end_delay: Duration::ZERO,
             watches: BTreeMap::new(),
             deferred_removals: Vec::new(),
         }

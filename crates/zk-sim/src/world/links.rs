@@ -356,6 +356,11 @@ impl World {
         }
     }
 
+    /// Sets how much later than a reply the link reports the end of the session.
+    pub(crate) fn delay_end(&mut self, session: SessionId, delay: Duration) {
+        self.client_mut(session).end_delay = delay;
+    }
+
     /// Ends the session at its client.
     pub(super) fn end(&mut self, session: SessionId, ending: SessionEnd) {
         let client = self.client_mut(session);
@@ -372,12 +377,16 @@ impl World {
         client.muted.clear();
         client.is_silent = false;
         let was_opening = client.opening.take().is_some();
-        let (link, server) = (client.link, client.server);
+        let (link, server, end_delay) = (client.link, client.server, client.end_delay);
         let mut left = std::mem::take(&mut client.in_flight);
         left.extend(std::mem::take(&mut client.unsent));
         let watches = std::mem::take(&mut client.watches);
         self.servers[server].watches.forget(session);
-        self.outputs.push(Output::Link(session, link));
+        if end_delay.is_zero() {
+            self.outputs.push(Output::Link(session, link));
+        } else {
+            self.schedule(end_delay, Event::ReportEnd { session, link });
+        }
         for job in left {
             let it = &mut self.jobs[job];
             if matches!(

@@ -76,7 +76,6 @@ impl World {
             _ => None,
         };
         client.is_closing |= content == Content::Close;
-        let is_up = client.is_up();
         let server = client.server;
         let job = Job {
             session,
@@ -94,20 +93,33 @@ impl World {
             self.jobs[number].outcome = RequestOutcome::NeverArrived;
             let ended = Err(TransportError::Ended(ending));
             self.reply(number, ended);
-        } else if is_up {
-            self.send(number);
         } else {
-            self.client_mut(session).unsent.push_back(number);
+            self.send(number);
         }
         number
     }
 
-    /// Sends a request on the link.
+    /// Sends a request on the link, or on the next one if there is none.
     pub(super) fn send(&mut self, number: JobNumber) {
+        let session = self.jobs[number].session;
+        let client = self.client_mut(session);
+        if !client.is_up() {
+            client.unsent.push_back(number);
+            return;
+        }
         let job = &mut self.jobs[number];
-        let session = job.session;
         if let Content::Request(request) = &job.content {
             job.rule = script::matching_rule(&mut self.rules, session, request);
+        }
+        if let Some(rule) = job
+            .rule
+            .filter(|rule| self.rules[*rule].act == Act::Postpone)
+        {
+            self.takes_effect(rule);
+            self.client_mut(session).unsent.push_back(number);
+            let how = Break::because(self.rules[rule].cause.clone());
+            self.break_link(session, &how);
+            return;
         }
         job.outcome = RequestOutcome::OnTheWay;
         job.at = self.now;
@@ -210,7 +222,7 @@ impl World {
                 self.answer_ready(session);
                 return;
             }
-            Some((_, Act::LoseReply | Act::Hold | Act::Misreport(_))) | None => {}
+            Some((_, Act::Postpone | Act::LoseReply | Act::Hold | Act::Misreport(_))) | None => {}
         }
         self.jobs[number].outcome = RequestOutcome::Arrived;
         self.client_mut(session).queue.push_back(number);

@@ -90,6 +90,27 @@ async fn a_lost_request_is_not_applied_and_one_with_a_lost_reply_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_postponed_request_goes_out_on_the_next_link() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().server(1).transport().await;
+    let script = sim.on(matching::creates("/b")).postpone();
+    let (before, postponed, after) = tokio::join!(
+        session.submit(create("/a")),
+        session.submit(create("/b")),
+        session.submit(create("/c"))
+    );
+    assert!(matches!(before, Err(TransportError::Lost(_))), "{before:?}");
+    assert!(
+        postponed.is_ok() && after.is_ok(),
+        "{postponed:?} {after:?}"
+    );
+    assert_eq!((script.count(), session.link().now().breaks), (1, 1));
+    let servers: Vec<_> = sim.requests().iter().map(|seen| seen.server).collect();
+    assert_eq!(servers, [1, 2, 2]);
+    assert_eq!(sim.tree().paths().len(), 2, "each was sent once");
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_around_a_lost_one_keep_their_order() {
     let sim = Ensemble::new(3);
     let session = sim.connect().transport().await;
