@@ -16,16 +16,9 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::SessionEnd;
-use zk_core::SessionId;
-use zk_core::transport::LinkReceiver;
-use zk_core::transport::LinkSender;
-use zk_core::transport::Phase;
-use zk_core::transport::Reply;
 use zk_core::transport::Request;
-use zk_core::transport::Transport;
 use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
-use zk_sim::SimTransport;
 use zk_sim::matching::gets;
 
 use crate::ROOT;
@@ -342,8 +335,9 @@ fn a_session_ended_by_a_reply_ends_the_cache_at_once() {
         let end = runtime.block_on(async {
             let ensemble = Ensemble::new(3);
             let writer = create_tree(&ensemble).await;
-            let transport = LateEnd::new(ensemble.connect().transport().await);
-            let session = Session::over(transport, "simulated:2181".parse().unwrap());
+            let session = ensemble.connect().await;
+            let link = ensemble.session(session.id());
+            link.delay_end(Duration::from_secs(1));
             let cache = TreeCache::start(&session, ROOT).unwrap();
             soon("the load is complete", cache.synchronized())
                 .await
@@ -369,49 +363,4 @@ fn a_session_ended_by_a_reply_ends_the_cache_at_once() {
     let end = results.recv_timeout(Duration::from_secs(60));
     let end = end.expect("the task of the cache neither spins nor panics");
     assert!(matches!(end, CacheEnd::SessionLost), "{end}");
-}
-
-/// A transport whose link reports the end of the session a second late.
-#[derive(Debug)]
-struct LateEnd {
-    inner: SimTransport,
-    link: Arc<LinkSender>,
-}
-
-impl LateEnd {
-    fn new(inner: SimTransport) -> Self {
-        let mut actual = inner.link();
-        let link = Arc::new(LinkSender::new(actual.now()));
-        let late = Arc::clone(&link);
-        tokio::spawn(async move {
-            let ended = actual.wait_for(|link| matches!(link.phase, Phase::Over(_)));
-            if let Ok(ended) = ended.await {
-                pass(Duration::from_secs(1)).await;
-                late.send(ended);
-            }
-        });
-        Self { inner, link }
-    }
-}
-
-impl Transport for LateEnd {
-    fn session_id(&self) -> SessionId {
-        self.inner.session_id()
-    }
-
-    fn session_timeout(&self) -> Duration {
-        self.inner.session_timeout()
-    }
-
-    fn link(&self) -> LinkReceiver {
-        self.link.subscribe()
-    }
-
-    fn submit(&self, request: Request) -> Reply {
-        self.inner.submit(request)
-    }
-
-    fn close(&self) {
-        self.inner.close();
-    }
 }
