@@ -462,4 +462,28 @@ fn may_be_applied(fault: &TransportError) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::transport::SessionEnd;
+
+    #[test]
+    fn only_what_cannot_have_been_applied_twice_is_retried() {
+        let lost = || TransportError::Lost(String::new());
+        let server = || TransportError::Server(String::new());
+        for (fault, read, write) in [
+            (lost(), true, false),
+            (server(), true, false),
+            (TransportError::Later(ErrorKind::Throttled), true, true),
+            (
+                TransportError::Refused(ErrorKind::NoNode, None),
+                false,
+                false,
+            ),
+            (TransportError::Ended(SessionEnd::Expired), false, false),
+        ] {
+            assert_eq!(may_retry(Repeat::Read, &fault), read, "{fault:?}");
+            assert_eq!(may_retry(Repeat::Write, &fault), read, "{fault:?}");
+            assert_eq!(may_retry(Repeat::Never, &fault), write, "{fault:?}");
+        }
+    }
+}

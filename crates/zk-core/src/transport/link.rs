@@ -396,4 +396,19 @@ mod tests {
         assert!(last.is_gone());
         assert_eq!(last.wait_for(|link| *link == UP).await, Ok(UP));
     }
+
+    // covers: C6
+    #[test]
+    fn link_that_is_over_stays_over() {
+        let sender = LinkSender::new(DOWN);
+        let receiver = sender.subscribe();
+        receiver.end(SessionEnd::Expired);
+        let over = Link {
+            phase: Phase::Over(SessionEnd::Expired),
+            ..DOWN
+        };
+        sender.send(UP);
+        receiver.end(SessionEnd::Closed);
+        assert_eq!((sender.now(), receiver.now()), (over, over));
+    }
 }

@@ -7,30 +7,62 @@ use std::time::Duration;
 use zk_core::Acl;
 use zk_core::AclEntry;
 use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
 use zk_core::Permissions;
+use zk_core::RetryPolicy;
 use zk_core::Session;
-use zk_core::transport::Request;
 use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
+use zk_sim::matching::creates;
+use zk_sim::matching::gets;
+use zk_sim::matching::sets;
+use zk_sim::matching::writes;
 
+use crate::meanwhile;
 use crate::pass;
+use crate::requests;
+use crate::server_error;
 
-/// What a session does without naming a version.
-async fn write(kind: usize, session: &Session, data: &str) -> Result<(), Error> {
+/// Writes to `/a` without naming a version.
+async fn write(kind: &str, session: &Session, data: &str) -> Result<(), Error> {
     match kind {
-        0 => session.set("/a", data).await.map(drop),
-        1 => session.create("/a", data).or_set().await.map(drop),
-        2 => session
-            .transaction()
-            .set("/a", data)
-            .commit()
-            .await
-            .map(drop),
-        3 => session.delete("/a").await,
-        4 => session.delete("/a").guaranteed().await,
-        _ => session.set_acl("/a", Acl::open()).await.map(drop),
+        "set" => session.set("/a", data).await.map(drop),
+        "create or set" => session.create("/a", data).or_set().await.map(drop),
+        "transaction" => {
+            let set = session.transaction().set("/a", data);
+            set.commit().await.map(drop)
+        }
+        "guarded transaction" => {
+            let set = session.transaction().check("/l").set("/a", data);
+            set.commit().await.map(drop)
+        }
+        "delete" => session.delete("/a").await,
+        "guaranteed delete" => session.delete("/a").guaranteed().await,
+        "access rules" => session.set_acl("/a", Acl::open()).await.map(drop),
+        kind => unreachable!("{kind}"),
     }
+}
+
+const KINDS: [&str; 7] = [
+    "set",
+    "create or set",
+    "transaction",
+    "guarded transaction",
+    "delete",
+    "guaranteed delete",
+    "access rules",
+];
+
+/// An ensemble with `/a` and `/l`, a session that has made them, and another one.
+async fn start() -> (Ensemble, Session, Session) {
+    let sim = Ensemble::new(3);
+    let (session, other) = (sim.connect().await, sim.connect().await);
+    session.create("/a", "old").await.unwrap();
+    session.create("/l", "").await.unwrap();
+    other.sync("/a").await.unwrap();
+    (sim, session, other)
 }
 
 /// Rules of another client, which let everybody change them.
@@ -39,28 +71,13 @@ fn their_rules() -> Acl {
     Acl::new([AclEntry::new(permissions, "world", "anyone")])
 }
 
-fn is_write(request: &Request) -> bool {
-    match request {
-        Request::Transaction(parts) => !parts.is_empty(),
-        request => matches!(
-            request,
-            Request::Create(_)
-                | Request::Delete { .. }
-                | Request::Set { .. }
-                | Request::SetAcl { .. }
-        ),
-    }
-}
-
 // covers: C3 C12 C13
 #[tokio::test(start_paused = true)]
 async fn write_without_a_version_survives_a_lost_request_or_reply() {
-    for kind in 0..6 {
+    for kind in KINDS {
         for is_applied in [false, true] {
-            let sim = Ensemble::new(3);
-            let session = sim.connect().await;
-            session.create("/a", "old").await.unwrap();
-            let on = sim.on(is_write);
+            let (sim, session, _) = start().await;
+            let on = sim.on(writes());
             if is_applied {
                 on.lose_reply();
             } else {
@@ -70,10 +87,35 @@ async fn write_without_a_version_survives_a_lost_request_or_reply() {
             result.unwrap_or_else(|error| panic!("{kind} {is_applied}: {error}"));
             let tree = sim.tree();
             match (kind, tree.node("/a")) {
-                (0..=2, Some(node)) => assert_eq!(node.data(), b"new"),
-                (3 | 4, None) | (5, Some(_)) => {}
+                ("delete" | "guaranteed delete", None) | ("access rules", Some(_)) => {}
+                (_, Some(node)) => assert_eq!(node.data(), b"new"),
                 other => panic!("{other:?}"),
             }
+            // What the session has read, on a server that had caught up, decided whether it wrote again.
+            let (first, again, is_always_repeated) = match kind {
+                "set" => (vec!["set /a"], vec!["sync /a", "get /a"], false),
+                "create or set" => (
+                    vec!["create /a"],
+                    vec!["create /a", "get /a", "set /a"],
+                    true,
+                ),
+                "transaction" => (vec!["transaction /a"], vec!["sync /a", "get /a"], true),
+                "guarded transaction" => {
+                    (vec!["transaction /l /a"], vec!["sync /l", "get /a"], true)
+                }
+                "access rules" => (vec!["set_acl /a"], vec!["sync /a", "acl /a"], false),
+                "delete" => (vec!["delete /a"], vec!["sync /a", "exists /a"], false),
+                _ => {
+                    let first = vec!["sync /a", "exists /a", "delete /a"];
+                    (first, vec!["sync /a", "exists /a"], false)
+                }
+            };
+            let mut expected = [first.clone(), again].concat();
+            if kind != "create or set" && (is_always_repeated || !is_applied) {
+                expected.extend(first.last());
+            }
+            let actual = requests(&sim, &session);
+            assert_eq!(actual[2..], expected, "{kind} {is_applied}");
         }
     }
 }
@@ -81,45 +123,179 @@ async fn write_without_a_version_survives_a_lost_request_or_reply() {
 // covers: C3 C12 C13
 #[tokio::test(start_paused = true)]
 async fn repetition_never_undoes_what_another_client_did_since() {
-    for kind in 0..6 {
-        let sim = Ensemble::new(3);
-        let (session, other) = (sim.connect().await, sim.connect().await);
-        session.create("/a", "old").await.unwrap();
-        other.sync("/a").await.unwrap();
-        sim.on(is_write).lose_reply();
-        let (result, ()) = tokio::join!(write(kind, &session, "new"), async {
-            while sim.arrived(is_write) < 2 {
-                pass(Duration::from_millis(1)).await;
+    for kind in KINDS {
+        let (sim, session, other) = start().await;
+        let lost = sim.on(writes()).lose_reply();
+        let result = meanwhile(lost, write(kind, &session, "new"), async || match kind {
+            "delete" | "guaranteed delete" => {
+                other.create("/a", "theirs").await.unwrap();
             }
-            // The session tries the next server after ten milliseconds.
-            match kind {
-                3 | 4 => {
-                    let made = other.create("/a", "theirs").await;
-                    made.unwrap();
-                }
-                5 => {
-                    let rules = other.set_acl("/a", their_rules());
-                    rules.await.unwrap();
-                }
-                _ => {
-                    other.set("/a", "theirs").await.unwrap();
-                }
+            "access rules" => {
+                other.set_acl("/a", their_rules()).await.unwrap();
+            }
+            _ => {
+                other.set("/a", "theirs").await.unwrap();
             }
         });
-        let tree = sim.tree();
-        let node = tree.node("/a").unwrap();
-        if kind == 5 {
+        let result = result.await;
+        if kind == "access rules" {
             other.sync("/a").await.unwrap();
             assert_eq!(other.acl("/a").await.unwrap().0, their_rules());
         } else {
+            let tree = sim.tree();
+            let node = tree.node("/a").unwrap();
             assert_eq!(node.data(), b"theirs", "{kind}: {result:?}");
         }
         // The guaranteed one knows which node it meant, and that is gone.
-        assert_eq!(result.is_ok(), kind == 4, "{kind}: {result:?}");
+        let is_sure = kind == "guaranteed delete";
+        assert_eq!(result.is_ok(), is_sure, "{kind}: {result:?}");
         if let Err(error) = result {
             assert!(error.is_outcome_unknown() && !error.is_fatal(), "{error}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcome_of_a_write_that_is_not_answered_is_unknown() {
+    for kind in KINDS {
+        for fault in ["lost", "server error", "silence"] {
+            let (sim, session, _) = start().await;
+            let on = sim.on(writes());
+            match fault {
+                "lost" => on.lose_reply(),
+                "server error" => on.misreport(server_error()),
+                _ => on.hold(),
+            };
+            let strict = session.with_retry(RetryPolicy::never());
+            let before = sim.arrived(writes());
+            let error = write(kind, &strict, "x").await.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.class(), sim.arrived(writes()) - before),
+                (ErrorKind::OutcomeUnknown, ErrorClass::Recoverable, 1),
+                "{kind} {fault}: {error}"
+            );
+            assert!(error.is_outcome_unknown());
+        }
+    }
+}
+
+// covers: C3 C13
+#[tokio::test(start_paused = true)]
+async fn writes_that_nothing_can_judge_are_not_repeated() {
+    for kind in 0..4 {
+        let (sim, session, _) = start().await;
+        let lost = sim.on(writes()).every().lose_reply();
+        let transaction = session.transaction();
+        let transaction = match kind {
+            0 => {
+                let create = session.create("/a-", "").sequential();
+                let error = create.await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+                assert_eq!(lost.count(), 1);
+                continue;
+            }
+            1 => transaction.set("/a", "1").set("/a", "2"),
+            2 => transaction.set_version("/a", "", 0),
+            _ => transaction.check("/l").delete("/a"),
+        };
+        let error = transaction.commit().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(lost.count(), 1);
+    }
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn write_whose_data_is_there_is_done() {
+    // Another client has written the same.
+    let (sim, session, other) = start().await;
+    let lost = sim.on(sets("/a")).lose_request();
+    let set = meanwhile(lost, session.set("/a", "x"), async || {
+        other.set("/a", "x").await.unwrap();
+    });
+    assert_eq!(set.await.unwrap().version, 1);
+    // The node is the one that this call created.
+    sim.on(creates("/b")).lose_reply();
+    let (_, stat) = session.create("/b", "x").or_set().await.unwrap();
+    assert_eq!((stat.version, stat.czxid), (0, stat.mzxid));
+}
+
+// covers: C3 C13
+#[tokio::test(start_paused = true)]
+async fn repeated_transaction_is_made_under_what_was_found() {
+    for change in ["none", "written", "unguarded"] {
+        let (sim, session, other) = start().await;
+        sim.on(writes()).lose_reply();
+        // Between the read that decides and the repetition.
+        let read = sim.on(gets("/a")).hold();
+        let call = write("guarded transaction", &session, "x");
+        let result = meanwhile(read.clone(), call, async || {
+            match change {
+                "written" => drop(other.set("/a", "theirs").await.unwrap()),
+                "unguarded" => other.delete("/l").await.unwrap(),
+                _ => {}
+            }
+            read.release();
+        });
+        match (change, result.await) {
+            ("none", Ok(())) => {}
+            ("written", Err(error)) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown),
+            ("unguarded", Err(error)) => assert_eq!(
+                (
+                    error.kind(),
+                    error.failed_part(),
+                    error.is_outcome_unknown()
+                ),
+                (ErrorKind::NoNode, Some(0), true)
+            ),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn repeated_versioned_write_judges_whose_version_it_is() {
+    for (change, is_idempotent, expected) in [
+        ("none", true, Ok(1)),
+        ("none", false, Err((ErrorKind::OutcomeUnknown, true))),
+        ("written", true, Err((ErrorKind::BadVersion, false))),
+        ("replaced", true, Err((ErrorKind::OutcomeUnknown, true))),
+        ("deleted", true, Err((ErrorKind::NoNode, true))),
+    ] {
+        let (sim, session, other) = start().await;
+        let on = sim.on(sets("/a")).session(session.id());
+        let lost = if change == "none" {
+            on.lose_reply()
+        } else {
+            on.lose_request()
+        };
+        let set = session.set("/a", "x").version(0);
+        let set = if is_idempotent { set.idempotent() } else { set };
+        let result = meanwhile(lost, set, async || match change {
+            "written" => drop(other.set("/a", "y").await.unwrap()),
+            "replaced" => {
+                other.delete("/a").await.unwrap();
+                other.create("/a", "x").await.unwrap();
+            }
+            "deleted" => other.delete("/a").await.unwrap(),
+            _ => {}
+        });
+        let result = result.await;
+        let result = result.map(|stat| stat.version);
+        let result = result.map_err(|error| (error.kind(), error.is_outcome_unknown()));
+        assert_eq!(result, expected, "{change}");
+    }
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn repeated_versioned_delete_that_finds_nothing_is_done() {
+    let (sim, session, _) = start().await;
+    sim.on(writes()).lose_reply();
+    session.delete("/a").version(0).await.unwrap();
+    let expected = ["delete /a", "sync /a", "exists /a"];
+    assert_eq!(requests(&sim, &session)[2..], expected);
 }
 
 // covers: C3

@@ -10,13 +10,23 @@ use zk_core::Session;
 use zk_core::Subscription;
 use zk_core::Update;
 use zk_core::WatchEvent;
+use zk_core::transport::Request;
+use zk_core::transport::TransportError;
+use zk_sim::Ensemble;
+use zk_sim::Scripted;
+use zk_sim::matching;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
+mod calls;
+mod cleanup;
+mod creates;
+mod deletes;
 mod layout;
 mod listeners;
 mod lost_replies;
+mod refusals;
 mod session_lease;
 mod subscriptions;
 mod trackers;
@@ -43,4 +53,51 @@ async fn received(subscription: &mut Subscription, session: &Session) -> Vec<Upd
         }
     }
     received
+}
+
+/// Returns the requests of a session so far, in the order of sending, as `create /a`.
+fn requests(sim: &Ensemble, session: &Session) -> Vec<String> {
+    let requests = sim.requests();
+    let requests = requests
+        .iter()
+        .filter(|logged| logged.session == session.id());
+    let describe = |request: &Request| {
+        let kind = match request {
+            Request::Create(_) => "create",
+            Request::Delete { .. } => "delete",
+            Request::Get { .. } => "get",
+            Request::Set { .. } => "set",
+            Request::Exists { .. } => "exists",
+            Request::List { .. } => "list",
+            Request::Sync { .. } => "sync",
+            Request::GetAcl { .. } => "acl",
+            Request::SetAcl { .. } => "set_acl",
+            Request::Transaction(_) => "transaction",
+            Request::AddWatch { .. } => "watch",
+        };
+        let paths = matching::paths(request).into_iter().map(NodePath::as_str);
+        std::iter::once(kind)
+            .chain(paths)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    requests.map(|logged| describe(&logged.request)).collect()
+}
+
+/// Makes a call, and lets others act as soon as the failure has occurred to it.
+async fn meanwhile<T>(
+    failure: Scripted,
+    call: impl IntoFuture<Output = T>,
+    others: impl AsyncFnOnce(),
+) -> T {
+    let acting = async {
+        failure.happened().await;
+        others().await;
+    };
+    tokio::join!(call.into_future(), acting).0
+}
+
+/// A fault of a server that does not say what became of the request.
+fn server_error() -> TransportError {
+    TransportError::Server("unexpected error code: -1".to_owned())
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::Update;
@@ -598,6 +599,7 @@ async fn one_shots_that_do_not_fit_are_refused_with_the_reason() {
     }
     let error = session.subscribe("/a").recursive().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooManyWatches, "{error}");
+    assert_eq!(error.class(), ErrorClass::Recoverable);
     assert!(
         error.to_string().contains("or use another session"),
         "{error}"

@@ -1,0 +1,77 @@
+//! What is removed in the background, and when that ends.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::RetryPolicy;
+use zk_core::transport::TransportError;
+use zk_sim::Ensemble;
+use zk_sim::matching::deletes;
+use zk_sim::wait::until;
+
+use crate::meanwhile;
+use crate::pass;
+use crate::server_error;
+use crate::soon;
+
+// covers: C6
+#[tokio::test(start_paused = true)]
+async fn dropped_session_is_closed_although_its_cleanup_fails() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let owned = session.create("/a", "").owned().await.unwrap();
+    let failing = sim.on(deletes("/*-a")).every().refuse(server_error());
+    let link = sim.session(session.id());
+    drop((owned, session));
+    pass(Duration::from_secs(119)).await;
+    assert!(link.is_alive(), "it tries for two minutes");
+    assert!(failing.count() > 10, "again and again");
+    pass(Duration::from_secs(2)).await;
+    assert!(!link.is_alive(), "it is closed at last");
+}
+
+// covers: C6
+#[tokio::test(start_paused = true)]
+async fn background_removal_ends_with_the_session() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let owned = session.create("/a", "").owned().await.unwrap();
+    let later = TransportError::Later(ErrorKind::Throttled);
+    sim.on(deletes("/*-a")).every().refuse(later);
+    drop(owned);
+    let mut settled = std::pin::pin!(session.settled());
+    let early = tokio::time::timeout(Duration::from_secs(60), &mut settled).await;
+    assert!(early.is_err(), "no attempt succeeds");
+    sim.expire(session.id());
+    soon("the session is over", settled).await;
+    until("the removal is given up", async || {
+        session.counters().unsettled == 0
+    })
+    .await;
+}
+
+// covers: C12
+#[tokio::test(start_paused = true)]
+async fn guaranteed_delete_minds_the_version_in_the_background() {
+    for change in ["none", "written", "replaced"] {
+        let sim = Ensemble::new(3);
+        let (session, other) = (sim.connect().await, sim.connect().await);
+        let session = session.with_retry(RetryPolicy::never());
+        session.create("/a", "").await.unwrap();
+        let lost = sim.on(deletes("/a")).lose_request();
+        let delete = session.delete("/a").version(0).guaranteed();
+        let result = meanwhile(lost, delete, async || match change {
+            "written" => drop(other.set("/a", "").await.unwrap()),
+            "replaced" => {
+                other.delete("/a").await.unwrap();
+                other.create("/a", "").await.unwrap();
+            }
+            _ => {}
+        });
+        let error = result.await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error}");
+        soon("the removal is done", session.settled()).await;
+        let is_there = sim.tree().node("/a").is_some();
+        assert_eq!(is_there, change != "none", "{change}");
+    }
+}
