@@ -80,16 +80,10 @@ impl Error {
         self
     }
 
-    /// Records that the error concerns none of the caller's parts.
+    /// Records that the error concerns none of the caller's parts, and that none of them was applied.
     #[must_use]
     pub(crate) fn of_no_part(mut self) -> Self {
         self.0.failed_part = None;
-        self.decided()
-    }
-
-    /// Records that the request was certainly not applied.
-    #[must_use]
-    pub(crate) fn decided(mut self) -> Self {
         self.0.may_be_applied = false;
         self
     }

@@ -39,7 +39,8 @@
 //!    A node created with [`owned`](Create::owned) is deleted with its handle. A dropped call of either kind leaves no
 //!    node behind, wherever it was dropped.
 //! 6. A transaction applies all its changes or none, and its error names the operation that was refused.
-//!    A transaction with a marker ([`Transaction::commit_marked`]) knows its outcome even if its reply is lost.
+//!    A transaction with an idempotency token ([`IdempotencyTokens`], [`Transaction::commit_marked`]) is applied once and
+//!    knows its outcome, even if its reply is lost.
 //! 7. A [`Watch`] fires once, on the first change after its read, even if the session has moved to another server.
 //! 8. A [`Subscription`] reports when its consumer has to read again, and misses no change after that: the watch is set
 //!    before the report, and again after each connection loss. What it buffers for a slow consumer is bounded.
@@ -71,8 +72,8 @@
 //!
 //! # Nodes
 //!
-//! The name of a protected or owned node begins with `_c_<uuid>-`, as with Curator's protection. The marker of a
-//! transaction is named `_c_<uuid>-marker` and deleted soon after.
+//! The name of a protected or owned node begins with `_c_<uuid>-`, as with Curator's protection, and so does that of an
+//! idempotency token. The token of [`Transaction::commit_marked`] is named `_c_<uuid>-marker` and deleted soon after.
 //! The crate creates no other nodes of its own.
 //!
 //! # Typed values
@@ -104,6 +105,7 @@ mod counters;
 mod deadline;
 mod engine;
 mod error;
+mod idempotency_tokens;
 mod join_all;
 mod lease_proof;
 mod listener;
@@ -139,9 +141,12 @@ pub use error::Error;
 pub use error::ErrorClass;
 pub use error::ErrorKind;
 pub use error::Operation;
+pub use idempotency_tokens::CommitError;
+pub use idempotency_tokens::Committed;
+pub use idempotency_tokens::IdempotencyTokens;
+pub use idempotency_tokens::LeaderTimestamp;
 pub use listener::Listener;
 pub use listener::ListenerEnd;
-pub use operation::Committed;
 pub use operation::Create;
 pub use operation::Delete;
 pub use operation::Exists;

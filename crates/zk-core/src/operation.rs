@@ -26,7 +26,6 @@ pub use read::ListWatched;
 pub use read::Sync;
 pub use target::OperationFuture;
 pub(crate) use target::Target;
-pub use transaction::Committed;
 pub use transaction::Transaction;
 pub use value::GetDecoded;
 pub use value::ReadError;

@@ -35,7 +35,7 @@
 //! - Moving a task needs no reply: the next read shows where the task is, and a second attempt fails, because the task
 //!   is no longer in its previous place ([`Outcome::Unknown`](master::Outcome::Unknown)).
 //! - Finishing a task must know whether this worker finished it, and uses a
-//!   [marker](zk_core::Transaction::commit_marked) to find out (`worker.rs`).
+//!   [token](zk_core::Transaction::commit_marked) to find out (`worker.rs`).
 //!
 //! # What to read
 //!

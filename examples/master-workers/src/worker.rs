@@ -300,7 +300,7 @@ impl Worker {
         let mut is_first = true;
         loop {
             // A retry after a lost reply would find the task gone: finished by the first attempt, or taken away? The
-            // marker of the transaction distinguishes the two.
+            // token of the transaction distinguishes the two.
             let mut finishing = self
                 .session
                 .transaction()

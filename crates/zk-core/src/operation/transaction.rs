@@ -12,8 +12,7 @@ use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::call::WriteOutcome;
-use crate::engine::cleanup::CleanupOnDrop;
-use crate::engine::cleanup::Job;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -60,6 +59,8 @@ pub struct Transaction {
     paths: Vec<NodePath>,
     wrong: Option<(usize, ParsePathError)>,
     timeout: Option<Duration>,
+    /// Whether the first operation is that of an idempotency token, which is not counted among the others.
+    has_token: bool,
 }
 
 impl Transaction {
@@ -70,6 +71,7 @@ impl Transaction {
             paths: Vec::new(),
             wrong: None,
             timeout: None,
+            has_token: false,
         }
     }
 
@@ -258,104 +260,46 @@ impl Transaction {
     ///
     /// One round trip.
     pub fn commit(self) -> OperationFuture<Vec<OpResult>> {
-        Box::pin(async move {
-            let span = self.span();
-            let result = self.run(false).instrument(span.clone()).await;
-            record(&span, &result);
-            result
-        })
+        Box::pin(async move { self.in_span(self.clone().attempt()).await })
     }
 
-    /// Applies all operations or none, and determines the outcome if the reply is lost.
-    ///
-    /// The transaction also creates an ephemeral node with a unique name below `under`, the *marker*. If the reply is
-    /// lost, the transaction is repeated, and the marker shows whether the first attempt was applied; then the result
-    /// is [`Committed::Applied`]. The marker is removed in the background.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`commit`](Self::commit). Operations are counted without the marker.
-    /// An error that names no operation but a path below `under` concerns the marker:
-    /// [`NoNode`](ErrorKind::NoNode) if there is no node `under`.
-    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if no reply arrived by the deadline.
-    ///
-    /// # Cancel safety
-    ///
-    /// Not safe after the first poll, because a request in flight cannot be recalled: the operations may still be
-    /// applied, all or none. The marker is removed in the background.
-    ///
-    /// # Cost
-    ///
-    /// One round trip, and one in the background.
-    pub fn commit_marked<P>(self, under: P) -> OperationFuture<Committed>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let under = under.try_into().map_err(Into::into);
-        Box::pin(async move {
-            let under =
-                under.map_err(|source| Error::invalid_path(Operation::Transaction, source))?;
-            if self.parts.is_empty() && self.wrong.is_none() {
-                return Ok(Committed::Answered(Vec::new()));
-            }
-            let span = self.span();
-            let result = self.run_marked(&under).instrument(span.clone()).await;
-            record(&span, &result);
-            result
-        })
+    pub(crate) fn session(&self) -> &SessionHandle {
+        &self.session
     }
 
-    async fn run_marked(mut self, under: &NodePath) -> Result<Committed, Error> {
-        let prefix = format!("_c_{}-", self.session.engine().new_id());
-        let path = under.child(&format!("{prefix}marker"));
-        let wire = self.session.defaults().wire(&path);
-        // The marker comes first: of several operations that fail, a server reports the first.
-        self.parts.insert(
-            0,
-            Op::Create(CreateRequest {
-                path: wire.clone(),
-                data: Vec::new().into(),
-                mode: CreateMode::Ephemeral { sequential: false },
-                acl: self.session.defaults().acl.clone(),
-            }),
-        );
-        self.paths.insert(0, path.clone());
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.wrong.is_none()
+    }
+
+    /// Returns the deadline of a call that begins now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        let default = self.session.defaults().operation_timeout;
+        Deadline::after(self.timeout.unwrap_or(default))
+    }
+
+    /// Adds the operation of an idempotency token in front: of several operations that fail, a server reports the first.
+    pub(crate) fn behind(mut self, token: Op, path: NodePath) -> Self {
+        self.parts.insert(0, token);
+        self.paths.insert(0, path);
         if let Some((part, _)) = &mut self.wrong {
             *part += 1;
         }
-        let job = Job::Abandoned {
-            parent: self.session.defaults().wire(under),
-            prefix,
-            is_ephemeral: true,
+        self.has_token = true;
+        self
+    }
+
+    /// Runs a call that commits this transaction in a span of its own.
+    pub(crate) async fn in_span<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let span = self.span();
+        let result = call.instrument(span.clone()).await;
+        match &result {
+            Ok(_) => span.record("outcome", "ok"),
+            Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
         };
-        let mut marker = CleanupOnDrop::new(self.session.cleanup(), job);
-        let there = Job::Unique {
-            path: wire,
-            is_ephemeral: true,
-        };
-        match self.run(true).await {
-            Ok(mut changed) => {
-                marker.job = Some(there);
-                changed.remove(0);
-                Ok(Committed::Answered(changed))
-            }
-            Err(error) if error.failed_part() == Some(0) && error.is_node_exists() => {
-                marker.job = Some(there);
-                Ok(Committed::Applied)
-            }
-            Err(error) => {
-                // A definite refusal is one of all tries: had one been applied, the marker would be there.
-                if error.failed_part().is_some() {
-                    marker.job = None;
-                }
-                Err(match error.failed_part() {
-                    Some(0) => error.of_no_part(),
-                    Some(part) => error.decided().failed_at(part - 1),
-                    None => error,
-                })
-            }
-        }
+        result
     }
 
     fn span(&self) -> tracing::Span {
@@ -370,16 +314,17 @@ impl Transaction {
         )
     }
 
-    async fn run(self, is_marked: bool) -> Result<Vec<OpResult>, Error> {
+    /// Sends the operations. With a token it sends them once; the token shows whether to repeat them.
+    pub(crate) async fn attempt(self) -> Result<Vec<OpResult>, Error> {
         let Self {
             session,
             parts,
             paths,
             wrong,
             timeout,
+            has_token,
         } = self;
-        // What the marker adds is not counted.
-        let own = usize::from(is_marked);
+        let own = usize::from(has_token);
         if let Some((part, source)) = wrong {
             return Err(Error::invalid_path(Operation::Transaction, source).failed_at(part));
         }
@@ -401,9 +346,9 @@ impl Transaction {
         };
         let is_check = |part: &Op| matches!(part, Op::Check { .. });
         let result = match plain_sets(&parts) {
-            Some(_) if !is_marked => set_all(&call, first, parts, committed).await,
+            Some(_) if !has_token => set_all(&call, first, parts, committed).await,
             _ => {
-                let repeat = if is_marked || parts.iter().all(is_check) {
+                let repeat = if parts.iter().all(is_check) {
                     Repeat::Write
                 } else {
                     Repeat::Never
@@ -432,7 +377,7 @@ impl Transaction {
                     (Some(path), count) => {
                         let (part, count) = (part + 1 - own, count - own);
                         let which = match part {
-                            0 => "the marker".to_owned(),
+                            0 => "the idempotency token".to_owned(),
                             part => format!("part {part} of {count}"),
                         };
                         error.about(path, which)
@@ -443,26 +388,6 @@ impl Transaction {
             }),
         }
     }
-}
-
-fn record<T>(span: &tracing::Span, result: &Result<T, Error>) {
-    match result {
-        Ok(_) => span.record("outcome", "ok"),
-        Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
-    };
-}
-
-/// What became of a transaction; answered by [`Transaction::commit_marked`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "callers decide differently for each of these"
-)]
-pub enum Committed {
-    /// It was carried out, and each part did this.
-    Answered(Vec<OpResult>),
-    /// It was carried out, and the answer that said what each part did was lost.
-    Applied,
 }
 
 fn problem_of(part: &Op) -> Option<(ErrorKind, &'static str)> {

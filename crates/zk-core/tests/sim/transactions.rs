@@ -112,7 +112,10 @@ async fn a_marked_transaction_that_is_refused_names_its_own_part() {
         (error.kind(), error.failed_part()),
         (ErrorKind::NoNode, None)
     );
-    assert!(error.to_string().contains("the marker"), "{error}");
+    assert!(
+        error.to_string().contains("the idempotency token"),
+        "{error}"
+    );
     let error = session
         .transaction()
         .set("a", "x")

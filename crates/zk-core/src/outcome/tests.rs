@@ -1,0 +1,218 @@
+//! Every rule, as a table.
+
+use std::time::SystemTime;
+
+use super::*;
+
+/// The newest transaction that was seen before.
+const SEEN: i64 = 10;
+
+/// A node that was made and written after the write was sent.
+fn stat(version: i32, owner: Option<i64>) -> Stat {
+    Stat {
+        czxid: SEEN + 1,
+        mzxid: SEEN + 1,
+        pzxid: SEEN + 1,
+        ctime: SystemTime::UNIX_EPOCH,
+        mtime: SystemTime::UNIX_EPOCH,
+        version,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: owner.map(SessionId::new),
+        data_length: 0,
+        num_children: 0,
+    }
+}
+
+/// A node that was there before, last written by the transaction `mzxid`.
+fn old(version: i32, mzxid: i64) -> Stat {
+    Stat {
+        czxid: SEEN,
+        mzxid,
+        ..stat(version, None)
+    }
+}
+
+// covers: C3
+#[test]
+fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
+    use Verdict::NotOurs;
+    use Verdict::Ours;
+    use Verdict::Unknown;
+    for (owner, idempotent, found, verdict) in [
+        (None, false, None, Unknown),
+        (None, true, None, Unknown),
+        (Some(7), false, Some((b"x", stat(0, Some(7)))), Ours),
+        (Some(7), false, Some((b"y", stat(0, Some(7)))), NotOurs),
+        (Some(7), false, Some((b"x", stat(1, Some(7)))), Unknown),
+        (Some(7), false, Some((b"y", stat(3, Some(7)))), Unknown),
+        (Some(7), true, Some((b"x", stat(0, Some(8)))), NotOurs),
+        (Some(7), true, Some((b"x", stat(1, Some(8)))), NotOurs),
+        (Some(7), true, Some((b"x", stat(0, None))), NotOurs),
+        (None, true, Some((b"x", stat(0, Some(7)))), NotOurs),
+        (None, false, Some((b"x", stat(0, None))), Unknown),
+        (None, true, Some((b"x", stat(0, None))), Ours),
+        (None, true, Some((b"y", stat(0, None))), NotOurs),
+        (None, false, Some((b"y", stat(0, None))), NotOurs),
+        (None, true, Some((b"x", stat(1, None))), Unknown),
+    ] {
+        let wanted = Wanted {
+            data: b"x",
+            owner: owner.map(SessionId::new),
+            is_idempotent: idempotent,
+        };
+        let judge = |found: Option<&(&[u8; 1], Stat)>| {
+            let found = found.map(|(data, stat)| (data.as_slice(), stat));
+            judge_create(wanted, SEEN, found)
+        };
+        assert_eq!(judge(found.as_ref()), verdict, "{wanted:?} {found:?}");
+        // A node that existed before was created by another call.
+        if let Some((data, stat)) = found {
+            let czxid = SEEN;
+            let before = (data, Stat { czxid, ..stat });
+            assert_eq!(judge(Some(&before)), NotOurs, "{wanted:?} {before:?}");
+        }
+    }
+}
+
+// covers: C3
+#[test]
+fn overwrite_is_repeated_only_if_no_client_wrote_since() {
+    for (data, mzxid, verdict) in [
+        (b"x", SEEN - 1, Verdict::NotOurs),
+        (b"y", SEEN - 1, Verdict::NotOurs),
+        (b"y", SEEN, Verdict::NotOurs),
+        (b"x", SEEN + 1, Verdict::Ours),
+        (b"y", SEEN + 1, Verdict::Unknown),
+    ] {
+        let judged = judge_overwrite(b"x", SEEN, (data, &old(3, mzxid)));
+        assert_eq!(judged, verdict, "{data:?} {mzxid}");
+    }
+    // A session that has seen nothing cannot decide.
+    let judged = judge_overwrite(b"x", i64::MIN, (b"y", &old(0, 1)));
+    assert_eq!(judged, Verdict::Unknown);
+}
+
+// covers: C3
+#[test]
+fn version_found_after_a_lost_write_is_ours_only_if_the_data_tells() {
+    use Verdict::NotOurs;
+    use Verdict::Ours;
+    use Verdict::Unknown;
+    for (expected, idempotent, data, found, verdict) in [
+        (4, true, b"x", old(5, SEEN + 1), Ours),
+        (4, false, b"x", old(5, SEEN + 1), Unknown),
+        (4, true, b"y", old(5, SEEN + 1), NotOurs),
+        (4, true, b"x", old(6, SEEN + 1), Unknown),
+        (4, true, b"x", stat(0, None), Unknown),
+        (i32::MAX, true, b"x", old(i32::MIN, SEEN + 1), Ours),
+        // No client has written.
+        (4, false, b"y", old(4, SEEN), NotOurs),
+        (4, true, b"x", old(4, SEEN), NotOurs),
+        (4, true, b"x", old(3, SEEN), NotOurs),
+        // A later node that was written as often.
+        (0, true, b"x", stat(0, None), Unknown),
+    ] {
+        let judged = judge_set(b"x", expected, idempotent, SEEN, (data, &found));
+        assert_eq!(judged, verdict, "{expected} {idempotent} {found:?}");
+    }
+}
+
+// covers: C3
+#[test]
+fn delete_is_repeated_only_for_the_node_that_was_there() {
+    use Verdict::NotOurs;
+    use Verdict::Ours;
+    use Verdict::Unknown;
+    let (before, after) = (old(1, SEEN + 5), stat(0, None));
+    for (meant, found, verdict) in [
+        (None, None, Ours),
+        (None, Some(before), NotOurs),
+        (None, Some(after), Unknown),
+        (Some(SEEN), None, Ours),
+        (Some(SEEN), Some(before), NotOurs),
+        (Some(SEEN), Some(after), Ours),
+        (Some(SEEN + 1), Some(after), NotOurs),
+        (Some(SEEN - 1), Some(before), Ours),
+    ] {
+        let judged = judge_delete(meant, SEEN, found.as_ref());
+        assert_eq!(judged, verdict, "{meant:?} {found:?}");
+    }
+}
+
+// covers: C3
+#[test]
+fn acl_is_set_again_only_if_no_client_changed_it() {
+    use Verdict::NotOurs;
+    use Verdict::Ours;
+    use Verdict::Unknown;
+    let (ours, other) = (Acl::open(), Acl::read_only());
+    let found = |aversion| Stat {
+        aversion,
+        ..old(9, SEEN)
+    };
+    for (expected, acl, stat, verdict) in [
+        (None, &other, found(0), NotOurs),
+        (None, &ours, found(0), NotOurs),
+        (None, &other, found(1), Unknown),
+        (None, &ours, found(1), Ours),
+        (None, &ours, stat(0, None), Ours),
+        (None, &other, stat(0, None), Unknown),
+        (Some(4), &other, found(4), NotOurs),
+        (Some(4), &ours, found(5), Unknown),
+        (Some(4), &other, found(5), Unknown),
+        (Some(4), &other, found(0), Unknown),
+        (Some(0), &other, stat(0, None), Unknown),
+    ] {
+        let judged = judge_acl(&ours, expected, SEEN, (acl, &stat));
+        assert_eq!(judged, verdict, "{expected:?} {acl:?} {stat:?}");
+    }
+}
+
+// covers: C3 C13
+#[test]
+fn transaction_of_sets_is_made_again_only_over_what_it_knows() {
+    let (before, after) = (old(3, SEEN), old(4, SEEN + 1));
+    let any = old(ANY_VERSION, SEEN);
+    let (x, y) = (b"x".as_slice(), b"y".as_slice());
+    for (nodes, expected) in [
+        // Not applied, as one node shows.
+        (vec![(x, y, &before)], true),
+        (vec![(x, x, &before), (x, y, &after)], true),
+        (vec![(x, y, &after), (x, y, &before)], true),
+        // Applied, or in the same state as if it had been.
+        (vec![(x, x, &after)], true),
+        (vec![(x, x, &after), (y, y, &after)], true),
+        // Another client has overwritten one of them.
+        (vec![(x, y, &after)], false),
+        (vec![(x, x, &after), (y, x, &after)], false),
+        // A version that means any.
+        (vec![(x, y, &any)], false),
+        (vec![(x, x, &after), (y, y, &any)], false),
+    ] {
+        assert_eq!(may_set_again(SEEN, &nodes), expected, "{nodes:?}");
+    }
+}
+
+// covers: C13
+#[test]
+fn only_a_token_that_was_used_shows_a_commit() {
+    use ErrorKind::BadVersion;
+    use ErrorKind::NoAuth;
+    use ErrorKind::NoNode;
+    use ErrorKind::NodeExists;
+    for (is_new, refusal, expected) in [
+        (true, NodeExists, true),
+        (true, NoNode, false),
+        (true, BadVersion, false),
+        (true, NoAuth, false),
+        (false, BadVersion, true),
+        // Another client has deleted it.
+        (false, NoNode, false),
+        (false, NodeExists, false),
+        (false, NoAuth, false),
+    ] {
+        let judged = was_token_used(is_new, refusal);
+        assert_eq!(judged, expected, "{is_new} {refusal:?}");
+    }
+}
