@@ -1,10 +1,10 @@
 //! The errors of queue operations.
 
+use zk_core::CommitError;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::codec::EncodeError;
 
-use crate::idempotency::CommitFailure;
 use crate::layout::Layout;
 
 /// A path is not usable for a queue.
@@ -102,9 +102,9 @@ impl OfferError {
     }
 }
 
-impl From<CommitFailure> for OfferError {
-    fn from(failure: CommitFailure) -> Self {
-        if failure.is_in_doubt {
+impl From<CommitError> for OfferError {
+    fn from(failure: CommitError) -> Self {
+        if failure.error.is_outcome_unknown() {
             Self::Unknown(failure.error)
         } else {
             Self::Core(failure.error)
@@ -245,9 +245,9 @@ impl SettleError {
     }
 }
 
-impl From<CommitFailure> for SettleError {
-    fn from(failure: CommitFailure) -> Self {
-        if failure.is_in_doubt {
+impl From<CommitError> for SettleError {
+    fn from(failure: CommitError) -> Self {
+        if failure.error.is_outcome_unknown() {
             Self::Unknown(failure.error)
         } else {
             Self::Core(failure.error)

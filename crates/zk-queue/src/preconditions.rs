@@ -16,17 +16,14 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::sync::Arc;
-
 use zk_core::NodePath;
-use zk_core::OwnedNode;
 use zk_core::Transaction;
 
 /// What a transaction checks besides the items that it is about. It is read before the items are.
 #[derive(Debug, Clone)]
 pub(crate) struct Preconditions {
     /// A token of ours that existed before anything else was read.
-    pub(crate) fence: Arc<OwnedNode>,
+    pub(crate) fence: NodePath,
     /// The control node and its version.
     pub(crate) control_node: (NodePath, i32),
     /// The items node, for items in it; `None` for items of segments.
@@ -42,25 +39,18 @@ pub(crate) struct ItemsNode {
 }
 
 impl Preconditions {
-    /// Adds the checks to a transaction, and returns how many parts they are.
-    ///
-    /// The fence needs no check if it is `token`, which the transaction writes anyway.
-    pub(crate) fn check(
-        &self,
-        mut transaction: Transaction,
-        token: Option<&NodePath>,
-    ) -> (Transaction, usize) {
-        let mut parts = 1;
-        if Some(self.fence.path()) != token {
-            transaction = transaction.check(self.fence.path());
-            parts += 1;
+    /// Adds the checks to a transaction, that of the fence first, and returns how many parts they are.
+    pub(crate) fn check(&self, transaction: Transaction) -> (Transaction, usize) {
+        let checked = transaction
+            .check(&self.fence)
+            .check_version(&self.control_node.0, self.control_node.1);
+        match &self.items_node {
+            Some(items_node) => (
+                checked.check_version(&items_node.path, items_node.version),
+                3,
+            ),
+            None => (checked, 2),
         }
-        transaction = transaction.check_version(&self.control_node.0, self.control_node.1);
-        if let Some(items_node) = &self.items_node {
-            transaction = transaction.check_version(&items_node.path, items_node.version);
-            parts += 1;
-        }
-        (transaction, parts)
     }
 
     /// Returns whether both were read from the same queue, as far as both know.
@@ -69,8 +59,6 @@ impl Preconditions {
             (Some(ours), Some(theirs)) => ours == theirs,
             _ => true,
         };
-        Arc::ptr_eq(&self.fence, &other.fence)
-            && self.control_node == other.control_node
-            && is_same_items_node
+        self.fence == other.fence && self.control_node == other.control_node && is_same_items_node
     }
 }

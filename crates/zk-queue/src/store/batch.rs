@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use zk_core::CommitError;
+use zk_core::Committed;
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
-use zk_core::OpResult;
 use zk_core::Transaction;
 
+use super::conditional_commit::ConditionalOutcome;
 use super::read_items::Candidate;
 use super::read_items::ItemReader;
 use crate::batch_limits::contended_count;
 use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
-use crate::idempotency::CommitFailure;
-use crate::idempotency::ConditionalOutcome;
 use crate::preconditions::Preconditions;
 
 /// Items that fit into one transaction, and its preconditions.
@@ -51,7 +51,7 @@ pub(crate) enum Refusal<'a> {
 /// The items of a batch were not changed, or the outcome is unknown.
 pub(crate) enum BatchFailure {
     NotChanged(Error),
-    InDoubt(Batch, CommitFailure),
+    InDoubt(Batch, CommitError),
 }
 
 impl From<Error> for BatchFailure {
@@ -99,7 +99,7 @@ impl ItemReader {
 
     /// Commits a change of the items of a batch, without those that are gone; `None` if no item is left.
     ///
-    /// Returns the items that were changed, and the results of the parts unless that reply was lost.
+    /// Returns the items that were changed, and the results of the parts.
     pub(crate) async fn commit<C: ItemChange>(
         &self,
         Batch {
@@ -108,22 +108,21 @@ impl ItemReader {
         }: Batch,
         change: &C,
         deadline: Deadline,
-    ) -> Result<Option<(Batch, Option<Vec<OpResult>>)>, BatchFailure> {
+    ) -> Result<Option<(Batch, Committed)>, BatchFailure> {
         let (mut parent_rounds, mut refusals, mut was_refreshed) = (0, 0, false);
         while !candidates.is_empty() {
-            let outcome =
-                self.context
-                    .tokens
-                    .commit_once_if(&preconditions, deadline, |transaction| {
-                        change.add_to(transaction, &candidates)
-                    });
+            let outcome = self
+                .context
+                .commit_if(&preconditions, deadline, |transaction| {
+                    change.add_to(transaction, &candidates)
+                });
             let (part, error) = match outcome.await {
-                Ok(ConditionalOutcome::Committed(changed)) => {
+                Ok(ConditionalOutcome::Committed(committed)) => {
                     let batch = Batch {
                         candidates,
                         preconditions,
                     };
-                    return Ok(Some((batch, changed)));
+                    return Ok(Some((batch, committed)));
                 }
                 Ok(ConditionalOutcome::PreconditionsFailed) if was_refreshed => {
                     self.inventory.invalidate_if(&preconditions);
@@ -139,7 +138,7 @@ impl ItemReader {
                     continue;
                 }
                 Ok(ConditionalOutcome::Refused { part, error }) => (part, error),
-                Err(failure) if failure.is_in_doubt => {
+                Err(failure) if failure.error.is_outcome_unknown() => {
                     let batch = Batch {
                         candidates,
                         preconditions,

@@ -1,18 +1,22 @@
 //! What all parts of the store share: the queue's session, paths, options and tokens, and the leader's time.
 
-use std::sync::Arc;
 use std::time::Duration;
+use std::time::SystemTime;
 
+use tokio::time::Instant;
+use zk_core::CommitError;
+use zk_core::Committed;
 use zk_core::Error;
 use zk_core::ErrorKind;
+use zk_core::IdempotencyTokens;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Stat;
+use zk_core::Transaction;
 
 use crate::deadline::Deadline;
-use crate::idempotency::IdempotencyTokens;
+use crate::leader_clock::LeaderClock;
 use crate::leader_clock::whole_millis;
-use crate::leader_time::LeaderTime;
 use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
 
@@ -23,15 +27,15 @@ pub(crate) struct QueueContext {
     pub(crate) paths: QueuePaths,
     pub(crate) options: QueueOptions,
     pub(crate) tokens: IdempotencyTokens,
-    leader_time: Arc<LeaderTime>,
+    /// The moment from which durations of this process are counted.
+    began: Instant,
 }
 
 impl QueueContext {
     pub(super) fn new(session: &Session, paths: QueuePaths, options: QueueOptions) -> Self {
-        let leader_time = Arc::new(LeaderTime::new());
         Self {
-            tokens: IdempotencyTokens::new(session, paths.token(), Arc::clone(&leader_time)),
-            leader_time,
+            tokens: IdempotencyTokens::new(session, paths.token()),
+            began: Instant::now(),
             session: session.clone(),
             paths,
             options,
@@ -45,7 +49,19 @@ impl QueueContext {
 
     /// Returns the present moment of this process, as a duration since a fixed one.
     pub(super) fn moment(&self) -> Duration {
-        self.leader_time.moment()
+        self.began.elapsed()
+    }
+
+    /// Commits a transaction exactly once.
+    ///
+    /// If this is dropped after the transaction was sent, it may be committed.
+    pub(crate) async fn commit(
+        &self,
+        transaction: Transaction,
+        deadline: Deadline,
+    ) -> Result<Committed, CommitError> {
+        let transaction = transaction.timeout(deadline.remaining());
+        self.tokens.commit(transaction).await
     }
 
     /// Returns the time by which items are due, in milliseconds since 1970; zero if the layout has no delays.
@@ -61,7 +77,7 @@ impl QueueContext {
 
     /// Returns the earliest time that the leader's clock can show, in milliseconds since 1970.
     pub(super) async fn leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
-        if !self.leader_time.is_recent() {
+        if !is_recent(&self.leader_clock(), self.moment()) {
             self.ask_for_time(deadline).await?;
         }
         Ok(self.known_time())
@@ -69,7 +85,7 @@ impl QueueContext {
 
     /// Returns the earliest time that the leader's clock can show, zero if it is not known. Sends nothing.
     pub(super) fn known_time(&self) -> u64 {
-        self.leader_time.earliest().unwrap_or(0)
+        self.leader_clock().at_least(self.moment()).unwrap_or(0)
     }
 
     /// Returns when an item is due that is delayed from now on, by the latest time that the leader's clock can show.
@@ -78,19 +94,29 @@ impl QueueContext {
         delay: Duration,
         deadline: Deadline,
     ) -> Result<u64, Error> {
-        if !self.leader_time.is_recent() || !self.leader_time.is_exact() {
+        let clock = self.leader_clock();
+        if !is_recent(&clock, self.moment()) || clock.uncertainty() >= MAX_UNCERTAINTY {
             self.ask_for_time(deadline).await?;
         }
-        let latest = self.leader_time.latest().unwrap_or(0);
+        let latest = self.leader_clock().at_most(self.moment()).unwrap_or(0);
         Ok(latest.saturating_add(whole_millis(delay)))
+    }
+
+    /// Returns the leader's clock, as the newest reply to a write of a token shows it.
+    fn leader_clock(&self) -> LeaderClock {
+        let mut clock = LeaderClock::default();
+        if let Some(newest) = self.tokens.timestamp() {
+            let moment = |at: Instant| at.saturating_duration_since(self.began);
+            let millis = unix_millis(newest.time);
+            clock.record(moment(newest.sent), moment(newest.received), millis);
+        }
+        clock
     }
 
     /// Writes a token and nothing else, because the reply has a timestamp.
     async fn ask_for_time(&self, deadline: Deadline) -> Result<(), Error> {
-        let committed = self
-            .tokens
-            .commit_once(deadline, |nothing_else| nothing_else);
-        committed.await.map(drop).map_err(|failure| failure.error)
+        self.commit(self.session.transaction(), deadline).await?;
+        Ok(())
     }
 
     /// Reads a node.
@@ -154,3 +180,21 @@ impl QueueContext {
         }
     }
 }
+
+/// Returns whether the newest timestamp is recent enough to be relied on.
+fn is_recent(clock: &LeaderClock, now: Duration) -> bool {
+    clock.age(now).is_some_and(|age| age < MAX_AGE)
+}
+
+/// Returns a time in milliseconds since 1970.
+pub(super) fn unix_millis(time: SystemTime) -> u64 {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How long a timestamp of the leader is used.
+const MAX_AGE: Duration = Duration::from_secs(10);
+/// How exactly the leader's time has to be known for a delay, which the uncertainty prolongs.
+const MAX_UNCERTAINTY: Duration = Duration::from_millis(250);

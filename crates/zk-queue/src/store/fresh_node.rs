@@ -7,10 +7,10 @@ use zk_core::OpResult;
 use zk_core::Transaction;
 
 use super::active_segment::ActiveSegment;
+use super::conditional_commit::ConditionalOutcome;
 use super::list_epoch::ListEpoch;
 use super::list_reader::ListReader;
 use crate::deadline::Deadline;
-use crate::idempotency::ConditionalOutcome;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
 
@@ -18,7 +18,7 @@ impl ListReader {
     /// Creates what is missing before items can be taken; returns whether the known list can be used now.
     pub(super) async fn establish_epoch(&self, deadline: Deadline) -> Result<bool, Error> {
         if self.context.tokens.current_fence().is_none() {
-            self.context.tokens.fence(deadline).await?;
+            self.context.tokens.fence(deadline.remaining()).await?;
             return Ok(false);
         }
         let epoch = self.inventory.lock().epoch().cloned();
@@ -63,17 +63,18 @@ impl ListReader {
         };
         let outcome = self
             .context
-            .tokens
-            .commit_once_if(&epoch.for_segments, deadline, rewrite)
+            .commit_if(&epoch.for_segments, deadline, rewrite)
             .await;
         let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(failure) if failure.is_in_doubt => return Err(failure.error),
+            Err(failure) if failure.error.is_outcome_unknown() => return Err(failure.error),
             Err(failure) => return self.accept_read_only(epoch, items_node, failure.error),
         };
         match outcome {
-            ConditionalOutcome::Committed(Some(changed)) => {
-                let [OpResult::Set(control_node), OpResult::Set(items)] = changed.as_slice() else {
+            ConditionalOutcome::Committed(committed) => {
+                let [OpResult::Set(control_node), OpResult::Set(items)] = committed.results()
+                else {
+                    // The versions were in the lost reply: read them.
                     return Ok(false);
                 };
                 if items.czxid != items_node.czxid {
@@ -100,10 +101,7 @@ impl ListReader {
                 self.inventory.lock().set_epoch(epoch);
                 Ok(true)
             }
-            // The versions were in the lost reply: read them.
-            ConditionalOutcome::Committed(None) | ConditionalOutcome::PreconditionsFailed => {
-                Ok(false)
-            }
+            ConditionalOutcome::PreconditionsFailed => Ok(false),
             ConditionalOutcome::Refused { error, .. } => match error.kind() {
                 ErrorKind::NoNode | ErrorKind::BadVersion => Ok(false),
                 _ => self.accept_read_only(epoch, items_node, error),

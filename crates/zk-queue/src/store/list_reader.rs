@@ -19,13 +19,13 @@ use zk_core::Error;
 use zk_core::NodePath;
 
 use super::context::QueueContext;
+use super::context::unix_millis;
 use super::in_flight::InFlightItem;
 use super::in_flight::SharedInventory;
 use super::inventory::Next;
 use super::inventory::Purpose;
 use super::segments::Segments;
 use crate::deadline::Deadline;
-use crate::leader_time::unix_millis;
 
 /// Reads the lists of one queue into the inventory.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl ListReader {
         let drawn = self.draws.fetch_add(1, Ordering::Relaxed);
         // The fence's name is unique, and drawn from the seed in simulations.
         let unique = self.context.tokens.current_fence();
-        let unique = unique.as_ref().map(|node| node.path().as_str());
+        let unique = unique.as_ref().map(NodePath::as_str);
         let mut hasher = DefaultHasher::new();
         (unique, drawn).hash(&mut hasher);
         let random = usize::try_from(hasher.finish() >> 32).unwrap_or(0);

@@ -15,7 +15,6 @@ use super::segments::Segments;
 use crate::batch_limits::max_item_size;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
-use crate::idempotency::CommitOutcome;
 use crate::layout::Unsupported;
 
 /// Offers items to one queue.
@@ -120,48 +119,47 @@ impl Offers {
             rounds += 1;
             let active = self.segments.active(deadline).await?;
             let segment = self.context.paths.segment(active.segment);
-            let outcome = self.context.tokens.commit_once(deadline, |transaction| {
-                let checked = transaction
-                    .check_version(&self.context.paths.control_node, active.control_version);
-                others(new_items.iter().fold(checked, |transaction, new_item| {
-                    let path = crate::paths::child(&segment, &new_item.name_prefix);
-                    transaction.create_as(path, new_item.data.clone(), sequential, None)
-                }))
+            let control_node = &self.context.paths.control_node;
+            let transaction = self.context.session.transaction();
+            let checked = transaction.check_version(control_node, active.control_version);
+            let offered = new_items.iter().fold(checked, |transaction, new_item| {
+                let path = crate::paths::child(&segment, &new_item.name_prefix);
+                transaction.create_as(path, new_item.data.clone(), sequential, None)
             });
-            match outcome.await? {
-                CommitOutcome::Committed(changed) => {
-                    let numbers: Vec<i32> =
-                        changed.iter().flatten().filter_map(number_of).collect();
+            let failure = match self.context.commit(others(offered), deadline).await {
+                Ok(committed) => {
+                    let numbers = committed.results().iter().filter_map(number_of);
+                    let numbers: Vec<i32> = numbers.collect();
                     self.segments
                         .rotate_if_full(active, &numbers, deadline)
                         .await;
                     return Ok(());
                 }
-                CommitOutcome::Refused { error, .. } if rounds == MAX_OFFER_ROUNDS => {
-                    return Err(OfferError::Core(error));
-                }
-                CommitOutcome::Refused { part, error } if part > new_items.len() => {
-                    return Err(OfferError::Core(error));
-                }
+                Err(failure) => failure,
+            };
+            match failure.error.failed_part() {
                 // Another segment is active now.
-                CommitOutcome::Refused { part: 0, .. } => self.segments.forget(active),
-                CommitOutcome::Refused { error, .. } => match error.kind() {
-                    // The servers delete the items node after it was empty for a while.
-                    ErrorKind::NoNode if active.segment == 0 => {
-                        self.context
-                            .create_container(&self.context.paths.items, deadline)
-                            .await
-                            .map_err(OfferError::Core)?;
+                Some(0) if rounds < MAX_OFFER_ROUNDS => self.segments.forget(active),
+                Some(part) if part <= new_items.len() && rounds < MAX_OFFER_ROUNDS => {
+                    match failure.error.kind() {
+                        // The servers delete the items node after it was empty for a while.
+                        ErrorKind::NoNode if active.segment == 0 => {
+                            self.context
+                                .create_container(&self.context.paths.items, deadline)
+                                .await
+                                .map_err(OfferError::Core)?;
+                        }
+                        ErrorKind::NoNode => {
+                            self.segments
+                                .reset(active, deadline)
+                                .await
+                                .map_err(OfferError::Core)?;
+                        }
+                        ErrorKind::NodeExists => self.skip_number(active, deadline).await?,
+                        _ => return Err(failure.into()),
                     }
-                    ErrorKind::NoNode => {
-                        self.segments
-                            .reset(active, deadline)
-                            .await
-                            .map_err(OfferError::Core)?;
-                    }
-                    ErrorKind::NodeExists => self.skip_number(active, deadline).await?,
-                    _ => return Err(OfferError::Core(error)),
-                },
+                }
+                _ => return Err(failure.into()),
             }
         }
     }

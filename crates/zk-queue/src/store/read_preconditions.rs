@@ -65,7 +65,7 @@ impl QueueContext {
         scope: Scope,
         deadline: Deadline,
     ) -> Result<Option<Preconditions>, Error> {
-        let fence = self.tokens.fence(deadline).await?;
+        let fence = self.tokens.fence(deadline.remaining()).await?;
         let (control_node, items) = (&self.paths.control_node, &self.paths.items);
         let ((), control_stat, items_stat) = future::try_join3(
             self.sync(control_node, deadline),

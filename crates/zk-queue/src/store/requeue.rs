@@ -6,12 +6,12 @@ use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 
+use super::conditional_commit::ConditionalOutcome;
 use super::offers::NewItem;
 use super::take::TakenItem;
 use super::take::Takes;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
-use crate::idempotency::ConditionalOutcome;
 
 impl Takes {
     /// Puts an item back to its old place; if that is impossible, to the end of its priority.
@@ -44,20 +44,16 @@ impl Takes {
         let deadline = Deadline::never();
         let mut attempts = 0;
         loop {
-            let created = self.offers.context.tokens.commit_once_if(
-                &preconditions,
-                deadline,
-                |transaction| transaction.create(&taken.path, data),
-            );
+            let context = &self.offers.context;
+            let created = context.commit_if(&preconditions, deadline, |transaction| {
+                transaction.create(&taken.path, data)
+            });
             let failure = match created.await {
                 Ok(ConditionalOutcome::Committed(_)) => return Ok(true),
                 // The parent was deleted, or another item has the name.
                 Ok(ConditionalOutcome::Refused { .. }) => return Ok(false),
                 Ok(ConditionalOutcome::PreconditionsFailed) => {
-                    let new = self
-                        .offers
-                        .context
-                        .reread_for_same_items_node(&preconditions, deadline);
+                    let new = context.reread_for_same_items_node(&preconditions, deadline);
                     match new.await {
                         // Another segment is active now.
                         Ok(Some(new)) => {

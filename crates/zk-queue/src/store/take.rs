@@ -17,7 +17,6 @@ use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::TakeError;
 use crate::error::UnknownTake;
-use crate::idempotency::Resolution;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 
@@ -125,14 +124,10 @@ impl Takes {
             Err(BatchFailure::NotChanged(_)) => return Vec::new(),
             Err(BatchFailure::InDoubt(batch, failure)) => (batch, failure),
         };
-        let tokens = &self.offers.context.tokens;
-        let resolved = tokens.resolve(failure, &batch.preconditions, |transaction| {
-            Deletion.add_to(transaction, &batch.candidates)
-        });
-        match resolved.await {
-            Resolution::Committed(_) => batch.candidates.into_iter().map(TakenItem::of).collect(),
-            Resolution::NotCommitted => Vec::new(),
-            Resolution::Unknown => {
+        match failure.resolve().await {
+            Ok(_) => batch.candidates.into_iter().map(TakenItem::of).collect(),
+            Err(error) if !error.is_outcome_unknown() => Vec::new(),
+            Err(_) => {
                 for candidate in batch.candidates {
                     tracing::error!(path = %candidate.path, "the outcome is unknown: the item may have been taken for a caller that no longer waits");
                 }

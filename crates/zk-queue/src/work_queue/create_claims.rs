@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use tokio::time::Instant;
+use zk_core::CommitError;
+use zk_core::Committed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
@@ -18,8 +20,6 @@ use super::held_claim::delivery_count;
 use super::held_claim::release;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::idempotency::CommitFailure;
-use crate::idempotency::Resolution;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 use crate::store::Batch;
@@ -106,7 +106,7 @@ impl NewClaims {
             .iter()
             .map(|_| session.keep_lease())
             .collect();
-        let (batch, changed) = match items.commit(batch, &self, deadline).await {
+        let (batch, committed) = match items.commit(batch, &self, deadline).await {
             Ok(Some(claimed)) => claimed,
             Ok(None) => return Ok(Vec::new()),
             Err(BatchFailure::NotChanged(error)) => return Err(error),
@@ -118,7 +118,7 @@ impl NewClaims {
                 return Err(error);
             }
         };
-        let claim_czxid = commit_zxid(changed);
+        let claim_czxid = commit_zxid(&committed);
         // After a pause, proving that the session is alive takes a while. Without the proof each claim would be lost at
         // once. If there is no proof, each claim reports that itself.
         if let Some(first) = session_leases.first() {
@@ -173,21 +173,17 @@ impl NewClaims {
     }
 
     /// Releases claims in the background whose creation is in doubt: otherwise they might last as long as the session.
-    fn release_in_doubt(self, batch: Batch, failure: CommitFailure) {
+    fn release_in_doubt(self, batch: Batch, failure: CommitError) {
         let session = self.store.context.session.clone();
         session.finish(async move {
             let Batch {
                 candidates,
                 preconditions,
             } = batch;
-            let tokens = &self.store.context.tokens;
-            let resolved = tokens.resolve(failure, &preconditions, |transaction| {
-                self.add_to(transaction, &candidates)
-            });
-            let claim_czxid = match resolved.await {
-                Resolution::NotCommitted => return,
-                Resolution::Committed(changed) => commit_zxid(changed),
-                Resolution::Unknown => None,
+            let claim_czxid = match failure.resolve().await {
+                Ok(committed) => commit_zxid(&committed),
+                Err(error) if error.is_outcome_unknown() => None,
+                Err(_) => return,
             };
             for candidate in candidates {
                 let identity = self.identity(&candidate, &preconditions, claim_czxid);
@@ -205,8 +201,8 @@ pub(super) fn claim_request_size(candidate: &Candidate, owner: &str) -> usize {
 }
 
 /// Returns the zxid of the transaction that claimed items: servers report it as the `mzxid` of a written item.
-fn commit_zxid(changed: Option<Vec<OpResult>>) -> Option<i64> {
-    changed.into_iter().flatten().find_map(|part| match part {
+fn commit_zxid(committed: &Committed) -> Option<i64> {
+    committed.results().iter().find_map(|part| match part {
         OpResult::Set(stat) => Some(stat.mzxid),
         _ => None,
     })

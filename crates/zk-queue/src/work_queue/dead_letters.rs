@@ -17,13 +17,12 @@ use crate::detached::Detached;
 use crate::error::DeadLetterError;
 use crate::error::SettleError;
 use crate::error::TakeError;
-use crate::idempotency::CommitOutcome;
-use crate::idempotency::ConditionalOutcome;
 use crate::leader_clock::whole_millis;
 use crate::options::WorkerOptions;
 use crate::paths::child;
 use crate::ready_items::ListedItem;
 use crate::store::Candidate;
+use crate::store::ConditionalOutcome;
 use crate::store::MAX_PARENT_ROUNDS;
 use crate::store::NewItem;
 
@@ -111,28 +110,24 @@ impl<T: Send + 'static> WorkQueue<T> {
             return Ok(());
         };
         for _ in 0..MAX_PARENT_ROUNDS {
-            let outcome =
-                self.store
-                    .context
-                    .tokens
-                    .commit_once_if(&preconditions, deadline, |transaction| {
-                        let removed = transaction
-                            // Refused if another consumer has claimed the item.
-                            .create_ephemeral(&claim, "")
-                            .delete(&claim)
-                            .delete_version(&candidate.path, candidate.item.version);
-                        let data = candidate.item.data.clone();
-                        match &later {
-                            Some((listed, _)) => {
-                                let path =
-                                    self.store.context.paths.item(listed.segment, &listed.name);
-                                removed.create(path, data)
-                            }
-                            None => removed
-                                .create(&letter, data)
-                                .create(child(&letter, NOTE), note.clone()),
-                        }
-                    });
+            let context = &self.store.context;
+            let outcome = context.commit_if(&preconditions, deadline, |transaction| {
+                let removed = transaction
+                    // Refused if another consumer has claimed the item.
+                    .create_ephemeral(&claim, "")
+                    .delete(&claim)
+                    .delete_version(&candidate.path, candidate.item.version);
+                let data = candidate.item.data.clone();
+                match &later {
+                    Some((listed, _)) => {
+                        let path = context.paths.item(listed.segment, &listed.name);
+                        removed.create(path, data)
+                    }
+                    None => removed
+                        .create(&letter, data)
+                        .create(child(&letter, NOTE), note.clone()),
+                }
+            });
             let outcome = match outcome.await.map_err(|failure| failure.error) {
                 Err(error) if error.kind() == ErrorKind::TooLarge => {
                     candidate
@@ -324,25 +319,23 @@ impl<T: Send + 'static> WorkQueue<T> {
         let path = child(&self.context.dead_letters, &letter.name);
         // One transaction: without its note, the dead letter would not be listed any more.
         let deadline = self.store.context.deadline();
-        let outcome = self
-            .store
-            .context
-            .tokens
-            .commit_once(deadline, |transaction| {
-                transaction.delete(child(&path, NOTE)).delete(&path)
-            });
-        match outcome.await.map_err(|failure| failure.error)? {
-            // Another client has deleted its note, or created another child.
-            CommitOutcome::Refused { error, .. }
-                if error.is_no_node() || error.kind() == ErrorKind::NotEmpty =>
-            {
-                match self.store.context.session.delete(path).recursive().await {
-                    Err(error) if !error.is_no_node() => Err(error.into()),
-                    _ => Ok(()),
-                }
+        let context = &self.store.context;
+        let transaction = context.session.transaction();
+        let both = transaction.delete(child(&path, NOTE)).delete(&path);
+        let refusal = match context.commit(both, deadline).await {
+            Ok(_) => return Ok(()),
+            Err(failure) if failure.error.failed_part().is_none() => {
+                return Err(failure.error.into());
             }
-            CommitOutcome::Refused { error, .. } => Err(error.into()),
-            CommitOutcome::Committed(_) => Ok(()),
+            Err(failure) => failure.error,
+        };
+        if !refusal.is_no_node() && refusal.kind() != ErrorKind::NotEmpty {
+            return Err(refusal.into());
+        }
+        // Another client has deleted its note, or created another child.
+        match context.session.delete(path).recursive().await {
+            Err(error) if !error.is_no_node() => Err(error.into()),
+            _ => Ok(()),
         }
     }
 }

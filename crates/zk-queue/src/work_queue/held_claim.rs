@@ -22,11 +22,11 @@ use super::WorkContext;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::SettleError;
-use crate::idempotency::ConditionalOutcome;
 use crate::layout::ItemKey;
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
+use crate::store::ConditionalOutcome;
 use crate::store::MAX_PARENT_ROUNDS;
 use crate::store::QueueContext;
 use crate::store::SharedInventory;
@@ -192,16 +192,13 @@ impl HeldClaim {
         parent_rounds: &mut u32,
     ) -> Result<bool, SettleError> {
         let preconditions = &self.identity.preconditions;
-        let outcome =
-            self.queue
-                .tokens
-                .commit_once_if(preconditions, Deadline::never(), |transaction| {
-                    changes(
-                        transaction
-                            .delete(&self.identity.claim)
-                            .delete_version(&self.identity.item, self.identity.version),
-                    )
-                });
+        let identity = &self.identity;
+        let outcome = self
+            .queue
+            .commit_if(preconditions, Deadline::never(), |transaction| {
+                let ended = transaction.delete(&identity.claim);
+                changes(ended.delete_version(&identity.item, identity.version))
+            });
         match outcome.await? {
             ConditionalOutcome::Committed(_) => Ok(true),
             ConditionalOutcome::PreconditionsFailed => {
@@ -295,9 +292,7 @@ pub(super) async fn release(
 ) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
-        let (checked, checks) = identity
-            .preconditions
-            .check(queue.session.transaction(), None);
+        let (checked, checks) = identity.preconditions.check(queue.session.transaction());
         let released = checked
             .check_version(&identity.item, identity.version)
             .delete(&identity.claim);

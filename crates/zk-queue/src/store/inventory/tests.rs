@@ -1,8 +1,7 @@
-//! Every state of a list, and what a caller gets from it. Only the fence is a real node, of an ensemble in memory.
+//! Every state of a list, and what a caller gets from it.
 
-use zk_core::OwnedNode;
+use zk_core::NodePath;
 use zk_core::Stat;
-use zk_sim::Ensemble;
 
 use super::*;
 
@@ -52,16 +51,8 @@ fn content(bytes: usize) -> ItemContent {
 }
 
 /// A list with a fence, of an items node with this version.
-async fn listing_with_fence(names: &[&str], version: i32) -> Listing {
-    let ensemble = Ensemble::new(1);
-    let session = ensemble.connect().await;
-    let fence: OwnedNode = session
-        .create("/fence", "")
-        .ephemeral()
-        .owned()
-        .await
-        .expect("nothing is in the way");
-    let control_node = fence.path().clone();
+fn listing_with_fence(names: &[&str], version: i32) -> Listing {
+    let control_node = NodePath::parse("/q-receipts").unwrap();
     Listing {
         items_node: Some(ItemsNode {
             path: control_node.clone(),
@@ -69,7 +60,7 @@ async fn listing_with_fence(names: &[&str], version: i32) -> Listing {
             czxid: 40,
         }),
         for_segments: Some(Preconditions {
-            fence: Arc::new(fence),
+            fence: NodePath::parse("/q-receipts/token").unwrap(),
             control_node: (control_node, 3),
             items_node: None,
         }),
@@ -252,11 +243,11 @@ fn the_oldest_items_are_the_first_ones_of_their_priorities() {
     assert_eq!(with_due.len(), 3);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_fresh_items_node_is_written_before_its_items_are_taken() {
+#[test]
+fn a_fresh_items_node_is_written_before_its_items_are_taken() {
     let names = ["qn-0000000001"];
     for (version, expected) in [(0, false), (1, true)] {
-        let listing = listing_with_fence(&names, version).await;
+        let listing = listing_with_fence(&names, version);
         let mut inventory = inventory(Layout::Recipe, again(&listing, &names));
         let next = inventory.next_of_new(Purpose::Change, 0, 0, MS);
         assert_eq!(matches!(next, Next::Item(_)), expected, "{version}");
@@ -280,17 +271,17 @@ async fn a_fresh_items_node_is_written_before_its_items_are_taken() {
         assert!(matches!(next, Next::NoEpoch));
     }
     // A fresh node without items is not written; segments have items.
-    let mut listing = listing_with_fence(&[], 0).await;
+    let mut listing = listing_with_fence(&[], 0);
     listing.segments.push((1, vec![names[0].to_owned()]));
     let mut inventory = inventory(Layout::Recipe, listing);
     let next = inventory.next_of_recent(Purpose::Change, 0, 0, MS, MS);
     assert!(next.unwrap().1.unwrap().items_node.is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_epoch_lasts_while_the_same_nodes_are_listed() {
+#[test]
+fn an_epoch_lasts_while_the_same_nodes_are_listed() {
     let names = ["qn-0000000001", "qn-0000000002", "qn-0000000003"];
-    let listing = listing_with_fence(&names, 1).await;
+    let listing = listing_with_fence(&names, 1);
     let mut inventory = inventory(Layout::Recipe, again(&listing, &names));
     let (first, old) = inventory.next(Purpose::Change, 0, 0).unwrap();
     inventory.replace(again(&listing, &names), MS, MS);
@@ -312,14 +303,14 @@ async fn an_epoch_lasts_while_the_same_nodes_are_listed() {
     assert!(is_stale(&next));
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_epoch_advances_if_the_order_of_its_items_is_known() {
+#[test]
+fn an_epoch_advances_if_the_order_of_its_items_is_known() {
     for (layout, name, has_segment, is_kept) in [
         (Layout::Recipe, "qn-0000000001", false, true),
         (Layout::Recipe, "qn-0000000001", true, false),
         (Layout::Native, "w-0-0-0-0000000001", false, false),
     ] {
-        let mut listing = listing_with_fence(&[name], 1).await;
+        let mut listing = listing_with_fence(&[name], 1);
         if has_segment {
             listing.segments.push((1, vec![name.to_owned()]));
         }
@@ -350,10 +341,10 @@ async fn an_epoch_advances_if_the_order_of_its_items_is_known() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_item_is_read_ahead_once_and_used_in_its_epoch() {
+#[test]
+fn an_item_is_read_ahead_once_and_used_in_its_epoch() {
     let names = ["qn-0000000001", "qn-0000000002"];
-    let listing = listing_with_fence(&names, 1).await;
+    let listing = listing_with_fence(&names, 1);
     let mut inventory = inventory(Layout::Recipe, again(&listing, &names));
     let (first, preconditions) = inventory.begin_prefetch(0).unwrap();
     let (second, _) = inventory.begin_prefetch(0).unwrap();
@@ -378,11 +369,11 @@ async fn an_item_is_read_ahead_once_and_used_in_its_epoch() {
     assert_eq!(inventory.take_prefetched(&first, &preconditions), None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn items_are_kept_up_to_a_number_and_a_size() {
+#[test]
+fn items_are_kept_up_to_a_number_and_a_size() {
     let names: Vec<_> = (0..40).map(|number| format!("qn-{number:010}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let listing = listing_with_fence(&names, 1).await;
+    let listing = listing_with_fence(&names, 1);
     let mut inventory = inventory(Layout::Recipe, again(&listing, &names));
     let begun = std::iter::from_fn(|| inventory.begin_prefetch(0));
     assert_eq!(begun.count(), MAX_PREFETCHED);
