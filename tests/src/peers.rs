@@ -17,7 +17,7 @@
 //! | `RecipeContender.java` | [`PeerContender`] | the same as `Contender.java` with ZooKeeper's own `WriteLock` |
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
 //! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks in a loop, and are killed |
-//! | `Bench.java` | [`CuratorBench`] | measures `InterProcessMutex` |
+//! | `Bench.java` | [`Curator::measure`] | measures `InterProcessMutex` |
 //! | `CacheBench.java` | [`measure_cache`] | measures `CuratorCache` |
 //! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
 //! | `QueuePeer.java` | [`Curator::queue`] | puts items into Curator's queues or takes them, and measures it |
@@ -46,7 +46,6 @@ mod run;
 mod rw;
 mod semaphore;
 
-pub use self::bench::CuratorBench;
 pub use self::bench::Measured;
 pub use self::bench::Workload;
 pub use self::cache::CacheCourse;

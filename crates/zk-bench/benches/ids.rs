@@ -1,9 +1,6 @@
 //! Measures the cost of an id: ours, and with `--peers` those of other crates.
 
-#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
-
 use std::hint::spin_loop;
-use std::path::Path;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -23,7 +20,7 @@ use zk_bench::ids::alone;
 use zk_bench::ids::run;
 use zk_bench::ids::section;
 use zk_bench::ids::shared;
-use zk_bench::report;
+use zk_bench::publish;
 use zk_id::Generator;
 use zk_id::Id;
 use zk_id::Layout;
@@ -64,12 +61,7 @@ fn main() -> anyhow::Result<()> {
     };
     run(&mut series, rounds, time);
     let text = section(&settings.command("id"), meter.read([]), &series);
-    println!("{text}");
-    if settings.peers && !settings.smoke {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        report::put(&root, BEGIN, &text)?;
-    }
-    Ok(())
+    publish(settings, "id", &text)
 }
 
 /// With 22 bits of sequence, so that no generator waits.
@@ -231,4 +223,3 @@ fn clock() -> MonotonicClock {
 }
 
 const FREE: Layout = Layout::new(41, 0, 22, Layout::TWITTER.epoch());
-const BEGIN: &str = "<!-- written by cargo xtask bench id --peers -->";

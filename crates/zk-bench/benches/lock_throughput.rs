@@ -2,24 +2,18 @@
 
 #![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
-use std::io;
-use std::io::IsTerminal as _;
-use std::path::Path;
-
 use zk_bench::Environment;
 use zk_bench::Fixture;
 use zk_bench::PairedBenchmark;
-use zk_bench::Record;
 use zk_bench::Settings;
 use zk_bench::Side;
 use zk_bench::WorkMeter;
-use zk_bench::WorkloadResult;
 use zk_bench::baseline;
 use zk_bench::comparison;
 use zk_bench::lock;
-use zk_bench::race_lock;
+use zk_bench::publish;
 use zk_bench::report;
-use zk_bench::table;
+use zk_lock::RaceLock;
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
@@ -29,54 +23,26 @@ fn main() -> anyhow::Result<()> {
     let meter = WorkMeter::begin();
     let fixture = Fixture::new(settings)?;
     let mut benchmark = PairedBenchmark::new(&fixture, settings);
-    benchmark.pair(
-        "uncontended",
-        "acquire + release",
-        ["lock", "create+delete"],
-        uncontended,
-    );
+    benchmark.pair("uncontended", ["lock", "create+delete"], uncontended);
     for sessions in CONTENDERS {
         benchmark.pair(
             &format!("contention/{sessions}"),
-            "hand-overs",
             ["lock", "chain"],
             |fixture| contention(fixture, sessions),
         );
     }
-    benchmark.pair("handover", "hand-overs", ["lock", "notify"], handover);
+    benchmark.pair("handover", ["lock", "notify"], handover);
     for sessions in RACERS {
-        benchmark.pair(
-            &format!("race/{sessions}"),
-            "hand-overs",
-            ["race", "fair"],
-            |fixture| without_a_queue(fixture, sessions),
-        );
+        benchmark.pair(&format!("race/{sessions}"), ["race", "fair"], |fixture| {
+            without_a_queue(fixture, sessions)
+        });
     }
-    let results = benchmark.finish();
-    if !results.is_empty() {
-        report(&fixture, settings, &meter, results)?;
+    if let Some(table) = benchmark.finish() {
+        let environment = Environment::of(fixture.ensemble()?, &meter);
+        let command = settings.command(NAME);
+        println!("\n{}\n{table}\n", environment.describe(&command));
     }
     fixture.down()
-}
-
-fn report(
-    fixture: &Fixture,
-    settings: Settings,
-    meter: &WorkMeter,
-    results: Vec<WorkloadResult>,
-) -> anyhow::Result<()> {
-    let environment = Environment::of(fixture.ensemble()?, meter);
-    println!("\n{:<12} {}", "command", settings.command(NAME));
-    for (name, fact) in environment.lines() {
-        println!("{name:<12} {fact}");
-    }
-    println!("\n{}\n", table(&results, io::stdout().is_terminal()));
-    if environment.other_work.is_too_much() {
-        println!("Other processes used the CPU during the run: discard these figures.\n");
-    }
-    let path = Record::new(NAME, settings.command(NAME), environment, results).write()?;
-    println!("written to {}", path.display());
-    Ok(())
 }
 
 /// One session, and one session of the wire client with the same server.
@@ -84,10 +50,9 @@ fn uncontended(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     const PARENT: &str = "/uncontended-raw";
     let servers = fixture.servers(1)?;
     let (lock, client) = fixture.run("the preparation", async move {
-        let client = baseline::connect(&servers[0]).await?;
-        baseline::make_parent(&client, PARENT).await?;
+        let clients = baseline::clients(servers.clone(), PARENT.to_owned()).await?;
         let lock = lock::handles(servers, "/uncontended".to_owned()).await?;
-        Ok((lock[0].clone(), client))
+        Ok((lock[0].clone(), clients[0].clone()))
     })?;
     Ok([
         Box::new(move |operations| {
@@ -112,11 +77,7 @@ fn contention(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'_>; 2
     let parent = format!("{path}-chain");
     let top = parent.clone();
     let (locks, clients) = fixture.run("the preparation", async move {
-        let mut clients = Vec::with_capacity(servers.len());
-        for server in &servers {
-            clients.push(baseline::connect(server).await?);
-        }
-        baseline::make_parent(&clients[0], &top).await?;
+        let clients = baseline::clients(servers.clone(), top).await?;
         Ok((lock::handles(servers, path).await?, clients))
     })?;
     Ok([
@@ -138,14 +99,13 @@ fn without_a_queue(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'
     let path = format!("/race-{sessions}");
     let (race_locks, locks) = fixture.run("the preparation", async move {
         let locks = lock::handles(servers, format!("{path}-fair")).await?;
-        Ok((race_lock::handles(&locks, &path)?, locks))
+        let race_locks = locks.iter();
+        let race_locks = race_locks.map(|lock| RaceLock::new(lock.session(), path.as_str()));
+        Ok((race_locks.collect::<Result<Vec<_>, _>>()?, locks))
     })?;
     Ok([
         Box::new(move |hand_overs| {
-            fixture.run(
-                "the race",
-                race_lock::contend(race_locks.clone(), hand_overs),
-            )
+            fixture.run("the race", lock::contend(race_locks.clone(), hand_overs))
         }),
         Box::new(move |hand_overs| {
             fixture.run("the contention", lock::contend(locks.clone(), hand_overs))
@@ -157,19 +117,17 @@ fn without_a_queue(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'
 fn handover(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     const PARENT: &str = "/handover-raw";
     let servers = fixture.servers(2)?;
-    let (locks, holder, waiter) = fixture.run("the preparation", async move {
-        let holder = baseline::connect(&servers[0]).await?;
-        let waiter = baseline::connect(&servers[1]).await?;
-        baseline::make_parent(&holder, PARENT).await?;
+    let (locks, clients) = fixture.run("the preparation", async move {
+        let clients = baseline::clients(servers.clone(), PARENT.to_owned()).await?;
         let locks = lock::handles(servers, "/handover".to_owned()).await?;
-        Ok(([locks[0].clone(), locks[1].clone()], holder, waiter))
+        Ok(([locks[0].clone(), locks[1].clone()], clients))
     })?;
     Ok([
         Box::new(move |hand_overs| {
             fixture.run("the hand-over", lock::hand_over(locks.clone(), hand_overs))
         }),
         Box::new(move |hand_overs| {
-            let (holder, waiter) = (holder.clone(), waiter.clone());
+            let (holder, waiter) = (clients[0].clone(), clients[1].clone());
             fixture.run(
                 "the bare notification",
                 baseline::notify(holder, waiter, PARENT.to_owned(), hand_overs),
@@ -194,12 +152,8 @@ fn next_to_peers(settings: Settings) -> anyhow::Result<()> {
         comparisons.push(comparison::run(&fixture, settings)?);
         fixture.down()?;
     }
-    let command = settings.command(NAME);
-    println!("\n{}", report::section(&command, &comparisons));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    report::write(&root, &command, &comparisons)?;
-    println!("written to BENCHMARKS.md and docs/bench/lock.svg");
-    Ok(())
+    let section = report::section(&settings.command(NAME), &comparisons);
+    publish(settings, NAME, &section)
 }
 
 const NAME: &str = "lock";

@@ -13,13 +13,15 @@ use zookeeper_client::Acls;
 use zookeeper_client::Client;
 use zookeeper_client::CreateMode;
 use zookeeper_client::EventType;
-use zookeeper_client::LockClient;
 use zookeeper_client::LockOptions;
 use zookeeper_client::LockPrefix;
 use zookeeper_client::OneshotWatcher;
+use zookeeper_client::OwnedLockClient;
 use zookeeper_client::WatchedEvent;
 
+use crate::fixture::SESSION_TIMEOUT;
 use crate::handover_probe::HandoverProbe;
+use crate::lock::MeasuredLock;
 use crate::round::Latencies;
 use crate::round::Round;
 use crate::round::joined;
@@ -41,7 +43,7 @@ pub async fn connect(server: &str) -> anyhow::Result<Client> {
         .with_context(|| format!("cannot open a session with {server}"))
 }
 
-/// Creates a persistent node, the parent of the benchmark's nodes.
+/// Opens a session with each server, and creates the node `parent` and its missing parents.
 ///
 /// # Errors
 ///
@@ -49,31 +51,16 @@ pub async fn connect(server: &str) -> anyhow::Result<Client> {
 ///
 /// # Cancel safety
 ///
-/// The node may have been created.
-pub async fn make_parent(client: &Client, parent: &str) -> anyhow::Result<()> {
+/// Sessions may stay open until the servers expire them, and some of the nodes may have been created.
+pub async fn clients(servers: Vec<String>, parent: String) -> anyhow::Result<Vec<Client>> {
+    let mut clients = Vec::with_capacity(servers.len());
+    for server in servers {
+        clients.push(connect(&server).await?);
+    }
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    client
-        .create(parent, b"", &options)
-        .await
-        .with_context(|| format!("cannot create {parent}"))?;
-    Ok(())
-}
-
-/// Creates a persistent node and its missing parents.
-///
-/// # Errors
-///
-/// Those of the client.
-///
-/// # Cancel safety
-///
-/// Some of the nodes may have been created.
-pub async fn make_parents(client: &Client, path: &str) -> anyhow::Result<()> {
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    client
-        .mkdir(path, &options)
-        .await
-        .with_context(|| format!("cannot create {path}"))
+    let made = clients[0].mkdir(&parent, &options).await;
+    made.with_context(|| format!("cannot create {parent}"))?;
+    Ok(clients)
 }
 
 /// Creates and deletes an ephemeral sequential node below `parent`, `operations` times in sequence.
@@ -103,74 +90,41 @@ pub async fn create_delete(
     Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
-/// Acquires and releases the client crate's own lock, `operations` times in sequence.
+/// The lock of the client crate, on one session.
 ///
-/// That lock releases in the background, so a latency covers the acquire and the previous release.
-///
-/// # Errors
-///
-/// Those of the client.
-///
-/// # Cancel safety
-///
-/// A node may remain until its session ends.
-pub async fn acquire_release(
+/// It has no token, and releases in the background: a latency covers an acquire and the previous release.
+#[derive(Clone, Debug)]
+pub struct ClientsOwnLock {
     client: Client,
     path: String,
-    operations: u64,
-) -> anyhow::Result<Round> {
-    let mut latencies = Latencies::default();
-    let started = Instant::now();
-    for _ in 0..operations {
-        let begun = Instant::now();
-        drop(acquire(&client, &path).await?);
-        latencies.record(begun.elapsed());
-    }
-    Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
-/// Lets all clients acquire and release the client crate's own lock, as [`lock::contend`](crate::lock::contend) does
-/// with ours.
-///
-/// # Errors
-///
-/// Those of the client; also if two sessions held the lock at once.
-///
-/// # Cancel safety
-///
-/// Nodes may remain until their sessions end.
-pub async fn contend(clients: Vec<Client>, path: String, hand_overs: u64) -> anyhow::Result<Round> {
-    let probe = Arc::new(HandoverProbe::new(
-        HandoverProbe::warm_up(clients.len()),
-        hand_overs,
-    ));
-    let mut tasks = JoinSet::new();
-    for (holder, client) in clients.into_iter().enumerate() {
-        let (probe, path) = (Arc::clone(&probe), path.clone());
-        tasks.spawn(async move {
-            let mut latencies = Latencies::default();
-            while !probe.is_done() {
-                let held = acquire(&client, &path).await?;
-                // The lock has no token; the number of acquisitions replaces it.
-                if let Some(took) = probe.acquired(holder, probe.acquisitions() + 1)? {
-                    latencies.record(took);
-                }
-                probe.begin_release(holder)?;
-                drop(held);
-            }
-            anyhow::Ok(latencies)
-        });
+impl ClientsOwnLock {
+    /// Creates a handle to the lock at `path`.
+    pub fn new(client: Client, path: &str) -> Self {
+        Self {
+            client,
+            path: path.to_owned(),
+        }
     }
-    let latencies = joined(tasks).await?;
-    Ok(Round::new(probe.elapsed(), latencies).of(probe.acquisitions()))
 }
 
-async fn acquire<'a>(client: &'a Client, path: &str) -> anyhow::Result<LockClient<'a>> {
-    let prefix = LockPrefix::new_curator(path, "lock-")?;
-    let parents = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(parents)?;
-    let held = client.lock(prefix, b"", options).await;
-    held.context("cannot acquire the client's own lock")
+impl MeasuredLock for ClientsOwnLock {
+    type Guard = OwnedLockClient;
+
+    async fn acquire(&self) -> anyhow::Result<(OwnedLockClient, Option<u64>)> {
+        let prefix = LockPrefix::new_curator(&self.path, "lock-")?;
+        let parents = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(parents)?;
+        let held = self.client.lock(prefix, b"", options).await;
+        let held = held.context("cannot acquire the client's own lock")?;
+        Ok((held.into_owned(), None))
+    }
+
+    async fn release(guard: OwnedLockClient) -> anyhow::Result<()> {
+        drop(guard);
+        Ok(())
+    }
 }
 
 /// Passes a turn along a queue of nodes that are created and watched in advance.
@@ -345,6 +299,3 @@ const STEM: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-";
 
 /// The number of requests in flight while a round is prepared.
 const BATCH: usize = 256;
-
-/// The session timeout of our sessions and of the references.
-pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,8 +3,6 @@
 //! The reference for the load is to read all nodes with the wire client, by known paths. With `--peers` Curator's
 //! `CuratorCache` is measured as well.
 
-use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -27,12 +25,12 @@ use zk_tests::peers::measure_cache;
 use crate::baseline;
 use crate::environment::Environment;
 use crate::fixture::Fixture;
+use crate::fixture::open;
 use crate::other_work::WorkMeter;
-use crate::report;
-use crate::report::markdown;
-use crate::result::Spread;
 use crate::round::Latencies;
 use crate::settings::Settings;
+use crate::table::Spread;
+use crate::table::table;
 
 /// The measurements of all rounds.
 #[derive(Debug)]
@@ -116,7 +114,7 @@ pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Results> {
 
 /// Creates the nodes, with 100 bytes each.
 async fn prepare(address: String, course: CacheCourse) -> anyhow::Result<()> {
-    let session = connect(&address).await?;
+    let session = open(&address).await?;
     session.create(ROOT, "").await?;
     for directory in 0..course.directories {
         session.create(format!("{ROOT}/d{directory}"), "").await?;
@@ -135,7 +133,7 @@ async fn prepare(address: String, course: CacheCourse) -> anyhow::Result<()> {
 
 /// Loads a cache, and lets another session change its nodes.
 async fn ours(address: String, course: CacheCourse) -> anyhow::Result<CacheFigures> {
-    let (session, writer) = (connect(&address).await?, connect(&address).await?);
+    let (session, writer) = (open(&address).await?, open(&address).await?);
     let options = CacheOptions::default().with_event_buffer(1 << 16);
     let begun = Instant::now();
     let cache = TreeCache::start_with(&session, ROOT, &options)?;
@@ -263,13 +261,6 @@ async fn bare(address: String, course: CacheCourse) -> anyhow::Result<Duration> 
     Ok(begun.elapsed())
 }
 
-async fn connect(address: &str) -> anyhow::Result<Session> {
-    let session = Session::builder(address)
-        .session_timeout(baseline::SESSION_TIMEOUT)
-        .operation_timeout(MAX_WAIT);
-    Ok(session.connect().await?)
-}
-
 fn per_second(count: usize, took: Duration) -> f64 {
     per_second_divisor(count) / took.as_secs_f64()
 }
@@ -282,30 +273,19 @@ fn per_second_divisor(count: usize) -> f64 {
 impl Results {
     /// Formats the figures and the environment in Markdown.
     pub fn section(&self, command: &str) -> String {
-        let mut text = String::new();
-        if self.environment.other_work.is_too_much() {
-            text += "**Other processes used the CPU during the run: discard these figures.**\n\n";
-        }
-        let curator = self.curator.as_deref().unwrap_or("not measured");
-        let _ = writeln!(
-            text,
-            "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}; other work: {}\n\
-             - ensemble: {}; data: {}\n- Curator: {curator}\n- {} nodes of 100 bytes in {} directories, {} rounds\n",
-            self.environment.machine,
-            self.environment.system,
-            self.environment.other_work,
-            self.environment.ensemble,
-            self.environment.data,
+        format!(
+            "{}- Curator: {}\n- {} nodes of 100 bytes in {} directories, {} rounds\n\n{}\n\n",
+            self.environment.describe(command),
+            self.curator.as_deref().unwrap_or("not measured"),
             self.course.nodes,
             self.course.directories,
-            self.ours.len()
-        );
-        let _ = writeln!(text, "{}\n", self.table());
-        text
+            self.ours.len(),
+            self.table()
+        )
     }
 
     fn table(&self) -> Table {
-        let mut table = markdown(&[
+        let mut table = table(&[
             "figure",
             "unit",
             "zk-cache",
@@ -316,55 +296,30 @@ impl Results {
             "target",
         ]);
         let rows: [Row; 5] = [
-            ("first load", "ms", |it| it.load_millis, false, "≥ 2 ×"),
-            (
-                "remote set until event, p50",
-                "µs",
-                |it| it.p50_micros,
-                false,
-                "",
-            ),
-            (
-                "remote set until event, p99",
-                "µs",
-                |it| it.p99_micros,
-                false,
-                "",
-            ),
-            (
-                "events delivered",
-                "/s",
-                |it| it.events_per_second,
-                true,
-                "",
-            ),
-            (
-                "read of a cached value",
-                "ns",
-                |it| it.read_nanos,
-                false,
-                "",
-            ),
+            ("first load", "ms", |it| it.load_millis),
+            ("remote set until event, p50", "µs", |it| it.p50_micros),
+            ("remote set until event, p99", "µs", |it| it.p99_micros),
+            ("events delivered", "/s", |it| it.events_per_second),
+            ("read of a cached value", "ns", |it| it.read_nanos),
         ];
-        for (name, unit, of, is_rate, least) in rows {
-            let ours = Spread::of(self.ours.iter().map(of));
+        for (name, unit, of) in rows {
+            let ours = self.ours.iter().map(of);
             let mut row = vec![name.to_owned(), unit.to_owned()];
-            row.extend(shown(ours));
+            row.extend(shown(Spread::of(ours.clone())));
             if self.theirs.is_empty() {
-                row.extend([String::new(), String::new(), String::new()]);
+                row.extend([const { String::new() }; 3]);
             } else {
-                row.extend(shown(Spread::of(self.theirs.iter().map(of))));
-                let pairs = self.ours.iter().zip(&self.theirs);
-                let ratio = Spread::of(pairs.map(|(ours, theirs)| {
-                    let ratio = of(ours) / of(theirs);
-                    if is_rate { ratio } else { 1.0 / ratio }
-                }));
-                row.push(format!(
-                    "{:.2} × ({:.2}–{:.2})",
-                    ratio.median, ratio.min, ratio.max
-                ));
+                let theirs = self.theirs.iter().map(of);
+                row.extend(shown(Spread::of(theirs.clone())));
+                let ratio = if unit == "/s" {
+                    Spread::of_ratios(ours, theirs)
+                } else {
+                    Spread::of_ratios(theirs, ours)
+                };
+                row.push(format!("{} × ({})", ratio.middle(2), ratio.range(2)));
             }
-            row.push(least.to_owned());
+            let target = if name == "first load" { "≥ 2 ×" } else { "" };
+            row.push(target.to_owned());
             table.add_row(row);
         }
         let mut row = vec!["bare reads of all nodes".to_owned(), "ms".to_owned()];
@@ -372,31 +327,14 @@ impl Results {
         table.add_row(row);
         table
     }
-
-    /// Replaces the cache's section of the repository's `BENCHMARKS.md`.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read or written, or lacks the marks of the section.
-    pub fn write(&self, root: &Path, command: &str) -> anyhow::Result<()> {
-        report::put(root, BEGIN, &self.section(command))
-    }
 }
 
-/// Name, unit, the figure, whether higher is better, and the target.
-type Row = (
-    &'static str,
-    &'static str,
-    fn(&CacheFigures) -> f64,
-    bool,
-    &'static str,
-);
+/// Name, unit, and the figure.
+type Row = (&'static str, &'static str, fn(&CacheFigures) -> f64);
 
 fn shown(spread: Spread) -> [String; 2] {
-    let Spread { median, min, max } = spread;
-    [format!("{median:.0}"), format!("{min:.0}–{max:.0}")]
+    [spread.middle(0), spread.range(0)]
 }
 
 const ROOT: &str = "/cache";
 const MAX_WAIT: Duration = Duration::from_secs(60);
-const BEGIN: &str = "<!-- written by cargo xtask bench cache --peers -->";

@@ -4,31 +4,31 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use serde::Deserialize;
-use serde::Serialize;
-use zk_core::Session;
 use zk_harness::Server;
 use zk_lock::CohortLimits;
 use zk_lock::CohortLock;
+use zk_lock::FairLock;
 use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorBench;
 use zk_tests::peers::Kazoo;
 use zk_tests::peers::Measured;
 use zk_tests::peers::Workload;
+use zookeeper_client::Client;
 
 use crate::baseline;
+use crate::baseline::ClientsOwnLock;
 use crate::environment::Environment;
 use crate::fixture::Fixture;
+use crate::fixture::open;
 use crate::lock;
 use crate::other_work::WorkMeter;
-use crate::result::Spread;
 use crate::round::Round;
 use crate::settings::Settings;
+use crate::table::Spread;
 use crate::traffic::Counted;
 use crate::traffic::Traffic;
 
 /// The measurements on one ensemble.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
     /// The machine and the ensemble.
@@ -40,25 +40,23 @@ pub struct Comparison {
     /// The figures.
     pub series: Vec<Series>,
     /// How long another session waited for a lock that a cohort used all the time, in milliseconds: median and maximum.
-    pub other_session: Option<[f64; 2]>,
+    pub other_session: [f64; 2],
 }
 
 /// The samples of one client in one workload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Series {
-    /// The workload: `alone`, `sessions`, `tasks` or `tasks and another session`.
+    /// The workload: one session, a number of sessions or of tasks.
     pub workload: String,
-    /// The number of contenders.
-    pub contenders: usize,
     /// The client: [`OURS`], a reference or a peer.
-    pub client: String,
+    pub client: &'static str,
     /// The samples, in the order of measurement.
     pub samples: Vec<Sample>,
 }
 
 /// One measurement of one client.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sample {
     /// Operations a second.
@@ -72,40 +70,21 @@ pub struct Sample {
 }
 
 impl Comparison {
-    /// Returns the samples of a client in a workload with this number of contenders.
-    pub(crate) fn find(&self, workload: &str, contenders: usize, client: &str) -> Option<&Series> {
-        self.series.iter().find(|series| {
-            series.workload == workload
-                && series.contenders == contenders
-                && series.client == client
-        })
-    }
-
-    /// Returns where the servers keep their data.
-    pub(crate) fn storage(&self) -> &'static str {
-        if self.in_memory {
-            "in memory"
-        } else {
-            "on disk"
-        }
+    /// Returns the ratio of our rates to those of a client in the same workload, sample by sample.
+    pub(crate) fn ours_over(&self, client: &str, workload: &str) -> Option<Spread> {
+        let rates = |client: &str| {
+            let mut all = self.series.iter();
+            let series = all.find(|it| it.workload == workload && it.client == client)?;
+            Some(series.samples.iter().map(|sample| sample.per_second))
+        };
+        Some(Spread::of_ratios(rates(OURS)?, rates(client)?))
     }
 }
 
 impl Series {
-    /// Returns the spread of the rates.
-    pub fn rate(&self) -> Spread {
-        Spread::of(self.samples.iter().map(|sample| sample.per_second))
-    }
-
-    /// Returns the ratio of these rates to those of `other`, sample by sample.
-    pub fn over(&self, other: &Self) -> Spread {
-        let pairs = self.samples.iter().zip(&other.samples);
-        Spread::of(pairs.map(|(one, other)| one.per_second / other.per_second))
-    }
-
-    /// Returns the median of a number over all samples.
-    pub fn median(&self, number: impl Fn(&Sample) -> f64) -> f64 {
-        Spread::of(self.samples.iter().map(number)).median
+    /// Returns the spread of a number over all samples.
+    pub fn spread(&self, number: impl Fn(&Sample) -> f64) -> Spread {
+        Spread::of(self.samples.iter().map(number))
     }
 }
 
@@ -121,13 +100,6 @@ pub const CURATOR: &str = "Curator";
 pub const CLIENTS_OWN: &str = "zookeeper-client";
 const KAZOO: &str = "kazoo";
 
-/// The peers that were found.
-#[derive(Debug)]
-struct Peers {
-    curator: Curator,
-    kazoo: Option<Kazoo>,
-}
-
 /// Runs all workloads on the ensemble of this fixture.
 ///
 /// # Errors
@@ -136,35 +108,27 @@ struct Peers {
 pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Comparison> {
     let meter = WorkMeter::begin();
     let curator = fixture.run_unlimited("looking for Curator", Curator::find())?;
-    let kazoo = fixture
-        .run_unlimited("looking for kazoo", Kazoo::find())
-        .ok();
+    let kazoo = fixture.run_unlimited("looking for kazoo", Kazoo::find());
+    let kazoo = kazoo.ok();
     let mut peers = vec![format!("Curator {}", curator.version())];
-    peers.extend(
-        kazoo
-            .iter()
-            .map(|kazoo| format!("kazoo {}", kazoo.version())),
-    );
+    peers.extend(kazoo.iter().map(|it| format!("kazoo {}", it.version())));
     peers.push("zookeeper-client 0.11.2".to_owned());
+    let (millis, contenders, rounds): (_, &[usize], _) = if settings.quick {
+        (800, &[2, 20, 100], 1)
+    } else {
+        (2000, &[2, 5, 20, 100, 500], 3)
+    };
     let mut course = Course {
         fixture,
-        time: if settings.quick {
-            Duration::from_millis(800)
-        } else {
-            Duration::from_secs(2)
-        },
+        time: Duration::from_millis(millis),
         address: fixture.servers(1)?.remove(0),
-        peers: Peers { curator, kazoo },
+        curator,
+        kazoo,
         series: Vec::new(),
         other_session: Vec::new(),
     };
-    let contenders: &[usize] = if settings.quick {
-        &[2, 20, 100]
-    } else {
-        &[2, 5, 20, 100, 500]
-    };
     course.warm_up()?;
-    for _ in 0..if settings.quick { 1 } else { 3 } {
+    for _ in 0..rounds {
         course.alone()?;
         for &sessions in contenders {
             course.sessions(sessions)?;
@@ -176,7 +140,7 @@ pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Comparison> 
         environment: Environment::of(fixture.ensemble()?, &meter),
         in_memory: settings.memory,
         peers,
-        other_session: Some([waits(0).median, waits(1).max]),
+        other_session: [waits(0).median, waits(1).max],
         series: course.series,
     })
 }
@@ -186,7 +150,8 @@ struct Course<'a> {
     /// The length of a sample.
     time: Duration,
     address: String,
-    peers: Peers,
+    curator: Curator,
+    kazoo: Option<Kazoo>,
     series: Vec<Series>,
     /// The waits of the other session, round by round.
     other_session: Vec<[f64; 2]>,
@@ -195,40 +160,44 @@ struct Course<'a> {
 impl Course<'_> {
     /// Warms up the servers, whose JVM compiles what runs often: otherwise the first client would be the slowest.
     fn warm_up(&self) -> anyhow::Result<()> {
-        let client = self.clients(1, "/race/warm-up")?.remove(0);
+        let parent = "/race/warm-up";
+        let client = self.clients(1, parent)?.remove(0);
         let locks = self.locks(SESSIONS, "/race/warm-up/ours")?;
         let until = Instant::now() + 3 * self.time;
         while Instant::now() < until {
-            let parent = "/race/warm-up".to_owned();
-            let alone = baseline::create_delete(client.clone(), parent, TRIAL);
+            let alone = baseline::create_delete(client.clone(), parent.to_owned(), TRIAL);
             self.fixture.run("the warm-up", alone)?;
-            self.fixture
-                .run("the warm-up", lock::contend(locks.clone(), TRIAL))?;
+            let contended = lock::contend(locks.clone(), TRIAL);
+            self.fixture.run("the warm-up", contended)?;
         }
         Ok(())
     }
 
     /// One session acquires and releases.
     fn alone(&mut self) -> anyhow::Result<()> {
-        let (at, path) = (("alone", 1), "/race/alone");
-        let locks = self.locks(1, &format!("{path}/ours"))?;
+        let (at, path) = ("one session", "/race/alone");
+        let lock = self.locks(1, &format!("{path}/ours"))?.remove(0);
         self.timed(at, OURS, |operations| {
-            lock::acquire_release(locks[0].clone(), operations)
+            lock::acquire_release(lock.clone(), operations)
         })?;
         let client = self.clients(1, path)?.remove(0);
         self.timed(at, RAW, |operations| {
             baseline::create_delete(client.clone(), path.to_owned(), operations)
         })?;
+        let own = ClientsOwnLock::new(client, &format!("{path}/own"));
         self.timed(at, CLIENTS_OWN, |operations| {
-            baseline::acquire_release(client.clone(), format!("{path}/own"), operations)
+            lock::acquire_release(own.clone(), operations)
         })?;
-        self.curator(at, Workload::Uncontended, path)?;
-        self.kazoo(at, path)
+        self.curator(at, Workload::Uncontended, 1, path)?;
+        self.kazoo(at, 1, path)
     }
 
     /// Several sessions contend.
     fn sessions(&mut self, sessions: usize) -> anyhow::Result<()> {
-        let (at, path) = (("sessions", sessions), format!("/race/{sessions}"));
+        let (at, path) = (
+            &*format!("{sessions} sessions"),
+            format!("/race/{sessions}"),
+        );
         {
             let locks = self.locks(sessions, &format!("{path}/ours"))?;
             self.timed(at, OURS, |hand_overs| {
@@ -241,92 +210,64 @@ impl Course<'_> {
                 baseline::chain(clients.clone(), path.clone(), hand_overs)
             })?;
             if sessions == SESSIONS {
+                let path = format!("{path}/own");
+                let own = clients.into_iter();
+                let own: Vec<_> = own.map(|it| ClientsOwnLock::new(it, &path)).collect();
                 self.timed(at, CLIENTS_OWN, |hand_overs| {
-                    baseline::contend(clients.clone(), format!("{path}/own"), hand_overs)
+                    lock::contend(own.clone(), hand_overs)
                 })?;
             }
         }
-        self.curator(at, Workload::Sessions, &path)?;
+        self.curator(at, Workload::Sessions, sessions, &path)?;
         if sessions == SESSIONS {
-            self.kazoo(at, &path)?;
+            self.kazoo(at, sessions, &path)?;
         }
         Ok(())
     }
 
     /// Tasks and threads of one process and one session contend.
     fn tasks(&mut self) -> anyhow::Result<()> {
-        let (at, path) = (("tasks", SESSIONS), "/race/tasks".to_owned());
+        let (at, path) = (&*format!("{SESSIONS} tasks"), "/race/tasks");
         let lock_path = format!("{path}/ours");
         let address = self.address.clone();
-        let others = self.locks(1, &lock_path)?;
+        let other = self.locks(1, &lock_path)?.remove(0);
         let lock = self.fixture.run("the preparation", async move {
-            let session = Session::builder(address)
-                .session_timeout(baseline::SESSION_TIMEOUT)
-                .connect()
-                .await?;
+            let session = open(&address).await?;
             Ok(CohortLock::new(&session, lock_path.as_str())?)
         })?;
+        let tasks = vec![lock; SESSIONS];
         self.timed(at, OURS, |hand_overs| {
-            let lock = lock.clone();
-            async move { Ok(lock::cohort(lock, SESSIONS, hand_overs, None).await?.0) }
+            lock::contend(tasks.clone(), hand_overs)
         })?;
-        let waits = std::sync::Arc::new(std::sync::Mutex::new(None));
-        self.timed(
-            ("tasks and another session", SESSIONS),
-            OURS,
-            |hand_overs| {
-                let (lock, other) = (lock.clone(), others[0].clone());
-                let waits = std::sync::Arc::clone(&waits);
-                async move {
-                    let (round, waited) =
-                        lock::cohort(lock, SESSIONS, hand_overs, Some(other)).await?;
-                    *waits
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(waited);
-                    Ok(round)
-                }
-            },
-        )?;
-        let waited = waits
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
-        if let Some(waited) = waited {
-            let millis = |percent| waited.percentile(percent).as_secs_f64() * 1e3;
-            self.other_session.push([millis(50.0), millis(100.0)]);
-        }
-        self.curator(at, Workload::Threads, &path)
+        let beside = format!("{at} and another session");
+        let round = self.timed(&beside, OURS, |hand_overs| {
+            lock::contend_with(tasks.clone(), Some(other.clone()), hand_overs)
+        })?;
+        let millis = |percent| round.others.percentile(percent).as_secs_f64() * 1e3;
+        self.other_session.push([millis(50.0), millis(100.0)]);
+        self.curator(at, Workload::Threads, SESSIONS, path)
     }
 
-    fn locks(&self, sessions: usize, path: &str) -> anyhow::Result<Vec<zk_lock::FairLock>> {
+    fn locks(&self, sessions: usize, path: &str) -> anyhow::Result<Vec<FairLock>> {
         let servers = vec![self.address.clone(); sessions];
         self.fixture
             .run("the preparation", lock::handles(servers, path.to_owned()))
     }
 
-    fn clients(
-        &self,
-        sessions: usize,
-        parent: &str,
-    ) -> anyhow::Result<Vec<zookeeper_client::Client>> {
-        let (address, parent) = (self.address.clone(), parent.to_owned());
-        self.fixture.run("the preparation", async move {
-            let mut clients = Vec::with_capacity(sessions);
-            for _ in 0..sessions {
-                clients.push(baseline::connect(&address).await?);
-            }
-            baseline::make_parents(&clients[0], &parent).await?;
-            Ok(clients)
-        })
+    fn clients(&self, sessions: usize, parent: &str) -> anyhow::Result<Vec<Client>> {
+        let (servers, parent) = (vec![self.address.clone(); sessions], parent.to_owned());
+        self.fixture
+            .run("the preparation", baseline::clients(servers, parent))
     }
 
-    /// Measures a workload in this process, after a short trial that determines the number of operations.
+    /// Measures a workload in this process, after a short trial that determines the number of operations. Returns the
+    /// round.
     fn timed<F>(
         &mut self,
-        at: (&str, usize),
-        client: &str,
+        at: &str,
+        client: &'static str,
         round: impl Fn(u64) -> F,
-    ) -> anyhow::Result<()>
+    ) -> anyhow::Result<Round>
     where
         F: Future<Output = anyhow::Result<Round>> + Send + 'static,
     {
@@ -349,31 +290,32 @@ impl Course<'_> {
             traffic: (round.done > 0).then_some(traffic),
         };
         self.note(at, client, sample);
-        Ok(())
+        Ok(round)
     }
 
-    fn curator(&mut self, at: (&str, usize), workload: Workload, path: &str) -> anyhow::Result<()> {
-        let contenders = u32::try_from(at.1)?;
-        let mut bench = CuratorBench::new();
-        bench.warm_up = self.time;
-        bench.measure = self.time;
-        bench.sessions = contenders;
-        bench.threads = contenders;
-        bench.only = Some(workload);
+    fn curator(
+        &mut self,
+        at: &str,
+        workload: Workload,
+        contenders: usize,
+        path: &str,
+    ) -> anyhow::Result<()> {
+        let path = format!("{path}/curator");
+        let contenders = u32::try_from(contenders)?;
         let before = self.counted()?;
-        let measured = self.fixture.run_unlimited("Curator", async {
-            let path = format!("{path}/curator");
-            let all = bench.run(&self.peers.curator, &self.address, &path).await?;
-            all.into_iter().next().context("Curator measured nothing")
-        })?;
+        let times = [self.time; 2];
+        let measuring = self
+            .curator
+            .measure(&self.address, &path, workload, contenders, times);
+        let measured = self.fixture.run_unlimited("Curator", measuring)?;
         self.note_measured(at, CURATOR, &measured, before)
     }
 
-    fn kazoo(&mut self, at: (&str, usize), path: &str) -> anyhow::Result<()> {
-        let Some(kazoo) = &self.peers.kazoo else {
+    fn kazoo(&mut self, at: &str, sessions: usize, path: &str) -> anyhow::Result<()> {
+        let Some(kazoo) = &self.kazoo else {
             return Ok(());
         };
-        let (sessions, path) = (u32::try_from(at.1)?, format!("{path}/kazoo"));
+        let (sessions, path) = (u32::try_from(sessions)?, format!("{path}/kazoo"));
         let before = self.counted()?;
         let measuring = kazoo.measure(&self.address, &path, sessions, self.time / 2, self.time);
         let measured = self.fixture.run_unlimited("kazoo", measuring)?;
@@ -382,8 +324,8 @@ impl Course<'_> {
 
     fn note_measured(
         &mut self,
-        at: (&str, usize),
-        client: &str,
+        at: &str,
+        client: &'static str,
         measured: &Measured,
         before: Counted,
     ) -> anyhow::Result<()> {
@@ -397,35 +339,25 @@ impl Course<'_> {
         Ok(())
     }
 
-    fn note(&mut self, (workload, contenders): (&str, usize), client: &str, sample: Sample) {
-        let series = self.series.iter_mut().find(|series| {
-            series.workload == workload
-                && series.contenders == contenders
-                && series.client == client
-        });
-        match series {
+    fn note(&mut self, workload: &str, client: &'static str, sample: Sample) {
+        let mut all = self.series.iter_mut();
+        match all.find(|it| it.workload == workload && it.client == client) {
             Some(series) => series.samples.push(sample),
             None => self.series.push(Series {
                 workload: workload.to_owned(),
-                contenders,
-                client: client.to_owned(),
+                client,
                 samples: vec![sample],
             }),
         }
     }
 
     fn counted(&self) -> anyhow::Result<Counted> {
-        let server = self.server()?;
+        let servers = self.fixture.ensemble()?.servers();
+        let is_ours = |server: &&Server| server.client_address().to_string() == self.address;
+        let server = servers.iter().find(is_ours);
+        let server = server.context("the server is one of the ensemble")?;
         self.fixture
             .run_unlimited("asking the server", Counted::now(server))
-    }
-
-    fn server(&self) -> anyhow::Result<&Server> {
-        let servers = self.fixture.ensemble()?.servers();
-        let found = servers
-            .iter()
-            .find(|server| server.client_address().to_string() == self.address);
-        found.context("the server is one of the ensemble")
     }
 }
 
@@ -447,10 +379,9 @@ pub(crate) mod tests {
 
     /// Returns a comparison with made-up figures.
     pub(crate) fn example() -> Comparison {
-        let series = |workload: &str, contenders, client: &str, rates: &[f64]| Series {
+        let series = |workload: &str, client, rates: &[f64]| Series {
             workload: workload.to_owned(),
-            contenders,
-            client: client.to_owned(),
+            client,
             samples: rates
                 .iter()
                 .map(|rate| Sample {
@@ -479,14 +410,14 @@ pub(crate) mod tests {
             in_memory: true,
             peers: vec![text("Curator 5.4.0")],
             series: vec![
-                series("alone", 1, OURS, &[90.0, 100.0, 110.0]),
-                series("alone", 1, RAW, &[100.0, 100.0, 100.0]),
-                series("sessions", 2, OURS, &[500.0]),
-                series("sessions", 20, OURS, &[900.0]),
-                series("sessions", 20, CURATOR, &[500.0]),
-                series("sessions", 100, CURATOR, &[300.0]),
+                series("one session", OURS, &[90.0, 100.0, 110.0]),
+                series("one session", RAW, &[100.0, 100.0, 100.0]),
+                series("2 sessions", OURS, &[500.0]),
+                series("20 sessions", OURS, &[900.0]),
+                series("20 sessions", CURATOR, &[500.0]),
+                series("100 sessions", CURATOR, &[300.0]),
             ],
-            other_session: Some([80.0, 104.0]),
+            other_session: [80.0, 104.0],
         }
     }
 }

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde::Deserialize;
-use serde::Serialize;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::Server;
@@ -14,7 +12,7 @@ use crate::other_work::OtherWork;
 use crate::other_work::WorkMeter;
 
 /// The machine and the ensemble of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Environment {
     /// The processor, the number of cores, and the size of the memory.
@@ -75,15 +73,18 @@ impl Environment {
         )
     }
 
-    /// Returns the lines of the description, each with its name.
-    pub fn lines(&self) -> [(&'static str, String); 5] {
-        [
-            ("machine", self.machine.clone()),
-            ("system", self.system.clone()),
-            ("other work", self.other_work.to_string()),
-            ("ensemble", self.ensemble.clone()),
-            ("data", self.data.clone()),
-        ]
+    /// Formats the command of a run and its environment, as a list in Markdown.
+    pub fn describe(&self, command: &str) -> String {
+        format!(
+            "{}- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}; other work: {}\n\
+             - ensemble: {}\n- data: {}\n",
+            self.other_work.warning(),
+            self.machine,
+            self.system,
+            self.other_work,
+            self.ensemble,
+            self.data
+        )
     }
 }
 

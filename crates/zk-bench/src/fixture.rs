@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::runtime::Runtime;
+use zk_core::Session;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
+use zk_harness::EnsembleBuilder;
 
 use crate::settings::Settings;
 
@@ -50,11 +52,6 @@ impl Fixture {
     /// If it does not start.
     pub fn ensemble(&self) -> anyhow::Result<&Ensemble> {
         Ok(&self.running()?.ensemble)
-    }
-
-    /// Returns the ensemble if it was started.
-    pub fn started(&self) -> Option<&Ensemble> {
-        self.ensemble.get().map(|running| &running.ensemble)
     }
 
     /// Returns one server address per session: a follower first, then all servers in turn.
@@ -124,15 +121,8 @@ impl Fixture {
         if let Some(running) = self.ensemble.get() {
             return Ok(running);
         }
-        let data = if self.settings.memory {
-            DataStore::Memory
-        } else {
-            DataStore::Disk
-        };
         let running = self.runtime.block_on(async {
-            let ensemble = Ensemble::builder()
-                .servers(SERVERS)
-                .data(data)
+            let ensemble = servers(self.settings)
                 .tick_time(TICK)
                 .container_check_interval(REAPING)
                 .start_timeout(STARTING)
@@ -152,7 +142,34 @@ impl Fixture {
     }
 }
 
-const SERVERS: usize = 3;
+/// Returns a builder of three servers that keep their data where the settings say.
+pub fn servers(settings: Settings) -> EnsembleBuilder {
+    let data = if settings.memory {
+        DataStore::Memory
+    } else {
+        DataStore::Disk
+    };
+    Ensemble::builder().servers(3).data(data)
+}
+
+/// Opens a session.
+///
+/// # Errors
+///
+/// Those of the session.
+///
+/// # Cancel safety
+///
+/// The session may stay open until the server expires it.
+pub async fn open(connect: &str) -> anyhow::Result<Session> {
+    let builder = Session::builder(connect)
+        .session_timeout(SESSION_TIMEOUT)
+        .operation_timeout(LONGEST);
+    Ok(builder.connect().await?)
+}
+
+/// The session timeout of our sessions and of the references.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// ZooKeeper's default. The harness's default is for tests: with it the servers ping ten times as often.
 const TICK: Duration = Duration::from_secs(2);
@@ -184,7 +201,7 @@ mod tests {
     fn nothing_is_started_before_something_runs() {
         let fixture = fixture();
         assert_eq!(fixture.run("a sum", async { Ok(1 + 1) }).unwrap(), 2);
-        assert!(fixture.started().is_none());
+        assert!(fixture.ensemble.get().is_none());
         fixture.down().unwrap();
     }
 

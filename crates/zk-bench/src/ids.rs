@@ -3,14 +3,14 @@
 //! A layout limits the rate of one worker: with 12 bits of sequence, any generator issues one id in 244 ns.
 //! The *cost* of an id is therefore measured with so many bits of sequence that no generator waits.
 
-use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Duration;
 use std::time::Instant;
 
 use crate::environment::Environment;
 use crate::other_work::OtherWork;
-use crate::result::Spread;
+use crate::table::Spread;
+use crate::table::table;
 
 /// The measurements of one generator in one workload.
 pub struct Series {
@@ -105,35 +105,30 @@ pub fn shared<T>(threads: u64, ids: u64, next: impl Fn() -> T + Sync) -> Duratio
 
 /// Formats the figures and the environment.
 pub fn section(command: &str, other_work: OtherWork, all: &[Series]) -> String {
-    let mut text = String::new();
-    if other_work.is_too_much() {
-        text += "**Other processes used the CPU during the run: discard these figures.**\n\n";
-    }
-    let _ = writeln!(
-        text,
-        "- command: `{command}`\n- machine: {}\n- other work: {other_work}\n",
-        Environment::this_machine()
-    );
-    text += "| question | generator | ns per id | min–max | ours is |\n|---|---|--:|--:|--:|\n";
+    let mut table = table(&["question", "generator", "ns per id", "min–max", "ours is"]);
     for series in all {
+        let is_ours =
+            |other: &&Series| other.question == series.question && other.generator == OURS;
+        let ours = all.iter().find(is_ours).filter(|_| series.is_peer);
+        let ratio = ours.map_or_else(String::new, |ours| {
+            let [nanos, ours] = [series, ours].map(|it| it.nanos.iter().copied());
+            let ratio = Spread::of_ratios(nanos, ours);
+            format!("{}× ({})", ratio.middle(2), ratio.range(2))
+        });
         let spread = Spread::of(series.nanos.iter().copied());
-        let ours = all
-            .iter()
-            .find(|other| other.question == series.question && other.generator == OURS);
-        let ratio = ours
-            .filter(|_| series.is_peer)
-            .map_or_else(String::new, |ours| {
-                let pairs = series.nanos.iter().zip(&ours.nanos);
-                let ratio = Spread::of(pairs.map(|(series, ours)| series / ours));
-                format!("{:.2}× ({:.2}–{:.2})", ratio.median, ratio.min, ratio.max)
-            });
-        let _ = writeln!(
-            text,
-            "| {} | {} | {:.1} | {:.1}–{:.1} | {ratio} |",
-            series.question, series.generator, spread.median, spread.min, spread.max
-        );
+        table.add_row([
+            series.question.to_owned(),
+            series.generator.to_owned(),
+            spread.middle(1),
+            spread.range(1),
+            ratio,
+        ]);
     }
-    text
+    format!(
+        "{}- command: `{command}`\n- machine: {}\n- other work: {other_work}\n\n{table}\n",
+        other_work.warning(),
+        Environment::this_machine()
+    )
 }
 
 #[expect(
@@ -161,21 +156,25 @@ mod tests {
         ];
         run(&mut series, 3, Duration::from_millis(1));
         let text = section("x", OtherWork { share: Some(0.0) }, &series);
-        assert!(
-            text.contains("| cost | zk-id | 5.0 | 5.0–5.0 |  |"),
-            "{text}"
-        );
-        assert!(
-            text.contains("| cost | other | 20.0 | 20.0–20.0 | 4.00× (4.00–4.00) |"),
-            "{text}"
-        );
-        assert!(
-            text.contains("| cost | not alike | 1.0 | 1.0–1.0 |  |"),
-            "{text}"
-        );
-        assert!(
-            text.contains("| cap | other | 20.0 | 20.0–20.0 |  |"),
-            "{text}"
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter_map(|line| {
+                Some(
+                    line.strip_prefix("| c")?
+                        .split('|')
+                        .map(str::trim)
+                        .collect(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ["ost", "zk-id", "5.0", "5.0–5.0", "", ""],
+                ["ost", "other", "20.0", "20.0–20.0", "4.00× (4.00–4.00)", ""],
+                ["ost", "not alike", "1.0", "1.0–1.0", "", ""],
+                ["ap", "other", "20.0", "20.0–20.0", "", ""],
+            ]
         );
     }
 }

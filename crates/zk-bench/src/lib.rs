@@ -16,12 +16,12 @@
 //! soon as it is notified that the preceding node is gone. A lock must create a node for each turn, so no lock is as
 //! fast.
 //!
-//! - [`baseline`] contains the references, and [`lock`] the workloads of the lock. Both return a [`Round`].
+//! - [`baseline`] contains the references, and [`lock`] the workloads of locks. Both return a [`Round`].
 //! - [`comparison`] measures the lock next to those of Curator, kazoo and the client crate; [`report`] writes the
 //!   result.
 //! - [`cache`] measures the cache next to Curator's and to plain reads.
 //! - [`PairedBenchmark`] alternates the two sides under criterion, on an ensemble that [`Fixture`] starts.
-//! - [`WorkloadResult`] is the result of one side; [`table()`] prints it and [`Record`] stores it.
+//! - [`Spread`] summarises the figures of several rounds; [`table()`] starts a table of them.
 //! - [`ids`] measures the cost of an id, without an ensemble.
 //!
 //! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue` and `bench fleet` run them. `BENCHMARKS.md`
@@ -29,7 +29,6 @@
 
 pub mod baseline;
 pub mod cache;
-mod chart;
 pub mod comparison;
 mod environment;
 mod fixture;
@@ -38,10 +37,7 @@ pub mod ids;
 pub mod lock;
 mod other_work;
 mod paired;
-pub mod race_lock;
-mod record;
 pub mod report;
-mod result;
 mod round;
 mod settings;
 mod table;
@@ -50,18 +46,18 @@ mod traffic;
 
 pub use self::environment::Environment;
 pub use self::fixture::Fixture;
+pub use self::fixture::open;
+pub use self::fixture::servers;
 pub use self::handover_probe::HandoverProbe;
 pub use self::other_work::OtherWork;
 pub use self::other_work::WorkMeter;
 pub use self::paired::PairedBenchmark;
 pub use self::paired::Side;
-pub use self::record::Record;
-pub use self::result::Reference;
-pub use self::result::Spread;
-pub use self::result::WorkloadResult;
+pub use self::report::publish;
 pub use self::round::Latencies;
 pub use self::round::Round;
 pub use self::settings::Settings;
+pub use self::table::Spread;
 pub use self::table::table;
 pub use self::trace::Trace;
 pub use self::traffic::Traffic;

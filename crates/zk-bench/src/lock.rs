@@ -1,4 +1,4 @@
-//! The workloads of the lock.
+//! The workloads of locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,78 @@ use std::time::Instant;
 use anyhow::Context as _;
 use anyhow::ensure;
 use tokio::task::JoinSet;
-use zk_core::Session;
+use zk_lock::CohortGuard;
 use zk_lock::CohortLock;
 use zk_lock::FairLock;
 use zk_lock::Guard;
+use zk_lock::RaceGuard;
+use zk_lock::RaceLock;
 
-use crate::baseline::SESSION_TIMEOUT;
+use crate::fixture::open;
 use crate::handover_probe::HandoverProbe;
 use crate::round::Latencies;
 use crate::round::Round;
 use crate::round::joined;
+
+/// A lock that is measured.
+pub trait MeasuredLock: Clone + Send + Sync + 'static {
+    /// The held lock.
+    type Guard: Send;
+
+    /// Acquires the lock, and returns its token, which is higher for every later holder; `None` if it has no token.
+    fn acquire(&self) -> impl Future<Output = anyhow::Result<(Self::Guard, Option<u64>)>> + Send;
+
+    /// Releases the lock.
+    fn release(guard: Self::Guard) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+impl MeasuredLock for FairLock {
+    type Guard = Guard;
+
+    async fn acquire(&self) -> anyhow::Result<(Guard, Option<u64>)> {
+        let guard = self.acquire().await.context("cannot acquire")?;
+        let token = guard.fencing_token().as_u64() << TURN_BITS;
+        Ok((guard, Some(token)))
+    }
+
+    async fn release(guard: Guard) -> anyhow::Result<()> {
+        guard.release().await.context("cannot release")
+    }
+}
+
+impl MeasuredLock for RaceLock {
+    type Guard = RaceGuard;
+
+    async fn acquire(&self) -> anyhow::Result<(RaceGuard, Option<u64>)> {
+        let guard = self.acquire().await.context("cannot acquire")?;
+        let token = guard.fencing_token().as_u64() << TURN_BITS;
+        Ok((guard, Some(token)))
+    }
+
+    async fn release(guard: RaceGuard) -> anyhow::Result<()> {
+        guard.release().await.context("cannot release")
+    }
+}
+
+/// Clones share one contender.
+impl MeasuredLock for CohortLock {
+    type Guard = CohortGuard;
+
+    async fn acquire(&self) -> anyhow::Result<(CohortGuard, Option<u64>)> {
+        let guard = self.acquire().await.context("cannot acquire")?;
+        let token = guard.token();
+        ensure!(
+            token.turn() < 1 << TURN_BITS,
+            "the turns of {token} need more than {TURN_BITS} bits"
+        );
+        let number = (token.place_token().as_u64() << TURN_BITS) + token.turn();
+        Ok((guard, Some(number)))
+    }
+
+    async fn release(guard: CohortGuard) -> anyhow::Result<()> {
+        guard.release().await.context("cannot release")
+    }
+}
 
 /// Opens a session with each server, and creates a handle to the lock at `path` on each session.
 ///
@@ -30,11 +92,7 @@ use crate::round::joined;
 pub async fn handles(servers: Vec<String>, path: String) -> anyhow::Result<Vec<FairLock>> {
     let mut handles = Vec::with_capacity(servers.len());
     for server in servers {
-        let session = Session::builder(server)
-            .session_timeout(SESSION_TIMEOUT)
-            .connect()
-            .await?;
-        handles.push(FairLock::new(&session, path.as_str())?);
+        handles.push(FairLock::new(&open(&server).await?, path.as_str())?);
     }
     Ok(handles)
 }
@@ -48,117 +106,86 @@ pub async fn handles(servers: Vec<String>, path: String) -> anyhow::Result<Vec<F
 /// # Cancel safety
 ///
 /// The lock is released in the background.
-pub async fn acquire_release(lock: FairLock, operations: u64) -> anyhow::Result<Round> {
+pub async fn acquire_release<L: MeasuredLock>(lock: L, operations: u64) -> anyhow::Result<Round> {
     let mut latencies = Latencies::default();
     let started = Instant::now();
     for _ in 0..operations {
         let begun = Instant::now();
-        lock.acquire().await?.release().await?;
+        L::release(lock.acquire().await?.0).await?;
         latencies.record(begun.elapsed());
     }
     Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
-/// Lets all sessions acquire and immediately release until `hand_overs` is reached.
+/// Lets all contenders acquire and immediately release until `hand_overs` is reached.
 ///
 /// A latency is the time from directly before a release until the next acquire has returned.
 ///
 /// # Errors
 ///
-/// Those of the lock; also if two sessions held it at once, or a fencing token did not grow.
+/// Those of the lock; also if two contenders held it at once, or a token did not grow.
 ///
 /// # Cancel safety
 ///
 /// The lock is released in the background.
-pub async fn contend(locks: Vec<FairLock>, hand_overs: u64) -> anyhow::Result<Round> {
+pub async fn contend<L: MeasuredLock>(locks: Vec<L>, hand_overs: u64) -> anyhow::Result<Round> {
+    contend_with(locks, None, hand_overs).await
+}
+
+/// Lets contenders contend, and another session all the time as well. [`Round::others`] is how long its acquires took.
+///
+/// # Errors
+///
+/// Those of [`contend`].
+///
+/// # Cancel safety
+///
+/// The lock is released in the background.
+pub async fn contend_with<L: MeasuredLock>(
+    locks: Vec<L>,
+    other: Option<FairLock>,
+    hand_overs: u64,
+) -> anyhow::Result<Round> {
+    let contenders = locks.len();
     let probe = Arc::new(HandoverProbe::new(
-        HandoverProbe::warm_up(locks.len()),
+        HandoverProbe::warm_up(contenders),
         hand_overs,
     ));
     let mut tasks = JoinSet::new();
     for (holder, lock) in locks.into_iter().enumerate() {
-        tasks.spawn(compete(lock, holder, Arc::clone(&probe)));
-    }
-    let latencies = joined(tasks).await?;
-    Ok(Round::new(probe.elapsed(), latencies).of(probe.acquisitions()))
-}
-
-async fn compete(
-    lock: FairLock,
-    holder: usize,
-    probe: Arc<HandoverProbe>,
-) -> anyhow::Result<Latencies> {
-    let mut latencies = Latencies::default();
-    while !probe.is_done() {
-        let guard = lock.acquire().await.context("cannot acquire")?;
-        if let Some(took) = probe.acquired(holder, guard.fencing_token().as_u64())? {
-            latencies.record(took);
-        }
-        probe.begin_release(holder)?;
-        guard.release().await.context("cannot release")?;
-    }
-    Ok(latencies)
-}
-
-/// Lets tasks of one process share one contender until `hand_overs` is reached.
-///
-/// With `other`, another session acquires and releases all the time; the second returned value is how long its acquires
-/// took.
-///
-/// # Errors
-///
-/// Those of the lock; also if two tasks held it at once, or a token did not grow.
-///
-/// # Cancel safety
-///
-/// The lock is released in the background.
-pub async fn cohort(
-    lock: CohortLock,
-    tasks: usize,
-    hand_overs: u64,
-    other: Option<FairLock>,
-) -> anyhow::Result<(Round, Latencies)> {
-    let probe = Arc::new(HandoverProbe::new(
-        HandoverProbe::warm_up(tasks),
-        hand_overs,
-    ));
-    let mut local = JoinSet::new();
-    for holder in 0..tasks {
-        local.spawn(contend_in_cohort(lock.clone(), holder, Arc::clone(&probe)));
+        tasks.spawn(take_turns(lock, holder, Arc::clone(&probe)));
     }
     let mut others = JoinSet::new();
     if let Some(other) = other {
-        others.spawn(contend_from_outside(other, tasks, Arc::clone(&probe)));
+        others.spawn(wait_outside(other, contenders, Arc::clone(&probe)));
     }
-    let (latencies, waits) = (joined(local).await?, joined(others).await?);
-    let round = Round::new(probe.elapsed(), latencies).of(probe.acquisitions());
-    Ok((round, waits))
+    let (latencies, waits) = (joined(tasks).await?, joined(others).await?);
+    let mut round = Round::new(probe.elapsed(), latencies).of(probe.acquisitions());
+    round.others = waits;
+    Ok(round)
 }
 
-async fn contend_in_cohort(
-    lock: CohortLock,
+async fn take_turns<L: MeasuredLock>(
+    lock: L,
     holder: usize,
     probe: Arc<HandoverProbe>,
 ) -> anyhow::Result<Latencies> {
     let mut latencies = Latencies::default();
     while !probe.is_done() {
-        let guard = lock.acquire().await.context("cannot acquire")?;
-        let token = guard.token();
-        ensure!(
-            token.turn() < 1 << TURN_BITS,
-            "the turns of {token} need more than {TURN_BITS} bits"
-        );
-        let number = (token.place_token().as_u64() << TURN_BITS) + token.turn();
-        if let Some(took) = probe.acquired(holder, number)? {
+        let (guard, token) = lock.acquire().await?;
+        // The number of acquisitions replaces a missing token.
+        let token = token.unwrap_or_else(|| probe.acquisitions() + 1);
+        if let Some(took) = probe.acquired(holder, token)? {
             latencies.record(took);
         }
         probe.begin_release(holder)?;
-        guard.release().await.context("cannot release")?;
+        L::release(guard).await?;
     }
     Ok(latencies)
 }
 
-async fn contend_from_outside(
+/// Takes turns, and measures how long each acquire takes.
+async fn wait_outside(
     lock: FairLock,
     holder: usize,
     probe: Arc<HandoverProbe>,
@@ -166,9 +193,9 @@ async fn contend_from_outside(
     let mut waits = Latencies::default();
     while !probe.is_done() {
         let begun = Instant::now();
-        let guard = lock.acquire().await.context("cannot acquire")?;
+        let (guard, token) = MeasuredLock::acquire(&lock).await?;
         waits.record(begun.elapsed());
-        probe.acquired(holder, guard.fencing_token().as_u64() << TURN_BITS)?;
+        probe.acquired(holder, token.context("a fair lock has a token")?)?;
         probe.begin_release(holder)?;
         guard.release().await.context("cannot release")?;
     }

@@ -8,11 +8,8 @@ use std::fs;
 use std::time::Duration;
 use std::time::Instant;
 
-use serde::Deserialize;
-use serde::Serialize;
-
 /// The CPU use of processes that do not belong to the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OtherWork {
     /// The share of one core, between 0 and the number of cores; `None` if it could not be measured.
@@ -39,6 +36,15 @@ impl OtherWork {
     /// Returns whether to discard the figures: other processes used too much CPU, or it is unknown how much.
     pub fn is_too_much(self) -> bool {
         self.share.is_none_or(|share| share > MOST)
+    }
+
+    /// Returns a warning in Markdown if the figures are to be discarded, otherwise nothing.
+    pub fn warning(self) -> &'static str {
+        if self.is_too_much() {
+            "**Other processes used the CPU during the run: discard these figures.**\n\n"
+        } else {
+            ""
+        }
     }
 }
 

@@ -1,55 +1,50 @@
-//! Formats the comparison with the peers in Markdown and writes it to `BENCHMARKS.md`.
+//! Formats the comparison with the peers in Markdown, and writes sections of `BENCHMARKS.md`.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
-use comfy_table::presets;
 
-use crate::chart;
 use crate::comparison::CHAIN;
 use crate::comparison::CURATOR;
 use crate::comparison::Comparison;
 use crate::comparison::OURS;
 use crate::comparison::RAW;
 use crate::comparison::SESSIONS;
+use crate::comparison::Series;
 use crate::comparison::bound_millis;
-use crate::result::Spread;
+use crate::settings::Settings;
+use crate::table::table;
+use crate::traffic::Traffic;
 
-/// Replaces the lock's section of the repository's `BENCHMARKS.md`, and draws the chart.
+/// Prints a section, and with `--peers` puts it into the repository's `BENCHMARKS.md`, in the place of the one that the
+/// same command wrote there before.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or written, or lacks the marks of the section.
-pub fn write(root: &Path, command: &str, comparisons: &[Comparison]) -> anyhow::Result<()> {
-    let drawing = root.join(CHART);
-    if let Some(directory) = drawing.parent() {
-        fs::create_dir_all(directory)?;
+/// If the file cannot be read or written, or lacks the marks of the section.
+#[expect(
+    clippy::print_stdout,
+    reason = "part of a program that talks to a person"
+)]
+pub fn publish(settings: Settings, benchmark: &str, section: &str) -> anyhow::Result<()> {
+    println!("\n{section}");
+    if settings.peers && !settings.smoke {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../BENCHMARKS.md");
+        let failed = || format!("cannot write the figures to {}", path.display());
+        let text = fs::read_to_string(&path).with_context(failed)?;
+        let text = replaced(&text, benchmark, section).with_context(failed)?;
+        fs::write(&path, text).with_context(failed)?;
+        println!("written to BENCHMARKS.md");
     }
-    fs::write(&drawing, chart::svg(comparisons))
-        .with_context(|| format!("cannot write {}", drawing.display()))?;
-    put(root, BEGIN, &section(command, comparisons))
+    Ok(())
 }
 
-/// Replaces the section of the repository's `BENCHMARKS.md` between the line `begin` and the next end mark.
-///
-/// # Errors
-///
-/// If the file cannot be read or written, or lacks one of the marks.
-pub fn put(root: &Path, begin: &str, section: &str) -> anyhow::Result<()> {
-    let path = root.join("BENCHMARKS.md");
-    let failed = || format!("cannot write the figures to {}", path.display());
-    let text = fs::read_to_string(&path).with_context(failed)?;
-    let text = replaced(&text, begin, section).with_context(failed)?;
-    fs::write(&path, text).with_context(failed)
-}
-
-fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
+fn replaced(text: &str, benchmark: &str, section: &str) -> anyhow::Result<String> {
+    let begin = format!("<!-- written by cargo xtask bench {benchmark} --peers -->");
     let (before, rest) = text
-        .split_once(begin)
+        .split_once(&begin)
         .with_context(|| format!("the mark {begin} is missing"))?;
     let (_, after) = rest
         .split_once(END)
@@ -59,69 +54,50 @@ fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
 
 /// Formats the figures and the environment.
 pub fn section(command: &str, comparisons: &[Comparison]) -> String {
-    let mut text = String::new();
-    if comparisons
-        .iter()
-        .any(|comparison| comparison.environment.other_work.is_too_much())
-    {
-        text += "**Other processes used the CPU during the run: discard these figures.**\n\n";
-    }
-    if let Some(comparison) = comparisons.first() {
-        let environment = &comparison.environment;
-        let other_work = comparisons
-            .iter()
-            .map(|comparison| comparison.environment.other_work.to_string());
-        let other_work: Vec<_> = other_work.collect();
-        let _ = writeln!(
-            text,
-            "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}; other work: {}\n\
-             - ensemble: {}\n- peers: {}\n",
-            environment.machine,
-            environment.system,
-            other_work.join(", then "),
-            environment.ensemble,
-            comparison.peers.join(", ")
-        );
-    }
-    let _ = writeln!(
-        text,
-        "![hand-overs a second by number of sessions]({CHART})\n"
-    );
-    text += &figures_to_reach(comparisons);
+    let mut text = figures_to_reach(comparisons);
     for comparison in comparisons {
+        let _ = write!(
+            text,
+            "\n### Data {}\n\n{}- peers: {}\n\n{}\n",
+            storage(comparison),
+            comparison.environment.describe(command),
+            comparison.peers.join(", "),
+            figures(comparison)
+        );
+        let [middle, longest] = comparison.other_session;
         let _ = writeln!(
             text,
-            "\n### Data {}\n\n{}",
-            comparison.environment.data,
-            table(comparison)
+            "\nAnother session, which contends all the time with the {SESSIONS} tasks, waited {middle:.0} ms in the \
+             median and {longest:.0} ms at most; the bound is {} ms, plus the time to join the queue and hand over.",
+            bound_millis()
         );
-        if let Some([middle, longest]) = comparison.other_session {
-            let _ = writeln!(
-                text,
-                "\nAnother session, which contends all the time with the {SESSIONS} tasks, waited {middle:.0} ms in the \
-                 median and {longest:.0} ms at most; the bound is {} ms, plus the time to join the queue and hand over.",
-                bound_millis()
-            );
-        }
     }
     text
 }
 
+fn storage(comparison: &Comparison) -> &'static str {
+    if comparison.in_memory {
+        "in memory"
+    } else {
+        "on disk"
+    }
+}
+
 /// Formats the targets and the measured figures.
 fn figures_to_reach(comparisons: &[Comparison]) -> String {
-    let mut table = markdown(&["figure", "target", "data", "measured", "min–max", "reached"]);
-    for (workload, contenders, reference, least) in FIGURES {
+    let mut table = table(&["figure", "target", "data", "measured", "min–max", "reached"]);
+    for (workload, reference, least) in FIGURES {
         for comparison in comparisons {
-            let Some(ratio) = ratio(comparison, workload, contenders, reference) else {
+            let Some(ratio) = comparison.ours_over(reference, workload) else {
                 continue;
             };
             let is_reached = ratio.median >= least;
             table.add_row([
-                format!("{} over {reference}", named(workload, contenders)),
+                format!("{workload} over {reference}"),
                 format!("≥ {least}"),
-                comparison.storage().to_owned(),
-                format!("{:.2}", ratio.median),
-                format!("{:.2}–{:.2}", ratio.min, ratio.max),
+                storage(comparison).to_owned(),
+                ratio.middle(2),
+                ratio.range(2),
                 if is_reached { "yes" } else { "**no**" }.to_owned(),
             ]);
         }
@@ -129,18 +105,8 @@ fn figures_to_reach(comparisons: &[Comparison]) -> String {
     format!("{table}\n")
 }
 
-fn ratio(
-    comparison: &Comparison,
-    workload: &str,
-    contenders: usize,
-    reference: &str,
-) -> Option<Spread> {
-    let series = |client: &str| comparison.find(workload, contenders, client);
-    Some(series(OURS)?.over(series(reference)?))
-}
-
-fn table(comparison: &Comparison) -> String {
-    let mut table = markdown(&[
+fn figures(comparison: &Comparison) -> String {
+    let mut table = table(&[
         "workload",
         "client",
         "rate /s",
@@ -155,29 +121,29 @@ fn table(comparison: &Comparison) -> String {
         "bytes out",
     ]);
     for series in &comparison.series {
-        let rate = series.rate();
-        let times = match series.client.as_str() {
-            OURS => String::new(),
-            client => ratio(comparison, &series.workload, series.contenders, client)
-                .map_or_else(String::new, |ratio| format!("{:.2} ×", ratio.median)),
-        };
-        let each = |digits: usize, number: fn(&crate::Traffic) -> f64| {
+        let Series {
+            workload, client, ..
+        } = series;
+        let rate = series.spread(|sample| sample.per_second);
+        let ratio = comparison.ours_over(client, workload);
+        let ratio = ratio.filter(|_| *client != OURS);
+        let each = |digits: usize, number: fn(&Traffic) -> f64| {
             let known = series.samples.iter().all(|sample| sample.traffic.is_some());
-            let middle = series.median(|sample| sample.traffic.as_ref().map_or(0.0, number));
+            let spread = series.spread(|sample| sample.traffic.as_ref().map_or(0.0, number));
             if known {
-                format!("{middle:.digits$}")
+                spread.middle(digits)
             } else {
                 String::new()
             }
         };
         table.add_row([
-            named(&series.workload, series.contenders),
-            series.client.clone(),
-            format!("{:.0}", rate.median),
-            format!("{:.0}–{:.0}", rate.min, rate.max),
-            format!("{:.3}", series.median(|sample| sample.p50_micros) / 1e3),
-            format!("{:.3}", series.median(|sample| sample.p99_micros) / 1e3),
-            times,
+            workload.clone(),
+            (*client).to_owned(),
+            rate.middle(0),
+            rate.range(0),
+            series.spread(|sample| sample.p50_micros / 1e3).middle(3),
+            series.spread(|sample| sample.p99_micros / 1e3).middle(3),
+            ratio.map_or_else(String::new, |ratio| format!("{:.2} ×", ratio.median)),
             each(2, |traffic| traffic.received),
             each(2, |traffic| traffic.sent),
             each(2, |traffic| traffic.fired),
@@ -188,34 +154,15 @@ fn table(comparison: &Comparison) -> String {
     table.to_string()
 }
 
-pub(crate) fn markdown(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-fn named(workload: &str, contenders: usize) -> String {
-    match workload {
-        "alone" => "one session".to_owned(),
-        "sessions" => format!("{contenders} sessions"),
-        other => format!("{contenders} {other}"),
-    }
-}
-
-/// The targets: workload, number of contenders, reference, and the least ratio to it.
-const FIGURES: [(&str, usize, &str, f64); 5] = [
-    ("alone", 1, RAW, 0.95),
-    ("alone", 1, CURATOR, 1.2),
-    ("sessions", SESSIONS, CURATOR, 2.0),
-    ("sessions", SESSIONS, CHAIN, 0.8),
-    ("tasks", SESSIONS, CURATOR, 50.0),
+/// The targets: workload, reference, and the least ratio to it.
+const FIGURES: [(&str, &str, f64); 5] = [
+    ("one session", RAW, 0.95),
+    ("one session", CURATOR, 1.2),
+    ("20 sessions", CURATOR, 2.0),
+    ("20 sessions", CHAIN, 0.8),
+    ("20 tasks", CURATOR, 50.0),
 ];
 
-const CHART: &str = "docs/bench/lock.svg";
-const BEGIN: &str = "<!-- written by cargo xtask bench lock --peers -->";
 const END: &str = "<!-- to here -->";
 
 #[cfg(test)]
@@ -226,15 +173,10 @@ mod tests {
     #[test]
     fn what_is_reached_and_what_is_not_is_said() {
         let text = section("cargo xtask bench lock --peers", &[example(), example()]);
-        let row = |start: &str| {
-            let row = text
-                .lines()
-                .find(|line| line.trim_start_matches("| ").starts_with(start));
-            row.unwrap_or_else(|| panic!("no {start} in {text}"))
-                .to_owned()
-        };
         let cells = |start: &str| -> Vec<String> {
-            let row = row(start);
+            let mut lines = text.lines();
+            let row = lines.find(|line| line.trim_start_matches("| ").starts_with(start));
+            let row = row.unwrap_or_else(|| panic!("no {start} in {text}"));
             let cells = row.trim_matches('|').split('|');
             cells.map(|cell| cell.trim().to_owned()).collect()
         };
@@ -249,8 +191,8 @@ mod tests {
         );
         assert!(text.contains("104 ms at most; the bound is 100 ms"));
         assert!(text.contains("discard these figures"));
-        let each = "other work: 25.0 % of one core, then 25.0 % of one core";
-        assert!(text.contains(each), "{text}");
+        let each = text.matches("other work: 25.0 % of one core").count();
+        assert_eq!(each, 2, "{text}");
         let mut quiet = example();
         quiet.environment.other_work.share = Some(0.01);
         assert!(!section("x", &[quiet]).contains("discard these figures"));
@@ -258,11 +200,12 @@ mod tests {
 
     #[test]
     fn the_section_takes_the_place_of_the_former_one_and_nothing_else() {
-        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let once = replaced(&text, BEGIN, "new\n").unwrap();
-        assert_eq!(once, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert_eq!(replaced(&once, BEGIN, "new\n").unwrap(), once);
-        let error = replaced("nothing", BEGIN, "new").unwrap_err().to_string();
+        let begin = "<!-- written by cargo xtask bench id --peers -->";
+        let text = format!("a\n{begin}\nold\n{END}\nb\n");
+        let once = replaced(&text, "id", "new\n").unwrap();
+        assert_eq!(once, format!("a\n{begin}\nnew\n{END}\nb\n"));
+        assert_eq!(replaced(&once, "id", "new\n").unwrap(), once);
+        let error = replaced("nothing", "id", "new").unwrap_err().to_string();
         assert!(error.starts_with("the mark <!--"), "{error}");
     }
 }

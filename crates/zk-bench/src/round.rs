@@ -17,6 +17,8 @@ pub struct Round {
     pub elapsed: Duration,
     /// The latencies of the measured operations.
     pub latencies: Latencies,
+    /// How long another session waited for the lock; empty if there was none.
+    pub others: Latencies,
 }
 
 impl Round {
@@ -27,6 +29,7 @@ impl Round {
             done: 0,
             elapsed,
             latencies,
+            others: Latencies::default(),
         }
     }
 

@@ -1,141 +1,91 @@
-//! Formats the results as a table.
+//! Summarises the figures of several rounds, and formats tables of them.
 
 use comfy_table::CellAlignment;
 use comfy_table::Table;
 use comfy_table::presets;
 
-use crate::result::Spread;
-use crate::result::WorkloadResult;
+/// Median, minimum and maximum of some numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
 
-/// Formats the results: with box-drawing characters for a terminal, otherwise in Markdown.
-pub fn table(results: &[WorkloadResult], terminal: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(if terminal {
-        presets::UTF8_FULL_CONDENSED
-    } else {
-        presets::ASCII_MARKDOWN
-    });
-    table.set_header([
-        "workload",
-        "rate /s",
-        "min–max",
-        "p50 ms",
-        "p99 ms",
-        "reference",
-        "ratio",
-        "min–max",
-    ]);
-    for result in results {
-        let (reference, ratio, spread) = match &result.reference {
-            Some(reference) => (
-                reference.workload.clone(),
-                format!("{:.2}", reference.ratio.median),
-                range(reference.ratio, 2),
-            ),
-            None => Default::default(),
+impl Spread {
+    /// Computes the spread; all zero without numbers.
+    pub fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = numbers.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+        let half = sorted.len() / 2;
+        let median = if sorted.len().is_multiple_of(2) && half > 0 {
+            f64::midpoint(at(half - 1), at(half))
+        } else {
+            at(half)
         };
-        table.add_row([
-            result.workload.clone(),
-            format!("{:.0}", result.rate.median),
-            range(result.rate, 0),
-            millis(result.p50_micros),
-            millis(result.p99_micros),
-            reference,
-            ratio,
-            spread,
-        ]);
-    }
-    for index in NUMBERS {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
+        Self {
+            median,
+            min: at(0),
+            max: at(sorted.len().saturating_sub(1)),
         }
     }
-    table.to_string()
+
+    /// Computes the spread of the ratios, number by number: a slow moment of the machine affects both sides of a pair.
+    pub fn of_ratios(
+        ones: impl IntoIterator<Item = f64>,
+        others: impl IntoIterator<Item = f64>,
+    ) -> Self {
+        let pairs = ones.into_iter().zip(others);
+        Self::of(pairs.map(|(one, other)| one / other))
+    }
+
+    /// Formats the median.
+    pub fn middle(self, digits: usize) -> String {
+        format!("{:.digits$}", self.median)
+    }
+
+    /// Formats the minimum and the maximum.
+    pub fn range(self, digits: usize) -> String {
+        format!("{:.digits$}–{:.digits$}", self.min, self.max)
+    }
 }
 
-fn range(spread: Spread, digits: usize) -> String {
-    format!("{:.digits$}–{:.digits$}", spread.min, spread.max)
+/// Starts a table in Markdown; all columns except the first two are for numbers.
+pub fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }
-
-fn millis(micros: f64) -> String {
-    format!("{:.2}", micros / 1e3)
-}
-
-const NUMBERS: [usize; 6] = [1, 2, 3, 4, 6, 7];
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::result::results;
-    use crate::round::Latencies;
-    use crate::round::Round;
-
-    fn example() -> [WorkloadResult; 2] {
-        let round = |millis: u64| {
-            let mut latencies = Latencies::default();
-            for _ in 0..1000 {
-                latencies.record(Duration::from_micros(1500));
-            }
-            Round::new(Duration::from_millis(millis), latencies)
-        };
-        let pairs = [
-            [round(1000), round(500)],
-            [round(1250), round(500)],
-            [round(1000), round(1000)],
-        ];
-        results("contention/5", "hand-overs", ["lock", "chain"], &pairs)
-    }
 
     #[test]
-    fn away_from_a_terminal_it_is_markdown() {
-        let text = table(&example(), false);
-        let rows: Vec<Vec<&str>> = text
-            .lines()
-            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-            .collect();
-        assert_eq!(rows.len(), 4, "{text}");
-        assert!(
-            rows[1]
-                .iter()
-                .all(|cell| cell.trim_matches(':').chars().all(|c| c == '-')),
-            "{text}"
-        );
+    fn the_middle_of_an_odd_and_an_even_number() {
+        let spread = Spread::of([3.0, 1.0, 2.0]);
+        assert_eq!((spread.median, spread.min, spread.max), (2.0, 1.0, 3.0));
+        let spread = Spread::of([4.0, 1.0, 2.0, 100.0]);
+        assert_eq!((spread.median, spread.min, spread.max), (3.0, 1.0, 100.0));
+        assert_eq!(Spread::of([]).median.to_bits(), 0);
         assert_eq!(
-            rows[2],
-            [
-                "contention/5/lock",
-                "1000",
-                "800–1000",
-                "1.50",
-                "1.50",
-                "contention/5/chain",
-                "0.50",
-                "0.40–1.00"
-            ]
-        );
-        assert_eq!(
-            rows[3],
-            [
-                "contention/5/chain",
-                "2000",
-                "1000–2000",
-                "1.50",
-                "1.50",
-                "",
-                "",
-                ""
-            ]
-        );
-        assert!(
-            text.is_ascii() || !text.contains('│'),
-            "no drawn lines: {text}"
+            (spread.middle(1), spread.range(0)),
+            ("3.0".into(), "1–100".into())
         );
     }
 
     #[test]
-    fn a_terminal_gets_drawn_lines() {
-        assert!(table(&example(), true).contains('│'));
+    fn a_slow_moment_that_hits_both_does_not_change_the_ratio() {
+        // In a bad moment a tenth of both.
+        let ratio = Spread::of_ratios([1000.0, 100.0, 1000.0], [2000.0, 200.0, 2000.0]);
+        assert_eq!((ratio.median, ratio.min, ratio.max), (0.5, 0.5, 0.5));
     }
 }

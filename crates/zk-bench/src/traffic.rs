@@ -1,12 +1,10 @@
 //! Measures the load of a workload on a server, from the server's own counters.
 
 use anyhow::Context as _;
-use serde::Deserialize;
-use serde::Serialize;
 use zk_harness::Server;
 
 /// The average load of one operation on the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Traffic {
     /// Packets received.

@@ -3,27 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use anyhow::ensure;
 use serde::Deserialize;
 
 use super::curator::Curator;
 use super::run;
-
-/// Measures Curator's `InterProcessMutex`, in a Java process with the flags Java has by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CuratorBench {
-    /// Each workload runs this long before it is measured, because Java compiles what runs often.
-    pub warm_up: Duration,
-    /// Each workload is measured for this long, and until it has come to fifty operations.
-    pub measure: Duration,
-    /// Sessions of the workload [`Workload::Sessions`].
-    pub sessions: u32,
-    /// Threads of the workload [`Workload::Threads`].
-    pub threads: u32,
-    /// The only workload to be run, if not all.
-    pub only: Option<Workload>,
-}
 
 /// What was run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -73,66 +56,40 @@ pub struct Measured {
     pub grants: u64,
 }
 
-const WORKLOADS: u32 = 3;
-
-/// For starting Java and connecting, beside the time of the workloads.
-const MAX_WAIT: Duration = Duration::from_secs(90);
-
-impl CuratorBench {
-    /// Five seconds for each workload after three of warm-up, eight sessions, eight threads.
-    pub fn new() -> Self {
-        Self {
-            warm_up: Duration::from_secs(3),
-            measure: Duration::from_secs(5),
-            sessions: 8,
-            threads: 8,
-            only: None,
-        }
-    }
-
-    /// Runs the three workloads one after the other, on nodes of their own below `path`.
+impl Curator {
+    /// Measures one workload of Curator's `InterProcessMutex` on nodes below `path`, in a Java process with the flags
+    /// Java has by itself, with this number of sessions or threads.
+    ///
+    /// It runs for `warm_up` before it is measured, because Java compiles what runs often, and is then measured for
+    /// `measure`, and until it has come to fifty operations.
     ///
     /// # Errors
     ///
-    /// A field is zero, Curator failed, or it took 90 s longer than it should.
+    /// Curator failed, or it took 90 s longer than it should.
     ///
     /// # Cancel safety
     ///
     /// The process is killed; its sessions end after their timeout.
-    pub async fn run(
+    pub async fn measure(
         &self,
-        curator: &Curator,
         connect: &str,
         path: &str,
-    ) -> anyhow::Result<Vec<Measured>> {
-        ensure!(
-            !self.measure.is_zero() && self.sessions > 0 && self.threads > 0,
-            "there is nothing to measure: {self:?}"
-        );
-        let mut command = curator.program(&[], "Bench")?;
+        workload: Workload,
+        contenders: u32,
+        [warm_up, measure]: [Duration; 2],
+    ) -> anyhow::Result<Measured> {
+        let mut command = self.program(&[], "Bench")?;
         command.args([connect, path]);
-        for millis in [self.warm_up.as_millis(), self.measure.as_millis()] {
+        for millis in [warm_up, measure].map(|time| time.as_millis()) {
             command.arg(millis.to_string());
         }
-        for count in [self.sessions, self.threads] {
-            command.arg(count.to_string());
-        }
-        if let Some(only) = self.only {
-            command.arg(only.name());
-        }
-        let within = WORKLOADS * (self.warm_up + self.measure) + MAX_WAIT;
+        let contenders = contenders.to_string();
+        command.args([&contenders, &contenders, workload.name()]);
+        let within = warm_up + measure + MAX_WAIT;
         let printed = run::output(&mut command, "measuring Curator", within).await?;
-        printed
-            .lines()
-            .map(|line| {
-                serde_json::from_str(line).with_context(|| format!("not understood: {line}"))
-            })
-            .collect()
+        serde_json::from_str(&printed).with_context(|| format!("not understood: {printed}"))
     }
 }
 
-impl Default for CuratorBench {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// For starting Java and connecting, beside the time of the workload.
+const MAX_WAIT: Duration = Duration::from_secs(90);

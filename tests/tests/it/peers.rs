@@ -9,7 +9,6 @@ use zk_core::Session;
 use zk_core::SessionId;
 use zk_harness::Ensemble;
 use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorBench;
 use zk_tests::peers::PeerContender;
 use zk_tests::peers::Workload;
 use zk_tests::peers::monotonic;
@@ -188,27 +187,21 @@ async fn a_seeded_counter_gets_stuck_at_its_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_lock_is_measured() {
     let (ensemble, curator) = (ensemble().await, curator().await);
-    let mut bench = CuratorBench::new();
-    bench.warm_up = Duration::from_millis(200);
-    bench.measure = Duration::from_millis(1);
-    (bench.sessions, bench.threads) = (3, 2);
-    let measured = bench
-        .run(&curator, &ensemble.connect_string(), "/bench")
-        .await
-        .unwrap();
-    let kinds: Vec<_> = measured
-        .iter()
-        .map(|each| (each.workload, each.sessions, each.threads))
-        .collect();
-    assert_eq!(
-        kinds,
-        [
-            (Workload::Uncontended, 1, 1),
-            (Workload::Sessions, 3, 1),
-            (Workload::Threads, 1, 2)
-        ]
-    );
-    for each in &measured {
+    let times = [Duration::from_millis(200), Duration::from_millis(1)];
+    for (workload, counts) in [
+        (Workload::Uncontended, (1, 1)),
+        (Workload::Sessions, (3, 1)),
+        (Workload::Threads, (1, 3)),
+    ] {
+        let connect = ensemble.connect_string();
+        let measured = curator
+            .measure(&connect, "/bench", workload, 3, times)
+            .await;
+        let each = &measured.unwrap();
+        assert_eq!(
+            (each.workload, (each.sessions, each.threads)),
+            (workload, counts)
+        );
         println!("{each:?}");
         assert!(each.operations >= 50 && each.per_second > 0.0, "{each:?}");
         assert!(

@@ -2,23 +2,23 @@
 //!
 //! The figures come from the servers' own counters. The only argument is the number of sessions.
 
+#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
+
 use std::fs;
 use std::future;
-use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::ensure;
-use comfy_table::Table;
-use comfy_table::presets;
 use futures_util::StreamExt as _;
 use futures_util::TryStreamExt as _;
 use futures_util::stream;
 use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::WorkMeter;
+use zk_bench::servers;
+use zk_bench::table;
 use zk_core::Session;
-use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_lock::FairLock;
 
@@ -59,13 +59,8 @@ async fn main() -> anyhow::Result<()> {
         None => SESSIONS,
     };
     let meter = WorkMeter::begin();
-    let data = if settings.memory {
-        DataStore::Memory
-    } else {
-        DataStore::Disk
-    };
-    let builder = Ensemble::builder().servers(3).data(data);
-    let ensemble = builder.max_client_connections(0).start().await?;
+    let builder = servers(settings).max_client_connections(0);
+    let ensemble = builder.start().await?;
     let connect = ensemble.connect_string();
     let before = resident()?;
     let sessions: Vec<Session> = stream::iter(0..count)
@@ -97,14 +92,9 @@ async fn main() -> anyhow::Result<()> {
     let lost = guards.iter().filter(|guard| !guard.is_valid()).count();
 
     let environment = Environment::of(&ensemble, &meter);
-    print_line(&format!(
-        "\n{count} sessions with a timeout of {SESSION_TIMEOUT:?}, {MEASURED:?} each\n"
-    ))?;
-    for (name, fact) in environment.lines() {
-        print_line(&format!("{name:<12} {fact}"))?;
-    }
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header([
+    println!("\n{count} sessions with a timeout of {SESSION_TIMEOUT:?}, {MEASURED:?} each\n");
+    println!("{}", environment.describe(&settings.command("fleet")));
+    let mut table = table(&[
         "sessions",
         "requests/s",
         "each",
@@ -125,7 +115,7 @@ async fn main() -> anyhow::Result<()> {
             format!("{memory:.0}"),
         ]);
     }
-    print_line(&format!("\n{table}\n"))?;
+    println!("{table}\n");
     for (target, figure, most) in [
         (
             "requests/s of an idle session",
@@ -142,7 +132,7 @@ async fn main() -> anyhow::Result<()> {
         // Compares the rounded figure, because it includes the requests for the counters.
         let is_met = (figure * 100.0).round() <= most * 100.0;
         let verdict = if is_met { "met" } else { "MISSED" };
-        print_line(&format!("{verdict}: {target}: {figure:.2}, at most {most}"))?;
+        println!("{verdict}: {target}: {figure:.2}, at most {most}");
     }
     drop(guards);
     drop(sessions);
@@ -199,10 +189,6 @@ fn resident() -> anyhow::Result<f64> {
 
 async fn pass(time: Duration) {
     drop(tokio::time::timeout(time, future::pending::<()>()).await);
-}
-
-fn print_line(line: &str) -> anyhow::Result<()> {
-    Ok(writeln!(std::io::stdout(), "{line}")?)
 }
 
 /// `USER_HZ` of Linux.

@@ -2,20 +2,21 @@
 //!
 //! Both sessions use a follower, through proxies that record when each frame passes.
 
-use std::io::Write as _;
+#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
+
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use comfy_table::Table;
-use comfy_table::presets;
 use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::Trace;
 use zk_bench::WorkMeter;
+use zk_bench::open;
+use zk_bench::servers;
+use zk_bench::table;
 use zk_core::Session;
-use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::Server;
 use zk_lock::FairLock;
@@ -31,17 +32,7 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 async fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
     let meter = WorkMeter::begin();
-    let data = if settings.memory {
-        DataStore::Memory
-    } else {
-        DataStore::Disk
-    };
-    let ensemble = Ensemble::builder()
-        .servers(3)
-        .data(data)
-        .proxied(true)
-        .start()
-        .await?;
+    let ensemble = servers(settings).proxied(true).start().await?;
     let follower = follower(&ensemble).await?;
     let connect = ensemble.proxy()?.address(follower)?.to_string();
     let (holder, waiter) = (open(&connect).await?, open(&connect).await?);
@@ -53,19 +44,14 @@ async fn main() -> anyhow::Result<()> {
         }
     }
     let environment = Environment::of(&ensemble, &meter);
-    print_line("\na hand-over step by step, in microseconds\n")?;
-    for (name, fact) in environment.lines() {
-        print_line(&format!("{name:<12} {fact}"))?;
-    }
-    let mut table = Table::new();
-    table
-        .load_style(presets::ASCII_MARKDOWN)
-        .set_header(["step", "median", "10 %", "90 %"]);
+    println!("\na hand-over step by step, in microseconds\n");
+    println!("{}", environment.describe(&settings.command("trace")));
+    let mut table = table(&["step", "median", "10 %", "90 %"]);
     for (step, times) in Trace::steps(&traces) {
         let at = |percent: f64| format!("{:.0}", times.percentile(percent).as_secs_f64() * 1e6);
         table.add_row([step.to_owned(), at(50.0), at(10.0), at(90.0)]);
     }
-    print_line(&format!("\n{table}\n"))?;
+    println!("{table}\n");
     ensemble.down().await?;
     Ok(())
 }
@@ -76,11 +62,6 @@ async fn follower(ensemble: &Ensemble) -> anyhow::Result<u32> {
     let mut ids = ensemble.servers().iter().map(Server::id);
     ids.find(|id| *id != leader)
         .context("the ensemble has no follower")
-}
-
-async fn open(connect: &str) -> anyhow::Result<Session> {
-    let builder = Session::builder(connect).session_timeout(Duration::from_secs(30));
-    Ok(builder.connect().await?)
 }
 
 /// Measures one hand-over from `holder` to `waiter`.
@@ -117,8 +98,4 @@ async fn hand_over(
     let trace = Trace::of(&log.events(), &node, acquired - released);
     guard.release().await?;
     trace.context("the proxy has not seen all steps of the hand-over")
-}
-
-fn print_line(line: &str) -> anyhow::Result<()> {
-    Ok(writeln!(std::io::stdout(), "{line}")?)
 }

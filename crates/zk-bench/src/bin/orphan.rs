@@ -1,13 +1,13 @@
 //! Runs the orphan-contender scenario with our lock, Curator's, kazoo's and the client crate's, and prints a comparison.
 
+#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
+
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use comfy_table::Table;
-use comfy_table::presets;
+use zk_bench::table;
 use zk_tests::orphan::Contender;
 use zk_tests::orphan::Ending;
 use zk_tests::orphan::Slow;
@@ -37,11 +37,11 @@ async fn main() -> anyhow::Result<()> {
     let mut names = vec!["zk-lock".to_owned(), "zookeeper-client 0.11.2".to_owned()];
     match &peers.kazoo {
         Ok(kazoo) => names.push(format!("kazoo {}", kazoo.version())),
-        Err(error) => print_line(&format!("not run: kazoo: {error:#}"))?,
+        Err(error) => println!("not run: kazoo: {error:#}"),
     }
     match &peers.curator {
         Ok(curator) => names.push(format!("Curator {}", curator.version())),
-        Err(error) => print_line(&format!("not run: Curator: {error:#}"))?,
+        Err(error) => println!("not run: Curator: {error:#}"),
     }
 
     let mut endings: BTreeMap<(usize, u64), Vec<Ending>> = BTreeMap::new();
@@ -55,24 +55,24 @@ async fn main() -> anyhow::Result<()> {
                     .play(Slow::FromLeader, Duration::from_millis(lag), begin)
                     .await
                     .with_context(|| format!("{name}, {lag} ms"))?;
-                print_line(&format!("{name}, {lag} ms: {ending:?}"))?;
+                println!("{name}, {lag} ms: {ending:?}");
                 endings.entry((at, lag)).or_default().push(ending);
             }
         }
     }
 
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
     let lags = LAGS.map(|lag| format!("{lag} ms"));
-    table.set_header([vec!["lock".to_owned()], lags.to_vec()].concat());
+    let mut header = vec!["lock"];
+    header.extend(lags.iter().map(String::as_str));
+    let mut table = table(&header);
     for (at, name) in names.iter().enumerate() {
         let cells = LAGS.map(|lag| cell(&endings[&(at, lag)]));
         table.add_row([vec![name.clone()], cells.to_vec()].concat());
     }
-    print_line(&format!(
+    println!(
         "\nZooKeeper {}, three servers, data in memory; the leader's messages are delayed, {TIMES} runs per lock\n{table}",
         stage.version()
-    ))?;
+    );
     stage.down().await
 }
 
@@ -107,10 +107,4 @@ fn cell(endings: &[Ending]) -> String {
         (0, Some(median)) => format!("acquired after {median}, {nodes} node(s)"),
         (dead, _) => format!("**dead {dead} of {}**, {nodes} nodes", endings.len()),
     }
-}
-
-fn print_line(line: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}")?;
-    out.flush()
 }

@@ -3,21 +3,20 @@
 //! Prints the figures as a table in Markdown, for BENCHMARKS.md. The sides alternate over several rounds; the table shows
 //! median, minimum and maximum.
 
-use std::io::Write as _;
-use std::time::Duration;
+#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
+
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use comfy_table::Table;
-use comfy_table::presets;
 use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::Spread;
 use zk_bench::WorkMeter;
-use zk_core::Session;
+use zk_bench::open;
+use zk_bench::servers;
+use zk_bench::table;
 use zk_core::codec::Text;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
 use zk_queue::Queue;
 use zk_tests::peers::Curator;
 use zk_tests::peers::CuratorQueue;
@@ -62,19 +61,15 @@ struct Sizes {
     rounds: u32,
 }
 
-/// The rates of one side in all rounds, by workload.
-type Rates = Vec<(Workload, Vec<f64>)>;
+/// The rates of each client in all rounds, by workload.
+#[derive(Debug, Default)]
+struct Rates(BTreeMap<(Workload, &'static str), Vec<f64>>);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
     let meter = WorkMeter::begin();
-    let data = if settings.memory {
-        DataStore::Memory
-    } else {
-        DataStore::Disk
-    };
-    let ensemble = Ensemble::builder().servers(3).data(data).start().await?;
+    let ensemble = servers(settings).start().await?;
     let sizes = if settings.quick {
         Sizes {
             serial: 200,
@@ -94,72 +89,60 @@ async fn main() -> anyhow::Result<()> {
         None
     };
     let connect = ensemble.connect_string();
-    let (mut ours, mut baseline, mut curator, mut kazoo) =
-        (Rates::new(), Rates::new(), Rates::new(), Rates::new());
+    let mut rates = Rates::default();
     for round in 0..sizes.rounds {
-        measure_ours(&connect, &format!("/bench/ours-{round}"), sizes, &mut ours).await?;
-        measure_baseline(
-            &connect,
-            &format!("/bench/baseline-{round}"),
-            sizes,
-            &mut baseline,
-        )
-        .await?;
-        if let Some((with_curator, with_kazoo)) = &peers {
-            let path = format!("/bench/curator-{round}");
+        let path = |client: &str| format!("/bench/{client}-{round}");
+        measure_ours(&connect, &path("ours"), sizes, &mut rates).await?;
+        measure_baseline(&connect, &path("baseline"), sizes, &mut rates).await?;
+        if let Some((curator, kazoo)) = &peers {
+            let (curators, kazoos) = (path("curator"), path("kazoo"));
             for (workload, act) in acts(sizes) {
-                let run = with_curator
-                    .queue(&connect, &path, CuratorQueue::Simple, act)
-                    .await?;
-                note(&mut curator, workload, run.per_second());
+                let simple = CuratorQueue::Simple;
+                let run = curator.queue(&connect, &curators, simple, act);
+                rates.note("Curator", workload, run.await?.per_second());
             }
-            let path = format!("/bench/kazoo-{round}");
             for (workload, act) in acts(sizes) {
-                let run = with_kazoo.queue(&connect, &path, act).await?;
-                note(&mut kazoo, workload, run.per_second());
+                let run = kazoo.queue(&connect, &kazoos, act);
+                rates.note("kazoo", workload, run.await?.per_second());
             }
         }
     }
     let environment = Environment::of(&ensemble, &meter);
-    print_line("\nqueues, items a second\n")?;
-    for (name, fact) in environment.lines() {
-        print_line(&format!("{name:<12} {fact}"))?;
-    }
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["workload", "client", "rate /s", "min–max", "zk-queue is"]);
-    for workload in Workload::ALL {
-        let of = |rates: &Rates| {
-            let found = rates.iter().find(|(its, _)| *its == workload);
-            found.map(|(_, rates)| Spread::of(rates.iter().copied()))
-        };
-        let reference = of(&ours).context("ours was measured")?;
-        for (client, rates) in [
-            ("zk-queue", &ours),
-            ("create or delete", &baseline),
-            ("Curator", &curator),
-            ("kazoo", &kazoo),
-        ] {
-            let Some(spread) = of(rates) else {
-                continue;
-            };
-            let times = reference.median / spread.median;
-            table.add_row([
-                workload.name().to_owned(),
-                client.to_owned(),
-                format!("{:.0}", spread.median),
-                format!("{:.0}–{:.0}", spread.min, spread.max),
-                if client == "zk-queue" {
-                    String::new()
-                } else {
-                    format!("{times:.2} ×")
-                },
-            ]);
-        }
-    }
-    print_line(&format!("\n{table}\n"))?;
+    println!("\n{}", environment.describe(&settings.command("queue")));
+    println!("{}\n", rates.table()?);
     ensemble.down().await?;
     Ok(())
+}
+
+impl Rates {
+    fn note(&mut self, client: &'static str, workload: Workload, rate: f64) {
+        self.0.entry((workload, client)).or_default().push(rate);
+    }
+
+    fn table(&self) -> anyhow::Result<String> {
+        let mut table = table(&["workload", "client", "rate /s", "min–max", "zk-queue is"]);
+        for workload in Workload::ALL {
+            let of = |client| {
+                let rates = self.0.get(&(workload, client))?;
+                Some(Spread::of(rates.iter().copied()))
+            };
+            let ours = of(OURS).context("ours was measured")?;
+            for client in [OURS, BASELINE, "Curator", "kazoo"] {
+                let Some(spread) = of(client) else {
+                    continue;
+                };
+                let times = format!("{:.2} ×", ours.median / spread.median);
+                table.add_row([
+                    workload.name().to_owned(),
+                    client.to_owned(),
+                    spread.middle(0),
+                    spread.range(0),
+                    if client == OURS { String::new() } else { times },
+                ]);
+            }
+        }
+        Ok(table.to_string())
+    }
 }
 
 /// The workloads of the peers, which offer and take one item after the other and have no batches.
@@ -191,8 +174,8 @@ async fn measure_ours(
     for item in &serial {
         queue.offer(item).await?;
     }
-    note(
-        rates,
+    rates.note(
+        OURS,
         Workload::OfferSerially,
         per_second(sizes.serial, began),
     );
@@ -200,19 +183,15 @@ async fn measure_ours(
     for _ in 0..sizes.serial {
         queue.take().await?;
     }
-    note(rates, Workload::Poll, per_second(sizes.serial, began));
+    rates.note(OURS, Workload::Poll, per_second(sizes.serial, began));
     let many = items(sizes.many);
     let began = Instant::now();
     in_flight(&many, async |item| Ok(queue.offer(item).await?)).await?;
-    note(
-        rates,
-        Workload::OfferInFlight,
-        per_second(sizes.many, began),
-    );
+    rates.note(OURS, Workload::OfferInFlight, per_second(sizes.many, began));
     let began = Instant::now();
     let drained = queue.drain().await;
     drained.end?;
-    note(rates, Workload::Drain, per_second(sizes.many, began));
+    rates.note(OURS, Workload::Drain, per_second(sizes.many, began));
     anyhow::ensure!(
         drained.items.len() == many.len(),
         "drained {} of {} items",
@@ -221,7 +200,7 @@ async fn measure_ours(
     );
     let began = Instant::now();
     queue.offer_all(&many).await?;
-    note(rates, Workload::OfferAll, per_second(sizes.many, began));
+    rates.note(OURS, Workload::OfferAll, per_second(sizes.many, began));
     queue.drain().await.end?;
     drop(queue);
     Ok(session.close().await?)
@@ -242,8 +221,8 @@ async fn measure_baseline(
     for _ in 0..sizes.serial {
         made.push(create().await?.0);
     }
-    note(
-        rates,
+    rates.note(
+        BASELINE,
         Workload::OfferSerially,
         per_second(sizes.serial, began),
     );
@@ -251,7 +230,7 @@ async fn measure_baseline(
     for path in made {
         session.delete(path).await?;
     }
-    note(rates, Workload::Poll, per_second(sizes.serial, began));
+    rates.note(BASELINE, Workload::Poll, per_second(sizes.serial, began));
     let many = vec![(); sizes.many as usize];
     let began = Instant::now();
     in_flight(&many, async |()| {
@@ -259,8 +238,8 @@ async fn measure_baseline(
         Ok(())
     })
     .await?;
-    note(
-        rates,
+    rates.note(
+        BASELINE,
         Workload::OfferInFlight,
         per_second(sizes.many, began),
     );
@@ -287,24 +266,10 @@ async fn in_flight<T>(
     Ok(())
 }
 
-async fn open(connect: &str) -> anyhow::Result<Session> {
-    let builder = Session::builder(connect).session_timeout(Duration::from_secs(30));
-    Ok(builder.connect().await?)
-}
-
-fn note(rates: &mut Rates, workload: Workload, rate: f64) {
-    match rates.iter_mut().find(|(its, _)| *its == workload) {
-        Some((_, all)) => all.push(rate),
-        None => rates.push((workload, vec![rate])),
-    }
-}
-
 fn per_second(count: u32, began: Instant) -> f64 {
     f64::from(count) / began.elapsed().as_secs_f64()
 }
 
-fn print_line(line: &str) -> anyhow::Result<()> {
-    Ok(writeln!(std::io::stdout(), "{line}")?)
-}
-
+const OURS: &str = "zk-queue";
+const BASELINE: &str = "create or delete";
 const IN_FLIGHT: usize = 64;

@@ -4,7 +4,8 @@
 //! wire-contender CONNECT PATH SESSION_TIMEOUT_MS
 //! ```
 
-use std::io::Write as _;
+#![expect(clippy::print_stdout, reason = "the replies to the commands")]
+
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -27,7 +28,7 @@ async fn main() -> anyhow::Result<()> {
         .with_session_timeout(timeout)
         .connect(&connect)
         .await?;
-    print_line(&format!("ready {:x}", client.session_id().0))?;
+    println!("ready {:x}", client.session_id().0);
     let mut held = None;
     let mut commands = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = commands.next_line().await? {
@@ -42,32 +43,26 @@ async fn main() -> anyhow::Result<()> {
                 match tokio::time::timeout(wait, client.lock(prefix, b"", options)).await {
                     Ok(Ok(lock)) => {
                         held = Some(lock);
-                        print_line(&format!("acquired {}", monotonic().as_nanos()))?;
+                        println!("acquired {}", monotonic().as_nanos());
                     }
-                    Ok(Err(error)) => print_line(&format!("failed {error}"))?,
-                    Err(_) => print_line(&format!("timeout {}", monotonic().as_nanos()))?,
+                    Ok(Err(error)) => println!("failed {error}"),
+                    Err(_) => println!("timeout {}", monotonic().as_nanos()),
                 }
             }
             ["release"] => {
                 let before = monotonic();
                 // Its nodes are deleted in the background.
                 drop(held.take());
-                print_line(&format!("released {}", before.as_nanos()))?;
+                println!("released {}", before.as_nanos());
             }
             ["quit"] => {
                 drop(held.take());
                 // The session ends with the client, which is dropped at the end of `main`.
-                print_line("bye")?;
+                println!("bye");
                 return Ok(());
             }
-            _ => print_line(&format!("failed unknown command {line}"))?,
+            _ => println!("failed unknown command {line}"),
         }
     }
     anyhow::bail!("the input ended without the command quit")
-}
-
-fn print_line(line: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}")?;
-    out.flush()
 }
