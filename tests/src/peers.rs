@@ -7,13 +7,13 @@
 //! | program | driven by | purpose |
 //! |---|---|---|
 //! | `Contender.java` | [`PeerContender`] | acquires and releases an `InterProcessMutex` on command |
-//! | `SemaphoreContender.java` | [`PeerSemaphore`] | acquires and releases leases of an `InterProcessSemaphoreV2` on command |
+//! | `SemaphoreContender.java` | [`PeerContender`] | acquires and releases leases of an `InterProcessSemaphoreV2` on command |
 //! | `Revocable.java` | [`Revocable`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
 //! | `DiscoveryPeer.java` | [`PeerDiscovery`] | registers instances with Curator's service discovery, and lists them |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
-//! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` on command |
-//! | `contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
-//! | `hbase_contender.py` | [`PeerRwLock`] | the requests of HBase's `ZKInterProcessReadWriteLock`, re-enacted over kazoo's connection |
+//! | `RwContender.java` | [`PeerContender`] | acquires and releases an `InterProcessReadWriteLock` on command |
+//! | `contender.py` | [`PeerContender`] | the same with kazoo's `ReadLock` and `WriteLock` |
+//! | `hbase_contender.py` | [`PeerContender`] | the requests of HBase's `ZKInterProcessReadWriteLock`, re-enacted over kazoo's connection |
 //! | `RecipeContender.java` | [`PeerContender`] | the same as `Contender.java` with ZooKeeper's own `WriteLock` |
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
 //! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks in a loop, and are killed |
@@ -43,8 +43,6 @@ mod kazoo;
 mod queue;
 mod revocable;
 mod run;
-mod rw;
-mod semaphore;
 
 pub use self::bench::Measured;
 pub use self::bench::Workload;
@@ -53,17 +51,15 @@ pub use self::cache::CacheFigures;
 pub use self::cache::measure_cache;
 pub use self::clock::monotonic;
 pub use self::compiler::Compiler;
-pub use self::contender::CuratorElection;
 pub use self::contender::Held;
 pub use self::contender::PeerContender;
+pub use self::contender::Recipe;
 pub use self::counter::seed_counter;
 pub use self::curator::Curator;
+pub(crate) use self::dialogue::Dialogue;
 pub use self::discovery::PeerDiscovery;
 pub use self::kazoo::Kazoo;
 pub use self::queue::CuratorQueue;
 pub use self::queue::QueueAct;
 pub use self::queue::QueueRun;
 pub use self::revocable::Revocable;
-pub use self::rw::PeerRwLock;
-pub use self::rw::Side;
-pub use self::semaphore::PeerSemaphore;

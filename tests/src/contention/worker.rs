@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,19 +9,13 @@ use anyhow::bail;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use rustix::process::kill_process;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::AsyncWriteExt as _;
-use tokio::io::BufReader;
-use tokio::io::Lines;
-use tokio::process::Child;
-use tokio::process::ChildStdin;
-use tokio::process::ChildStdout;
 use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::journal::Event;
 use super::journal::Record;
 use super::journal::Turn;
+use crate::peers::Dialogue;
 
 /// A `lock-worker`; its commands are described there.
 ///
@@ -33,9 +26,7 @@ use super::journal::Turn;
 #[derive(Debug)]
 pub struct Worker {
     name: String,
-    child: Child,
-    commands: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
+    dialogue: Dialogue,
     journal: Vec<Record>,
     /// Records that no call has returned yet.
     unasked: VecDeque<Record>,
@@ -60,22 +51,14 @@ impl Worker {
         session_timeout: Duration,
         history: &Path,
     ) -> anyhow::Result<Self> {
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args([name, connect, path])
             .arg(session_timeout.as_millis().to_string())
-            .arg(history)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| format!("{} cannot be started", program.display()))?;
-        let commands = child.stdin.take().context("the input was piped")?;
-        let lines = child.stdout.take().context("the output was piped")?;
+            .arg(history);
         let mut worker = Self {
             name: name.to_owned(),
-            child,
-            commands,
-            lines: BufReader::new(lines).lines(),
+            dialogue: Dialogue::start(&mut command)?,
             journal: Vec::new(),
             unasked: VecDeque::new(),
             session: 0,
@@ -114,13 +97,7 @@ impl Worker {
     ///
     /// Not cancel safe: a part of the command may have been sent.
     pub async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
-        let line = format!("{command}\n");
-        let told = async {
-            self.commands.write_all(line.as_bytes()).await?;
-            self.commands.flush().await
-        };
-        told.await
-            .with_context(|| format!("cannot send {command} to {}", self.name))
+        self.dialogue.tell(command).await
     }
 
     /// Waits at most `within` for a matching record that no call has returned yet.
@@ -168,7 +145,8 @@ impl Worker {
         }
         let deadline = Instant::now() + within;
         loop {
-            let record = self.read(what, within, deadline).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let record = self.read(what, left).await?;
             if let Some(picked) = pick(&record.event) {
                 return Ok((record.at, picked));
             }
@@ -314,7 +292,7 @@ impl Worker {
     /// The process is killed.
     pub async fn kill(mut self) -> anyhow::Result<Vec<Record>> {
         self.signal(Signal::KILL)?;
-        self.child.wait().await?;
+        self.dialogue.ended().await?;
         Ok(self.journal)
     }
 
@@ -333,39 +311,23 @@ impl Worker {
             matches!(event, Event::Bye).then_some(())
         })
         .await?;
-        let status = tokio::time::timeout(MAX_WAIT, self.child.wait())
-            .await
-            .with_context(|| format!("{} did not end within {MAX_WAIT:?}", self.name))??;
+        let status = self.dialogue.ended().await?;
         anyhow::ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(self.journal)
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = self
-            .child
-            .id()
-            .and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid = self.dialogue.pid().map(u32::cast_signed);
+        let pid = pid.and_then(Pid::from_raw);
         let pid = pid.with_context(|| format!("{} has ended", self.name))?;
         kill_process(pid, signal).with_context(|| format!("{} cannot be signalled", self.name))
     }
 
-    async fn read(
-        &mut self,
-        what: &str,
-        within: Duration,
-        deadline: Instant,
-    ) -> anyhow::Result<Record> {
-        let line = tokio::time::timeout_at(deadline, self.lines.next_line())
-            .await
-            .with_context(|| {
-                let last = self.journal.last();
-                format!(
-                    "{} waited {within:?} for {what}; it said last: {last:?}",
-                    self.name
-                )
-            })?
-            .with_context(|| format!("cannot read the output of {}", self.name))?
-            .with_context(|| format!("{} ended before {what}", self.name))?;
+    async fn read(&mut self, what: &str, within: Duration) -> anyhow::Result<Record> {
+        let line = self.dialogue.line(what, within).await.with_context(|| {
+            let last = self.journal.last();
+            format!("{} said last: {last:?}", self.name)
+        })?;
         let record: Record =
             serde_json::from_str(&line).with_context(|| format!("{} said {line:?}", self.name))?;
         self.journal.push(record.clone());

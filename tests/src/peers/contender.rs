@@ -41,19 +41,62 @@ pub struct Held {
     pub released: Duration,
 }
 
-/// How Curator elects a leader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "Curator has these two")]
-pub enum CuratorElection {
-    /// With its `LeaderLatch`.
-    Latch,
-    /// With its `LeaderSelector`.
-    Selector,
+/// A recipe of another client.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Recipe<'a> {
+    /// Curator's `InterProcessMutex`.
+    CuratorMutex(&'a Curator),
+    /// Curator's `InterProcessReadWriteLock`, of the kinds `read` and `write`.
+    CuratorReadWrite(&'a Curator),
+    /// Curator's `InterProcessSemaphoreV2` with this limit.
+    CuratorSemaphore(&'a Curator, u32),
+    /// Curator's `LeaderLatch`, with the name of the participant.
+    ///
+    /// It leads from [`acquire`](PeerContender::acquire) to [`release`](PeerContender::release); after a timeout it
+    /// remains a candidate.
+    CuratorLatch(&'a Curator, &'a str),
+    /// Curator's `LeaderSelector`, with the name of the participant; it leads as one with a latch does.
+    CuratorSelector(&'a Curator, &'a str),
+    /// ZooKeeper's own `WriteLock`.
+    ZooKeeper(&'a Curator),
+    /// kazoo's `Lock`, or one of the kinds in `contender.py`.
+    Kazoo(&'a Kazoo),
+    /// The requests of HBase's `ZKInterProcessReadWriteLock`, with the same names and data, of the kinds `read` and
+    /// `write`.
+    Hbase(&'a Kazoo),
+    /// A program that understands the same commands.
+    Program(&'a Path),
+}
+
+impl Recipe<'_> {
+    fn command(self) -> anyhow::Result<Command> {
+        let (curator, main, arguments) = match self {
+            Self::CuratorMutex(curator) => (curator, "Contender", vec![]),
+            Self::CuratorReadWrite(curator) => (curator, "RwContender", vec![]),
+            Self::CuratorSemaphore(curator, limit) => {
+                (curator, "SemaphoreContender", vec![limit.to_string()])
+            }
+            Self::CuratorLatch(curator, id) => {
+                (curator, "Elector", vec!["latch".into(), id.into()])
+            }
+            Self::CuratorSelector(curator, id) => {
+                (curator, "Elector", vec!["selector".into(), id.into()])
+            }
+            Self::ZooKeeper(curator) => (curator, "RecipeContender", vec![]),
+            Self::Kazoo(kazoo) => return Ok(kazoo.program()),
+            Self::Hbase(kazoo) => return Ok(kazoo.hbase_program()),
+            Self::Program(program) => return Ok(Command::new(program)),
+        };
+        let mut command = curator.program(&QUICK, main)?;
+        command.args(arguments);
+        Ok(command)
+    }
 }
 
 /// What the process says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+enum Answer {
     Ready(i64),
     Acquired(Duration),
     TimedOut,
@@ -66,60 +109,7 @@ impl PeerContender {
     /// The session timeout that the process asks for.
     pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// Starts a process that contends on `path` with Curator's `InterProcessMutex`, and waits until it has a session.
-    ///
-    /// # Errors
-    ///
-    /// Java cannot be started, or there is no session after 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the process is killed.
-    pub async fn curator(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
-        Self::start(&mut curator.program(&QUICK, "Contender")?, connect, path).await
-    }
-
-    /// Starts a process that takes part in an election on `path` with Curator, under the name `id`, and waits until it
-    /// has a session.
-    ///
-    /// It leads from [`acquire`](Self::acquire) to [`release`](Self::release); after a timeout it remains a candidate.
-    ///
-    /// # Errors
-    ///
-    /// Java cannot be started, or there is no session after 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the process is killed.
-    pub async fn elector(
-        curator: &Curator,
-        election: CuratorElection,
-        id: &str,
-        connect: &str,
-        path: &str,
-    ) -> anyhow::Result<Self> {
-        let mut program = curator.program(&QUICK, "Elector")?;
-        let kind = match election {
-            CuratorElection::Latch => "latch",
-            CuratorElection::Selector => "selector",
-        };
-        Self::start(program.args([kind, id]), connect, path).await
-    }
-
-    /// Starts a process that contends on `path` with kazoo's `Lock`, and waits until it has a session.
-    ///
-    /// # Errors
-    ///
-    /// Python cannot be started, or there is no session after 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the process is killed.
-    pub async fn kazoo(kazoo: &Kazoo, connect: &str, path: &str) -> anyhow::Result<Self> {
-        Self::start(&mut kazoo.program(), connect, path).await
-    }
-
-    /// Starts a program that understands the same commands, and waits until it has a session.
+    /// Starts a process that contends on `path` with this recipe, and waits until it has a session.
     ///
     /// # Errors
     ///
@@ -128,29 +118,8 @@ impl PeerContender {
     /// # Cancel safety
     ///
     /// Safe: the process is killed.
-    pub async fn program(program: &Path, connect: &str, path: &str) -> anyhow::Result<Self> {
-        Self::start(&mut Command::new(program), connect, path).await
-    }
-
-    /// Starts a process with ZooKeeper's own recipe, `WriteLock`, and waits until it has a session.
-    ///
-    /// # Errors
-    ///
-    /// Java cannot be started, or there is no session after 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the process is killed.
-    pub async fn recipe(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
-        let mut program = curator.program(&QUICK, "RecipeContender")?;
-        Self::start(&mut program, connect, path).await
-    }
-
-    pub(super) async fn start(
-        command: &mut Command,
-        connect: &str,
-        path: &str,
-    ) -> anyhow::Result<Self> {
+    pub async fn start(recipe: Recipe<'_>, connect: &str, path: &str) -> anyhow::Result<Self> {
+        let mut command = recipe.command()?;
         let timeout = Self::SESSION_TIMEOUT.as_millis().to_string();
         let mut contender = Self {
             dialogue: Dialogue::start(command.args([connect, path, &timeout]))?,
@@ -168,9 +137,26 @@ impl PeerContender {
         self.dialogue.pid()
     }
 
-    /// Returns the id of its session.
+    /// Returns the id of its first session.
     pub fn session_id(&self) -> i64 {
         self.session
+    }
+
+    /// Asks a semaphore's contender for the session that it has now: after the end of one, Curator opens another.
+    ///
+    /// # Errors
+    ///
+    /// The peer failed, or does not reply.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the process continues. Drop the contender.
+    pub async fn newest_session_id(&mut self) -> anyhow::Result<i64> {
+        self.tell("session").await?;
+        match self.answer("its session", MAX_WAIT).await? {
+            Answer::Ready(session) => Ok(session),
+            other => bail!("a contender that was asked for its session said {other}"),
+        }
     }
 
     /// Acquires the lock and returns when it was held, or gives up after `within`, which is no error.
@@ -187,7 +173,7 @@ impl PeerContender {
             .await
     }
 
-    /// Acquires a lock of one of the kinds that the program knows, see `contender.py`.
+    /// Acquires a lock of one of the kinds that the [recipe](Recipe) knows.
     ///
     /// # Errors
     ///
@@ -205,6 +191,24 @@ impl PeerContender {
         self.acquire_by(&command, within).await
     }
 
+    /// Acquires so many leases of a semaphore.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of [`acquire`](Self::acquire).
+    pub async fn acquire_leases(
+        &mut self,
+        count: u32,
+        within: Duration,
+    ) -> anyhow::Result<Option<Duration>> {
+        let command = format!("acquire {} {count}", within.as_millis());
+        self.acquire_by(&command, within).await
+    }
+
     /// Releases a lock of that kind.
     ///
     /// # Errors
@@ -219,7 +223,7 @@ impl PeerContender {
     }
 
     /// Does the same by a command of the program.
-    pub(super) async fn acquire_by(
+    async fn acquire_by(
         &mut self,
         command: &str,
         within: Duration,
@@ -246,13 +250,13 @@ impl PeerContender {
     }
 
     /// Does the same by a command of the program.
-    pub(super) async fn release_by(&mut self, command: &str) -> anyhow::Result<Duration> {
+    async fn release_by(&mut self, command: &str) -> anyhow::Result<Duration> {
         self.tell(command).await?;
         self.released("the release", MAX_WAIT).await
     }
 
     /// Who takes part in the election, as Curator sees it: ids in order, a star behind that of the leader. For an
-    /// [`elector`](Self::elector) that is in line.
+    /// election that it is in line for.
     ///
     /// # Errors
     ///
@@ -328,11 +332,11 @@ impl PeerContender {
         }
     }
 
-    pub(super) async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+    async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
         self.dialogue.tell(command).await
     }
 
-    pub(super) async fn answer(&mut self, what: &str, within: Duration) -> anyhow::Result<Answer> {
+    async fn answer(&mut self, what: &str, within: Duration) -> anyhow::Result<Answer> {
         let line = self.dialogue.line(what, within).await?;
         Answer::parse(&line)
             .with_context(|| format!("a contender that waited for {what} said {line:?}"))

@@ -20,7 +20,7 @@ use tokio::process::Command;
 ///
 /// The process is killed.
 #[derive(Debug)]
-pub(super) struct Dialogue {
+pub(crate) struct Dialogue {
     child: Child,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
@@ -30,7 +30,7 @@ pub(super) struct Dialogue {
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
 
 impl Dialogue {
-    pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let mut child = command
             .kill_on_drop(true)
             .stdin(Stdio::piped())
@@ -48,11 +48,11 @@ impl Dialogue {
         })
     }
 
-    pub(super) fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    pub(super) async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+    pub(crate) async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
         let line = format!("{command}\n");
         let told = async {
             self.commands.write_all(line.as_bytes()).await?;
@@ -63,7 +63,7 @@ impl Dialogue {
     }
 
     /// The next line, which is an error if it says that the peer failed.
-    pub(super) async fn line(&mut self, what: &str, within: Duration) -> anyhow::Result<String> {
+    pub(crate) async fn line(&mut self, what: &str, within: Duration) -> anyhow::Result<String> {
         let line = tokio::time::timeout(within, self.answers.next_line())
             .await
             .with_context(|| format!("waited {within:?} for a peer to say {what}"))?
@@ -76,7 +76,7 @@ impl Dialogue {
     }
 
     /// Waits until the process is gone.
-    pub(super) async fn ended(&mut self) -> anyhow::Result<ExitStatus> {
+    pub(crate) async fn ended(&mut self) -> anyhow::Result<ExitStatus> {
         tokio::time::timeout(MAX_WAIT, self.child.wait())
             .await
             .with_context(|| format!("a peer did not end within {MAX_WAIT:?}"))?

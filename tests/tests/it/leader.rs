@@ -12,8 +12,8 @@ use zk_leader::Participant;
 use zk_leader::ParticipantState;
 use zk_leader::Selector;
 use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorElection;
 use zk_tests::peers::PeerContender;
+use zk_tests::peers::Recipe;
 use zk_tests::peers::monotonic;
 
 use crate::lock::LONG;
@@ -66,10 +66,9 @@ async fn curators_latch_waits_for_ours_and_ours_for_curators() {
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let kind = CuratorElection::Latch;
-    let mut theirs = PeerContender::elector(&curator, kind, "curator", &connect, "/leader")
-        .await
-        .unwrap();
+    let recipe = Recipe::CuratorLatch(&curator, "curator");
+    let theirs = PeerContender::start(recipe, &connect, "/leader").await;
+    let mut theirs = theirs.unwrap();
     theirs
         .acquire(SOON)
         .await
@@ -117,10 +116,9 @@ async fn curators_selector_waits_for_ours_and_ours_for_curators() {
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let kind = CuratorElection::Selector;
-    let mut theirs = PeerContender::elector(&curator, kind, "curator", &connect, "/leader")
-        .await
-        .unwrap();
+    let recipe = Recipe::CuratorSelector(&curator, "curator");
+    let theirs = PeerContender::start(recipe, &connect, "/leader").await;
+    let mut theirs = theirs.unwrap();
     theirs
         .acquire(SOON)
         .await
@@ -185,7 +183,12 @@ async fn our_selector_contends(session: Session, times: u32, hold: Duration) -> 
     terms
 }
 
-async fn contend(kind: CuratorElection) {
+async fn contend<F>(
+    theirs: for<'a> fn(&'a Curator, &'a str) -> Recipe<'a>,
+    ours: impl Fn(Session, u32, Duration) -> F,
+) where
+    F: Future<Output = Vec<Term>> + Send + 'static,
+{
     const EACH: usize = 2;
     const TIMES: u32 = 10;
     let hold = Duration::from_millis(3);
@@ -197,16 +200,9 @@ async fn contend(kind: CuratorElection) {
     let mut contending = JoinSet::new();
     for at in 0..EACH {
         let id = format!("curator {at}");
-        let mut theirs = PeerContender::elector(&curator, kind, &id, &connect, "/leader")
-            .await
-            .unwrap();
-        let session = observer(&ensemble).await;
-        contending.spawn(async move {
-            match kind {
-                CuratorElection::Latch => our_latch_contends(session, TIMES, hold).await,
-                CuratorElection::Selector => our_selector_contends(session, TIMES, hold).await,
-            }
-        });
+        let theirs = PeerContender::start(theirs(&curator, &id), &connect, "/leader").await;
+        let mut theirs = theirs.unwrap();
+        contending.spawn(ours(observer(&ensemble).await, TIMES, hold));
         contending.spawn(async move {
             let held = theirs.contend(TIMES, hold, LONG).await.unwrap();
             theirs.quit().await.unwrap();
@@ -227,11 +223,19 @@ async fn contend(kind: CuratorElection) {
 // covers: E2
 #[tokio::test(flavor = "multi_thread")]
 async fn two_of_curators_latches_and_two_of_ours_never_lead_at_the_same_time() {
-    contend(CuratorElection::Latch).await;
+    contend(
+        |curator, id| Recipe::CuratorLatch(curator, id),
+        our_latch_contends,
+    )
+    .await;
 }
 
 // covers: E1
 #[tokio::test(flavor = "multi_thread")]
 async fn two_of_curators_selectors_and_two_of_ours_never_lead_at_the_same_time() {
-    contend(CuratorElection::Selector).await;
+    contend(
+        |curator, id| Recipe::CuratorSelector(curator, id),
+        our_selector_contends,
+    )
+    .await;
 }

@@ -10,6 +10,7 @@ use zk_core::SessionId;
 use zk_harness::Ensemble;
 use zk_tests::peers::Curator;
 use zk_tests::peers::PeerContender;
+use zk_tests::peers::Recipe;
 use zk_tests::peers::Workload;
 use zk_tests::peers::monotonic;
 use zk_tests::peers::seed_counter;
@@ -29,9 +30,13 @@ async fn curator() -> Curator {
 }
 
 async fn contender(curator: &Curator, ensemble: &Ensemble) -> PeerContender {
-    PeerContender::curator(curator, &ensemble.connect_string(), "/lock")
-        .await
-        .expect("a contender starts")
+    PeerContender::start(
+        Recipe::CuratorMutex(curator),
+        &ensemble.connect_string(),
+        "/lock",
+    )
+    .await
+    .expect("a contender starts")
 }
 
 async fn session(ensemble: &Ensemble) -> Session {

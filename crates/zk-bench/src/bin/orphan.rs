@@ -15,6 +15,7 @@ use zk_tests::orphan::Stage;
 use zk_tests::peers::Curator;
 use zk_tests::peers::Kazoo;
 use zk_tests::peers::PeerContender;
+use zk_tests::peers::Recipe;
 
 const LAGS: [u64; 4] = [10, 30, 300, 2500];
 const TIMES: usize = 3;
@@ -77,14 +78,13 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn begin(peers: &Peers, name: &str, connect: &str, path: &str) -> anyhow::Result<Contender> {
-    let peer = match (name.split(' ').next(), &peers.curator, &peers.kazoo) {
-        (Some("Curator"), Ok(curator), _) => PeerContender::curator(curator, connect, path).await?,
-        (Some("kazoo"), _, Ok(kazoo)) => PeerContender::kazoo(kazoo, connect, path).await?,
-        (Some("zookeeper-client"), ..) => {
-            PeerContender::program(&peers.wire, connect, path).await?
-        }
+    let recipe = match (name.split(' ').next(), &peers.curator, &peers.kazoo) {
+        (Some("Curator"), Ok(curator), _) => Recipe::CuratorMutex(curator),
+        (Some("kazoo"), _, Ok(kazoo)) => Recipe::Kazoo(kazoo),
+        (Some("zookeeper-client"), ..) => Recipe::Program(&peers.wire),
         _ => return Contender::ours(connect, path).await,
     };
+    let peer = PeerContender::start(recipe, connect, path).await?;
     Ok(Contender::Peer(peer))
 }
 

@@ -13,6 +13,7 @@ use zk_tests::contention::Worker;
 use zk_tests::contention::turns;
 use zk_tests::peers::Curator;
 use zk_tests::peers::PeerContender;
+use zk_tests::peers::Recipe;
 
 use super::LONG;
 use super::SOON;
@@ -31,7 +32,7 @@ async fn curator_waits_for_us_and_we_wait_for_curator() {
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let mut theirs = PeerContender::curator(&curator, &connect, "/lock")
+    let mut theirs = PeerContender::start(Recipe::CuratorMutex(&curator), &connect, "/lock")
         .await
         .unwrap();
     let lock = FairLock::new(&session, "/lock").unwrap();
@@ -103,7 +104,7 @@ async fn three_of_curator_and_three_of_ours_never_hold_the_lock_at_the_same_time
     let mut theirs = Vec::new();
     for _ in 0..EACH {
         theirs.push(
-            PeerContender::curator(&curator, &connect, "/lock")
+            PeerContender::start(Recipe::CuratorMutex(&curator), &connect, "/lock")
                 .await
                 .unwrap(),
         );

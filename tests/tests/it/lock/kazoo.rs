@@ -11,6 +11,7 @@ use zk_lock::LockOptions;
 use zk_lock::RwLock;
 use zk_tests::peers::Kazoo;
 use zk_tests::peers::PeerContender;
+use zk_tests::peers::Recipe;
 use zk_tests::peers::monotonic;
 
 use super::SOON;
@@ -126,7 +127,7 @@ async fn kazoo_and_ours_wait_for_each_other_as_the_layouts_say() {
         .await
         .expect("a server starts");
     let kazoo = Kazoo::find().await.unwrap();
-    let mut peer = PeerContender::kazoo(&kazoo, &ensemble.connect_string(), PATH)
+    let mut peer = PeerContender::start(Recipe::Kazoo(&kazoo), &ensemble.connect_string(), PATH)
         .await
         .unwrap();
     let session = Session::builder(ensemble.connect_string())
@@ -176,7 +177,9 @@ async fn stock_kazoo_locks_and_ours_with_its_names_wait_in_turn() {
     let kazoo = Kazoo::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let mut theirs = PeerContender::kazoo(&kazoo, &connect, PATH).await.unwrap();
+    let mut theirs = PeerContender::start(Recipe::Kazoo(&kazoo), &connect, PATH)
+        .await
+        .unwrap();
     let options = LockOptions::default().with_layout(Layout::kazoo());
     let lock = FairLock::with_options(&session, PATH, options).unwrap();
 

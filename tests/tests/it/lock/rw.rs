@@ -15,8 +15,7 @@ use zk_lock::WriteGuard;
 use zk_tests::peers::Curator;
 use zk_tests::peers::Kazoo;
 use zk_tests::peers::PeerContender;
-use zk_tests::peers::PeerRwLock;
-use zk_tests::peers::Side;
+use zk_tests::peers::Recipe;
 use zk_tests::peers::monotonic;
 
 use super::SOON;
@@ -26,6 +25,8 @@ use super::until_empty;
 use super::until_enlisted;
 
 const PATH: &str = "/rw";
+const READ: &str = "read";
+const WRITE: &str = "write";
 /// Long enough to be granted what is free, and not too long for a test.
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -58,72 +59,72 @@ async fn granted<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
 }
 
 /// Theirs has a side, which keeps out whom it should.
-async fn theirs_first(session: &Session, ours: &RwLock, theirs: &mut PeerRwLock) {
-    let held = theirs.acquire(Side::Read, SOON).await.unwrap();
+async fn theirs_first(session: &Session, ours: &RwLock, theirs: &mut PeerContender) {
+    let held = theirs.acquire_kind(READ, SOON).await.unwrap();
     held.expect("it is free");
     let shared = ours.try_acquire_read().await.unwrap();
     shared.expect("readers share").release().await.unwrap();
     assert!(ours.try_acquire_write().await.unwrap().is_none());
     let waiting = writing(ours);
     until_enlisted(session, PATH, 2).await;
-    theirs.release(Side::Read).await.unwrap();
+    theirs.release_kind(READ).await.unwrap();
     granted(waiting).await.release().await.unwrap();
 
-    let held = theirs.acquire(Side::Write, SOON).await.unwrap();
+    let held = theirs.acquire_kind(WRITE, SOON).await.unwrap();
     held.expect("it is free");
     assert!(ours.try_acquire_read().await.unwrap().is_none());
     assert!(ours.try_acquire_write().await.unwrap().is_none());
     let waiting = reading(ours);
     until_enlisted(session, PATH, 2).await;
-    theirs.release(Side::Write).await.unwrap();
+    theirs.release_kind(WRITE).await.unwrap();
     granted(waiting).await.release().await.unwrap();
 }
 
 /// Ours has a side, changes it both ways, and keeps out whom it should all the time.
-async fn ours_first(ours: &RwLock, theirs: &mut PeerRwLock) {
+async fn ours_first(ours: &RwLock, theirs: &mut PeerContender) {
     let guard = ours.acquire_read().await.unwrap();
-    assert_eq!(theirs.acquire(Side::Write, SHORT).await.unwrap(), None);
-    let held = theirs.acquire(Side::Read, SOON).await.unwrap();
+    assert_eq!(theirs.acquire_kind(WRITE, SHORT).await.unwrap(), None);
+    let held = theirs.acquire_kind(READ, SOON).await.unwrap();
     held.expect("readers share");
-    theirs.release(Side::Read).await.unwrap();
+    theirs.release_kind(READ).await.unwrap();
     let guard = guard.upgrade().await.unwrap();
-    assert_eq!(theirs.acquire(Side::Read, SHORT).await.unwrap(), None);
-    assert_eq!(theirs.acquire(Side::Write, SHORT).await.unwrap(), None);
+    assert_eq!(theirs.acquire_kind(READ, SHORT).await.unwrap(), None);
+    assert_eq!(theirs.acquire_kind(WRITE, SHORT).await.unwrap(), None);
     let guard = guard.downgrade().await.unwrap();
-    assert_eq!(theirs.acquire(Side::Write, SHORT).await.unwrap(), None);
-    let held = theirs.acquire(Side::Read, SOON).await.unwrap();
+    assert_eq!(theirs.acquire_kind(WRITE, SHORT).await.unwrap(), None);
+    let held = theirs.acquire_kind(READ, SOON).await.unwrap();
     held.expect("readers share");
     // It waits for their reader, too.
     let refused = guard.upgrade_timeout(SHORT).await.unwrap_err();
     let guard = refused.into_guard().expect("it reads as before");
-    theirs.release(Side::Read).await.unwrap();
-    let (acquired, released) = tokio::join!(theirs.acquire(Side::Write, SOON), async {
+    theirs.release_kind(READ).await.unwrap();
+    let (acquired, released) = tokio::join!(theirs.acquire_kind(WRITE, SOON), async {
         drop(tokio::time::timeout(SHORT / 2, std::future::pending::<()>()).await);
         guard.release().await
     });
     released.unwrap();
     acquired.unwrap().expect("no other session holds it");
-    theirs.release(Side::Write).await.unwrap();
+    theirs.release_kind(WRITE).await.unwrap();
 }
 
 /// A reader of theirs that waits for a writer of ours is let in when that one becomes a reader.
-async fn a_downgrade_before_a_reader(session: &Session, ours: &RwLock, mut reader: PeerRwLock) {
+async fn a_downgrade_before_a_reader(session: &Session, ours: &RwLock, mut reader: PeerContender) {
     let guard = ours.acquire_write().await.unwrap();
-    let (held, guard) = tokio::join!(reader.acquire(Side::Read, SOON), async {
+    let (held, guard) = tokio::join!(reader.acquire_kind(READ, SOON), async {
         until_enlisted(session, PATH, 2).await;
         guard.downgrade().await.unwrap()
     });
     held.unwrap().expect("our writer is a reader by now");
     assert!(guard.is_valid());
-    reader.release(Side::Read).await.unwrap();
+    reader.release_kind(READ).await.unwrap();
     guard.release().await.unwrap();
     reader.quit().await.unwrap();
 }
 
 /// A writer of theirs that waits for a writer of ours waits for it as a reader, too.
-async fn a_downgrade_before_a_writer(session: &Session, ours: &RwLock, mut writer: PeerRwLock) {
+async fn a_downgrade_before_a_writer(session: &Session, ours: &RwLock, mut writer: PeerContender) {
     let guard = ours.acquire_write().await.unwrap();
-    let (held, released) = tokio::join!(writer.acquire(Side::Write, SOON), async {
+    let (held, released) = tokio::join!(writer.acquire_kind(WRITE, SOON), async {
         until_enlisted(session, PATH, 2).await;
         let guard = guard.downgrade().await.unwrap();
         // It waits for us, so we must not wait for it.
@@ -137,8 +138,26 @@ async fn a_downgrade_before_a_writer(session: &Session, ours: &RwLock, mut write
     let held = held.unwrap().expect("our reader has ended");
     assert!(held > released, "our reader was there until then");
     assert!(ours.try_acquire_read().await.unwrap().is_none());
-    writer.release(Side::Write).await.unwrap();
+    writer.release_kind(WRITE).await.unwrap();
     writer.quit().await.unwrap();
+}
+
+/// Starts two contenders.
+async fn two(ensemble: &Ensemble, recipe: Recipe<'_>) -> [PeerContender; 2] {
+    let connect = ensemble.connect_string();
+    let (one, other) = tokio::join!(
+        PeerContender::start(recipe, &connect, PATH),
+        PeerContender::start(recipe, &connect, PATH)
+    );
+    [one.unwrap(), other.unwrap()]
+}
+
+async fn all_changes(session: &Session, ours: &RwLock, [mut one, other]: [PeerContender; 2]) {
+    theirs_first(session, ours, &mut one).await;
+    ours_first(ours, &mut one).await;
+    a_downgrade_before_a_reader(session, ours, one).await;
+    a_downgrade_before_a_writer(session, ours, other).await;
+    until_empty(session, PATH).await;
 }
 
 // covers: L4 L13
@@ -147,28 +166,17 @@ async fn curators_read_write_lock_and_ours_exclude_each_other_through_all_change
     let ensemble = one_server().await;
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
-    let connect = ensemble.connect_string();
-    let (theirs, second) = tokio::join!(
-        PeerRwLock::curator(&curator, &connect, PATH),
-        PeerRwLock::curator(&curator, &connect, PATH)
-    );
-    let (mut theirs, second) = (theirs.unwrap(), second.unwrap());
+    let [mut theirs, second] = two(&ensemble, Recipe::CuratorReadWrite(&curator)).await;
     let lock = ours(&session, Layout::curator());
-    theirs_first(&session, &lock, &mut theirs).await;
-    ours_first(&lock, &mut theirs).await;
-
     // Theirs downgrades.
-    theirs.acquire(Side::Write, SOON).await.unwrap().unwrap();
-    theirs.acquire(Side::Read, SOON).await.unwrap().unwrap();
-    theirs.release(Side::Write).await.unwrap();
+    theirs.acquire_kind(WRITE, SOON).await.unwrap().unwrap();
+    theirs.acquire_kind(READ, SOON).await.unwrap().unwrap();
+    theirs.release_kind(WRITE).await.unwrap();
     let shared = lock.try_acquire_read().await.unwrap();
     shared.expect("it reads only").release().await.unwrap();
     assert!(lock.try_acquire_write().await.unwrap().is_none());
-    theirs.release(Side::Read).await.unwrap();
-
-    a_downgrade_before_a_reader(&session, &lock, theirs).await;
-    a_downgrade_before_a_writer(&session, &lock, second).await;
-    until_empty(&session, PATH).await;
+    theirs.release_kind(READ).await.unwrap();
+    all_changes(&session, &lock, [theirs, second]).await;
     ensemble.down().await.unwrap();
 }
 
@@ -178,18 +186,9 @@ async fn kazoos_read_write_lock_and_ours_exclude_each_other_through_all_changes(
     let ensemble = one_server().await;
     let kazoo = Kazoo::find().await.unwrap();
     let session = observer(&ensemble).await;
-    let connect = ensemble.connect_string();
-    let (theirs, second) = tokio::join!(
-        PeerRwLock::kazoo(&kazoo, &connect, PATH),
-        PeerRwLock::kazoo(&kazoo, &connect, PATH)
-    );
-    let (mut theirs, second) = (theirs.unwrap(), second.unwrap());
+    let theirs = two(&ensemble, Recipe::Kazoo(&kazoo)).await;
     let lock = ours(&session, Layout::kazoo());
-    theirs_first(&session, &lock, &mut theirs).await;
-    ours_first(&lock, &mut theirs).await;
-    a_downgrade_before_a_reader(&session, &lock, theirs).await;
-    a_downgrade_before_a_writer(&session, &lock, second).await;
-    until_empty(&session, PATH).await;
+    all_changes(&session, &lock, theirs).await;
     ensemble.down().await.unwrap();
 }
 
@@ -200,17 +199,9 @@ async fn hbases_read_write_recipe_and_ours_exclude_each_other() {
     let ensemble = one_server().await;
     let kazoo = Kazoo::find().await.unwrap();
     let session = observer(&ensemble).await;
-    let connect = ensemble.connect_string();
-    let (theirs, second) = tokio::join!(
-        PeerRwLock::hbase(&kazoo, &connect, PATH),
-        PeerRwLock::hbase(&kazoo, &connect, PATH)
-    );
-    let (mut theirs, second) = (theirs.unwrap(), second.unwrap());
-    for (side, name) in [
-        (Side::Read, "read-master:16000"),
-        (Side::Write, "write-master:16000"),
-    ] {
-        theirs.acquire(side, SOON).await.unwrap().unwrap();
+    let [mut theirs, second] = two(&ensemble, Recipe::Hbase(&kazoo)).await;
+    for (side, name) in [(READ, "read-master:16000"), (WRITE, "write-master:16000")] {
+        theirs.acquire_kind(side, SOON).await.unwrap().unwrap();
         let (names, _) = session.list(PATH).await.unwrap();
         let number = names[0].strip_prefix(name).expect("the name of HBase");
         assert_eq!(number.len(), 10, "{names:?}");
@@ -218,14 +209,10 @@ async fn hbases_read_write_recipe_and_ours_exclude_each_other() {
         assert_eq!(data[..5], [0xff, 0, 0, 0, 20]);
         assert_eq!(&data[5..17], b"master:16000");
         assert_eq!(&data[25..], b"PBUF");
-        theirs.release(side).await.unwrap();
+        theirs.release_kind(side).await.unwrap();
     }
     let lock = ours(&session, Layout::hbase());
-    theirs_first(&session, &lock, &mut theirs).await;
-    ours_first(&lock, &mut theirs).await;
-    a_downgrade_before_a_reader(&session, &lock, theirs).await;
-    a_downgrade_before_a_writer(&session, &lock, second).await;
-    until_empty(&session, PATH).await;
+    all_changes(&session, &lock, [theirs, second]).await;
     ensemble.down().await.unwrap();
 }
 
@@ -236,7 +223,7 @@ async fn zookeepers_own_lock_recipe_and_ours_exclude_each_other_in_order() {
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let mut theirs = PeerContender::recipe(&curator, &connect, PATH)
+    let mut theirs = PeerContender::start(Recipe::ZooKeeper(&curator), &connect, PATH)
         .await
         .unwrap();
     let options = LockOptions::default().with_layout(Layout::zookeeper());

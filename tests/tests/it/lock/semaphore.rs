@@ -14,7 +14,8 @@ use zk_history::Run;
 use zk_history::check;
 use zk_lock::Semaphore;
 use zk_tests::peers::Curator;
-use zk_tests::peers::PeerSemaphore;
+use zk_tests::peers::PeerContender;
+use zk_tests::peers::Recipe;
 use zk_tests::peers::monotonic;
 
 use super::SOON;
@@ -37,13 +38,18 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let mut theirs = PeerSemaphore::curator(&curator, &connect, PATH, LIMIT)
-        .await
-        .unwrap();
+    let mut theirs =
+        PeerContender::start(Recipe::CuratorSemaphore(&curator, LIMIT), &connect, PATH)
+            .await
+            .unwrap();
     let short = Duration::from_millis(300);
 
     // Curator is first, and makes the node without a limit.
-    theirs.acquire(2, SOON).await.unwrap().expect("it is free");
+    theirs
+        .acquire_leases(2, SOON)
+        .await
+        .unwrap()
+        .expect("it is free");
     let ours = Semaphore::new(&session, PATH, LIMIT).unwrap();
     assert!(ours.try_acquire_many(2).await.unwrap().is_none());
     let lease = ours.acquire().await.unwrap();
@@ -62,7 +68,7 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
     let waiting = tokio::spawn(async move { waiter.acquire_many(2).await });
     until_enlisted(&session, LEASES, 5).await;
     assert!(!waiting.is_finished());
-    let ended = theirs.session_id().await.unwrap();
+    let ended = theirs.newest_session_id().await.unwrap();
     ensemble.expire(ended).await.unwrap();
     let two = tokio::time::timeout(SOON, waiting)
         .await
@@ -71,13 +77,13 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
     assert!(two.is_valid());
 
     // Curator, in its next session, waits for us; we give back, or end.
-    let held = theirs.acquire(1, short).await;
+    let held = theirs.acquire_leases(1, short).await;
     assert!(!matches!(held, Ok(Some(_))), "we have all of them");
     two.release().await.unwrap();
     let other = observer(&ensemble).await;
     let others = Semaphore::new(&other, PATH, LIMIT).unwrap();
     let others = others.acquire_many(2).await.unwrap();
-    let (acquired, ()) = tokio::join!(theirs.acquire(2, SOON), async {
+    let (acquired, ()) = tokio::join!(theirs.acquire_leases(2, SOON), async {
         until_enlisted(&session, LEASES, 4).await;
         ensemble.expire(other.id().as_i64()).await.unwrap();
     });
@@ -156,17 +162,17 @@ async fn contend_ourselves(work: Work, at: usize, mut random: fastrand::Rng) {
     }
 }
 
-async fn contend_by_curator(work: Work, at: usize, mut theirs: PeerSemaphore) {
+async fn contend_by_curator(work: Work, at: usize, mut theirs: PeerContender) {
     while !work.is_over() {
-        let session = theirs.session_id().await.unwrap();
+        let session = theirs.newest_session_id().await.unwrap();
         work.sessions.lock().unwrap()[at] = session;
         // One at a time: it would hold the first one while it waits for the next. What it says of a session that has
         // ended is no concern of ours.
-        let Ok(Some(from)) = theirs.acquire(1, SOON).await else {
+        let Ok(Some(from)) = theirs.acquire_leases(1, SOON).await else {
             continue;
         };
         // A lease of the next session, if that has begun meanwhile.
-        let session = theirs.session_id().await.unwrap();
+        let session = theirs.newest_session_id().await.unwrap();
         let Ok(to) = theirs.release().await else {
             continue;
         };
@@ -204,9 +210,10 @@ async fn whoever_ends_whose_session_no_more_leases_than_the_limit_are_relied_on(
     let connect = ensemble.connect_string();
     let mut contenders = JoinSet::new();
     for at in OURS..OURS + THEIRS {
-        let theirs = PeerSemaphore::curator(&curator, &connect, PATH, LIMIT)
-            .await
-            .unwrap();
+        let theirs =
+            PeerContender::start(Recipe::CuratorSemaphore(&curator, LIMIT), &connect, PATH)
+                .await
+                .unwrap();
         contenders.spawn(contend_by_curator(work.clone(), at, theirs));
     }
     for at in 0..OURS {
