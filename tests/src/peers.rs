@@ -8,8 +8,8 @@
 //! |---|---|---|
 //! | `Contender.java` | [`PeerContender`] | acquires and releases an `InterProcessMutex` on command |
 //! | `SemaphoreContender.java` | [`PeerContender`] | acquires and releases leases of an `InterProcessSemaphoreV2` on command |
-//! | `Revocable.java` | [`Revocable`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
-//! | `DiscoveryPeer.java` | [`PeerDiscovery`] | registers instances with Curator's service discovery, and lists them |
+//! | `Revocable.java` | [`CuratorProcess`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
+//! | `DiscoveryPeer.java` | [`CuratorProcess`] | registers instances with Curator's service discovery, and lists them |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerContender`] | acquires and releases an `InterProcessReadWriteLock` on command |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `ReadLock` and `WriteLock` |
@@ -37,11 +37,10 @@ mod contender;
 mod counter;
 mod curator;
 mod dialogue;
-mod discovery;
 mod jars;
 mod kazoo;
+mod process;
 mod queue;
-mod revocable;
 mod run;
 
 pub use self::bench::Measured;
@@ -57,9 +56,8 @@ pub use self::contender::Recipe;
 pub use self::counter::seed_counter;
 pub use self::curator::Curator;
 pub(crate) use self::dialogue::Dialogue;
-pub use self::discovery::PeerDiscovery;
 pub use self::kazoo::Kazoo;
+pub use self::process::CuratorProcess;
 pub use self::queue::CuratorQueue;
 pub use self::queue::QueueAct;
 pub use self::queue::QueueRun;
-pub use self::revocable::Revocable;

@@ -11,7 +11,7 @@ use zk_discovery::Providers;
 use zk_discovery::Registry;
 use zk_discovery::UriSpec;
 use zk_tests::peers::Curator;
-use zk_tests::peers::PeerDiscovery;
+use zk_tests::peers::CuratorProcess;
 
 use crate::lock::observer;
 use crate::lock::three_servers;
@@ -34,7 +34,7 @@ fn meta(zone: &str, weight: u32) -> Meta {
 fn registry(session: &Session) -> Registry {
     Registry::new(session, BASE)
         .unwrap()
-        .with_layout(Layout::new().with_payload_class(PeerDiscovery::PAYLOAD_CLASS))
+        .with_layout(Layout::new().with_payload_class("DiscoveryPeer$Meta"))
 }
 
 /// Waits until exactly these are known: their ids and payloads.
@@ -56,15 +56,15 @@ async fn knows(providers: &Providers<Meta>, expected: &[(&str, Meta)]) {
 }
 
 /// Waits until the other client lists exactly these: its server may lag behind ours.
-async fn lists(peer: &mut PeerDiscovery, expected: &[&str]) {
-    let mut list = Vec::new();
+async fn lists(peer: &mut CuratorProcess, expected: &[&str]) {
+    let mut list = String::new();
     // Nothing tells when the server of the other client has caught up.
     let mut looks = tokio::time::interval(Duration::from_millis(50));
     let looking = async {
         loop {
             looks.tick().await;
-            list = peer.list().await.unwrap();
-            if list == expected {
+            list = peer.does("list", "found").await.unwrap();
+            if list.split_whitespace().eq(expected.iter().copied()) {
                 return;
             }
         }
@@ -80,13 +80,13 @@ async fn curator_finds_our_instances_and_we_find_its() {
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let mut peer = PeerDiscovery::start(&curator, &connect, BASE, "orders")
-        .await
-        .unwrap();
+    let arguments = [connect.as_str(), BASE, "orders"];
+    let peer = CuratorProcess::start(&curator, "DiscoveryPeer", &arguments).await;
+    let mut peer = peer.unwrap();
     let providers = registry(&session).providers::<Meta>("orders").unwrap();
 
     // Its to us, with updates.
-    peer.register("java", "a", 1).await.unwrap();
+    peer.does("register java a 1", "registered").await.unwrap();
     knows(&providers, &[("java", meta("a", 1))]).await;
     let found = providers.instances();
     let found = found.get("java").unwrap();
@@ -95,7 +95,7 @@ async fn curator_finds_our_instances_and_we_find_its() {
         (Some("10.0.0.1"), Some(8080))
     );
     assert_eq!(found.uri().as_deref(), Some("http://10.0.0.1:8080"));
-    peer.update("java", "b", 2).await.unwrap();
+    peer.does("update java b 2", "updated").await.unwrap();
     knows(&providers, &[("java", meta("b", 2))]).await;
 
     // What it writes, byte by byte, is what we write of the same.
@@ -143,12 +143,12 @@ async fn curator_finds_our_instances_and_we_find_its() {
     registration.unregister().await.unwrap();
     lists(&mut peer, &[java]).await;
     knows(&providers, &[("java", meta("b", 2))]).await;
-    peer.unregister("java").await.unwrap();
+    peer.does("unregister java", "unregistered").await.unwrap();
     knows(&providers, &[]).await;
     assert_eq!(registry(&session).services().await.unwrap(), ["orders"]);
 
     // A process that is killed.
-    peer.register("java", "e", 5).await.unwrap();
+    peer.does("register java e 5", "registered").await.unwrap();
     knows(&providers, &[("java", meta("e", 5))]).await;
     drop(peer);
     knows(&providers, &[]).await;

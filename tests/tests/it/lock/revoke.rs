@@ -8,7 +8,7 @@ use zk_lock::OwnerInfo;
 use zk_lock::Revocation;
 use zk_lock::RevokeError;
 use zk_tests::peers::Curator;
-use zk_tests::peers::Revocable;
+use zk_tests::peers::CuratorProcess;
 
 use super::SOON;
 use super::observer;
@@ -20,7 +20,9 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let mut theirs = Revocable::start(&curator, &connect, "/lock").await.unwrap();
+    let arguments = [connect.as_str(), "/lock"];
+    let theirs = CuratorProcess::start(&curator, "Revocable", &arguments).await;
+    let mut theirs = theirs.unwrap();
     let lock = FairLock::new(&session, "/lock").unwrap();
 
     // Theirs asks, ours refuses, and then releases.
@@ -31,7 +33,8 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
         session.counters().watches > 1
     })
     .await;
-    theirs.revoke(guard.path().as_str()).await.unwrap();
+    let revoke = format!("revoke {}", guard.path());
+    theirs.does(&revoke, "asked").await.unwrap();
     let asked = tokio::time::timeout(SOON, asked)
         .await
         .expect("it is notified");
@@ -40,14 +43,14 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
     asked.refuse("which Curator does not hear").await.unwrap();
     let (data, _) = session.get(guard.path()).await.unwrap();
     assert_eq!(OwnerInfo::parse(&data), Some(OwnerInfo::this_process()));
-    theirs.revoke(guard.path().as_str()).await.unwrap();
+    theirs.does(&revoke, "asked").await.unwrap();
     let asked = tokio::time::timeout(SOON, guard.revocation_requested()).await;
     let asked = asked.expect("it is notified again").unwrap();
     asked.accept().await.unwrap();
     guard.release().await.unwrap();
 
     // Ours asks, theirs releases.
-    theirs.acquire().await.unwrap();
+    theirs.does("acquire", "acquired").await.unwrap();
     let inspector = lock.inspector();
     let snapshot = inspector.snapshot().await.unwrap();
     let holder = snapshot.holders().next().unwrap().contender().clone();
@@ -61,6 +64,6 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
     let revoke = inspector.revoke(&holder).within(Duration::from_secs(20));
     let ended = revoke.as_curator().await.unwrap();
     assert_eq!(ended, Revocation::Released);
-    theirs.revoked().await.unwrap();
+    theirs.says("revoked").await.unwrap();
     ensemble.down().await.unwrap();
 }
