@@ -1,6 +1,6 @@
 //! The latch: reports whether a participant leads.
 
-use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
@@ -14,9 +14,7 @@ use zk_lock::Layout;
 use crate::election::Election;
 use crate::error::LeadershipLoss;
 use crate::error::ParticipantEnd;
-use crate::error::ResignError;
 use crate::leadership::Leadership;
-use crate::lease::LeaderLease;
 use crate::options::ElectionOptions;
 use crate::participant::Participant;
 use crate::state::ParticipantHandle;
@@ -176,9 +174,9 @@ impl LeaderLatch {
 
 /// A participant of a latch's election, until it [leaves](ParticipantHandle::leave), is dropped, or its session ends.
 ///
-/// A task runs it. [`handle`](Self::handle) reports its state.
+/// A task runs it. It dereferences to its [handle](ParticipantHandle), which reports its state and lets it resign.
 ///
-/// When it no longer leads, [`is_leader`](Self::is_leader) and the lease report that first. Its node is deleted
+/// When it no longer leads, [`is_leader`](ParticipantHandle::is_leader) and the lease report that first. Its node is deleted
 /// afterwards. It does not wait for the work of its user. If a leader's work must have stopped before the next leader
 /// begins, use a [`Selector`](crate::Selector).
 ///
@@ -187,6 +185,7 @@ impl LeaderLatch {
 /// It reports at once that it does not lead and has [left](ParticipantEnd::Left).
 /// Its node is deleted in the background; [`ParticipantHandle::leave`] waits for that.
 /// If the process dies, the ensemble deletes the node when it expires the session.
+#[derive(Debug)]
 #[must_use = "the participant leaves when this is dropped"]
 pub struct LatchParticipant {
     handle: ParticipantHandle,
@@ -195,50 +194,9 @@ pub struct LatchParticipant {
 }
 
 impl LatchParticipant {
-    /// Returns a handle to this participant.
+    /// Returns the handle of this participant, to be cloned.
     pub fn handle(&self) -> &ParticipantHandle {
         &self.handle
-    }
-
-    /// Returns whether this participant certainly leads, see [`ParticipantHandle::is_leader`].
-    pub fn is_leader(&self) -> bool {
-        self.handle.is_leader()
-    }
-
-    /// Waits until this participant leads, see [`ParticipantHandle::leading`].
-    ///
-    /// # Errors
-    ///
-    /// The reason why the participant ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. The participant stays in the queue.
-    pub async fn leading(&self) -> Result<LeaderLease, ParticipantEnd> {
-        self.handle.leading().await
-    }
-
-    /// Resigns and joins again, at the end of the queue, see [`ParticipantHandle::resign`].
-    ///
-    /// Stop the leader's work before.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ParticipantHandle::resign`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The request stays in force: the leader resigns.
-    ///
-    /// # Session loss
-    ///
-    /// [`ResignError::Lost`].
-    ///
-    /// # Cost
-    ///
-    /// One round trip.
-    pub async fn resign(&self) -> Result<(), ResignError> {
-        self.handle.resign().await
     }
 
     /// Leaves the election, see [`ParticipantHandle::leave`].
@@ -255,6 +213,14 @@ impl LatchParticipant {
     }
 }
 
+impl Deref for LatchParticipant {
+    type Target = ParticipantHandle;
+
+    fn deref(&self) -> &ParticipantHandle {
+        &self.handle
+    }
+}
+
 impl Drop for LatchParticipant {
     fn drop(&mut self) {
         // The task may be running on another thread at this moment, and ends at its next await.
@@ -265,14 +231,6 @@ impl Drop for LatchParticipant {
             lease.state().abandon(LeadershipLoss::Resigned);
         }
         self.running.abort();
-    }
-}
-
-impl fmt::Debug for LatchParticipant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LatchParticipant")
-            .field(&self.handle.state())
-            .finish()
     }
 }
 

@@ -47,8 +47,6 @@ fn public_futures_are_send() {
     is_send_future(Selector::participants);
     is_send_future(Selector::leader);
     is_send_future(|selector: &Selector| selector.leader_after(None));
-    is_send_future(LatchParticipant::leading);
-    is_send_future(LatchParticipant::resign);
     is_send_future(ParticipantHandle::leading);
     is_send_future(ParticipantHandle::ended);
     is_send_future(ParticipantHandle::resign);
