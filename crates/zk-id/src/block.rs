@@ -1,7 +1,6 @@
 //! Issues numbers from blocks of a shared counter.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -354,6 +353,7 @@ impl BlockBuffer {
 }
 
 /// The counter node.
+#[derive(Debug)]
 struct Counter {
     session: Session,
     path: NodePath,
@@ -445,15 +445,6 @@ impl Counter {
         let marker = child(&self.path, &marker_name(mzxid));
         let transaction = self.session.transaction().create(marker, "");
         transaction.set(&self.path, data).commit().await.map(drop)
-    }
-}
-
-impl fmt::Debug for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counter")
-            .field("path", &self.path)
-            .field("block", &self.block)
-            .finish_non_exhaustive()
     }
 }
 

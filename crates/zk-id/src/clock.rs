@@ -32,11 +32,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A boxed clock with a `Debug` implementation.
-pub(crate) struct BoxedClock(pub(crate) Box<dyn Clock>);
-
-impl fmt::Debug for BoxedClock {
+impl fmt::Debug for dyn Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BoxedClock")
+        f.write_str("Clock")
     }
 }

@@ -16,7 +16,6 @@ use tokio::time::timeout;
 use zk_core::SessionLease;
 
 use crate::atomic_sequence::AtomicSequence;
-use crate::clock::BoxedClock;
 use crate::clock::Clock;
 use crate::clock_policy::ClockDecision;
 use crate::clock_policy::ClockInput;
@@ -37,7 +36,7 @@ pub(crate) struct GeneratorState {
     pub(crate) layout: Layout,
     pub(crate) worker: u32,
     window: Mutex<WindowState>,
-    clock: BoxedClock,
+    clock: Box<dyn Clock>,
     /// The proof that the session with the worker number is alive. A fixed worker number needs none.
     session_lease: Option<SessionLease>,
     /// Wakes the ticker when a window was opened.
@@ -84,7 +83,7 @@ impl GeneratorState {
                 is_ticking: false,
                 loss: None,
             }),
-            clock: BoxedClock(Box::new(clock)),
+            clock: Box::new(clock),
             session_lease,
             opened: Notify::new(),
             changes: watch::Sender::new(()),
@@ -246,7 +245,7 @@ impl GeneratorState {
 
     /// Returns the time on the clock.
     pub(crate) fn now(&self) -> SystemTime {
-        self.clock.0.now()
+        self.clock.now()
     }
 
     /// Opens the window of each millisecond, for as long as ids are taken.

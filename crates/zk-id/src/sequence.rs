@@ -1,6 +1,5 @@
 //! Issues the numbers that servers append to the names of sequential nodes.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering;
@@ -35,7 +34,7 @@ use crate::worker::child;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct SequenceIds {
     session: Session,
     path: NodePath,
@@ -172,13 +171,5 @@ impl SequenceIds {
     /// Returns the path of the node whose numbers are issued.
     pub fn path(&self) -> &NodePath {
         &self.path
-    }
-}
-
-impl fmt::Debug for SequenceIds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SequenceIds")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! Snowflakes on a leased worker number, whose time is reserved in ZooKeeper.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +48,7 @@ use crate::worker_slots;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Snowflakes {
     workers: WorkerIds,
     session: Session,
@@ -253,16 +252,6 @@ impl Snowflakes {
             mark,
             renewal: Some(AbortOnDrop::spawn_on(&self.session, renewal)),
         }
-    }
-}
-
-impl fmt::Debug for Snowflakes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snowflakes")
-            .field("workers", &self.workers)
-            .field("layout", &self.layout)
-            .field("reserve", &self.reserve)
-            .finish_non_exhaustive()
     }
 }
 
