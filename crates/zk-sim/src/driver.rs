@@ -20,6 +20,7 @@ use zk_core::WatchEvent;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::LinkSender;
 use zk_core::transport::Response;
+use zk_core::transport::SessionEnd;
 use zk_core::transport::TransportError;
 use zk_core::transport::WatchNotification;
 use zk_core::transport::Watched;
@@ -158,11 +159,12 @@ impl Driver {
                         links.send(link);
                     }
                 }
-                Output::Reply(job, outcome) => {
+                Output::Reply(job, outcome, watch) => {
                     let Some((session, sender)) = state.answers.remove(&job) else {
                         continue;
                     };
-                    let response = outcome.and_then(|answer| self.response(state, session, answer));
+                    let response =
+                        outcome.and_then(|answer| self.response(state, session, answer, watch));
                     if let Err(unwanted) = sender.send(response) {
                         garbage.push(unwanted);
                     }
@@ -191,58 +193,50 @@ impl Driver {
         state: &mut State,
         session: SessionId,
         answer: ServerReply,
+        watch: Option<WatchNumber>,
     ) -> Result<Response, TransportError> {
-        if let ServerReply::Watching(watch) = answer {
-            let (sender, receiver) = mpsc::unbounded_channel();
-            let guard = watch.map(|watch| {
-                state.persistent.insert(watch, sender);
-                self.remove_on_drop(session, watch)
-            });
-            return Ok(Response::Watching(watching(receiver, guard)));
-        }
-        let mut watched = |watch: Option<WatchNumber>| {
-            watch.map(|watch| {
-                let (sender, receiver) = oneshot::channel();
-                state.watches.insert(watch, sender);
-                self.watched(session, watch, receiver)
-            })
-        };
+        let mut watched = || watch.map(|watch| self.watched(state, session, watch));
         Ok(match answer {
             ServerReply::Created { path, stat } => Response::Created { path, stat },
             ServerReply::Deleted => Response::Deleted,
-            ServerReply::Data { data, stat, watch } => Response::Data {
+            ServerReply::Data { data, stat } => Response::Data {
                 data,
                 stat,
-                watch: watched(watch),
+                watch: watched(),
             },
-            ServerReply::Stat { stat, watch } => Response::Stat {
+            ServerReply::Stat(stat) => Response::Stat {
                 stat,
-                watch: watched(watch),
+                watch: watched(),
             },
-            ServerReply::Children { names, stat, watch } => Response::Children {
+            ServerReply::Children { names, stat } => Response::Children {
                 names,
                 stat,
-                watch: watched(watch),
+                watch: watched(),
             },
             ServerReply::Set(stat) => Response::Set(stat),
             ServerReply::Synced => Response::Synced,
             ServerReply::Acl { acl, stat } => Response::Acl { acl, stat },
             ServerReply::Committed(changed) => Response::Committed(changed),
-            ServerReply::Watching(_) => unreachable!("answered above"),
-            ServerReply::Closed => {
-                return Err(TransportError::Ended(
-                    zk_core::transport::SessionEnd::Closed,
-                ));
+            ServerReply::Watching => {
+                let (sender, receiver) = mpsc::unbounded_channel();
+                let guard = watch.map(|watch| {
+                    state.persistent.insert(watch, sender);
+                    self.remove_on_drop(session, watch)
+                });
+                Response::Watching(watching(receiver, guard))
             }
+            ServerReply::Closed => return Err(TransportError::Ended(SessionEnd::Closed)),
         })
     }
 
     fn watched(
         self: &Arc<Self>,
+        state: &mut State,
         session: SessionId,
         watch: WatchNumber,
-        event: oneshot::Receiver<WatchEvent>,
     ) -> Watched {
+        let (sender, event) = oneshot::channel();
+        state.watches.insert(watch, sender);
         let guard = self.remove_on_drop(session, watch);
         Box::pin(async move {
             let event = event.await.unwrap_or(WatchEvent::SessionLost);

@@ -23,10 +23,7 @@ use crate::script::Turn;
 #[must_use = "a script has no effect before a method such as `lose_reply` completes it"]
 pub struct Script {
     driver: Arc<Driver>,
-    matcher: Box<dyn Fn(&Request) -> bool + Send>,
-    session: Option<SessionId>,
-    turn: Turn,
-    cause: String,
+    rule: Rule,
 }
 
 impl Script {
@@ -36,40 +33,37 @@ impl Script {
     ) -> Self {
         Self {
             driver: Arc::clone(driver),
-            matcher: Box::new(matcher),
-            session: None,
-            turn: Turn::Nth(1),
-            cause: DEFAULT_CAUSE.to_owned(),
+            rule: Rule::new(Box::new(matcher)),
         }
     }
 
     /// Selects only the requests of one session.
     pub fn session(mut self, session: SessionId) -> Self {
-        self.session = Some(session);
+        self.rule.session = Some(session);
         self
     }
 
     /// Selects the matching request with this number, from 1; default the first.
     pub fn nth(mut self, nth: usize) -> Self {
-        self.turn = Turn::Nth(nth);
+        self.rule.turn = Turn::Nth(nth);
         self
     }
 
     /// Selects every matching request.
     pub fn every(mut self) -> Self {
-        self.turn = Turn::From(1);
+        self.rule.turn = Turn::From(1);
         self
     }
 
     /// Selects the matching requests from this number on.
     pub fn from(mut self, nth: usize) -> Self {
-        self.turn = Turn::From(nth);
+        self.rule.turn = Turn::From(nth);
         self
     }
 
     /// Sets the reason that the client sees when the link breaks.
     pub fn because(mut self, cause: impl Into<String>) -> Self {
-        self.cause = cause.into();
+        self.rule.cause = cause.into();
         self
     }
 
@@ -137,36 +131,17 @@ impl Script {
         self.add(Act::Misreport(fault))
     }
 
-    fn add(self, act: Act) -> Scripted {
-        let Self {
-            driver,
-            matcher,
-            session,
-            turn,
-            cause,
-        } = self;
-        let rule = driver.with(|world| {
-            world.add_rule(Rule {
-                matcher,
-                session,
-                turn,
-                act,
-                cause,
-                matched: 0,
-                applied: 0,
-                is_released: false,
-            })
-        });
+    fn add(mut self, act: Act) -> Scripted {
+        self.rule.act = act;
+        let Self { driver, rule } = self;
+        let rule = driver.with(|world| world.add_rule(rule));
         Scripted { driver, rule }
     }
 }
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Script")
-            .field("session", &self.session)
-            .field("turn", &self.turn)
-            .finish_non_exhaustive()
+        self.rule.fmt(f)
     }
 }
 
@@ -226,5 +201,4 @@ impl Scripted {
     }
 }
 
-const DEFAULT_CAUSE: &str = "connection reset by peer";
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

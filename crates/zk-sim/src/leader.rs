@@ -101,66 +101,16 @@ impl Leader {
         request: &Request,
         now: Duration,
     ) -> WriteResult {
-        let mut pending = PendingTransaction::new(self.next(now), author);
+        let at = self.next(now);
+        let mut pending = PendingTransaction::new(&mut self.tree, at, author);
         let outcome = match request {
-            Request::Create(create) => pending.create(&mut self.tree, create).map(|created| {
-                let stat = stat(&self.tree, &created);
-                ServerReply::Created {
-                    path: created,
-                    stat,
-                }
-            }),
-            Request::Delete { path, version } => pending
-                .delete(&mut self.tree, path, *version)
-                .map(|()| ServerReply::Deleted),
-            Request::Set {
-                path,
-                data,
-                version,
-            } => pending
-                .set(&mut self.tree, path, data, *version)
-                .map(|()| ServerReply::Set(stat(&self.tree, path))),
-            Request::SetAcl { path, acl, version } => pending
-                .set_acl(&mut self.tree, path, acl, *version)
-                .map(|()| ServerReply::Set(stat(&self.tree, path))),
-            Request::Transaction(changes) => return self.transaction(pending, changes, now),
-            Request::Get { .. }
-            | Request::Exists { .. }
-            | Request::List { .. }
-            | Request::Sync { .. }
-            | Request::GetAcl { .. }
-            | Request::AddWatch { .. } => unreachable!("reads do not reach the leader"),
-        }
-        .map_err(|kind| TransportError::Refused(kind, None));
+            Request::Transaction(ops) => pending.all_or_none(ops, self.release),
+            single => pending
+                .single(single)
+                .map_err(|kind| TransportError::Refused(kind, None)),
+        };
         let effects = pending.effects;
         self.append(now, effects, None, outcome)
-    }
-
-    /// Applies all parts of a transaction or none.
-    fn transaction(
-        &mut self,
-        mut pending: PendingTransaction<'_>,
-        changes: &[Op],
-        now: Duration,
-    ) -> WriteResult {
-        let mut done = Vec::new();
-        for (index, change) in changes.iter().enumerate() {
-            match pending.change(&mut self.tree, change) {
-                Ok(OpResult::Created { path, .. })
-                    if self.release == Release::V3_8 && is_plain(change) =>
-                {
-                    done.push(OpResult::Created { path, stat: None });
-                }
-                Ok(changed) => done.push(changed),
-                Err(kind) => {
-                    pending.undo(&mut self.tree);
-                    let outcome = Err(TransportError::RefusedAt { index, kind });
-                    return self.append(now, Vec::new(), None, outcome);
-                }
-            }
-        }
-        let effects = pending.effects;
-        self.append(now, effects, None, Ok(ServerReply::Committed(done)))
     }
 
     /// Opens a session, which takes a transaction. Returns its zxid.
@@ -242,6 +192,7 @@ impl Leader {
 /// A transaction that is being checked. Each part is applied to the leader's tree before the next is checked.
 #[derive(Debug)]
 struct PendingTransaction<'a> {
+    tree: &'a mut Tree,
     at: Moment,
     author: Author<'a>,
     effects: Vec<Effect>,
@@ -252,8 +203,9 @@ struct PendingTransaction<'a> {
 }
 
 impl<'a> PendingTransaction<'a> {
-    fn new(at: Moment, author: Author<'a>) -> Self {
+    fn new(tree: &'a mut Tree, at: Moment, author: Author<'a>) -> Self {
         Self {
+            tree,
             at,
             author,
             effects: Vec::new(),
@@ -262,40 +214,88 @@ impl<'a> PendingTransaction<'a> {
         }
     }
 
-    fn change(&mut self, tree: &mut Tree, change: &Op) -> Result<OpResult, ErrorKind> {
-        Ok(match change {
+    /// Applies a write that is no transaction.
+    fn single(&mut self, request: &Request) -> Result<ServerReply, ErrorKind> {
+        Ok(match request {
+            Request::Create(create) => {
+                let (path, stat) = self.create(create)?;
+                ServerReply::Created { path, stat }
+            }
+            Request::Delete { path, version } => {
+                self.delete(path, *version)?;
+                ServerReply::Deleted
+            }
+            Request::Set {
+                path,
+                data,
+                version,
+            } => ServerReply::Set(self.set(path, data, *version)?),
+            Request::SetAcl { path, acl, version } => {
+                ServerReply::Set(self.set_acl(path, acl, *version)?)
+            }
+            Request::Get { .. }
+            | Request::Exists { .. }
+            | Request::List { .. }
+            | Request::Sync { .. }
+            | Request::GetAcl { .. }
+            | Request::AddWatch { .. }
+            | Request::Transaction(_) => unreachable!("it is no single write"),
+        })
+    }
+
+    /// Applies all parts of a transaction or none.
+    fn all_or_none(
+        &mut self,
+        parts: &[Op],
+        release: Release,
+    ) -> Result<ServerReply, TransportError> {
+        let mut done = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            match self.part(part, release) {
+                Ok(result) => done.push(result),
+                Err(kind) => {
+                    self.undo();
+                    return Err(TransportError::RefusedAt { index, kind });
+                }
+            }
+        }
+        Ok(ServerReply::Committed(done))
+    }
+
+    fn part(&mut self, part: &Op, release: Release) -> Result<OpResult, ErrorKind> {
+        Ok(match part {
             Op::Check { path, version } => {
-                let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+                let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
                 self.permit(&node.acl, &[Permissions::READ])?;
                 next_version(node.version, *version)?;
                 OpResult::Checked
             }
             Op::Create(create) => {
-                let path = self.create(tree, create)?;
-                let stat = Some(stat(tree, &path));
-                OpResult::Created { path, stat }
+                let (path, stat) = self.create(create)?;
+                let is_omitted = release == Release::V3_8 && is_plain(create.mode);
+                OpResult::Created {
+                    path,
+                    stat: (!is_omitted).then_some(stat),
+                }
             }
             Op::Set {
                 path,
                 data,
                 version,
-            } => {
-                self.set(tree, path, data, *version)?;
-                OpResult::Set(stat(tree, path))
-            }
+            } => OpResult::Set(self.set(path, data, *version)?),
             Op::Delete { path, version } => {
-                self.delete(tree, path, *version)?;
+                self.delete(path, *version)?;
                 OpResult::Deleted
             }
         })
     }
 
     /// Checks in the order of a server, which determines the error if several checks fail.
-    fn create(&mut self, tree: &mut Tree, create: &CreateRequest) -> Result<NodePath, ErrorKind> {
+    fn create(&mut self, create: &CreateRequest) -> Result<(NodePath, Stat), ErrorKind> {
         let (kind, sequential) = kind_of(create.mode, self.author.session)?;
         let parent_path = create.path.parent().unwrap_or_else(NodePath::root);
         let acl = access::resolved(&create.acl, self.author.identities)?;
-        let parent = tree.at(&parent_path).ok_or(ErrorKind::NoNode)?;
+        let parent = self.tree.at(&parent_path).ok_or(ErrorKind::NoNode)?;
         self.permit(&parent.acl, &[Permissions::CREATE])?;
         let counter = self
             .counters
@@ -308,7 +308,7 @@ impl<'a> PendingTransaction<'a> {
         } else {
             create.path.clone()
         };
-        if tree.at(&path).is_some() {
+        if self.tree.at(&path).is_some() {
             return Err(ErrorKind::NodeExists);
         }
         if let Kind::Ephemeral(_) = parent.kind {
@@ -316,83 +316,68 @@ impl<'a> PendingTransaction<'a> {
         }
         let counter = counter.wrapping_add(1);
         self.counters.insert(parent_path, counter);
-        self.apply(
-            tree,
-            Effect::Create {
-                path: path.clone(),
-                data: create.data.clone(),
-                acl,
-                kind,
-                counter,
-            },
-        );
-        Ok(path)
+        self.apply(Effect::Create {
+            path: path.clone(),
+            data: create.data.clone(),
+            acl,
+            kind,
+            counter,
+        });
+        let stat = self.stat(&path);
+        Ok((path, stat))
     }
 
-    fn delete(
-        &mut self,
-        tree: &mut Tree,
-        path: &NodePath,
-        version: Option<i32>,
-    ) -> Result<(), ErrorKind> {
+    fn delete(&mut self, path: &NodePath, version: Option<i32>) -> Result<(), ErrorKind> {
         if is_special(path) {
             return Err(ErrorKind::InvalidArgument);
         }
         let parent = path
             .parent()
-            .and_then(|parent| tree.at(&parent))
+            .and_then(|parent| self.tree.at(&parent))
             .ok_or(ErrorKind::NoNode)?;
         self.permit(&parent.acl, &[Permissions::DELETE])?;
-        let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+        let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
         next_version(node.version, version)?;
         if !node.children.is_empty() {
             return Err(ErrorKind::NotEmpty);
         }
-        self.apply(tree, Effect::Delete { path: path.clone() });
+        self.apply(Effect::Delete { path: path.clone() });
         Ok(())
     }
 
     fn set(
         &mut self,
-        tree: &mut Tree,
         path: &NodePath,
         data: &Bytes,
         version: Option<i32>,
-    ) -> Result<(), ErrorKind> {
-        let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+    ) -> Result<Stat, ErrorKind> {
+        let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
         self.permit(&node.acl, &[Permissions::WRITE])?;
         let version = next_version(node.version, version)?;
-        self.apply(
-            tree,
-            Effect::SetData {
-                path: path.clone(),
-                data: data.clone(),
-                version,
-            },
-        );
-        Ok(())
+        self.apply(Effect::SetData {
+            path: path.clone(),
+            data: data.clone(),
+            version,
+        });
+        Ok(self.stat(path))
     }
 
     fn set_acl(
         &mut self,
-        tree: &mut Tree,
         path: &NodePath,
         acl: &Acl,
         version: Option<i32>,
-    ) -> Result<(), ErrorKind> {
+    ) -> Result<Stat, ErrorKind> {
         let acl = access::resolved(acl, self.author.identities)?;
-        let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+        let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
         self.permit(&node.acl, &[Permissions::ADMIN])?;
         let version = next_version(node.aversion, version)?;
-        self.apply(
-            tree,
-            Effect::SetAcl {
-                path: path.clone(),
-                acl,
-                version,
-            },
-        );
-        Ok(())
+        self.apply(Effect::SetAcl {
+            path: path.clone(),
+            acl,
+            version,
+        });
+        Ok(self.stat(path))
     }
 
     fn permit(&self, acl: &Acl, wanted: &[Permissions]) -> Result<(), ErrorKind> {
@@ -403,36 +388,33 @@ impl<'a> PendingTransaction<'a> {
         }
     }
 
-    fn apply(&mut self, tree: &mut Tree, effect: Effect) {
+    fn apply(&mut self, effect: Effect) {
         for path in effect.touched() {
-            let node = tree.at(&path).cloned();
+            let node = self.tree.at(&path).cloned();
             self.before.push((path, node));
         }
-        tree.apply(self.at, &effect);
+        self.tree.apply(self.at, &effect);
         self.effects.push(effect);
     }
 
-    fn undo(self, tree: &mut Tree) {
-        for (path, node) in self.before.into_iter().rev() {
-            tree.restore(path, node);
+    fn undo(&mut self) {
+        for (path, node) in self.before.drain(..).rev() {
+            self.tree.restore(path, node);
         }
+        self.effects.clear();
+    }
+
+    /// Returns the stat of a node that this transaction has written.
+    fn stat(&self, path: &NodePath) -> Stat {
+        let node = self.tree.at(path);
+        node.expect("the transaction has written the node").stat()
     }
 }
 
-/// Returns the stat of a node that the current transaction has written.
-fn stat(tree: &Tree, path: &NodePath) -> Stat {
-    tree.at(path)
-        .expect("the transaction has written the node")
-        .stat()
-}
-
-/// Returns whether it is a create whose stat a server before 3.8.1 omits (ZOOKEEPER-4026).
-fn is_plain(change: &Op) -> bool {
-    let Op::Create(create) = change else {
-        return false;
-    };
+/// Returns whether a server before 3.8.1 omits the stat of such a create in a transaction (ZOOKEEPER-4026).
+fn is_plain(mode: CreateMode) -> bool {
     matches!(
-        create.mode,
+        mode,
         CreateMode::Persistent { ttl: None, .. } | CreateMode::Ephemeral { .. }
     )
 }

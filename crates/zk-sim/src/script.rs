@@ -68,6 +68,20 @@ pub(crate) enum Turn {
 }
 
 impl Rule {
+    /// Creates a rule for the first request that matches, which loses it unless another act is set.
+    pub(crate) fn new(matcher: Box<dyn Fn(&Request) -> bool + Send>) -> Self {
+        Self {
+            matcher,
+            session: None,
+            turn: Turn::Nth(1),
+            act: Act::LoseRequest,
+            cause: "connection reset by peer".to_owned(),
+            matched: 0,
+            applied: 0,
+            is_released: false,
+        }
+    }
+
     /// Counts a request, and returns whether the rule applies to it.
     fn counts(&mut self, session: SessionId, request: &Request) -> bool {
         if self.turn == Turn::Never
@@ -120,14 +134,8 @@ mod tests {
 
     fn rule(turn: Turn) -> Rule {
         Rule {
-            matcher: Box::new(crate::matching::syncs()),
-            session: None,
             turn,
-            act: Act::Hold,
-            cause: String::new(),
-            matched: 0,
-            applied: 0,
-            is_released: false,
+            ..Rule::new(Box::new(crate::matching::syncs()))
         }
     }
 

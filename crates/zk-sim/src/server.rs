@@ -209,7 +209,6 @@ impl Server {
                 let answer = ServerReply::Data {
                     data: node.data().to_vec(),
                     stat: node.stat(),
-                    watch: None,
                 };
                 (answer, asked(*watch, path, WatchKind::Data))
             }
@@ -226,10 +225,7 @@ impl Server {
                 } else {
                     WatchKind::Exist
                 };
-                let answer = ServerReply::Stat {
-                    stat: node.map(Node::stat),
-                    watch: None,
-                };
+                let answer = ServerReply::Stat(node.map(Node::stat));
                 (answer, asked(*watch, path, kind))
             }
             Request::List { path, watch } => {
@@ -237,7 +233,6 @@ impl Server {
                 let answer = ServerReply::Children {
                     names: node.children().map(str::to_owned).collect(),
                     stat: node.stat(),
-                    watch: None,
                 };
                 (answer, asked(*watch, path, WatchKind::Child))
             }
@@ -260,7 +255,7 @@ impl Server {
                 } else {
                     WatchKind::Persistent
                 };
-                (ServerReply::Watching(None), Some((path.clone(), kind)))
+                (ServerReply::Watching, Some((path.clone(), kind)))
             }
             Request::Create(_)
             | Request::Delete { .. }

@@ -22,16 +22,11 @@ pub(crate) enum ServerReply {
     Data {
         data: Vec<u8>,
         stat: Stat,
-        watch: Option<WatchNumber>,
     },
-    Stat {
-        stat: Option<Stat>,
-        watch: Option<WatchNumber>,
-    },
+    Stat(Option<Stat>),
     Children {
         names: Vec<String>,
         stat: Stat,
-        watch: Option<WatchNumber>,
     },
     Set(Stat),
     Synced,
@@ -40,26 +35,7 @@ pub(crate) enum ServerReply {
         stat: Stat,
     },
     Committed(Vec<OpResult>),
-    Watching(Option<WatchNumber>),
+    Watching,
     /// The session is closed.
     Closed,
-}
-
-impl ServerReply {
-    /// Returns the field for the id of the watch, if the request can set one.
-    pub(crate) fn watch_mut(&mut self) -> Option<&mut Option<WatchNumber>> {
-        match self {
-            Self::Data { watch, .. }
-            | Self::Stat { watch, .. }
-            | Self::Children { watch, .. }
-            | Self::Watching(watch) => Some(watch),
-            Self::Created { .. }
-            | Self::Deleted
-            | Self::Set(_)
-            | Self::Synced
-            | Self::Acl { .. }
-            | Self::Committed(_)
-            | Self::Closed => None,
-        }
-    }
 }

@@ -38,13 +38,13 @@ pub(crate) fn of_answer(answer: Option<&ServerReply>) -> usize {
             Some(ServerReply::Children { names, .. }) => {
                 INT + names.iter().map(|name| INT + name.len()).sum::<usize>() + STAT
             }
-            Some(ServerReply::Stat { .. } | ServerReply::Set(_) | ServerReply::Acl { .. }) => STAT,
+            Some(ServerReply::Stat(_) | ServerReply::Set(_) | ServerReply::Acl { .. }) => STAT,
             Some(ServerReply::Created { path, .. }) => text(path) + STAT,
             Some(ServerReply::Committed(parts)) => parts.len() * (PART_HEADER + STAT),
             Some(
                 ServerReply::Deleted
                 | ServerReply::Synced
-                | ServerReply::Watching(_)
+                | ServerReply::Watching
                 | ServerReply::Closed,
             )
             | None => 0,

@@ -14,7 +14,6 @@ use zk_core::WatchEvent;
 use zk_core::transport::Link;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
-use zk_core::transport::SessionEnd;
 use zk_core::transport::TransportError;
 use zk_core::transport::WatchNotification;
 
@@ -32,7 +31,6 @@ use crate::server::Server;
 use crate::server_reply::ServerReply;
 use crate::server_reply::WatchNumber;
 use crate::tree::Counters;
-use crate::watches::Removal;
 pub(crate) use client::Break;
 use client::Client;
 
@@ -99,7 +97,6 @@ impl Default for Settings {
 }
 
 /// The ensemble, its clients, and the messages between them.
-#[derive(Debug)]
 pub(crate) struct World {
     settings: Settings,
     now: Duration,
@@ -151,7 +148,12 @@ pub(crate) enum Content {
 pub(crate) enum Output {
     Opened(SessionId),
     Link(SessionId, Link),
-    Reply(JobNumber, Result<ServerReply, TransportError>),
+    /// The reply to a request, and the watch that the request has set.
+    Reply(
+        JobNumber,
+        Result<ServerReply, TransportError>,
+        Option<WatchNumber>,
+    ),
     Fire(WatchNumber, WatchEvent),
     /// An event of a persistent watch.
     Notify(WatchNumber, WatchNotification),
@@ -200,65 +202,7 @@ struct Stuck {
 }
 
 /// A scheduled event. An event of an ended connection has no effect.
-#[derive(Debug)]
-enum Event {
-    Arrive {
-        session: SessionId,
-        job: JobNumber,
-        connection: u64,
-    },
-    Deliver {
-        session: SessionId,
-        connection: u64,
-    },
-    Reattach {
-        session: SessionId,
-        connection: u64,
-        to: usize,
-    },
-    /// The leader has not heard of the session for its timeout.
-    SessionTimeout {
-        session: SessionId,
-        clock: u64,
-    },
-    /// The client has received nothing for its link timeout.
-    LinkTimeout {
-        session: SessionId,
-        silences: u64,
-    },
-    /// The other servers exclude a paused server.
-    SyncLimit {
-        server: usize,
-        incarnation: u64,
-    },
-    /// A server that runs finds the leader.
-    Join {
-        server: usize,
-        incarnation: u64,
-    },
-    /// The running servers elect a leader, unless another leader was lost since.
-    Elect {
-        losses: u64,
-    },
-    /// The client gives up the session.
-    GiveUp {
-        session: SessionId,
-        connection: u64,
-    },
-    RemoveWatch {
-        session: SessionId,
-        connection: u64,
-        path: NodePath,
-        removal: Removal,
-    },
-    /// The link reports the end of the session.
-    ReportEnd {
-        session: SessionId,
-        link: Link,
-    },
-    CatchUp,
-    Reap,
-}
+type Event = Box<dyn FnOnce(&mut World) + Send>;
 
 impl World {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -297,7 +241,7 @@ impl World {
             }
             let event = entry.remove();
             self.now = self.now.max(due);
-            self.handle(event);
+            event(self);
         }
         self.now = self.now.max(now);
     }
@@ -312,64 +256,18 @@ impl World {
         std::mem::take(&mut self.outputs)
     }
 
-    fn handle(&mut self, event: Event) {
-        match event {
-            Event::Arrive {
-                session,
-                job,
-                connection,
-            } => self.arrive(session, job, connection),
-            Event::Deliver {
-                session,
-                connection,
-            } => self.deliver(session, connection),
-            Event::Reattach {
-                session,
-                connection,
-                to,
-            } => self.reattach(session, connection, to),
-            Event::SessionTimeout { session, clock } => self.time_out_session(session, clock),
-            Event::LinkTimeout { session, silences } => self.notice_silence(session, silences),
-            Event::SyncLimit {
-                server,
-                incarnation,
-            } => self.exclude(server, incarnation),
-            Event::Join {
-                server,
-                incarnation,
-            } => self.join(server, incarnation),
-            Event::Elect { losses } => self.elect(losses),
-            Event::GiveUp {
-                session,
-                connection,
-            } => {
-                if self.is_down_since(session, connection) {
-                    self.end(session, SessionEnd::Expired);
-                }
-            }
-            Event::RemoveWatch {
-                session,
-                connection,
-                path,
-                removal,
-            } => self.remove_watch(session, connection, &path, removal),
-            Event::ReportEnd { session, link } => self.outputs.push(Output::Link(session, link)),
-            Event::CatchUp => self.apply_due(),
-            Event::Reap => {
-                self.reap();
-                self.schedule_reaping();
-            }
-        }
-    }
-
-    fn schedule(&mut self, after: Duration, event: Event) {
+    fn schedule(&mut self, after: Duration, event: impl FnOnce(&mut Self) + Send + 'static) {
         let number = self.number();
-        self.events.insert((self.now + after, number), event);
+        self.events
+            .insert((self.now + after, number), Box::new(event));
     }
 
     fn schedule_reaping(&mut self) {
         if let Some(interval) = self.settings.reap_every {
-            self.schedule(interval, Event::Reap);
+            self.schedule(interval, |world| {
+                world.reap();
+                world.schedule_reaping();
+            });
         }
     }
 

@@ -60,7 +60,7 @@ fn only_a_look_finds_nothing_without_being_refused_and_sets_its_watch() {
     for request in reads("/none") {
         let (outcome, watch) = server.read(ME, &[], &request);
         if matches!(request, Request::Exists { .. }) {
-            assert!(matches!(outcome, Ok(ServerReply::Stat { stat: None, .. })));
+            assert!(matches!(outcome, Ok(ServerReply::Stat(None))));
             assert_eq!(watch, Some((path("/none"), WatchKind::Exist)));
         } else {
             assert_eq!(

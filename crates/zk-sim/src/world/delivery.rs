@@ -10,7 +10,6 @@ use zk_core::transport::SessionEnd;
 use zk_core::transport::TransportError;
 use zk_core::transport::WatchNotification;
 
-use super::Event;
 use super::JobNumber;
 use super::Output;
 use super::World;
@@ -48,13 +47,8 @@ impl World {
         let due = client.sent_by + latency;
         client.outbox.push_back(Message { due, body });
         let connection = client.connection;
-        self.schedule(
-            due.saturating_sub(now),
-            Event::Deliver {
-                session,
-                connection,
-            },
-        );
+        let after = due.saturating_sub(now);
+        self.schedule(after, move |world| world.deliver(session, connection));
     }
 
     fn sending_time(&self, body: &Body) -> Duration {
@@ -125,36 +119,28 @@ impl World {
     fn complete(
         &mut self,
         number: JobNumber,
-        mut outcome: Result<ServerReply, TransportError>,
+        outcome: Result<ServerReply, TransportError>,
         watch: Option<WatchNumber>,
     ) {
         let job = &mut self.jobs[number];
         let session = job.session;
         job.answered = true;
-        if let Ok(answer) = &mut outcome
-            && let Some(field) = answer.watch_mut()
-        {
-            *field = watch;
-        }
+        job.is_resolved = true;
         let ending = match &outcome {
             Ok(ServerReply::Closed) => Some(SessionEnd::Closed),
             Err(TransportError::Ended(ending)) => Some(*ending),
             _ => None,
         };
-        self.reply(number, outcome);
+        self.outputs.push(Output::Reply(number, outcome, watch));
         if let Some(ending) = ending {
             self.end(session, ending);
         }
     }
 
-    /// Outputs the outcome of a request as its client sees it.
-    pub(super) fn reply(
-        &mut self,
-        number: JobNumber,
-        outcome: Result<ServerReply, TransportError>,
-    ) {
+    /// Fails a request at its client.
+    pub(super) fn fail(&mut self, number: JobNumber, error: TransportError) {
         self.jobs[number].is_resolved = true;
-        self.outputs.push(Output::Reply(number, outcome));
+        self.outputs.push(Output::Reply(number, Err(error), None));
     }
 
     fn fire(&mut self, session: SessionId, trigger: &Trigger, zxid: Option<i64>) {

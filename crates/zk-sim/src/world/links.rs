@@ -13,7 +13,6 @@ use zk_core::transport::TransportError;
 use zk_core::transport::WatchNotification;
 
 use super::Content;
-use super::Event;
 use super::Output;
 use super::World;
 use super::client::Break;
@@ -66,8 +65,7 @@ impl World {
                 it.outcome = RequestOutcome::NeverArrived;
             }
             if it.content != Content::Close {
-                let lost = Err(TransportError::Lost(how.cause.clone()));
-                self.reply(job, lost);
+                self.fail(job, TransportError::Lost(how.cause.clone()));
             }
         }
         self.servers[server].watches.forget(session);
@@ -75,13 +73,11 @@ impl World {
             self.touch_session(session);
             self.schedule_expiry(session);
         }
-        self.schedule(
-            timeout * 7 / 5,
-            Event::GiveUp {
-                session,
-                connection,
-            },
-        );
+        self.schedule(timeout * 7 / 5, move |world| {
+            if world.is_down_since(session, connection) {
+                world.end(session, SessionEnd::Expired);
+            }
+        });
         if !is_partitioned {
             let to = how.to.unwrap_or((server + 1) % self.servers.len());
             let after = how.after.unwrap_or(self.settings.reconnect);
@@ -121,11 +117,13 @@ impl World {
         client.silences += 1;
         let (timeout, silences) = (client.timeout, client.silences);
         let link_timeout = Self::link_timeout(timeout);
-        self.schedule(link_timeout, Event::LinkTimeout { session, silences });
+        self.schedule(link_timeout, move |world| {
+            world.notice_silence(session, silences);
+        });
     }
 
     /// Breaks the link from the client's side, if it is still silent.
-    pub(super) fn notice_silence(&mut self, session: SessionId, silences: u64) {
+    fn notice_silence(&mut self, session: SessionId, silences: u64) {
         let client = self.client_mut(session);
         let (is_silent, server, timeout) = (client.is_silent, client.server, client.timeout);
         if client.silences == silences && (is_silent || !self.servers[server].is_running()) {
@@ -155,14 +153,7 @@ impl World {
         to: usize,
         after: Duration,
     ) {
-        self.schedule(
-            after,
-            Event::Reattach {
-                session,
-                connection,
-                to,
-            },
-        );
+        self.schedule(after, move |world| world.reattach(session, connection, to));
     }
 
     pub(super) fn is_down_since(&self, session: SessionId, connection: u64) -> bool {
@@ -172,7 +163,7 @@ impl World {
     }
 
     /// Lets the client try a server.
-    pub(super) fn reattach(&mut self, session: SessionId, connection: u64, to: usize) {
+    fn reattach(&mut self, session: SessionId, connection: u64, to: usize) {
         if !self.is_down_since(session, connection) || self.client_mut(session).is_partitioned {
             return;
         }
@@ -288,15 +279,9 @@ impl World {
         }
         let connection = client.connection;
         let latency = self.settings.latency;
-        self.schedule(
-            latency,
-            Event::RemoveWatch {
-                session,
-                connection,
-                path,
-                removal,
-            },
-        );
+        self.schedule(latency, move |world| {
+            world.remove_watch(session, connection, &path, removal);
+        });
     }
 
     /// Returns whether a request in flight asks for a watch on this node that the removal would end.
@@ -319,7 +304,7 @@ impl World {
         }
     }
 
-    pub(super) fn remove_watch(
+    fn remove_watch(
         &mut self,
         session: SessionId,
         connection: u64,
@@ -385,7 +370,9 @@ impl World {
         if end_delay.is_zero() {
             self.outputs.push(Output::Link(session, link));
         } else {
-            self.schedule(end_delay, Event::ReportEnd { session, link });
+            self.schedule(end_delay, move |world| {
+                world.outputs.push(Output::Link(session, link));
+            });
         }
         for job in left {
             let it = &mut self.jobs[job];
@@ -395,8 +382,7 @@ impl World {
             ) {
                 it.outcome = RequestOutcome::NeverArrived;
             }
-            let ended = Err(TransportError::Ended(ending));
-            self.reply(job, ended);
+            self.fail(job, TransportError::Ended(ending));
         }
         for (watch, (_, kind)) in watches {
             self.outputs.push(if kind.is_persistent() {

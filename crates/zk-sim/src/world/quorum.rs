@@ -8,7 +8,6 @@ use zk_core::SessionId;
 use zk_core::transport::Phase;
 use zk_core::transport::SessionEnd;
 
-use super::Event;
 use super::World;
 use super::client::Break;
 use crate::request_log::RequestOutcome;
@@ -63,13 +62,7 @@ impl World {
             Some(_) => {
                 let incarnation = self.servers[server].incarnation;
                 let joining = self.settings.joining;
-                self.schedule(
-                    joining,
-                    Event::Join {
-                        server,
-                        incarnation,
-                    },
-                );
+                self.schedule(joining, move |world| world.join(server, incarnation));
             }
             None => self.schedule_election(),
         }
@@ -85,13 +78,7 @@ impl World {
         it.incarnation += 1;
         let incarnation = it.incarnation;
         let sync_limit = self.settings.sync_limit;
-        self.schedule(
-            sync_limit,
-            Event::SyncLimit {
-                server,
-                incarnation,
-            },
-        );
+        self.schedule(sync_limit, move |world| world.exclude(server, incarnation));
         for session in self.attached(server) {
             self.fall_silent(session);
         }
@@ -122,7 +109,7 @@ impl World {
     }
 
     /// Excludes a server that was paused for the sync limit.
-    pub(super) fn exclude(&mut self, server: usize, incarnation: u64) {
+    fn exclude(&mut self, server: usize, incarnation: u64) {
         let it = &mut self.servers[server];
         if it.incarnation == incarnation && it.is_member {
             it.is_member = false;
@@ -182,12 +169,12 @@ impl World {
     fn schedule_election(&mut self) {
         let losses = self.losses;
         let election = self.settings.election;
-        self.schedule(election, Event::Elect { losses });
+        self.schedule(election, move |world| world.elect(losses));
     }
 
     /// Elects a leader if the running servers are a quorum: all have everything that was committed, so it is the one
     /// with the highest number.
-    pub(super) fn elect(&mut self, losses: u64) {
+    fn elect(&mut self, losses: u64) {
         let running = |at: &usize| self.servers[*at].is_running();
         let electors: Vec<usize> = (0..self.servers.len()).filter(running).collect();
         if self.leading.is_some() || losses != self.losses || !self.is_quorum(electors.len()) {
@@ -214,7 +201,7 @@ impl World {
     }
 
     /// Lets a running server join the leader; it catches up before it serves.
-    pub(super) fn join(&mut self, server: usize, incarnation: u64) {
+    fn join(&mut self, server: usize, incarnation: u64) {
         if self.servers[server].incarnation == incarnation && self.leading.is_some() {
             self.join_now(server);
             self.resume_waiting();
@@ -257,12 +244,12 @@ impl World {
         let client = self.client_mut(session);
         if client.is_alive && client.link.phase != Phase::ReadOnly {
             let (timeout, clock) = (client.timeout, client.clock);
-            self.schedule(timeout, Event::SessionTimeout { session, clock });
+            self.schedule(timeout, move |world| world.time_out_session(session, clock));
         }
     }
 
     /// Expires a session, unless the leader has heard of it since.
-    pub(super) fn time_out_session(&mut self, session: SessionId, clock: u64) {
+    fn time_out_session(&mut self, session: SessionId, clock: u64) {
         if self.client_mut(session).clock != clock || self.leading.is_none() {
             // The next leader restarts the timeout.
             return;
@@ -272,7 +259,7 @@ impl World {
         } else {
             // The leader is paused, or waits for a quorum.
             let pause = self.settings.reconnect;
-            self.schedule(pause, Event::SessionTimeout { session, clock });
+            self.schedule(pause, move |world| world.time_out_session(session, clock));
         }
     }
 

@@ -15,7 +15,6 @@ use zk_core::transport::SessionEnd;
 use zk_core::transport::TransportError;
 
 use super::Content;
-use super::Event;
 use super::Job;
 use super::JobNumber;
 use super::Output;
@@ -91,8 +90,7 @@ impl World {
         let number = self.jobs.push(job, Job::is_finished);
         if let Some(ending) = refusal {
             self.jobs[number].outcome = RequestOutcome::NeverArrived;
-            let ended = Err(TransportError::Ended(ending));
-            self.reply(number, ended);
+            self.fail(number, TransportError::Ended(ending));
         } else {
             self.send(number);
         }
@@ -128,14 +126,9 @@ impl World {
         let (connection, server) = (client.connection, client.server);
         self.jobs[number].server = server;
         let latency = self.settings.latency;
-        self.schedule(
-            latency,
-            Event::Arrive {
-                session,
-                job: number,
-                connection,
-            },
-        );
+        self.schedule(latency, move |world| {
+            world.arrive(session, number, connection);
+        });
     }
 
     /// Processes a request that reaches its server, which forwards writes to the leader.
@@ -356,7 +349,7 @@ impl World {
             }
             while let Some(due) = self.servers[server].next_due(self.leader.log()) {
                 if due > self.now {
-                    self.schedule(due.saturating_sub(self.now), Event::CatchUp);
+                    self.schedule(due.saturating_sub(self.now), Self::apply_due);
                     break;
                 }
                 self.apply_next(server);

@@ -1,9 +1,9 @@
 use super::*;
 use zk_core::transport::Phase;
+use zk_core::transport::SessionEnd;
 
 use crate::matching;
 use crate::script::Act;
-use crate::script::Turn;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -63,7 +63,7 @@ fn an_answer_takes_a_message_each_way() {
     let job = world.submit(session, sync());
     let outputs = run(&mut world, MS * 10);
     assert!(
-        matches!(&outputs[..], [(at, Output::Reply(answered, Ok(ServerReply::Synced)))] if *at == MS * 2 && *answered == job),
+        matches!(&outputs[..], [(at, Output::Reply(answered, Ok(ServerReply::Synced), None))] if *at == MS * 2 && *answered == job),
         "{outputs:?}"
     );
 }
@@ -77,7 +77,7 @@ fn a_broken_link_is_reported_before_its_lost_replies() {
     world.break_link(session, &Break::because("x"));
     let outputs = world.take_outputs();
     assert!(
-        matches!(&outputs[..], [Output::Link(..), Output::Reply(first, Err(TransportError::Lost(_))), Output::Reply(second, Err(_))] if [*first, *second] == jobs),
+        matches!(&outputs[..], [Output::Link(..), Output::Reply(first, Err(TransportError::Lost(_)), _), Output::Reply(second, Err(_), _)] if [*first, *second] == jobs),
         "{outputs:?}"
     );
     run(&mut world, MS * 100);
@@ -119,7 +119,7 @@ fn a_close_in_flight_is_sent_again_after_a_broken_link() {
         assert!(world.leader().tree().paths().is_empty());
         let late = world.submit(session, sync());
         assert!(
-            matches!(&world.take_outputs()[..], [Output::Reply(answered, Err(TransportError::Ended(_)))] if *answered == late)
+            matches!(&world.take_outputs()[..], [Output::Reply(answered, Err(TransportError::Ended(_)), _)] if *answered == late)
         );
     }
 }
@@ -145,14 +145,8 @@ fn a_rule_for_a_request_that_never_arrives_has_no_effect() {
     let mut world = world(1);
     let session = open(&mut world, 0);
     let rule = world.add_rule(Rule {
-        matcher: Box::new(matching::anything()),
-        session: None,
-        turn: Turn::Nth(1),
         act: Act::LoseReply,
-        cause: String::new(),
-        matched: 0,
-        applied: 0,
-        is_released: false,
+        ..Rule::new(Box::new(matching::anything()))
     });
     world.submit(session, sync());
     world.break_link(session, &Break::because("x"));
