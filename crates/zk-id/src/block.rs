@@ -469,7 +469,7 @@ const fn condition_for(seen: Option<(i32, i64)>) -> WriteCondition {
 }
 
 /// Returns the name of the marker node of the write that follows the transaction `mzxid`.
-pub(crate) fn marker_name(mzxid: i64) -> String {
+fn marker_name(mzxid: i64) -> String {
     format!("after-{mzxid:016x}")
 }
 
@@ -527,6 +527,11 @@ mod tests {
         let all: Vec<i64> = std::iter::from_fn(|| buffer.pop()).collect();
         assert_eq!(all, [1, 2, 7, i64::MAX - 1, i64::MAX]);
         assert!(!buffer.has_more_than(0));
+    }
+
+    #[test]
+    fn a_marker_is_named_by_the_transaction_before() {
+        assert_eq!(marker_name(0x1_0000_01f3), "after-00000001000001f3");
     }
 
     #[test]

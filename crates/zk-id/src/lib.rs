@@ -122,8 +122,6 @@ mod high_water_mark;
 mod id;
 mod id_range;
 mod layout;
-#[cfg(test)]
-mod node_layout;
 mod path_schema;
 mod sequence;
 mod server_time;

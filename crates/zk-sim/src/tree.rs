@@ -61,6 +61,24 @@ impl Tree {
         self.nodes().map(|(path, _)| path.to_string()).collect()
     }
 
+    /// Describes [`nodes`](Self::nodes) for a golden file: a line with path, kind and data for each, sorted. The unique
+    /// id in a path is replaced by `<uuid>` or `<hex32>`.
+    pub fn describe(&self) -> String {
+        let line = |(path, node): (&NodePath, &Node)| {
+            let kind = match node.kind {
+                Kind::Persistent => "persistent",
+                Kind::Ephemeral(_) => "ephemeral",
+                Kind::Container => "container",
+                Kind::Ttl(_) => "ttl",
+            };
+            let path = without_unique_ids(path.as_str());
+            format!("{path} {kind} \"{}\"\n", node.data().escape_ascii())
+        };
+        let mut lines: Vec<_> = self.nodes().map(line).collect();
+        lines.sort();
+        lines.concat()
+    }
+
     /// Returns the ephemeral nodes of a session.
     pub(crate) fn ephemerals(&self, owner: SessionId) -> Vec<NodePath> {
         self.paths_where(|node| node.kind == Kind::Ephemeral(owner))
@@ -375,6 +393,22 @@ pub(crate) fn is_special(path: &NodePath) -> bool {
 
 fn is_server_node(path: &NodePath) -> bool {
     path.as_str() == "/zookeeper" || path.as_str().starts_with("/zookeeper/")
+}
+
+fn without_unique_ids(path: &str) -> String {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_uuid = |text: &str| {
+        text.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && is_hex(&text.replace('-', ""))
+    };
+    for at in 0..path.len() {
+        if let Some(id) = path.get(at..at + 36).filter(|id| is_uuid(id)) {
+            return path.replace(id, "<uuid>");
+        }
+        if let Some(id) = path.get(at..at + 32).filter(|id| is_hex(id)) {
+            return path.replace(id, "<hex32>");
+        }
+    }
+    path.to_owned()
 }
 
 fn split(path: &NodePath) -> (NodePath, String) {

@@ -13,7 +13,6 @@ use zk_discovery::Instance;
 use zk_discovery::Registry;
 use zk_discovery::UriSpec;
 use zk_sim::Ensemble;
-use zk_sim::Kind;
 
 use crate::BASE;
 use crate::SERVICE;
@@ -98,16 +97,5 @@ where
     let since = registered.unwrap().duration_since(std::time::UNIX_EPOCH);
     let time = since.unwrap().as_millis().to_string();
     writeln!(text, "== {title}").unwrap();
-    let tree = ensemble.tree();
-    for (path, node) in tree.nodes().filter(|(path, _)| !path.is_root()) {
-        let kind = match node.kind() {
-            Kind::Persistent => "persistent",
-            Kind::Ephemeral(_) => "ephemeral",
-            Kind::Container => "container",
-            kind => panic!("unexpected kind of node: {kind:?}"),
-        };
-        let data = node.data().escape_ascii();
-        let line = format!("{path} {kind} \"{data}\"").replace(&time, "<time>");
-        writeln!(text, "{line}").unwrap();
-    }
+    text.push_str(&ensemble.tree().describe().replace(&time, "<time>"));
 }

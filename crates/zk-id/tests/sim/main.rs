@@ -20,6 +20,7 @@ mod cancellation;
 mod chaos;
 mod clocks;
 mod generator;
+mod layout;
 mod loss;
 mod sequences;
 mod starved;

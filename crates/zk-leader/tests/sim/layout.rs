@@ -3,7 +3,6 @@
 use zk_leader::LeaderLatch;
 use zk_leader::Selector;
 use zk_sim::Ensemble;
-use zk_sim::Kind;
 
 use crate::PATH;
 use crate::options;
@@ -47,33 +46,6 @@ async fn nodes_and_their_data_are_those_of_the_golden_file() {
     );
 }
 
-/// The nodes of the election, one a line: the path, the kind, and the data. Unique ids are replaced.
 fn section(title: &str, ensemble: &Ensemble) -> String {
-    let mut lines = Vec::new();
-    let tree = ensemble.tree();
-    for (path, node) in tree.nodes() {
-        let path = path.to_string();
-        if !path.starts_with("/leaders") {
-            continue;
-        }
-        let path = match path.split_once("_c_") {
-            Some((parent, name)) => format!("{parent}_c_<uuid>{}", &name[UUID_LENGTH..]),
-            None => path,
-        };
-        let kind = match node.kind() {
-            Kind::Persistent => "persistent",
-            Kind::Ephemeral(_) => "ephemeral",
-            Kind::Container => "container",
-            kind => panic!("unexpected kind of node: {kind:?}"),
-        };
-        lines.push(format!(
-            "{path} {kind} \"{}\"\n",
-            node.data().escape_ascii()
-        ));
-    }
-    // The order of the paths is that of their unique ids.
-    lines.sort();
-    format!("== {title}\n{}", lines.concat())
+    format!("== {title}\n{}", ensemble.tree().describe())
 }
-
-const UUID_LENGTH: usize = 36;
