@@ -36,6 +36,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-provision", 2),
     ("crates/zk-queue", 11),
     ("crates/zk-sim", 19),
+    ("crates/zk-wire", 10),
     ("examples/master-workers", 2),
 ];
 

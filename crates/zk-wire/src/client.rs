@@ -1,0 +1,470 @@
+//! The client: a handle that submits requests to a session, which a task drives over TCP.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::driver;
+use crate::proto::ErrorCode;
+use crate::proto::Reply;
+use crate::proto::Request;
+use crate::proto::WatchEvent;
+use crate::session::Event;
+use crate::session::Host;
+use crate::session::Loss;
+use crate::session::NotSent;
+use crate::session::Outcome;
+use crate::session::Session;
+use crate::session::SessionEnd;
+use crate::session::SubmitError;
+use crate::session::Ticket;
+
+/// A session with an ensemble. Clones are handles to the same session.
+///
+/// # Dropping
+///
+/// The last handle closes the session in the background, as [`close`](Self::close) does.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// What was done, and where.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// What the server returned.
+    pub reply: Reply,
+    /// The newest transaction that the server had applied.
+    pub zxid: i64,
+    /// The number of the connection that the reply came over.
+    pub epoch: u64,
+    /// The watch that the request has set, if it asked for one.
+    pub watch: Option<Watch>,
+}
+
+/// A request was refused or not sent, or its outcome is unknown.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RequestError {
+    /// What is known.
+    pub kind: RequestErrorKind,
+    /// The watch that the request has set all the same: an `exists` that finds no node sets one.
+    pub watch: Option<Watch>,
+}
+
+/// What is known of a request that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestErrorKind {
+    /// The request was not accepted, and not sent.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// It was not sent.
+    #[error("the request was not sent: {0}")]
+    NotSent(NotSent),
+    /// The server refused it, and nothing was changed.
+    #[error("the server refused the request: {code}")]
+    Refused {
+        /// Why.
+        code: ErrorCode,
+        /// The newest transaction that the server had applied.
+        zxid: i64,
+        /// The number of the connection.
+        epoch: u64,
+    },
+    /// It was sent, and no reply arrived: it was carried out, or will be, or not.
+    #[error("the outcome of the request is unknown: {why}")]
+    Unknown {
+        /// The number of the connection.
+        epoch: u64,
+        /// Why there is no reply.
+        why: Loss,
+    },
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// The connection of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
+pub enum ConnectionState {
+    /// There is none yet, or none any more.
+    Disconnected {
+        /// Why the last one was lost; `None` before the first one.
+        why: Option<Loss>,
+    },
+    /// Requests are sent.
+    Connected {
+        /// The session id.
+        session_id: i64,
+        /// The number of the connection; each one has a higher number than those before.
+        epoch: u64,
+        /// The session timeout that is in force.
+        timeout: Duration,
+    },
+    /// The session is over.
+    Over(SessionEnd),
+}
+
+impl Client {
+    /// Begins a session with the ensemble of these hosts, in the background; see [`connected`](Self::connected).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and if there is no host.
+    pub fn new(hosts: Vec<Host>, config: Config) -> Self {
+        let session = Session::new(hosts, config, Duration::ZERO);
+        let (state, states) = watch::channel(ConnectionState::Disconnected { why: None });
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(Inner {
+                session,
+                answers: HashMap::new(),
+                watches: HashMap::new(),
+                state,
+            }),
+            submitted: Notify::new(),
+            start: Instant::now(),
+        });
+        tokio::spawn(driver::run(Arc::clone(&shared)));
+        Self {
+            handle: Arc::new(Handle { shared, states }),
+        }
+    }
+
+    /// Waits until the session has a connection; without end if no server can be reached.
+    ///
+    /// # Errors
+    ///
+    /// Why the session is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn connected(&self) -> Result<(), SessionEnd> {
+        let is_known = |state: &ConnectionState| {
+            matches!(
+                state,
+                ConnectionState::Connected { .. } | ConnectionState::Over(_)
+            )
+        };
+        let mut states = self.states();
+        match states.wait_for(is_known).await.as_deref() {
+            Ok(ConnectionState::Over(end)) => Err(*end),
+            Ok(_) => Ok(()),
+            // The task reports the end of the session before it ends itself.
+            Err(_) => Err(SessionEnd::RuntimeEnded),
+        }
+    }
+
+    /// Returns a receiver of the states of the connection. It may skip states that were replaced quickly.
+    pub fn states(&self) -> watch::Receiver<ConnectionState> {
+        self.handle.states.clone()
+    }
+
+    /// Sends a request and waits for the reply.
+    ///
+    /// The first poll submits it; the requests of one session are sent in the order in which they were submitted, and
+    /// carried out in that order.
+    /// Without a connection it waits for one; bound the wait with a timeout.
+    ///
+    /// # Errors
+    ///
+    /// See [`RequestErrorKind`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A request that was not sent yet is taken back. Any other may be carried out.
+    pub async fn request(&self, request: &Request) -> Result<Answer, RequestError> {
+        let no_watch = |kind| RequestError { kind, watch: None };
+        let (mut pending, watch) = self
+            .submit(request)
+            .map_err(|error| no_watch(error.into()))?;
+        let outcome = (&mut pending.outcome).await;
+        pending.is_answered = true;
+        match outcome {
+            Ok(Outcome::Done { reply, zxid, epoch }) => Ok(Answer {
+                reply,
+                zxid,
+                epoch,
+                watch,
+            }),
+            Ok(Outcome::Refused { code, zxid, epoch }) => Err(RequestError {
+                kind: RequestErrorKind::Refused { code, zxid, epoch },
+                watch: watch.filter(|_| code == ErrorCode::NO_NODE),
+            }),
+            Ok(Outcome::Unknown { epoch, why }) => {
+                Err(no_watch(RequestErrorKind::Unknown { epoch, why }))
+            }
+            Ok(Outcome::NotSent { why }) => Err(no_watch(RequestErrorKind::NotSent(why))),
+            // The task reports the outcome of each request before it ends.
+            Err(_) => Err(no_watch(RequestErrorKind::Unknown {
+                epoch: 0,
+                why: Loss::Over(SessionEnd::RuntimeEnded),
+            })),
+        }
+    }
+
+    /// Replaces the list of hosts. An empty list is ignored. The connection is given up if its host is not in the list.
+    pub fn update_hosts(&self, hosts: Vec<Host>) {
+        let shared = &self.handle.shared;
+        shared.lock().session.update_hosts(hosts, shared.now());
+        shared.submitted.notify_one();
+    }
+
+    /// Ends the session after all requests that were submitted before, and waits until it is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the session ends in the background.
+    pub async fn close(&self) -> SessionEnd {
+        self.handle.shared.close();
+        let is_over = |state: &ConnectionState| matches!(state, ConnectionState::Over(_));
+        match self.states().wait_for(is_over).await.as_deref() {
+            Ok(ConnectionState::Over(end)) => *end,
+            _ => SessionEnd::Closed,
+        }
+    }
+
+    fn submit(&self, request: &Request) -> Result<(Pending, Option<Watch>), SubmitError> {
+        let shared = &self.handle.shared;
+        let (answer, outcome) = oneshot::channel();
+        let mut inner = shared.lock();
+        let ticket = inner.session.submit(request)?;
+        inner.answers.insert(ticket, answer);
+        let watch = request.sets_watch().then(|| {
+            let (sender, events) = mpsc::unbounded_channel();
+            inner.watches.insert(ticket, sender);
+            Watch {
+                shared: Arc::clone(shared),
+                ticket,
+                events,
+                epoch: 0,
+            }
+        });
+        drop(inner);
+        shared.submitted.notify_one();
+        let pending = Pending {
+            shared: Arc::clone(shared),
+            ticket,
+            outcome,
+            is_answered: false,
+        };
+        Ok((pending, watch))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.handle.states.borrow();
+        f.debug_struct("Client").field("state", &*state).finish()
+    }
+}
+
+/// A watch on the server.
+///
+/// One-shot watches report one event, persistent ones every one. A watch moves to each new connection of its session:
+/// the server reports then what a one-shot watch has missed. Persistent watches miss what happens without a connection
+/// (ZOOKEEPER-4698).
+///
+/// # Dropping
+///
+/// Ends the events. The watch is also removed from the server, in the background, where that is possible without removing
+/// another one.
+#[derive(Debug)]
+pub struct Watch {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+    events: mpsc::UnboundedReceiver<(WatchEvent, u64)>,
+    epoch: u64,
+}
+
+impl Watch {
+    /// Waits for the next event; `None` if there is none any more: the session is over, or a one-shot watch has
+    /// reported its event.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. No event is lost.
+    pub async fn next(&mut self) -> Option<WatchEvent> {
+        let (event, epoch) = self.events.recv().await?;
+        self.epoch = epoch;
+        Some(event)
+    }
+
+    /// Returns the number of the connection that the last event came over; 0 if there was no event yet.
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        // A watch that has fired, or was never set, is not there.
+        if inner.watches.remove(&self.ticket).is_some() {
+            inner.session.forget_watch(self.ticket);
+            self.shared.submitted.notify_one();
+        }
+    }
+}
+
+/// A submitted request. Dropping it takes the request back if it was not sent.
+struct Pending {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+    outcome: oneshot::Receiver<Outcome>,
+    is_answered: bool,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let mut inner = self.shared.lock();
+            if inner.session.cancel(self.ticket) {
+                inner.answers.remove(&self.ticket);
+            }
+        }
+    }
+}
+
+/// The session is closed when the last of the client's clones is gone.
+struct Handle {
+    shared: Arc<Shared>,
+    states: watch::Receiver<ConnectionState>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// What the handles and the driver share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    /// Wakes the driver.
+    submitted: Notify,
+    /// The session's moments are durations since this.
+    start: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) session: Session,
+    answers: HashMap<Ticket, oneshot::Sender<Outcome>>,
+    watches: HashMap<Ticket, mpsc::UnboundedSender<(WatchEvent, u64)>>,
+    state: watch::Sender<ConnectionState>,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the present moment.
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Waits for a moment, or until something was submitted.
+    pub(crate) async fn wait_until(&self, moment: Option<Duration>) {
+        let submitted = self.submitted.notified();
+        match moment {
+            Some(moment) => {
+                let deadline = self.start + moment;
+                // Both ends of the wait are the same to the caller, which looks at the session.
+                drop(tokio::time::timeout_at(deadline, submitted).await);
+            }
+            None => submitted.await,
+        }
+    }
+
+    /// Ends the session because its task ends, and passes on what that means for each request.
+    pub(crate) fn abandon(&self) {
+        let mut inner = self.lock();
+        inner.session.abandon();
+        inner.dispatch();
+    }
+
+    fn close(&self) {
+        self.lock().session.close();
+        self.submitted.notify_one();
+    }
+}
+
+impl Inner {
+    /// Passes the events of the session on.
+    pub(crate) fn dispatch(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                Event::Answered(ticket, outcome) => {
+                    let is_watch = matches!(
+                        outcome,
+                        Outcome::Done { .. }
+                            | Outcome::Refused {
+                                code: ErrorCode::NO_NODE,
+                                ..
+                            }
+                    );
+                    if !is_watch {
+                        self.watches.remove(&ticket);
+                    }
+                    if let Some(answer) = self.answers.remove(&ticket) {
+                        // The caller may be gone.
+                        drop(answer.send(outcome));
+                    }
+                }
+                Event::Fired {
+                    ticket,
+                    event,
+                    epoch,
+                } => self.fire(ticket, (event, epoch)),
+                Event::Connected { epoch, timeout } => {
+                    self.state.send_replace(ConnectionState::Connected {
+                        session_id: self.session.id(),
+                        epoch,
+                        timeout,
+                    });
+                }
+                Event::Disconnected { why } => {
+                    let why = Some(why);
+                    self.state
+                        .send_replace(ConnectionState::Disconnected { why });
+                }
+                Event::Over(end) => {
+                    self.watches.clear();
+                    self.state.send_replace(ConnectionState::Over(end));
+                }
+            }
+        }
+    }
+
+    fn fire(&mut self, ticket: Ticket, event: (WatchEvent, u64)) {
+        if self.session.has_watch(ticket) {
+            if let Some(watch) = self.watches.get(&ticket) {
+                drop(watch.send(event));
+            }
+        } else if let Some(watch) = self.watches.remove(&ticket) {
+            drop(watch.send(event));
+        }
+    }
+}

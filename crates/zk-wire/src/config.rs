@@ -1,0 +1,45 @@
+//! The settings of a session.
+
+use std::time::Duration;
+
+use crate::proto::Credentials;
+
+/// The settings of a session.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// The session timeout to ask for. The server grants one within its own limits.
+    pub timeout: Duration,
+    /// What is sent on every connection.
+    pub auth: Vec<Credentials>,
+    /// The longest request in bytes; servers refuse more than their `jute.maxbuffer` by closing the connection.
+    pub max_request: usize,
+    /// The longest reply in bytes.
+    pub max_reply: usize,
+    /// How many requests may wait for their replies. Servers read no more than 1,000 ahead.
+    pub max_in_flight: usize,
+    /// How many requests may wait to be sent.
+    pub max_queued: usize,
+    /// How many bytes the requests that wait to be sent may have.
+    pub max_queued_bytes: usize,
+    /// What all random choices are derived from: the order of the hosts, and the pauses. Fix it only in tests, so that
+    /// clients do not all begin with the same server.
+    pub seed: u64,
+}
+
+impl Config {
+    /// Returns the default settings with this session timeout and a random seed.
+    pub fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            auth: Vec::new(),
+            // The default `jute.maxbuffer` of servers.
+            max_request: 0xf_ffff,
+            max_reply: 16 << 20,
+            max_in_flight: 1000,
+            max_queued: 100_000,
+            max_queued_bytes: 64 << 20,
+            seed: fastrand::u64(..),
+        }
+    }
+}

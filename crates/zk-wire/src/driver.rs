@@ -1,0 +1,143 @@
+//! The task that drives a session over TCP.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::tcp::OwnedWriteHalf;
+
+use crate::client::Shared;
+use crate::session::Host;
+use crate::session::Loss;
+
+/// Drives a session until it is over.
+///
+/// # Dropping
+///
+/// Ends the session: nothing would drive it any more.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let shared = Driven(shared);
+    let shared = &*shared.0;
+    loop {
+        let next = {
+            let mut inner = shared.lock();
+            inner.session.handle_timeout(shared.now());
+            inner.dispatch();
+            match (
+                inner.session.poll_dial(shared.now()),
+                inner.session.poll_timeout(),
+            ) {
+                (Some(host), _) => Ok(host),
+                (None, Some(wake)) => Err(wake),
+                // The session is over.
+                (None, None) => return,
+            }
+        };
+        match next {
+            Ok(host) => {
+                let lost = connection(shared, &host).await;
+                let why = Loss::Broken(format!("{}:{}: {lost}", host.name, host.port));
+                shared.lock().session.connection_lost(&why, shared.now());
+            }
+            Err(wake) => shared.wait_until(Some(wake)).await,
+        }
+    }
+}
+
+/// The session of a task. It is dropped with the task, and the task with its runtime.
+struct Driven(Arc<Shared>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// Makes a connection and serves it until it is lost or not wanted any more; returns why it was lost.
+async fn connection(shared: &Shared, host: &Host) -> io::Error {
+    let mut dial = pin!(TcpStream::connect((host.name.as_str(), host.port)));
+    let stream = loop {
+        let wake = {
+            let mut inner = shared.lock();
+            inner.session.handle_timeout(shared.now());
+            inner.dispatch();
+            if !inner.session.wants_connection() {
+                return not_wanted();
+            }
+            inner.session.poll_timeout()
+        };
+        tokio::select! {
+            dialed = &mut dial => match dialed {
+                Ok(stream) => break stream,
+                Err(error) => return error,
+            },
+            () = shared.wait_until(wake) => {}
+        }
+    };
+    // Otherwise a request would wait until the reply to an earlier one has arrived.
+    if let Err(error) = stream.set_nodelay(true) {
+        return error;
+    }
+    shared.lock().session.dialed(shared.now());
+    let (mut reader, mut writer) = stream.into_split();
+    loop {
+        match serve(shared, &mut reader, &mut writer).await {
+            Ok(()) => {}
+            Err(error) => return error,
+        }
+    }
+}
+
+/// Writes what is to be written, and reads once something has arrived.
+async fn serve(
+    shared: &Shared,
+    reader: &mut OwnedReadHalf,
+    writer: &mut OwnedWriteHalf,
+) -> io::Result<()> {
+    let wake = {
+        let mut inner = shared.lock();
+        inner.session.handle_timeout(shared.now());
+        inner.dispatch();
+        // Nothing blocks here: what the socket does not take now is written when it is writable.
+        loop {
+            let slices = inner.session.transmit();
+            if slices.is_empty() {
+                break;
+            }
+            match writer.as_ref().try_write_vectored(&slices) {
+                Ok(written) => inner.session.transmitted(written, shared.now()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        // A request that the server does not know is answered without being sent.
+        inner.dispatch();
+        if !inner.session.wants_connection() {
+            return Err(not_wanted());
+        }
+        inner.session.poll_timeout()
+    };
+    let has_more = !shared.lock().session.transmit().is_empty();
+    tokio::select! {
+        biased;
+        readable = reader.readable() => {
+            readable?;
+            let mut inner = shared.lock();
+            match reader.try_read_buf(inner.session.buffer()) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => inner.session.received(shared.now()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        writable = writer.writable(), if has_more => writable?,
+        () = shared.wait_until(wake) => {}
+    }
+    Ok(())
+}
+
+fn not_wanted() -> io::Error {
+    io::Error::other("the session does not want the connection any more")
+}

@@ -1,0 +1,114 @@
+//! A client of ZooKeeper for tokio that says exactly what became of each request.
+//!
+//! For locks, queues and the other recipes, and for retries, use `zk-core` and the crates on it.
+//! This crate is for programs that want the protocol and nothing else: each request is tried once, on one connection.
+//!
+//! ```no_run
+//! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use zk_wire::{Client, Config, Host, Reply, Request};
+//!
+//! let hosts = vec![Host { name: "zk1".to_owned(), port: 2181 }];
+//! let client = Client::new(hosts, Config::new(Duration::from_secs(10)));
+//! client.connected().await?;
+//!
+//! let get = Request::GetData { path: "/config".to_owned(), watch: true };
+//! let answer = client.request(&get).await?;
+//! if let Reply::Data { data, stat } = answer.reply {
+//!     println!("version {}: {} bytes", stat.version, data.len());
+//! }
+//! let mut watch = answer.watch.ok_or("it was asked for")?;
+//! println!("{:?}", watch.next().await);
+//!
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! 1. Every request that is accepted has exactly one outcome: done, refused by the server, not sent, or unknown.
+//!    *Not sent* means that no server has received the whole request, nor will one. *Unknown* means that it was sent and
+//!    that its connection was lost.
+//! 2. Requests are sent in the order in which they were submitted, also over a reconnect. A server executes the
+//!    requests of a connection in that order.
+//! 3. A reply names the connection that it came over, and the newest transaction that the server had applied.
+//! 4. Watches are set again on every new connection, however many there are. A one-shot watch reports what it missed.
+//! 5. If the ensemble has ended the session, the client says so and makes no other one: also if a server grants a new
+//!    session instead, as `ClickHouse` Keeper may.
+//! 6. Memory is bounded. A request beyond a limit is a [`SubmitError`], except that those beyond
+//!    [`max_in_flight`](Config::max_in_flight) wait; a reply beyond the limit breaks the connection
+//!    ([`Loss::Malformed`]). Events of watches that are not read are not bounded.
+//!
+//! # Failure behaviour
+//!
+//! | event | what a caller sees |
+//! |---|---|
+//! | the connection breaks | requests without a reply are [unknown](RequestErrorKind::Unknown); others wait for the next connection, and are taken back if their futures are dropped |
+//! | a server is silent for two thirds of the session timeout | as above; the connection is given up |
+//! | no server grants a first session | `connected` and requests wait without end; bound them with a timeout |
+//! | no server replies for 7/5 of the session timeout | the session is [expired](SessionEnd::Expired) |
+//! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
+//! | the credentials of the [`Config`] are wrong | the session is over: [`SessionEnd::AuthFailed`] |
+//! | a server does not know an operation and drops the connection | unknown, each time |
+//! | a reply makes no sense | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |
+//! | the runtime of the client ends | requests are unknown or not sent, and the session is over: [`SessionEnd::RuntimeEnded`]; the ensemble expires it |
+//!
+//! Hosts are dialled in a random order, the next one at once after a loss. A round without success is followed by a
+//! random pause of at most 500 ms. Names are resolved at each dial.
+//!
+//! # Parts
+//!
+//! - [`proto`]: the messages and frames, for every operation of the releases 3.4 to 3.9.
+//! - [`session`]: the state machine, without I/O and without a clock: for other runtimes, and for tests.
+//! - [`Client`]: a task that drives a session over TCP, and its handle.
+//!
+//! # Not there yet
+//!
+//! TLS, SASL, read-only servers, chroots, connect strings, resuming a session by its id and password, lookups of hosts
+//! other than by name, and a check whether the server's version has an operation.
+//!
+//! # Features
+//!
+//! None.
+
+mod client;
+mod config;
+mod driver;
+pub mod proto;
+pub mod session;
+
+pub use client::Answer;
+pub use client::Client;
+pub use client::ConnectionState;
+pub use client::RequestError;
+pub use client::RequestErrorKind;
+pub use client::Watch;
+pub use config::Config;
+pub use proto::AclEntry;
+pub use proto::CreateMode;
+pub use proto::Credentials;
+pub use proto::ErrorCode;
+pub use proto::Identity;
+pub use proto::MultiOp;
+pub use proto::MultiRead;
+pub use proto::MultiRefusal;
+pub use proto::MultiResult;
+pub use proto::NewNode;
+pub use proto::ReadResult;
+pub use proto::Reply;
+pub use proto::Request;
+pub use proto::SaslToken;
+pub use proto::Stat;
+pub use proto::WatchEvent;
+pub use proto::WatchEventKind;
+pub use proto::WatchKind;
+pub use session::Host;
+pub use session::Loss;
+pub use session::NotSent;
+pub use session::SessionEnd;
+pub use session::SubmitError;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,86 @@
+//! The messages of the protocol, and the frames around them.
+
+use bytes::Bytes;
+
+mod error_code;
+mod frame;
+mod handshake;
+mod jute;
+mod records;
+mod reply;
+mod request;
+
+pub use error_code::ErrorCode;
+pub use frame::take_frame;
+pub use handshake::ConnectRequest;
+pub use handshake::ConnectResponse;
+pub use records::AclEntry;
+pub use records::CreateMode;
+pub use records::Credentials;
+pub use records::NewNode;
+pub use records::SaslToken;
+pub use records::Stat;
+pub use records::WatchEventKind;
+pub use records::WatchKind;
+pub use reply::Identity;
+pub use reply::Incoming;
+pub use reply::MultiRefusal;
+pub use reply::MultiResult;
+pub use reply::ReadResult;
+pub use reply::Reply;
+pub use reply::WatchEvent;
+pub use request::MultiOp;
+pub use request::MultiRead;
+pub use request::ReplyShape;
+pub use request::Request;
+pub use request::WatchLists;
+pub use request::Xid;
+
+/// Bytes that are not a message of the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// A value exceeds the bytes that are left.
+    #[error("{what} needs {needed} bytes, but {left} are left")]
+    Short {
+        /// The value.
+        what: &'static str,
+        /// How many bytes it needs.
+        needed: usize,
+        /// How many there are.
+        left: usize,
+    },
+    /// A length is negative.
+    #[error("{what} has length {len}")]
+    Negative {
+        /// The value with the length.
+        what: &'static str,
+        /// The length.
+        len: i32,
+    },
+    /// A text is not UTF-8.
+    #[error("{what} is not UTF-8")]
+    NotUtf8 {
+        /// The text.
+        what: &'static str,
+    },
+    /// A number stands for nothing.
+    #[error("{what} is {value}, which the protocol does not have")]
+    Unknown {
+        /// What the number should stand for.
+        what: &'static str,
+        /// The number.
+        value: i32,
+    },
+    /// A frame exceeds the limit.
+    #[error("a frame of {len} bytes exceeds the limit of {limit}")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+}
+
+/// The data of a node: a part of the frame that it was received in, without a copy.
+pub type Data = Bytes;

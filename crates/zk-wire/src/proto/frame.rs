@@ -1,0 +1,95 @@
+//! Frames: payloads with their length in front.
+//!
+//! Pure: no I/O and no clock.
+
+use bytes::Bytes;
+use bytes::BytesMut;
+
+use super::DecodeError;
+
+/// Takes the payload of the first frame out of `buffer`; `None` if it is not complete.
+///
+/// The payload shares the memory of the buffer.
+///
+/// # Errors
+///
+/// [`DecodeError::TooLong`] as soon as the length is known to exceed `limit`, and [`DecodeError::Negative`]: the stream
+/// is of no use then.
+pub fn take_frame(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, DecodeError> {
+    let Some(prefix) = buffer.first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
+    let len = i32::from_be_bytes(*prefix);
+    let payload = usize::try_from(len).map_err(|_| DecodeError::Negative {
+        what: "a frame",
+        len,
+    })?;
+    if payload > limit {
+        return Err(DecodeError::TooLong {
+            len: payload,
+            limit,
+        });
+    }
+    if buffer.len() - PREFIX < payload {
+        return Ok(None);
+    }
+    let mut frame = buffer.split_to(PREFIX + payload).freeze();
+    Ok(Some(frame.split_off(PREFIX)))
+}
+
+/// Appends a frame, whose payload `encode` appends; returns the length of the payload.
+pub(crate) fn put_frame(to: &mut BytesMut, encode: impl FnOnce(&mut BytesMut)) -> usize {
+    let start = to.len();
+    to.extend_from_slice(&[0; PREFIX]);
+    encode(to);
+    let payload = to.len() - start - PREFIX;
+    // What exceeds this is refused before it is encoded.
+    let len = u32::try_from(payload).unwrap_or(u32::MAX);
+    to[start..start + PREFIX].copy_from_slice(&len.to_be_bytes());
+    payload
+}
+
+/// The length of a frame's length.
+const PREFIX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_length_beyond_the_limit_is_refused_at_once() {
+        let mut buffer = BytesMut::from(&[0, 0, 0, 9][..]);
+        let error = take_frame(&mut buffer, 8).unwrap_err().to_string();
+        assert_eq!(error, "a frame of 9 bytes exceeds the limit of 8");
+        assert_eq!(take_frame(&mut buffer, 9), Ok(None));
+        let mut negative = BytesMut::from(&[0xff; 4][..]);
+        let error = take_frame(&mut negative, 8).unwrap_err().to_string();
+        assert_eq!(error, "a frame has length -1");
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_split(
+            payloads in prop::collection::vec(any::<Vec<u8>>(), 1..6),
+            step in 1..50_usize,
+        ) {
+            let mut stream = BytesMut::new();
+            for payload in &payloads {
+                let len = put_frame(&mut stream, |to| to.extend_from_slice(payload));
+                prop_assert_eq!(len, payload.len());
+            }
+            let mut buffer = BytesMut::new();
+            let mut taken = Vec::new();
+            for chunk in stream.chunks(step) {
+                buffer.extend_from_slice(chunk);
+                while let Some(payload) = take_frame(&mut buffer, 1000).unwrap() {
+                    taken.push(payload.to_vec());
+                }
+            }
+            prop_assert_eq!(taken, payloads);
+            prop_assert!(buffer.is_empty());
+        }
+    }
+}

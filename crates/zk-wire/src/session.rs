@@ -1,0 +1,821 @@
+//! The state machine of a session: what is sent when, and what each received byte and each moment changes.
+//!
+//! Pure: no I/O and no clock.
+//!
+//! A driver owns a [`Session`] and a connection, and repeats:
+//!
+//! 1. [`poll_event`](Session::poll_event) until there is none, and pass the events on;
+//! 2. without a connection, [`poll_dial`](Session::poll_dial): connect to that host, then call
+//!    [`dialed`](Session::dialed) or [`connection_lost`](Session::connection_lost);
+//! 3. with one, write [`transmit`](Session::transmit) and report how much was written to
+//!    [`transmitted`](Session::transmitted), append what is read to [`buffer`](Session::buffer) and call
+//!    [`received`](Session::received);
+//! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout).
+//!
+//! Moments are durations since a moment that the driver chooses, and never decrease.
+//!
+//! The session says with [`wants_connection`](Session::wants_connection) whether the driver may keep its connection.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::IoSlice;
+use std::time::Duration;
+
+use bytes::Bytes;
+use bytes::BytesMut;
+
+use crate::config::Config;
+use crate::proto::ConnectRequest;
+use crate::proto::ConnectResponse;
+use crate::proto::DecodeError;
+use crate::proto::ErrorCode;
+use crate::proto::Incoming;
+use crate::proto::Reply;
+use crate::proto::Request;
+use crate::proto::WatchEvent;
+use crate::proto::Xid;
+use crate::proto::take_frame;
+
+mod hosts;
+mod pending;
+mod watches;
+
+pub use hosts::Host;
+
+use hosts::Hosts;
+use pending::Frame;
+use pending::Role;
+use watches::Watches;
+
+/// A request that was submitted, and the watch that it sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub(crate) u64);
+
+/// A request was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The session is over, or is being closed.
+    #[error("the session is over: {0}")]
+    Over(SessionEnd),
+    /// Too many requests wait to be sent. Wait for replies.
+    #[error(
+        "{requests} requests of {bytes} bytes wait to be sent, which is the limit; wait for replies"
+    )]
+    Busy {
+        /// How many wait.
+        requests: usize,
+        /// How many bytes they have.
+        bytes: usize,
+    },
+    /// The request is longer than servers accept.
+    #[error(
+        "a request of {len} bytes exceeds the limit of {limit}; raise it together with jute.maxbuffer of the servers"
+    )]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+}
+
+/// What became of a request. Every accepted request has one outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
+pub enum Outcome {
+    /// The server carried it out.
+    Done {
+        /// What it returned.
+        reply: Reply,
+        /// The newest transaction that the server had applied.
+        zxid: i64,
+        /// The number of the connection.
+        epoch: u64,
+    },
+    /// The server refused it, and nothing was changed.
+    Refused {
+        /// Why.
+        code: ErrorCode,
+        /// The newest transaction that the server had applied.
+        zxid: i64,
+        /// The number of the connection.
+        epoch: u64,
+    },
+    /// It was sent, and no reply arrived: it was carried out, or will be, or not.
+    Unknown {
+        /// The number of the connection.
+        epoch: u64,
+        /// Why there is no reply.
+        why: Loss,
+    },
+    /// No server has received it as a whole, nor will one.
+    NotSent {
+        /// Why it cannot be sent any more.
+        why: NotSent,
+    },
+}
+
+/// Why a request was not sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
+pub enum NotSent {
+    /// The session is over.
+    #[error("the session is over: {0}")]
+    Over(SessionEnd),
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Loss {
+    /// It could not be made, or it broke.
+    #[error("{0}")]
+    Broken(String),
+    /// It was not made in time.
+    #[error("no connection within {0:?}")]
+    NotConnected(Duration),
+    /// The server sent nothing for too long.
+    #[error("no bytes from the server for {0:?}")]
+    Silent(Duration),
+    /// The server sent something that is not of the protocol.
+    #[error("the server sent no message of the protocol: {0}")]
+    Malformed(DecodeError),
+    /// The server replied to another request than the oldest.
+    #[error("the server replied to request {got} instead of request {wanted:?}")]
+    OutOfOrder {
+        /// The number in the reply.
+        got: i32,
+        /// The number of the oldest request.
+        wanted: Option<i32>,
+    },
+    /// The server granted no session.
+    #[error("the server granted no session")]
+    Refused,
+    /// The server did not set the watches of the session.
+    #[error("the server did not set the watches of the session: {0}")]
+    WatchesRefused(ErrorCode),
+    /// The session ended.
+    #[error("the session is over: {0}")]
+    Over(SessionEnd),
+}
+
+/// Why a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
+pub enum SessionEnd {
+    /// It was closed.
+    Closed,
+    /// The ensemble expired it, or has to be assumed to have: a server granted another one instead, or no server replied
+    /// for 7/5 of the session timeout.
+    Expired,
+    /// The server refused the credentials.
+    AuthFailed,
+    /// The runtime of its task has shut down. The ensemble expires it after its timeout.
+    RuntimeEnded,
+}
+
+impl std::error::Error for SessionEnd {}
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "it was closed",
+            Self::Expired => "it has expired",
+            Self::AuthFailed => "the server refused the credentials",
+            Self::RuntimeEnded => "its runtime has ended",
+        })
+    }
+}
+
+/// What a session reports to its driver, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "owners handle each of these")]
+pub enum Event {
+    /// A request has its outcome.
+    Answered(Ticket, Outcome),
+    /// A watch has reported a change. One-shot watches are gone then.
+    Fired {
+        /// The request that has set the watch.
+        ticket: Ticket,
+        /// The change.
+        event: WatchEvent,
+        /// The number of the connection.
+        epoch: u64,
+    },
+    /// A server has granted or resumed the session.
+    Connected {
+        /// The number of the connection; each one has a higher number than those before.
+        epoch: u64,
+        /// The session timeout that is in force from now on.
+        timeout: Duration,
+    },
+    /// The connection is lost; another one is being looked for.
+    Disconnected {
+        /// Why.
+        why: Loss,
+    },
+    /// The session is over. No more events follow.
+    Over(SessionEnd),
+}
+
+/// A session, see the [module](self). Its debug output contains no secrets and no data.
+pub struct Session {
+    config: Config,
+    hosts: Hosts,
+    phase: Phase,
+    id: i64,
+    password: Bytes,
+    /// The granted session timeout; the requested one before that.
+    timeout: Duration,
+    last_zxid: i64,
+    epoch: u64,
+    next_ticket: u64,
+    next_xid: Xid,
+    /// Requests for this or a later connection.
+    queue: VecDeque<Frame>,
+    queued_bytes: usize,
+    /// Requests for this connection, the first of which may be written in part.
+    outgoing: VecDeque<Frame>,
+    /// How much of the first one is written.
+    written: usize,
+    /// Requests that wait for their replies.
+    sent: VecDeque<Frame>,
+    received: BytesMut,
+    watches: Watches,
+    events: VecDeque<Event>,
+    is_closing: bool,
+    last_sent: Duration,
+    last_received: Duration,
+}
+
+#[derive(Debug, Clone)]
+enum Phase {
+    /// There is no connection before this moment.
+    Waiting {
+        until: Duration,
+    },
+    Dialing {
+        host: Host,
+        deadline: Duration,
+    },
+    Handshake {
+        host: Host,
+        deadline: Duration,
+    },
+    Up {
+        host: Host,
+    },
+    Over(SessionEnd),
+}
+
+impl Session {
+    /// Begins a session with the ensemble of these hosts.
+    ///
+    /// # Panics
+    ///
+    /// If there is no host.
+    pub fn new(hosts: Vec<Host>, config: Config, now: Duration) -> Self {
+        assert!(!hosts.is_empty(), "a session needs a host");
+        Self {
+            hosts: Hosts::new(hosts, config.seed),
+            phase: Phase::Waiting { until: now },
+            id: 0,
+            password: Bytes::from_static(&[0; 16]),
+            timeout: config.timeout,
+            last_zxid: 0,
+            epoch: 0,
+            next_ticket: 1,
+            next_xid: Xid::FIRST,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            outgoing: VecDeque::new(),
+            written: 0,
+            sent: VecDeque::new(),
+            received: BytesMut::new(),
+            watches: Watches::default(),
+            events: VecDeque::new(),
+            is_closing: false,
+            last_sent: now,
+            last_received: now,
+            config,
+        }
+    }
+
+    /// Returns the session id; 0 before the first connection.
+    pub const fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// Returns the newest transaction that a reply has named.
+    pub const fn last_zxid(&self) -> i64 {
+        self.last_zxid
+    }
+
+    /// Submits a request. It is sent after all that were submitted before, on this connection or a later one.
+    ///
+    /// # Errors
+    ///
+    /// If it is not accepted, see [`SubmitError`]. It has no outcome then.
+    pub fn submit(&mut self, request: &Request) -> Result<Ticket, SubmitError> {
+        if let Phase::Over(end) = self.phase {
+            return Err(SubmitError::Over(end));
+        }
+        if self.is_closing {
+            return Err(SubmitError::Over(SessionEnd::Closed));
+        }
+        let ticket = Ticket(self.next_ticket);
+        let frame = Frame::new(request, self.next_xid, Role::Caller(ticket));
+        let (len, limit) = (frame.payload_len(), self.config.max_request);
+        if len > limit {
+            return Err(SubmitError::TooLong { len, limit });
+        }
+        let (requests, bytes) = (self.queue.len(), self.queued_bytes);
+        let is_too_much = bytes + len > self.config.max_queued_bytes && requests > 0;
+        if requests >= self.config.max_queued || is_too_much {
+            return Err(SubmitError::Busy { requests, bytes });
+        }
+        self.next_ticket += 1;
+        self.enqueue(frame);
+        Ok(ticket)
+    }
+
+    /// Takes back a request that was not sent yet; returns `false` if it may have been.
+    pub fn cancel(&mut self, ticket: Ticket) -> bool {
+        let at = self.queue.iter().position(|frame| frame.is_of(ticket));
+        let cancelled = at.and_then(|at| self.queue.remove(at));
+        self.queued_bytes -= cancelled.as_ref().map_or(0, Frame::payload_len);
+        cancelled.is_some()
+    }
+
+    /// Forgets the watch that a request has set, so that it fires no more, and removes it from the server if possible.
+    pub fn forget_watch(&mut self, ticket: Ticket) {
+        if let Some(frame) = self.frame_mut(ticket) {
+            // The server has not set it yet.
+            frame.is_watch_dropped = true;
+            return;
+        }
+        let Some(removal) = self.watches.forget(ticket) else {
+            return;
+        };
+        let Request::RemoveWatches { path, .. } = &removal else {
+            return;
+        };
+        // A request that sets a watch there again would set it before this removes it.
+        let is_needed = |frame: &Frame| frame.watched_path() == Some(path);
+        let mut frames = self.queue.iter().chain(&self.outgoing).chain(&self.sent);
+        if self.is_closing || frames.any(is_needed) {
+            return;
+        }
+        if let Phase::Up { .. } = self.phase {
+            let frame = Frame::new(&removal, self.next_xid, Role::Internal);
+            self.enqueue(frame);
+        }
+    }
+
+    /// Returns whether the watch that a request has set is still there.
+    pub fn has_watch(&self, ticket: Ticket) -> bool {
+        self.watches.has(ticket)
+    }
+
+    /// Ends the session, after all that was submitted before.
+    pub fn close(&mut self) {
+        if self.is_closing || matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        self.is_closing = true;
+        if self.id == 0 {
+            self.end(SessionEnd::Closed);
+            return;
+        }
+        self.enqueue(Frame::new(
+            &Request::CloseSession,
+            self.next_xid,
+            Role::Internal,
+        ));
+    }
+
+    /// Ends the session here without telling the servers, which expire it after its timeout.
+    pub fn abandon(&mut self) {
+        if !matches!(self.phase, Phase::Over(_)) {
+            self.end(SessionEnd::RuntimeEnded);
+        }
+    }
+
+    /// Replaces the list of hosts. The connection stays if its host does; an empty list is ignored.
+    pub fn update_hosts(&mut self, hosts: Vec<Host>, now: Duration) {
+        if hosts.is_empty() {
+            return;
+        }
+        let is_gone = match &self.phase {
+            Phase::Dialing { host, .. } | Phase::Handshake { host, .. } | Phase::Up { host } => {
+                !hosts.contains(host)
+            }
+            Phase::Waiting { .. } | Phase::Over(_) => false,
+        };
+        self.hosts.replace(hosts);
+        if is_gone {
+            self.connection_lost(
+                &Loss::Broken("its host is not in the list any more".to_owned()),
+                now,
+            );
+        }
+    }
+
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns the host to connect to now, if any. The driver replies with [`dialed`](Self::dialed) or
+    /// [`connection_lost`](Self::connection_lost).
+    pub fn poll_dial(&mut self, now: Duration) -> Option<Host> {
+        match self.phase {
+            Phase::Waiting { until } if until <= now => {
+                let host = self.hosts.take_next();
+                self.phase = Phase::Dialing {
+                    host: host.clone(),
+                    deadline: now + self.dial_timeout(),
+                };
+                Some(host)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether a connection that was asked for or made is still wanted.
+    pub const fn wants_connection(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Dialing { .. } | Phase::Handshake { .. } | Phase::Up { .. }
+        )
+    }
+
+    /// Records that the connection is made: the handshake begins.
+    pub fn dialed(&mut self, now: Duration) {
+        let Phase::Dialing { host, .. } = &self.phase else {
+            return;
+        };
+        self.phase = Phase::Handshake {
+            host: host.clone(),
+            deadline: now + self.dial_timeout(),
+        };
+        self.received.clear();
+        self.written = 0;
+        self.last_sent = now;
+        let connect = ConnectRequest {
+            last_zxid_seen: self.last_zxid,
+            timeout: self.config.timeout,
+            session_id: self.id,
+            password: self.password.clone(),
+            read_only: false,
+        };
+        self.outgoing.push_back(Frame::handshake(&connect));
+        for credentials in &self.config.auth {
+            let auth = Request::Auth(credentials.clone());
+            self.outgoing
+                .push_back(Frame::new(&auth, Xid::AUTH, Role::Internal));
+        }
+        for lists in self.watches.lists(SET_WATCHES_LIMIT) {
+            let set = Request::SetWatches {
+                last_zxid_seen: self.last_zxid,
+                lists,
+            };
+            self.outgoing
+                .push_back(Frame::new(&set, Xid::SET_WATCHES, Role::Internal));
+        }
+    }
+
+    /// Returns what is to be written now, in order.
+    pub fn transmit(&mut self) -> Vec<IoSlice<'_>> {
+        self.admit();
+        let mut skipped = self.written;
+        let frames = self.outgoing.iter().take(MAX_SLICES);
+        frames
+            .map(|frame| IoSlice::new(&frame.bytes[std::mem::take(&mut skipped)..]))
+            .collect()
+    }
+
+    /// Records that this many bytes of [`transmit`](Self::transmit) are written.
+    pub fn transmitted(&mut self, bytes: usize, now: Duration) {
+        if bytes > 0 {
+            self.last_sent = now;
+        }
+        self.written += bytes;
+        while let Some(first) = self.outgoing.front() {
+            let len = first.bytes.len();
+            if self.written < len {
+                break;
+            }
+            self.written -= len;
+            let sent = self.outgoing.pop_front();
+            // The handshake's reply has no number, and is not waited for here.
+            self.sent.extend(sent.filter(|frame| !frame.is_handshake()));
+        }
+    }
+
+    /// Returns the buffer to which received bytes are appended, before [`received`](Self::received).
+    pub const fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.received
+    }
+
+    /// Handles what was appended to the [`buffer`](Self::buffer).
+    pub fn received(&mut self, now: Duration) {
+        self.last_received = now;
+        while self.wants_connection() {
+            let payload = match take_frame(&mut self.received, self.config.max_reply) {
+                Ok(Some(payload)) => payload,
+                Ok(None) => return,
+                Err(error) => return self.connection_lost(&Loss::Malformed(error), now),
+            };
+            let handled = match self.phase.clone() {
+                Phase::Handshake { host, .. } => self.connected(host, payload),
+                Phase::Up { .. } => self.message(payload),
+                Phase::Waiting { .. } | Phase::Dialing { .. } | Phase::Over(_) => Ok(()),
+            };
+            if let Err(loss) = handled {
+                return self.connection_lost(&loss, now);
+            }
+        }
+    }
+
+    /// Records that a connection could not be made, or is lost.
+    pub fn connection_lost(&mut self, why: &Loss, now: Duration) {
+        match &self.phase {
+            Phase::Waiting { .. } | Phase::Over(_) => return,
+            Phase::Up { .. } => {
+                self.events
+                    .push_back(Event::Disconnected { why: why.clone() });
+            }
+            Phase::Dialing { .. } | Phase::Handshake { .. } => {}
+        }
+        let pause = self.hosts.failed();
+        self.phase = Phase::Waiting { until: now + pause };
+        self.received.clear();
+        for frame in std::mem::take(&mut self.sent) {
+            if let Some(ticket) = frame.ticket() {
+                let (epoch, why) = (self.epoch, why.clone());
+                let outcome = Outcome::Unknown { epoch, why };
+                self.events.push_back(Event::Answered(ticket, outcome));
+            } else if frame.is_close() {
+                self.outgoing.push_back(frame);
+            }
+        }
+        // A frame that was written in part is none to the server.
+        self.written = 0;
+        while let Some(frame) = self.outgoing.pop_back() {
+            if frame.ticket().is_some() || frame.is_close() {
+                self.queued_bytes += frame.payload_len();
+                self.queue.push_front(frame);
+            }
+        }
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called, or [`poll_dial`](Self::poll_dial) to be
+    /// asked again; `None` once the session is over.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let next = match self.phase {
+            Phase::Waiting { until } => until,
+            Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. } => deadline,
+            Phase::Up { .. } => return Some(self.dead_at().min(self.ping_at())),
+            Phase::Over(_) => return None,
+        };
+        Some(self.expires_at().map_or(next, |expiry| next.min(expiry)))
+    }
+
+    /// Handles that it is `now`.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        if self.expires_at().is_some_and(|expiry| expiry <= now) {
+            return self.end(self.end_if_gone());
+        }
+        match self.phase {
+            Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. }
+                if deadline <= now =>
+            {
+                let timeout = self.dial_timeout();
+                self.connection_lost(&Loss::NotConnected(timeout), now);
+            }
+            Phase::Up { .. } if self.dead_at() <= now => {
+                self.connection_lost(&Loss::Silent(self.timeout * 2 / 3), now);
+            }
+            Phase::Up { .. } if self.ping_at() <= now => {
+                self.outgoing
+                    .push_back(Frame::new(&Request::Ping, Xid::PING, Role::Internal));
+                self.last_sent = now;
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns a request without a reply.
+    fn frame_mut(&mut self, ticket: Ticket) -> Option<&mut Frame> {
+        let queues = [&mut self.queue, &mut self.outgoing, &mut self.sent];
+        queues
+            .into_iter()
+            .flatten()
+            .find(|frame| frame.is_of(ticket))
+    }
+
+    fn enqueue(&mut self, frame: Frame) {
+        self.next_xid = self.next_xid.next();
+        self.queued_bytes += frame.payload_len();
+        self.queue.push_back(frame);
+    }
+
+    /// Moves queued requests to the connection, as far as it may have more of them.
+    fn admit(&mut self) {
+        let Phase::Up { .. } = self.phase else {
+            return;
+        };
+        while self.outgoing.len() + self.sent.len() < self.config.max_in_flight {
+            let Some(frame) = self.queue.pop_front() else {
+                return;
+            };
+            self.queued_bytes -= frame.payload_len();
+            self.outgoing.push_back(frame);
+        }
+    }
+
+    fn connected(&mut self, host: Host, payload: Bytes) -> Result<(), Loss> {
+        let granted = ConnectResponse::decode(payload).map_err(Loss::Malformed)?;
+        let is_resumed = self.id != 0;
+        if is_resumed && (granted.is_expired() || granted.session_id != self.id) {
+            self.end(self.end_if_gone());
+            return Ok(());
+        }
+        if granted.is_expired() {
+            return Err(Loss::Refused);
+        }
+        self.id = granted.session_id;
+        self.password = granted.password;
+        self.timeout = granted.timeout;
+        self.epoch += 1;
+        self.hosts.succeeded();
+        self.phase = Phase::Up { host };
+        self.events.push_back(Event::Connected {
+            epoch: self.epoch,
+            timeout: self.timeout,
+        });
+        Ok(())
+    }
+
+    fn message(&mut self, payload: Bytes) -> Result<(), Loss> {
+        let (xid, zxid, body) = match Incoming::decode(payload).map_err(Loss::Malformed)? {
+            Incoming::Notification(event) => {
+                self.notify(&event);
+                return Ok(());
+            }
+            Incoming::Reply { xid, zxid, body } => (xid, zxid, body),
+        };
+        self.last_zxid = self.last_zxid.max(zxid);
+        let out_of_order = |wanted: Option<&Frame>| Loss::OutOfOrder {
+            got: xid.get(),
+            wanted: wanted.map(|frame| frame.xid.get()),
+        };
+        // Replies come in the order of the requests, but those to pings and credentials may overtake.
+        let is_fixed = xid.get() < 0;
+        let at = self
+            .sent
+            .iter()
+            .position(|frame| frame.xid == xid || (!is_fixed && frame.xid.get() > 0));
+        let oldest = at.and_then(|at| self.sent.get(at));
+        if oldest.is_none_or(|frame| frame.xid != xid) {
+            return Err(out_of_order(oldest));
+        }
+        let reply = match (body, oldest) {
+            // A request whose reply makes no sense has none: it is among those that the lost connection leaves.
+            (Ok(body), Some(frame)) => {
+                Ok(Reply::decode(frame.shape, body).map_err(Loss::Malformed)?)
+            }
+            (Ok(_), None) => return Ok(()),
+            (Err(code), _) => Err(code),
+        };
+        let Some(frame) = at.and_then(|at| self.sent.remove(at)) else {
+            return Ok(());
+        };
+        match frame.ticket() {
+            Some(ticket) => {
+                let outcome = self.outcome(ticket, frame, zxid, reply);
+                self.events.push_back(Event::Answered(ticket, outcome));
+            }
+            None if xid == Xid::AUTH && reply.is_err() => self.end(SessionEnd::AuthFailed),
+            None if frame.is_close() => self.end(SessionEnd::Closed),
+            None => match reply {
+                // The next connection sets the watches again.
+                Err(code) if xid == Xid::SET_WATCHES => return Err(Loss::WatchesRefused(code)),
+                _ => {}
+            },
+        }
+        Ok(())
+    }
+
+    /// Returns the outcome of an answered request, and adds the watch that it has set.
+    fn outcome(
+        &mut self,
+        ticket: Ticket,
+        frame: Frame,
+        zxid: i64,
+        reply: Result<Reply, ErrorCode>,
+    ) -> Outcome {
+        let epoch = self.epoch;
+        let kind = frame.watch_kind(reply.as_ref().err().copied());
+        let is_watch_dropped = frame.is_watch_dropped;
+        if let (Some(kind), Some(path)) = (kind, frame.into_watched_path()) {
+            self.watches.add(ticket, path, kind);
+            if is_watch_dropped {
+                self.forget_watch(ticket);
+            }
+        }
+        match reply {
+            Ok(reply) => Outcome::Done { reply, zxid, epoch },
+            Err(code) => Outcome::Refused { code, zxid, epoch },
+        }
+    }
+
+    fn notify(&mut self, event: &WatchEvent) {
+        let Some(kind) = event.kind else { return };
+        for ticket in self.watches.fire(&event.path, kind) {
+            self.events.push_back(Event::Fired {
+                ticket,
+                event: event.clone(),
+                epoch: self.epoch,
+            });
+        }
+    }
+
+    /// Ends the session, and every request with it.
+    fn end(&mut self, end: SessionEnd) {
+        self.phase = Phase::Over(end);
+        let sent = std::mem::take(&mut self.sent);
+        let unsent = std::mem::take(&mut self.outgoing)
+            .into_iter()
+            .chain(std::mem::take(&mut self.queue));
+        self.queued_bytes = 0;
+        let epoch = self.epoch;
+        let sent = sent.into_iter().map(|frame| {
+            let why = Loss::Over(end);
+            (frame, Outcome::Unknown { epoch, why })
+        });
+        let unsent = unsent.map(|frame| {
+            let why = NotSent::Over(end);
+            (frame, Outcome::NotSent { why })
+        });
+        for (frame, outcome) in sent.chain(unsent) {
+            if let Some(ticket) = frame.ticket() {
+                self.events.push_back(Event::Answered(ticket, outcome));
+            }
+        }
+        self.events.push_back(Event::Over(end));
+    }
+
+    /// Returns how a session ends that the servers do not have any more.
+    const fn end_if_gone(&self) -> SessionEnd {
+        if self.is_closing {
+            SessionEnd::Closed
+        } else {
+            SessionEnd::Expired
+        }
+    }
+
+    /// Returns when a connection is given up on which nothing arrives.
+    fn dead_at(&self) -> Duration {
+        self.last_received + self.timeout * 2 / 3
+    }
+
+    /// Returns when a ping is sent if nothing else is.
+    fn ping_at(&self) -> Duration {
+        self.last_sent + self.timeout / 3
+    }
+
+    /// Returns when a session without a connection is taken for expired.
+    fn expires_at(&self) -> Option<Duration> {
+        let is_up = matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
+        (!is_up && self.id != 0).then(|| self.last_received + self.timeout * 7 / 5)
+    }
+
+    fn dial_timeout(&self) -> Duration {
+        let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        (self.timeout / (2 * hosts)).max(SHORTEST_DIAL)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &format_args!("{:#x}", self.id))
+            .field("phase", &self.phase)
+            .field("epoch", &self.epoch)
+            .field("queued", &self.queue.len())
+            .field("in_flight", &(self.outgoing.len() + self.sent.len()))
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many bytes of paths one request sets watches on; the Java client has 128 KiB.
+const SET_WATCHES_LIMIT: usize = 100 << 10;
+/// How many frames one write has at most; the kernel takes no more than 1,024 slices.
+const MAX_SLICES: usize = 512;
+const SHORTEST_DIAL: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

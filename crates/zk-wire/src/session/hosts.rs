@@ -1,0 +1,141 @@
+//! The servers of an ensemble: which one to dial next, and when.
+//!
+//! Pure: no I/O and no clock.
+
+use std::time::Duration;
+
+/// A server, as the caller named it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing more to say")]
+pub struct Host {
+    /// A name or an address; names are resolved at each dial.
+    pub name: String,
+    /// The port for clients.
+    pub port: u16,
+}
+
+/// The hosts in the order in which they are dialled.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    /// The next one comes first.
+    order: Vec<Host>,
+    random: fastrand::Rng,
+    /// How many dials have failed in a row.
+    failures: usize,
+}
+
+impl Hosts {
+    pub(super) fn new(hosts: Vec<Host>, seed: u64) -> Self {
+        let mut hosts = Self {
+            order: hosts,
+            random: fastrand::Rng::with_seed(seed),
+            failures: 0,
+        };
+        hosts.random.shuffle(&mut hosts.order);
+        hosts
+    }
+
+    /// Takes the host to dial next; it is the last one to be dialled again.
+    pub(super) fn take_next(&mut self) -> Host {
+        let next = self.order.remove(0);
+        self.order.push(next.clone());
+        next
+    }
+
+    /// Records that the last host has granted a session.
+    pub(super) const fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Records a dial that failed or a connection that broke; returns how long to wait before the next dial.
+    ///
+    /// The other hosts are dialled at once. After each round the pause is twice as long on average, up to
+    /// [`LONGEST_PAUSE`], and random, so that the clients of a restarted ensemble do not come all at once.
+    pub(super) fn failed(&mut self) -> Duration {
+        self.failures += 1;
+        if !self.failures.is_multiple_of(self.order.len()) {
+            return Duration::ZERO;
+        }
+        let rounds = self.failures / self.order.len();
+        let doublings = u32::try_from(rounds - 1).unwrap_or(u32::MAX).min(16);
+        let longest = (SHORTEST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE);
+        longest.mul_f64(0.5 + self.random.f64() / 2.0)
+    }
+
+    /// Replaces the list. Hosts that were there keep their places, and new ones are dialled first.
+    pub(super) fn replace(&mut self, hosts: Vec<Host>) {
+        let (kept, mut new): (Vec<_>, Vec<_>) = hosts
+            .into_iter()
+            .partition(|host| self.order.contains(host));
+        self.random.shuffle(&mut new);
+        self.order.retain(|host| kept.contains(host));
+        new.append(&mut self.order);
+        self.order = new;
+        self.failures = 0;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+/// No server that is back is noticed later than this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn host(name: &str) -> Host {
+        Host {
+            name: name.to_owned(),
+            port: 2181,
+        }
+    }
+
+    fn three() -> Vec<Host> {
+        ["a", "b", "c"].map(host).to_vec()
+    }
+
+    #[test]
+    fn each_round_dials_every_host_in_one_order() {
+        let mut orders = BTreeSet::new();
+        for seed in 0..50 {
+            let mut hosts = Hosts::new(three(), seed);
+            let first: Vec<_> = (0..3).map(|_| hosts.take_next()).collect();
+            let second: Vec<_> = (0..3).map(|_| hosts.take_next()).collect();
+            assert_eq!(first, second);
+            orders.insert(first);
+        }
+        assert_eq!(orders.len(), 6, "clients begin anywhere");
+    }
+
+    #[test]
+    fn a_pause_follows_each_round_and_is_bounded() {
+        let mut hosts = Hosts::new(three(), 7);
+        let mut pauses = Vec::new();
+        for _ in 0..30 {
+            assert_eq!(hosts.failed(), Duration::ZERO);
+            assert_eq!(hosts.failed(), Duration::ZERO);
+            pauses.push(hosts.failed());
+        }
+        assert!(pauses[0] <= SHORTEST_PAUSE && pauses[0] >= SHORTEST_PAUSE / 2);
+        assert!(pauses.iter().all(|pause| *pause <= LONGEST_PAUSE));
+        assert!(pauses[29] >= LONGEST_PAUSE / 2);
+        hosts.succeeded();
+        assert_eq!(hosts.failed(), Duration::ZERO);
+    }
+
+    #[test]
+    fn hosts_of_a_new_list_are_dialled_first() {
+        let mut hosts = Hosts::new(three(), 7);
+        hosts.replace(["c", "d", "a"].map(host).to_vec());
+        assert_eq!(hosts.take_next(), host("d"));
+        let rest: BTreeSet<_> = [hosts.take_next(), hosts.take_next()].into();
+        assert_eq!(rest, BTreeSet::from(["a", "c"].map(host)));
+        assert_eq!(hosts.take_next(), host("d"));
+    }
+}

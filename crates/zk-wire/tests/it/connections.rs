@@ -1,0 +1,259 @@
+//! What a session survives, and what ends it.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Match;
+use zk_wire::Client;
+use zk_wire::Config;
+use zk_wire::ConnectionState;
+use zk_wire::CreateMode;
+use zk_wire::Host;
+use zk_wire::Loss;
+use zk_wire::NotSent;
+use zk_wire::Reply;
+use zk_wire::Request;
+use zk_wire::RequestErrorKind;
+use zk_wire::SessionEnd;
+use zk_wire::SubmitError;
+use zk_wire::WatchEventKind;
+use zk_wire::proto::DecodeError;
+
+use crate::connect;
+use crate::expected;
+use crate::hosts;
+use crate::node;
+use crate::request;
+use crate::start;
+
+async fn epoch_after(client: &Client, epoch: u64) -> u64 {
+    let is_later = |state: &ConnectionState| match state {
+        ConnectionState::Connected { epoch: now, .. } => *now > epoch,
+        ConnectionState::Disconnected { .. } | ConnectionState::Over(_) => false,
+    };
+    let mut states = client.states();
+    let state = expected("a new connection", states.wait_for(is_later)).await;
+    match *state.expect("the client runs") {
+        ConnectionState::Connected { epoch, .. } => epoch,
+        ConnectionState::Disconnected { .. } | ConnectionState::Over(_) => epoch,
+    }
+}
+
+// covers: W6
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_serves_within_100_ms_after_a_cut() {
+    let ensemble = start(3, true).await;
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let client = connect(&ensemble, Duration::from_secs(10)).await;
+    let sync = Request::Sync {
+        path: "/".to_owned(),
+    };
+    let mut slowest = Duration::ZERO;
+    let mut epoch = 1;
+    for _ in 0..20 {
+        proxy.cut(Clients::All, Close::Rst).await;
+        let cut = Instant::now();
+        epoch = epoch_after(&client, epoch).await;
+        request(&client, sync.clone())
+            .await
+            .expect("the new connection serves");
+        slowest = slowest.max(cut.elapsed());
+    }
+    assert!(slowest < Duration::from_millis(100), "{slowest:?}");
+    client.close().await;
+    ensemble.down().await.expect("the servers go down");
+}
+
+// covers: W4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_is_unknown_and_an_unsent_request_is_done() {
+    let ensemble = start(1, true).await;
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let client = connect(&ensemble, Duration::from_secs(10)).await;
+    let lost = proxy.on(Match::create("/lost")).once().cut_on_reply();
+    let create = Request::Create2(node("/lost", "", CreateMode::Persistent));
+    let error = request(&client, create.clone())
+        .await
+        .expect_err("its reply is lost");
+    assert!(
+        matches!(
+            error.kind,
+            RequestErrorKind::Unknown {
+                epoch: 1,
+                why: Loss::Broken(_)
+            }
+        ),
+        "{error:?}"
+    );
+    expected("the cut", lost.happened(crate::MAX_WAIT))
+        .await
+        .expect("the rule applies");
+    // This one is submitted without a connection, or over the new one.
+    let error = request(&client, create)
+        .await
+        .expect_err("the server has created it");
+    assert!(
+        matches!(error.kind, RequestErrorKind::Refused { epoch: 2, .. }),
+        "{error:?}"
+    );
+    client.close().await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+// covers: W7
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_beyond_the_limits_have_errors_of_their_own() {
+    let ensemble = start(1, false).await;
+    let timeout = Duration::from_secs(10);
+    let mut config = Config::new(timeout);
+    config.max_reply = 2000;
+    let client = Client::new(hosts(&ensemble), config);
+    let mut large = node("/large", "", CreateMode::Persistent);
+    large.data = vec![7; 1 << 20].into();
+    let error = request(&client, Request::Create(large.clone())).await;
+    let error = error
+        .expect_err("no server accepts a request of one MiB")
+        .kind;
+    assert!(
+        matches!(
+            error,
+            RequestErrorKind::Submit(SubmitError::TooLong {
+                limit: 0xf_ffff,
+                ..
+            })
+        ),
+        "{error}"
+    );
+    large.data = vec![7; 3000].into();
+    request(&client, Request::Create(large))
+        .await
+        .expect("servers accept this");
+    let (path, watch) = ("/large".to_owned(), false);
+    let error = request(&client, Request::GetData { path, watch }).await;
+    let error = error.expect_err("the reply is too long").kind;
+    let too_long = DecodeError::TooLong {
+        len: 3088,
+        limit: 2000,
+    };
+    assert!(
+        matches!(&error, RequestErrorKind::Unknown { why: Loss::Malformed(why), .. } if *why == too_long),
+        "{error}"
+    );
+    // The next connection serves.
+    let sync = Request::Sync {
+        path: "/".to_owned(),
+    };
+    assert_eq!(request(&client, sync).await.expect("it is served").epoch, 2);
+    client.close().await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+// covers: W3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_bytes_of_watches_survive_a_reconnect() {
+    let ensemble = start(1, true).await;
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let client = connect(&ensemble, Duration::from_secs(20)).await;
+    let path = |number: usize| format!("/{number:0>499}");
+    let mut watches = Vec::new();
+    for number in 0..2400 {
+        let (path, watch) = (path(number), true);
+        let missing = request(&client, Request::Exists { path, watch }).await;
+        let missing = missing.expect_err("there is no node");
+        watches.push(missing.watch.expect("it sets a watch"));
+    }
+    // As one request, this is more than a server accepts.
+    let bytes: usize = (0..2400).map(|number| path(number).len()).sum();
+    assert!(bytes > 1 << 20);
+    for (epoch, number) in (1..).zip([0, 1200, 2399]) {
+        proxy.cut(Clients::All, Close::Rst).await;
+        epoch_after(&client, epoch).await;
+        let create = Request::Create(node(&path(number), "", CreateMode::Persistent));
+        request(&client, create).await.expect("the node is created");
+        let event = expected("the creation", watches[number].next()).await;
+        let kind = event.expect("the watch fires").kind;
+        assert_eq!(kind, Some(WatchEventKind::Created));
+    }
+    client.close().await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_last_handle_closes_the_session() {
+    let ensemble = start(1, false).await;
+    let client = connect(&ensemble, Duration::from_secs(60)).await;
+    let other = connect(&ensemble, Duration::from_secs(60)).await;
+    request(
+        &client,
+        Request::Create(node("/e", "", CreateMode::Ephemeral)),
+    )
+    .await
+    .expect("the node is created");
+    let (path, watch) = ("/e".to_owned(), true);
+    let seen = request(&other, Request::Exists { path, watch })
+        .await
+        .expect("it is there");
+    assert!(matches!(seen.reply, Reply::Stat(_)));
+    drop(client);
+    let mut watch = seen.watch.expect("it was asked for");
+    let event = expected("the deletion", watch.next())
+        .await
+        .expect("it fires");
+    assert_eq!(event.kind, Some(WatchEventKind::Deleted));
+    other.close().await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+#[test]
+fn calls_end_with_the_runtime_of_the_client() {
+    let nowhere = vec![Host {
+        name: "127.0.0.1".to_owned(),
+        port: 1,
+    }];
+    let theirs = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let client =
+        theirs.block_on(async { Client::new(nowhere, Config::new(Duration::from_secs(10))) });
+    let ours = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let caller = client.clone();
+    let waiting = ours.spawn(async move {
+        let path = "/".to_owned();
+        caller.request(&Request::Sync { path }).await
+    });
+    theirs.shutdown_background();
+    let error = ours.block_on(expected("the outcome", waiting));
+    let error = error
+        .expect("the call does not panic")
+        .expect_err("there is no server");
+    let end = SessionEnd::RuntimeEnded;
+    assert!(
+        matches!(
+            error.kind,
+            RequestErrorKind::NotSent(NotSent::Over(why)) | RequestErrorKind::Submit(SubmitError::Over(why)) if why == end
+        ),
+        "{error:?}"
+    );
+    assert_eq!(ours.block_on(client.connected()), Err(end));
+    assert_eq!(ours.block_on(client.close()), end);
+}
+
+#[tokio::test]
+async fn the_task_of_a_closed_session_ends() {
+    let ensemble = start(1, false).await;
+    let client = connect(&ensemble, Duration::from_secs(10)).await;
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let with_client = tasks();
+    client.close().await;
+    let ended = async {
+        while tasks() >= with_client {
+            tokio::task::yield_now().await;
+        }
+    };
+    expected("the end of the task", ended).await;
+    ensemble.down().await.expect("the server goes down");
+}

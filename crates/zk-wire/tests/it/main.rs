@@ -1,0 +1,72 @@
+//! The client against real servers.
+
+#![cfg(test)]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_harness::Ensemble;
+use zk_wire::AclEntry;
+use zk_wire::Answer;
+use zk_wire::Client;
+use zk_wire::Config;
+use zk_wire::CreateMode;
+use zk_wire::Host;
+use zk_wire::NewNode;
+use zk_wire::Request;
+use zk_wire::RequestError;
+
+mod connections;
+mod operations;
+
+/// How long a test waits for what it expects.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+
+/// Waits for what is expected, and says so if it does not come.
+async fn expected<T>(what: &str, waiting: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(MAX_WAIT, waiting).await;
+    waited.unwrap_or_else(|_| panic!("not within {MAX_WAIT:?}: {what}"))
+}
+
+/// Starts servers, without or with a proxy in front of them.
+async fn start(servers: usize, proxied: bool) -> Ensemble {
+    let ensemble = Ensemble::builder().servers(servers).proxied(proxied);
+    ensemble.start().await.expect("the servers start")
+}
+
+/// The addresses of an ensemble's servers, or of the proxy in front of them.
+fn hosts(ensemble: &Ensemble) -> Vec<Host> {
+    let hosts = ensemble.connect_string();
+    let host = |host: &str| {
+        let (name, port) = host.rsplit_once(':').expect("an address has a port");
+        Host {
+            name: name.to_owned(),
+            port: port.parse().expect("a port is a number"),
+        }
+    };
+    hosts.split(',').map(host).collect()
+}
+
+/// Connects to an ensemble with a session timeout.
+async fn connect(ensemble: &Ensemble, timeout: Duration) -> Client {
+    let client = Client::new(hosts(ensemble), Config::new(timeout));
+    expected("a session", client.connected())
+        .await
+        .expect("a server grants a session");
+    client
+}
+
+/// Sends a request, and waits for its answer.
+async fn request(client: &Client, request: Request) -> Result<Answer, RequestError> {
+    expected("the answer to a request", client.request(&request)).await
+}
+
+/// A node that everyone may do everything with.
+fn node(path: &str, data: &'static str, mode: CreateMode) -> NewNode {
+    NewNode {
+        path: path.to_owned(),
+        data: Bytes::from_static(data.as_bytes()),
+        acl: vec![AclEntry::open()],
+        mode,
+    }
+}
