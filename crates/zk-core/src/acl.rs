@@ -96,6 +96,18 @@ impl Permissions {
     /// No permissions.
     pub const NONE: Self = Self(0);
 
+    /// Returns the number that stands for this set in the protocol.
+    #[cfg(feature = "wire")]
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Returns the set that a number stands for in the protocol; unknown permissions are left out.
+    #[cfg(feature = "wire")]
+    pub(crate) fn from_bits(bits: i32) -> Self {
+        Self(u8::try_from(bits & i32::from(Self::ALL.0)).unwrap_or_default())
+    }
+
     /// Returns whether every permission of `other` is in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

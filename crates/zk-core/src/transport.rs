@@ -18,6 +18,8 @@ use crate::stat::Stat;
 pub(crate) mod client;
 mod link;
 mod watching;
+#[cfg(feature = "wire")]
+pub(crate) mod wire;
 
 pub use link::Link;
 pub use link::LinkGone;

@@ -27,6 +27,8 @@ use crate::transport::Transport;
 use crate::transport::TransportError;
 use crate::transport::client::ClientTransport;
 use crate::transport::client::ConnectOptions;
+#[cfg(feature = "wire")]
+use crate::transport::wire::WireTransport;
 
 /// A session to be; made by [`Session::builder`].
 ///
@@ -43,6 +45,8 @@ pub struct SessionBuilder {
     defaults: SessionDefaults,
     digest: Option<Credentials>,
     allow_read_only: bool,
+    #[cfg(feature = "wire")]
+    uses_wire: bool,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
 }
@@ -77,6 +81,8 @@ impl SessionBuilder {
             defaults: SessionDefaults::default(),
             digest: None,
             allow_read_only: false,
+            #[cfg(feature = "wire")]
+            uses_wire: false,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -153,6 +159,16 @@ impl SessionBuilder {
         self
     }
 
+    /// Connects with `zk-wire` instead of `zookeeper-client`.
+    ///
+    /// It knows neither [`tls`](Self::tls) nor [`allow_read_only`](Self::allow_read_only): together with one of these,
+    /// connecting is a [`ConnectError::InvalidOption`].
+    #[cfg(feature = "wire")]
+    pub fn wire(mut self) -> Self {
+        self.uses_wire = true;
+        self
+    }
+
     /// Connects and returns the session, connected.
     ///
     /// Servers are tried in random order, again and again until the connect timeout.
@@ -174,7 +190,7 @@ impl SessionBuilder {
         let asked = Instant::now();
         let (transport, servers) = self.open(deadline).await?;
         let session = Session::new(SessionHandle::start(
-            Box::new(transport),
+            transport,
             servers,
             self.defaults,
             asked,
@@ -195,7 +211,7 @@ impl SessionBuilder {
     /// # Cancel safety
     ///
     /// As that of [`connect`](Self::connect).
-    pub async fn transport(self) -> Result<impl Transport, ConnectError> {
+    pub async fn transport(self) -> Result<Box<dyn Transport>, ConnectError> {
         let deadline = Deadline::after(self.connect_timeout);
         Ok(self.open(deadline).await?.0)
     }
@@ -203,7 +219,7 @@ impl SessionBuilder {
     async fn open(
         &self,
         deadline: Deadline,
-    ) -> Result<(ClientTransport, ConnectString), ConnectError> {
+    ) -> Result<(Box<dyn Transport>, ConnectString), ConnectError> {
         let servers: ConnectString = self.connect.parse().map_err(ConnectError::ConnectString)?;
         self.check()?;
         // The last part of the time is reserved for finding out why no server answered.
@@ -225,11 +241,18 @@ impl SessionBuilder {
     async fn attempt_until_connected(
         &self,
         servers: &ConnectString,
-    ) -> Result<ClientTransport, ConnectError> {
+    ) -> Result<Box<dyn Transport>, ConnectError> {
         let digest = self
             .digest
             .as_ref()
             .map(|credentials| credentials.text.as_str());
+        #[cfg(feature = "wire")]
+        if self.uses_wire {
+            return match WireTransport::connect(servers, self.session_timeout, digest).await {
+                Ok(transport) => Ok(Box::new(transport)),
+                Err(_) => Err(ConnectError::AuthFailed),
+            };
+        }
         let mut pause = FIRST_PAUSE;
         let bounded_by_caller = Deadline::after(self.connect_timeout);
         loop {
@@ -242,7 +265,7 @@ impl SessionBuilder {
                 tls: self.tls.as_ref(),
             };
             match ClientTransport::connect(&options).await {
-                Ok(transport) => return Ok(transport),
+                Ok(transport) => return Ok(Box::new(transport)),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);
                 }
@@ -277,6 +300,14 @@ impl SessionBuilder {
         }
         if self.defaults.acl.entries().is_empty() {
             return invalid("acl", "it must have an entry");
+        }
+        #[cfg(feature = "wire")]
+        if self.uses_wire && self.allow_read_only {
+            return invalid("allow_read_only", "zk-wire has no read-only sessions");
+        }
+        #[cfg(all(feature = "wire", feature = "tls"))]
+        if self.uses_wire && self.tls.is_some() {
+            return invalid("tls", "zk-wire has no encryption");
         }
         match &self.digest {
             Some(digest) if digest.user_has_colon || digest.text.starts_with(':') => {

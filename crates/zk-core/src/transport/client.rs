@@ -534,7 +534,8 @@ fn to_stat(stat: &zk::Stat) -> Stat {
     }
 }
 
-fn to_time(millis: i64) -> SystemTime {
+/// Converts a time of the leader's clock, in milliseconds since 1970.
+pub(super) fn to_time(millis: i64) -> SystemTime {
     let distance = Duration::from_millis(millis.unsigned_abs());
     let time = if millis < 0 {
         SystemTime::UNIX_EPOCH.checked_sub(distance)

@@ -32,6 +32,7 @@ mod trackers;
 mod transactions;
 mod values;
 mod watches;
+mod wire;
 
 /// Starts one server, runs the test against it and takes it down.
 async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {

@@ -36,12 +36,12 @@ pub(crate) async fn with_release(servers: usize, release: &str, test: impl Async
     ensemble.down().await.expect("the server goes down");
 }
 
-async fn open(connect_string: String) -> impl Transport {
+async fn open(connect_string: String) -> Box<dyn Transport> {
     let session = Session::builder(connect_string).session_timeout(MAX_WAIT);
     session.transport().await.expect("a session is granted")
 }
 
-async fn watch(transport: &impl Transport, path: &str, recursive: bool) -> Watching {
+async fn watch(transport: &dyn Transport, path: &str, recursive: bool) -> Watching {
     let path = NodePath::parse(path).unwrap();
     let answer = transport.submit(Request::AddWatch { path, recursive });
     match answer.await {
@@ -71,8 +71,8 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
             let other = connect(ensemble).await;
             other.create("/app", "").await.unwrap();
             let transport = open(format!("{}/app", ensemble.connect_string())).await;
-            let mut one = watch(&transport, "/a", false).await;
-            let mut all = watch(&transport, "/", true).await;
+            let mut one = watch(&*transport, "/a", false).await;
+            let mut all = watch(&*transport, "/", true).await;
 
             let (_, stat) = other.create("/app/a", "").await.unwrap();
             other.set("/app/a", "x").await.unwrap();
@@ -127,7 +127,7 @@ async fn a_persistent_watch_ends_with_the_link_and_can_be_set_again() {
     for release in RELEASES {
         with_release(3, release, async |ensemble| {
             let transport = open(ensemble.connect_string()).await;
-            let mut before = watch(&transport, "/a", true).await;
+            let mut before = watch(&*transport, "/a", true).await;
             let server = server_with(ensemble, transport.session_id()).await;
             server.kill().await.unwrap();
             assert_eq!(
@@ -137,7 +137,7 @@ async fn a_persistent_watch_ends_with_the_link_and_can_be_set_again() {
             assert_eq!(before.next().await, None, "nothing comes after it");
             drop(before);
             let mut after =
-                within(MAX_WAIT, "the link is back", watch(&transport, "/a", true)).await;
+                within(MAX_WAIT, "the link is back", watch(&*transport, "/a", true)).await;
             let other = connect(ensemble).await;
             other.create("/a", "").await.unwrap();
             let expected = ("/a".to_owned(), Created);

@@ -1,0 +1,172 @@
+//! Sessions on the transport over `zk-wire`.
+
+use std::time::Duration;
+
+use zk_core::Acl;
+use zk_core::AclEntry;
+use zk_core::ConnectError;
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::OpResult;
+use zk_core::Permissions;
+use zk_core::Session;
+use zk_core::WatchEvent;
+use zk_core::transport::Request;
+use zk_core::transport::Response;
+use zk_core::transport::WatchNotification;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Match;
+use zk_harness::Ensemble;
+
+use crate::MAX_WAIT;
+use crate::connect;
+use crate::with_ensemble;
+use crate::within;
+
+/// Starts one server behind a proxy.
+async fn proxied() -> Ensemble {
+    let ensemble = Ensemble::builder().servers(1).proxied(true);
+    ensemble.start().await.expect("a server starts")
+}
+
+// covers: C1
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_below_a_chroot_are_those_of_the_other_client() {
+    with_ensemble(async |ensemble| {
+        let raw = connect(ensemble).await;
+        raw.create("/app", "").await.unwrap();
+        let below = format!("{}/app", ensemble.connect_string());
+        let session = Session::builder(below).digest_auth("user", "secret").wire();
+        let session = session.connect().await.unwrap();
+
+        let (path, _) = session
+            .create("/dir/n-", "one")
+            .sequential()
+            .container_parents()
+            .await
+            .unwrap();
+        assert_eq!(path.as_str(), "/dir/n-0000000000");
+        let outer = "/app/dir/n-0000000000";
+        assert_eq!(raw.get(outer).await.unwrap().0, b"one");
+        let stat = session.set(&path, "two").version(0).await.unwrap();
+        assert_eq!(raw.stat(outer).await.unwrap(), stat);
+        let error = session.set(&path, "x").version(0).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::BadVersion, Some(&path)));
+        assert_eq!(session.exists("/no").await.unwrap(), None);
+        assert_eq!(session.list("/dir").await.unwrap().0, ["n-0000000000"]);
+
+        let digest = AclEntry::new(Permissions::ALL, "auth", "");
+        session.set_acl(&path, Acl::new([digest])).await.unwrap();
+        let (rules, _) = session.acl(&path).await.unwrap();
+        assert_eq!(rules.entries()[0].scheme(), "digest");
+        assert_eq!(raw.set(outer, "x").await.unwrap_err().kind(), ErrorKind::NoAuth);
+
+        let both = session.transaction().check("/dir").create("/dir/a", "").set(&path, "three");
+        let results = both.commit().await.unwrap();
+        assert!(matches!(&results[1], OpResult::Created { path, stat: Some(_) } if path.as_str() == "/dir/a"));
+        let refused = session.transaction().check("/dir").delete("/no").commit().await;
+        assert_eq!(refused.unwrap_err().failed_part(), Some(1));
+        let large = session.set(&path, vec![7; 1 << 20]).await.unwrap_err();
+        assert_eq!(large.kind(), ErrorKind::TooLarge);
+        session.delete("/dir").recursive().await.unwrap();
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: C3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_is_done_once_although_its_reply_is_lost() {
+    let ensemble = proxied().await;
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let session = Session::builder(ensemble.connect_string()).wire();
+    let session = session.connect().await.unwrap();
+    for cut in [false, true] {
+        let request = proxy.on(Match::create("/**")).once();
+        let lost = if cut {
+            request.drop_then_cut()
+        } else {
+            request.cut_on_reply()
+        };
+        let create = session
+            .create("/n-", "x")
+            .sequential()
+            .ephemeral()
+            .protected();
+        let created = within(MAX_WAIT, "the create", create.into_future()).await;
+        created.expect("the session finds out what became of it");
+        lost.happened(MAX_WAIT).await.expect("the rule applies");
+    }
+    let children = session.list("/").await.unwrap().0;
+    assert_eq!(
+        children.iter().filter(|name| name.contains("n-")).count(),
+        2
+    );
+    session.close().await.unwrap();
+    ensemble.down().await.expect("the server goes down");
+}
+
+// covers: C7
+#[tokio::test(flavor = "multi_thread")]
+async fn one_shot_watches_outlive_a_link_and_persistent_ones_end_with_it() {
+    let ensemble = proxied().await;
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let other = connect(&ensemble).await;
+    let transport = Session::builder(ensemble.connect_string()).wire();
+    let transport = transport.transport().await.unwrap();
+    let path = || NodePath::parse("/a").unwrap();
+    let exists = Request::Exists {
+        path: path(),
+        watch: true,
+    };
+    let Ok(Response::Stat {
+        stat: None,
+        watch: Some(watch),
+    }) = transport.submit(exists).await
+    else {
+        panic!("the watch is not set");
+    };
+    let all = Request::AddWatch {
+        path: NodePath::root(),
+        recursive: true,
+    };
+    let Ok(Response::Watching(mut watching)) = transport.submit(all).await else {
+        panic!("the persistent watch is not set");
+    };
+    other.create("/b", "").await.unwrap();
+    let change = within(MAX_WAIT, "the creation", watching.next()).await;
+    assert!(
+        matches!(change, Some(WatchNotification::Changed { path, .. }) if path.as_str() == "/b")
+    );
+    proxy.cut(Clients::All, Close::Rst).await;
+    let lost = within(MAX_WAIT, "the end of the link", watching.next()).await;
+    assert_eq!(lost, Some(WatchNotification::LinkLost));
+    assert_eq!(watching.next().await, None);
+    other.create("/a", "").await.unwrap();
+    assert_eq!(
+        within(MAX_WAIT, "the other creation", watch).await,
+        WatchEvent::Created
+    );
+    transport.close();
+    ensemble.down().await.expect("the server goes down");
+}
+
+// covers: C9
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_transport_lacks_is_refused_before_it_connects() {
+    let builder = Session::builder("127.0.0.1:1").wire().allow_read_only();
+    let error = builder.connect().await.unwrap_err();
+    assert!(
+        matches!(error, ConnectError::InvalidOption { .. }),
+        "{error}"
+    );
+    assert_eq!(
+        error.to_string(),
+        "allow_read_only is not valid: zk-wire has no read-only sessions"
+    );
+    let nowhere = Session::builder("127.0.0.1:1").wire();
+    let nowhere = nowhere.connect_timeout(Duration::from_millis(500));
+    let error = nowhere.connect().await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unanswered(_)), "{error}");
+}
