@@ -110,7 +110,7 @@ mod join_all;
 mod lease_proof;
 mod listener;
 mod operation;
-mod outcome;
+pub mod outcome;
 mod owned_node;
 mod path;
 mod retry;

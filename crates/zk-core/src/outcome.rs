@@ -1,8 +1,12 @@
 //! Decides from the state of a node whether a write with a lost reply was applied.
 //!
-//! `seen` is the newest transaction that the session had seen when it sent the write. If the write was applied, its
-//! transaction has a greater number.
-//! The node was read from a server that had caught up after the loss, so a write without effect by then has none later.
+//! Operations of a session apply these rules themselves. Recipes use them for transactions to which no
+//! [idempotency token](crate::IdempotencyTokens) can be added, because other clients own the layout.
+//!
+//! `seen` is a transaction that was committed before the write was sent: the newest one that the session had seen, or
+//! the one that last changed the node when it was read. If the write was applied, its transaction has a greater number.
+//! The node has to be read after the loss from a server that had caught up (see [`Session::sync`](crate::Session::sync)).
+//! Then a write without effect by then has none later.
 //!
 //! Pure: no I/O and no clock.
 
@@ -11,13 +15,19 @@ use crate::error::ErrorKind;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 
-/// The outcome of a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It was applied, or the node is in the requested state anyway.
-    Ours,
-    /// It was not applied.
-    NotOurs,
+/// The outcome of a write, as a node shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "callers decide differently for each of these"
+)]
+pub enum Verdict {
+    /// It was applied.
+    Applied,
+    /// It was applied, or a write of another client had the same effect.
+    SameEffect,
+    /// It was not applied, and will not be.
+    NotApplied,
     /// The node does not show it.
     Unknown,
 }
@@ -28,11 +38,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) data: &'a [u8],
     /// The session, for an ephemeral node.
     pub(crate) owner: Option<SessionId>,
-    /// Whether the data identifies its writer.
-    pub(crate) is_idempotent: bool,
 }
 
-/// Judges the node that a repeated create found.
+/// Judges the node that a repeated create found: whether it is the one that was to be created.
 pub(crate) fn judge_create(
     wanted: Wanted<'_>,
     seen: i64,
@@ -44,15 +52,39 @@ pub(crate) fn judge_create(
     };
     match (wanted.owner, stat.ephemeral_owner) {
         // It was there before.
-        _ if stat.czxid <= seen => Verdict::NotOurs,
-        (Some(owner), Some(found)) if owner != found => Verdict::NotOurs,
-        (Some(_), None) | (None, Some(_)) => Verdict::NotOurs,
+        _ if stat.czxid <= seen => Verdict::NotApplied,
+        (Some(owner), Some(found)) if owner != found => Verdict::NotApplied,
+        (Some(_), None) | (None, Some(_)) => Verdict::NotApplied,
         _ if stat.version != 0 => Verdict::Unknown,
-        _ if data != wanted.data => Verdict::NotOurs,
-        (Some(_), Some(_)) => Verdict::Ours,
-        (None, None) if wanted.is_idempotent => Verdict::Ours,
+        _ if data != wanted.data => Verdict::NotApplied,
+        (Some(_), Some(_)) => Verdict::Applied,
         // Another client may have created a node with the same data.
-        (None, None) => Verdict::Unknown,
+        (None, None) => Verdict::SameEffect,
+    }
+}
+
+/// Judges the create of a persistent node that did not exist, by the node and its parent.
+///
+/// `parents` is the parent as it was read before the node was found missing, and after `found` was read.
+pub fn judge_create_below(
+    data: &[u8],
+    found: Option<(&[u8], &Stat)>,
+    parents: Option<(&Stat, &Stat)>,
+) -> Verdict {
+    let parents = parents.filter(|(before, after)| before.czxid == after.czxid);
+    match (found, parents) {
+        // The list of children has not changed.
+        (None, Some((before, after))) if before.pzxid == after.pzxid => Verdict::NotApplied,
+        (Some((found_data, stat)), _) if stat.version == 0 && found_data == data => {
+            Verdict::SameEffect
+        }
+        // One child was created or deleted, and that is this node, with other data.
+        (Some((_, stat)), Some((before, after)))
+            if stat.version == 0 && after.cversion == before.cversion.wrapping_add(1) =>
+        {
+            Verdict::NotApplied
+        }
+        _ => Verdict::Unknown,
     }
 }
 
@@ -60,10 +92,9 @@ pub(crate) fn judge_create(
 pub(crate) fn judge_overwrite(data: &[u8], seen: i64, found: (&[u8], &Stat)) -> Verdict {
     let (found_data, stat) = found;
     if stat.mzxid <= seen {
-        Verdict::NotOurs
+        Verdict::NotApplied
     } else if found_data == data {
-        // Even if another client wrote it, this is the requested data.
-        Verdict::Ours
+        Verdict::SameEffect
     } else {
         // Others have written, maybe over the data of this call.
         Verdict::Unknown
@@ -71,41 +102,31 @@ pub(crate) fn judge_overwrite(data: &[u8], seen: i64, found: (&[u8], &Stat)) -> 
 }
 
 /// Judges a write that required the version `expected`.
-pub(crate) fn judge_set(
-    data: &[u8],
-    expected: i32,
-    is_idempotent: bool,
-    seen: i64,
-    found: (&[u8], &Stat),
-) -> Verdict {
+///
+/// Two clients that count from 5 to 6 write the same data, and only one of them succeeds: [`Verdict::SameEffect`]
+/// means success only if the data identifies its writer, or if it does not matter which client wrote it.
+pub fn judge_set(data: &[u8], expected: i32, seen: i64, found: (&[u8], &Stat)) -> Verdict {
     let (found_data, stat) = found;
     if stat.mzxid <= seen {
-        Verdict::NotOurs
+        Verdict::NotApplied
     } else if stat.version != expected.wrapping_add(1) {
         // Another client has written since, or this is another node.
         Verdict::Unknown
-    } else if found_data != data {
-        Verdict::NotOurs
-    } else if is_idempotent {
-        Verdict::Ours
+    } else if found_data == data {
+        Verdict::SameEffect
     } else {
-        // Two clients that count from 5 to 6 write the same data, and only one of them succeeded.
-        Verdict::Unknown
+        // The one write since then was another one.
+        Verdict::NotApplied
     }
 }
 
-/// Judges a deletion. `meant` is the transaction that created the node to delete, if known.
-pub(crate) fn judge_delete(meant: Option<i64>, seen: i64, found: Option<&Stat>) -> Verdict {
-    let Some(stat) = found else {
-        return Verdict::Ours;
-    };
-    match meant {
-        Some(meant) if stat.czxid == meant => Verdict::NotOurs,
-        // Another node has replaced the one to delete.
-        Some(_) => Verdict::Ours,
-        None if stat.czxid <= seen => Verdict::NotOurs,
-        // It may be the node to delete, or a later one.
-        None => Verdict::Unknown,
+/// Judges a deletion. If the node to delete is known, `seen` is the transaction that created it.
+pub fn judge_delete(seen: i64, found: Option<&Stat>) -> Verdict {
+    match found {
+        None => Verdict::SameEffect,
+        Some(stat) if stat.czxid <= seen => Verdict::NotApplied,
+        // A later node has replaced the one to delete, which may have been deleted by another client.
+        Some(_) => Verdict::Unknown,
     }
 }
 
@@ -121,9 +142,9 @@ pub(crate) fn judge_acl(
     let (found_acl, stat) = found;
     // Without a required version, version 0 shows that the rules were never changed.
     if stat.czxid <= seen && stat.aversion == expected.unwrap_or(0) {
-        Verdict::NotOurs
+        Verdict::NotApplied
     } else if expected.is_none() && found_acl == acl {
-        Verdict::Ours
+        Verdict::SameEffect
     } else {
         Verdict::Unknown
     }

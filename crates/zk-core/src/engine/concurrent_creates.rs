@@ -53,14 +53,14 @@ impl CreateInProgress {
     /// at the same time.
     pub(crate) fn judge(&self, czxid: i64) -> Verdict {
         let Some(path) = &self.path else {
-            return Verdict::Ours;
+            return Verdict::Applied;
         };
         let mut nodes = self.creates.lock();
         let creates = nodes.entry(path.clone()).or_default();
         match creates.czxid {
-            Some(created) if created >= czxid => Verdict::NotOurs,
+            Some(created) if created >= czxid => Verdict::NotApplied,
             _ if creates.calls > 1 => Verdict::Unknown,
-            _ => Verdict::Ours,
+            _ => Verdict::Applied,
         }
     }
 
@@ -98,15 +98,15 @@ mod tests {
         let creates = Arc::new(ConcurrentCreates::default());
         let path = NodePath::parse("/a").unwrap();
         let mine = creates.begin(Some(path.clone()));
-        assert_eq!(mine.judge(5), Verdict::Ours);
+        assert_eq!(mine.judge(5), Verdict::Applied);
         let other = creates.begin(Some(path));
         assert_eq!(mine.judge(5), Verdict::Unknown);
         other.created(5);
-        assert_eq!(mine.judge(5), Verdict::NotOurs);
+        assert_eq!(mine.judge(5), Verdict::NotApplied);
         drop(other);
-        assert_eq!(mine.judge(5), Verdict::NotOurs);
-        assert_eq!(mine.judge(6), Verdict::Ours, "it was created again");
-        assert_eq!(creates.begin(None).judge(5), Verdict::Ours);
+        assert_eq!(mine.judge(5), Verdict::NotApplied);
+        assert_eq!(mine.judge(6), Verdict::Applied, "it was created again");
+        assert_eq!(creates.begin(None).judge(5), Verdict::Applied);
         drop(mine);
         assert!(
             creates.lock().is_empty(),

@@ -158,8 +158,8 @@ impl IntoFuture for SetAcl {
                     return Ok(WriteOutcome::Refused(gone));
                 };
                 Ok(match judge_acl(acl, version, seen, (&found, &stat)) {
-                    Verdict::Ours => WriteOutcome::Done(stat),
-                    Verdict::NotOurs => WriteOutcome::NotApplied,
+                    Verdict::Applied | Verdict::SameEffect => WriteOutcome::Done(stat),
+                    Verdict::NotApplied => WriteOutcome::NotApplied,
                     Verdict::Unknown => WriteOutcome::Unknown(
                         "the rules have changed, and they do not show whether this call changed them",
                     ),

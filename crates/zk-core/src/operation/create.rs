@@ -331,8 +331,10 @@ async fn create_plain(
                     match found(call, path, request).await? {
                         Some((data, stat)) => {
                             match judge_overwrite(request.data.as_slice(), seen, (&data, &stat)) {
-                                Verdict::Ours => return Ok((request.path.clone(), stat)),
-                                Verdict::NotOurs => in_doubt = false,
+                                Verdict::Applied | Verdict::SameEffect => {
+                                    return Ok((request.path.clone(), stat));
+                                }
+                                Verdict::NotApplied => in_doubt = false,
                                 Verdict::Unknown => return Err(unknown(call, path, &error)),
                             }
                         }
@@ -374,7 +376,6 @@ async fn judge(
     let wanted = Wanted {
         data: request.data.as_slice(),
         owner: options.ephemeral.then(|| call.session().id()),
-        is_idempotent: options.idempotent,
     };
     let verdict = judge_create(
         wanted,
@@ -382,13 +383,16 @@ async fn judge(
         found.as_ref().map(|(data, stat)| (data.as_slice(), stat)),
     );
     match (verdict, found) {
-        (Verdict::Ours, Some((_, stat))) => match in_progress.judge(stat.czxid) {
-            Verdict::Ours => Ok((request.path.clone(), stat)),
-            Verdict::NotOurs => Err(exists),
-            Verdict::Unknown => Err(unknown(call, path, &exists)),
+        (Verdict::SameEffect, Some((_, stat))) if options.idempotent => {
+            Ok((request.path.clone(), stat))
+        }
+        (Verdict::Applied, Some((_, stat))) => match in_progress.judge(stat.czxid) {
+            Verdict::Applied => Ok((request.path.clone(), stat)),
+            Verdict::NotApplied => Err(exists),
+            Verdict::SameEffect | Verdict::Unknown => Err(unknown(call, path, &exists)),
         },
-        (Verdict::NotOurs, _) => Err(exists),
-        (Verdict::Ours | Verdict::Unknown, _) => Err(unknown(call, path, &exists)),
+        (Verdict::NotApplied, _) => Err(exists),
+        _ => Err(unknown(call, path, &exists)),
     }
 }
 

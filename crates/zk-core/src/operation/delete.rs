@@ -161,9 +161,9 @@ async fn delete_one(call: &Call, path: &NodePath, version: Option<i32>) -> Resul
     let request = delete_request(call, path, version);
     call.write(path, request, Response::deleted, |seen| async move {
         let found = read_stat(call, path, true).await?;
-        Ok(match judge_delete(None, seen, found.as_ref()) {
-            Verdict::Ours => WriteOutcome::Done(()),
-            Verdict::NotOurs => WriteOutcome::NotApplied,
+        Ok(match judge_delete(seen, found.as_ref()) {
+            Verdict::Applied | Verdict::SameEffect => WriteOutcome::Done(()),
+            Verdict::NotApplied => WriteOutcome::NotApplied,
             Verdict::Unknown => {
                 WriteOutcome::Unknown("a node is there that may have been made after the deletion")
             }
@@ -236,8 +236,8 @@ async fn delete_exactly(
             Err(looking) if in_doubt => break Err(looking.maybe_applied()),
             Err(looking) => break Err(looking),
         };
-        match (judge_delete(Some(czxid), i64::MIN, found.as_ref()), found) {
-            (Verdict::NotOurs, Some(found)) => stat = found,
+        match (judge_delete(czxid, found.as_ref()), found) {
+            (Verdict::NotApplied, Some(found)) => stat = found,
             _ if in_doubt => break Ok(()),
             _ => break Err(no_node(attempts)),
         }

@@ -142,15 +142,16 @@ pub(super) async fn set(
         };
         let verdict = match version {
             None => judge_overwrite(data, seen, (&found, &stat)),
-            Some(version) => judge_set(data, version, is_idempotent, seen, (&found, &stat)),
+            Some(version) => judge_set(data, version, seen, (&found, &stat)),
         };
         Ok(match (verdict, version) {
-            (Verdict::Ours, _) => WriteOutcome::Done(stat),
-            (Verdict::NotOurs, Some(version)) if stat.version != version => {
+            (Verdict::SameEffect, None) => WriteOutcome::Done(stat),
+            (Verdict::SameEffect, Some(_)) if is_idempotent => WriteOutcome::Done(stat),
+            (Verdict::NotApplied, Some(version)) if stat.version != version => {
                 WriteOutcome::Refused(call.error(path, ErrorKind::BadVersion))
             }
-            (Verdict::NotOurs, _) => WriteOutcome::NotApplied,
-            (Verdict::Unknown, _) => WriteOutcome::Unknown(
+            (Verdict::NotApplied, _) => WriteOutcome::NotApplied,
+            _ => WriteOutcome::Unknown(
                 "the node has changed, and its state does not show whether this call changed it",
             ),
         })

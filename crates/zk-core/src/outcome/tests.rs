@@ -36,30 +36,28 @@ fn old(version: i32, mzxid: i64) -> Stat {
 // covers: C3
 #[test]
 fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
-    use Verdict::NotOurs;
-    use Verdict::Ours;
+    use Verdict::Applied;
+    use Verdict::NotApplied;
+    use Verdict::SameEffect;
     use Verdict::Unknown;
-    for (owner, idempotent, found, verdict) in [
-        (None, false, None, Unknown),
-        (None, true, None, Unknown),
-        (Some(7), false, Some((b"x", stat(0, Some(7)))), Ours),
-        (Some(7), false, Some((b"y", stat(0, Some(7)))), NotOurs),
-        (Some(7), false, Some((b"x", stat(1, Some(7)))), Unknown),
-        (Some(7), false, Some((b"y", stat(3, Some(7)))), Unknown),
-        (Some(7), true, Some((b"x", stat(0, Some(8)))), NotOurs),
-        (Some(7), true, Some((b"x", stat(1, Some(8)))), NotOurs),
-        (Some(7), true, Some((b"x", stat(0, None))), NotOurs),
-        (None, true, Some((b"x", stat(0, Some(7)))), NotOurs),
-        (None, false, Some((b"x", stat(0, None))), Unknown),
-        (None, true, Some((b"x", stat(0, None))), Ours),
-        (None, true, Some((b"y", stat(0, None))), NotOurs),
-        (None, false, Some((b"y", stat(0, None))), NotOurs),
-        (None, true, Some((b"x", stat(1, None))), Unknown),
+    for (owner, found, verdict) in [
+        (None, None, Unknown),
+        (Some(7), None, Unknown),
+        (Some(7), Some((b"x", stat(0, Some(7)))), Applied),
+        (Some(7), Some((b"y", stat(0, Some(7)))), NotApplied),
+        (Some(7), Some((b"x", stat(1, Some(7)))), Unknown),
+        (Some(7), Some((b"y", stat(3, Some(7)))), Unknown),
+        (Some(7), Some((b"x", stat(0, Some(8)))), NotApplied),
+        (Some(7), Some((b"x", stat(1, Some(8)))), NotApplied),
+        (Some(7), Some((b"x", stat(0, None))), NotApplied),
+        (None, Some((b"x", stat(0, Some(7)))), NotApplied),
+        (None, Some((b"x", stat(0, None))), SameEffect),
+        (None, Some((b"y", stat(0, None))), NotApplied),
+        (None, Some((b"x", stat(1, None))), Unknown),
     ] {
         let wanted = Wanted {
             data: b"x",
             owner: owner.map(SessionId::new),
-            is_idempotent: idempotent,
         };
         let judge = |found: Option<&(&[u8; 1], Stat)>| {
             let found = found.map(|(data, stat)| (data.as_slice(), stat));
@@ -70,8 +68,51 @@ fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
         if let Some((data, stat)) = found {
             let czxid = SEEN;
             let before = (data, Stat { czxid, ..stat });
-            assert_eq!(judge(Some(&before)), NotOurs, "{wanted:?} {before:?}");
+            assert_eq!(judge(Some(&before)), NotApplied, "{wanted:?} {before:?}");
         }
+    }
+}
+
+// covers: G1
+#[test]
+fn create_is_judged_by_the_children_that_the_parent_has_had() {
+    use Verdict::NotApplied;
+    use Verdict::SameEffect;
+    use Verdict::Unknown;
+    let parent = |czxid, changes: i32| Stat {
+        czxid,
+        pzxid: i64::from(changes),
+        cversion: changes,
+        ..stat(0, None)
+    };
+    let (x, y, later) = (
+        Some((b"x", stat(0, None))),
+        Some((b"y", stat(0, None))),
+        Some((b"x", stat(1, None))),
+    );
+    // How often the list of children has changed, and whether the parent is the same.
+    for (found, changes, is_same_parent, verdict) in [
+        (None, 0, true, NotApplied),
+        (None, 0, false, Unknown),
+        (None, 1, true, Unknown),
+        (None, 2, true, Unknown),
+        (x, 1, true, SameEffect),
+        (x, 3, true, SameEffect),
+        (x, 1, false, SameEffect),
+        (y, 1, true, NotApplied),
+        (y, 1, false, Unknown),
+        // Ours may have been deleted before.
+        (y, 3, true, Unknown),
+        (later, 1, true, Unknown),
+    ] {
+        let before = parent(1, 5);
+        let after = parent(if is_same_parent { 1 } else { 2 }, 5 + changes);
+        let found_node = found.as_ref().map(|(data, stat)| (data.as_slice(), stat));
+        let judged = judge_create_below(b"x", found_node, Some((&before, &after)));
+        assert_eq!(judged, verdict, "{found:?} {changes} {is_same_parent}");
+        let judged = judge_create_below(b"x", found_node, None);
+        let is_wanted = verdict == SameEffect;
+        assert_eq!(judged, if is_wanted { SameEffect } else { Unknown });
     }
 }
 
@@ -79,10 +120,10 @@ fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
 #[test]
 fn overwrite_is_repeated_only_if_no_client_wrote_since() {
     for (data, mzxid, verdict) in [
-        (b"x", SEEN - 1, Verdict::NotOurs),
-        (b"y", SEEN - 1, Verdict::NotOurs),
-        (b"y", SEEN, Verdict::NotOurs),
-        (b"x", SEEN + 1, Verdict::Ours),
+        (b"x", SEEN - 1, Verdict::NotApplied),
+        (b"y", SEEN - 1, Verdict::NotApplied),
+        (b"y", SEEN, Verdict::NotApplied),
+        (b"x", SEEN + 1, Verdict::SameEffect),
         (b"y", SEEN + 1, Verdict::Unknown),
     ] {
         let judged = judge_overwrite(b"x", SEEN, (data, &old(3, mzxid)));
@@ -93,58 +134,53 @@ fn overwrite_is_repeated_only_if_no_client_wrote_since() {
     assert_eq!(judged, Verdict::Unknown);
 }
 
-// covers: C3
+// covers: C3 D1
 #[test]
 fn version_found_after_a_lost_write_is_ours_only_if_the_data_tells() {
-    use Verdict::NotOurs;
-    use Verdict::Ours;
+    use Verdict::NotApplied;
+    use Verdict::SameEffect;
     use Verdict::Unknown;
-    for (expected, idempotent, data, found, verdict) in [
-        (4, true, b"x", old(5, SEEN + 1), Ours),
-        (4, false, b"x", old(5, SEEN + 1), Unknown),
-        (4, true, b"y", old(5, SEEN + 1), NotOurs),
-        (4, true, b"x", old(6, SEEN + 1), Unknown),
-        (4, true, b"x", stat(0, None), Unknown),
-        (i32::MAX, true, b"x", old(i32::MIN, SEEN + 1), Ours),
+    for (expected, data, found, verdict) in [
+        (4, b"x", old(5, SEEN + 1), SameEffect),
+        (4, b"y", old(5, SEEN + 1), NotApplied),
+        (4, b"x", old(6, SEEN + 1), Unknown),
+        (4, b"y", old(6, SEEN + 1), Unknown),
+        (4, b"x", old(0, SEEN + 1), Unknown),
+        (4, b"x", stat(0, None), Unknown),
+        (i32::MAX, b"x", old(i32::MIN, SEEN + 1), SameEffect),
         // No client has written.
-        (4, false, b"y", old(4, SEEN), NotOurs),
-        (4, true, b"x", old(4, SEEN), NotOurs),
-        (4, true, b"x", old(3, SEEN), NotOurs),
-        // A later node that was written as often.
-        (0, true, b"x", stat(0, None), Unknown),
+        (4, b"y", old(4, SEEN), NotApplied),
+        (4, b"x", old(4, SEEN), NotApplied),
+        (4, b"x", old(3, SEEN), NotApplied),
+        // A later node.
+        (0, b"x", stat(0, None), Unknown),
     ] {
-        let judged = judge_set(b"x", expected, idempotent, SEEN, (data, &found));
-        assert_eq!(judged, verdict, "{expected} {idempotent} {found:?}");
+        let judged = judge_set(b"x", expected, SEEN, (data, &found));
+        assert_eq!(judged, verdict, "{expected} {data:?} {found:?}");
     }
 }
 
 // covers: C3
 #[test]
 fn delete_is_repeated_only_for_the_node_that_was_there() {
-    use Verdict::NotOurs;
-    use Verdict::Ours;
-    use Verdict::Unknown;
     let (before, after) = (old(1, SEEN + 5), stat(0, None));
-    for (meant, found, verdict) in [
-        (None, None, Ours),
-        (None, Some(before), NotOurs),
-        (None, Some(after), Unknown),
-        (Some(SEEN), None, Ours),
-        (Some(SEEN), Some(before), NotOurs),
-        (Some(SEEN), Some(after), Ours),
-        (Some(SEEN + 1), Some(after), NotOurs),
-        (Some(SEEN - 1), Some(before), Ours),
+    for (seen, found, verdict) in [
+        (SEEN, None, Verdict::SameEffect),
+        (SEEN, Some(before), Verdict::NotApplied),
+        (SEEN, Some(after), Verdict::Unknown),
+        (SEEN + 1, Some(after), Verdict::NotApplied),
+        (SEEN - 1, Some(before), Verdict::Unknown),
     ] {
-        let judged = judge_delete(meant, SEEN, found.as_ref());
-        assert_eq!(judged, verdict, "{meant:?} {found:?}");
+        let judged = judge_delete(seen, found.as_ref());
+        assert_eq!(judged, verdict, "{seen} {found:?}");
     }
 }
 
 // covers: C3
 #[test]
 fn acl_is_set_again_only_if_no_client_changed_it() {
-    use Verdict::NotOurs;
-    use Verdict::Ours;
+    use Verdict::NotApplied;
+    use Verdict::SameEffect;
     use Verdict::Unknown;
     let (ours, other) = (Acl::open(), Acl::read_only());
     let found = |aversion| Stat {
@@ -152,13 +188,13 @@ fn acl_is_set_again_only_if_no_client_changed_it() {
         ..old(9, SEEN)
     };
     for (expected, acl, stat, verdict) in [
-        (None, &other, found(0), NotOurs),
-        (None, &ours, found(0), NotOurs),
+        (None, &other, found(0), NotApplied),
+        (None, &ours, found(0), NotApplied),
         (None, &other, found(1), Unknown),
-        (None, &ours, found(1), Ours),
-        (None, &ours, stat(0, None), Ours),
+        (None, &ours, found(1), SameEffect),
+        (None, &ours, stat(0, None), SameEffect),
         (None, &other, stat(0, None), Unknown),
-        (Some(4), &other, found(4), NotOurs),
+        (Some(4), &other, found(4), NotApplied),
         (Some(4), &ours, found(5), Unknown),
         (Some(4), &other, found(5), Unknown),
         (Some(4), &other, found(0), Unknown),
