@@ -1,22 +1,17 @@
-//! Decides whether a transaction with a lost reply was committed, from the nodes as they are afterwards.
+//! Decides whether a transaction with a lost reply was committed, from its keys as they are afterwards.
+//!
+//! [`zk_core::outcome`] judges each node; the nodes of a transaction are changed together or not at all.
 //!
 //! Pure: no I/O and no clock.
 
 use zk_core::Stat;
+use zk_core::outcome::Verdict;
+use zk_core::outcome::judge_create_below;
+use zk_core::outcome::judge_delete;
+use zk_core::outcome::judge_set;
 
 use crate::plan::NodeContent;
 use crate::plan::Step;
-
-/// Whether a transaction was committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CommitVerdict {
-    /// It was, or another transaction had the same effect on the same state and the caller accepts that.
-    Applied,
-    /// It was not and will not be.
-    NotApplied,
-    /// The nodes do not show it.
-    Unknown,
-}
 
 /// The state of one key before and after a transaction with a lost reply.
 #[derive(Debug, Clone, Copy)]
@@ -45,40 +40,23 @@ pub(crate) enum HistoryEvidence {
     Missing,
 }
 
-/// What one key shows about the transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeyVerdict {
-    Applied,
-    NotApplied,
-    /// This transaction or another one with the same effect was applied; with its zxid, if that is visible.
-    SameEffect(Option<i64>),
-    Unknown,
-    /// The step leaves no trace.
-    NoTrace,
-}
-
 /// Judges a transaction by its keys.
-///
-/// With `accepts_same_effect` it does not matter which transaction had the effect.
-pub(crate) fn judge(keys: &[WriteEvidence<'_>], accepts_same_effect: bool) -> CommitVerdict {
-    let verdicts: Vec<_> = keys.iter().copied().map(verdict_of).collect();
+pub(crate) fn judge(keys: &[WriteEvidence<'_>]) -> Verdict {
+    let verdicts: Vec<_> = keys.iter().copied().filter_map(verdict_of).collect();
     // All or nothing: a certain verdict on one key holds for all.
-    if verdicts.contains(&KeyVerdict::NotApplied) {
-        return CommitVerdict::NotApplied;
+    for certain in [Verdict::NotApplied, Verdict::Applied, Verdict::Unknown] {
+        if verdicts.contains(&certain) {
+            return certain;
+        }
     }
-    if verdicts.contains(&KeyVerdict::Applied) {
-        return CommitVerdict::Applied;
-    }
-    let mut transactions = verdicts.iter().filter_map(|verdict| match verdict {
-        KeyVerdict::SameEffect(zxid) => *zxid,
-        _ => None,
-    });
-    let first = transactions.next();
-    let is_one = transactions.all(|zxid| Some(zxid) == first);
-    if accepts_same_effect && is_one && !verdicts.contains(&KeyVerdict::Unknown) {
-        CommitVerdict::Applied
+    // The transactions that had the effect, as far as they are visible.
+    let changed = keys.iter().filter(|key| key.step.is_change());
+    let mut zxids = changed.filter_map(|key| Some(key.after?.stat.mzxid));
+    let first = zxids.next();
+    if zxids.all(|zxid| Some(zxid) == first) {
+        Verdict::SameEffect
     } else {
-        CommitVerdict::Unknown
+        Verdict::Unknown
     }
 }
 
@@ -98,67 +76,31 @@ pub(crate) fn stat_of(key: WriteEvidence<'_>) -> Option<Stat> {
     is_unchanged.then_some(now)
 }
 
-fn verdict_of(key: WriteEvidence<'_>) -> KeyVerdict {
+/// Judges one key; `None` if its step leaves no trace.
+fn verdict_of(key: WriteEvidence<'_>) -> Option<Verdict> {
     match key.history {
-        HistoryEvidence::Own => return KeyVerdict::Applied,
-        HistoryEvidence::Other => return KeyVerdict::NotApplied,
+        HistoryEvidence::Own => return Some(Verdict::Applied),
+        HistoryEvidence::Other => return Some(Verdict::NotApplied),
         HistoryEvidence::Missing => {}
     }
-    match (key.step, key.before) {
-        (Step::Nothing | Step::Check { .. }, _) => KeyVerdict::NoTrace,
-        (Step::Create, _) => created(key),
-        (Step::Set { .. }, Some(before)) => set(key, before),
-        (Step::Delete { .. }, Some(before)) => deleted(key, before),
-        // `plan` returns no such step.
-        (Step::Set { .. } | Step::Delete { .. }, None) => KeyVerdict::Unknown,
-    }
-}
-
-fn created(key: WriteEvidence<'_>) -> KeyVerdict {
-    let parents = match (key.parent_before, key.parent_after) {
-        (Some(before), Some(after)) if before.czxid == after.czxid => Some((before, after)),
-        _ => None,
-    };
-    match (key.after, parents) {
-        // The list of children has not changed.
-        (None, Some((before, after))) if before.pzxid == after.pzxid => KeyVerdict::NotApplied,
-        (Some(found), _) if found.stat.version == 0 && key.wanted == Some(&found.data) => {
-            KeyVerdict::SameEffect(Some(found.stat.czxid))
+    let wanted = key.wanted.unwrap_or_default();
+    let found = key.after.map(|after| (after.data.as_slice(), &after.stat));
+    Some(match (key.step, key.before, found) {
+        (Step::Nothing | Step::Check { .. }, ..) => return None,
+        (Step::Create, ..) => {
+            judge_create_below(wanted, found, key.parent_before.zip(key.parent_after))
         }
-        // One child was created or deleted, and that is this node, with other data.
-        (Some(found), Some((before, after)))
-            if found.stat.version == 0 && after.cversion == before.cversion.wrapping_add(1) =>
+        (Step::Set { version }, Some(before), Some((data, stat)))
+            if stat.czxid == before.stat.czxid =>
         {
-            KeyVerdict::NotApplied
+            judge_set(wanted, version, before.stat.mzxid, (data, stat))
         }
-        _ => KeyVerdict::Unknown,
-    }
-}
-
-fn set(key: WriteEvidence<'_>, before: &NodeContent) -> KeyVerdict {
-    let Some(after) = key.after else {
-        return KeyVerdict::Unknown;
-    };
-    if after.stat.czxid != before.stat.czxid {
-        KeyVerdict::Unknown
-    } else if after.stat.mzxid == before.stat.mzxid {
-        KeyVerdict::NotApplied
-    } else if after.stat.version != before.stat.version.wrapping_add(1) {
-        KeyVerdict::Unknown
-    } else if key.wanted == Some(&after.data) {
-        KeyVerdict::SameEffect(Some(after.stat.mzxid))
-    } else {
-        // The one write since then was another one.
-        KeyVerdict::NotApplied
-    }
-}
-
-fn deleted(key: WriteEvidence<'_>, before: &NodeContent) -> KeyVerdict {
-    match key.after {
-        None => KeyVerdict::SameEffect(None),
-        Some(after) if after.stat.czxid == before.stat.czxid => KeyVerdict::NotApplied,
-        Some(_) => KeyVerdict::Unknown,
-    }
+        (Step::Delete { .. }, Some(before), found) => {
+            judge_delete(before.stat.czxid, found.map(|(_, stat)| stat))
+        }
+        // The node is gone or was created again; `plan` returns no such step without a node.
+        (Step::Set { .. } | Step::Delete { .. }, ..) => Verdict::Unknown,
+    })
 }
 
 #[cfg(test)]

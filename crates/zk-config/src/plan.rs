@@ -77,7 +77,6 @@ pub(crate) enum Step {
 
 impl Step {
     /// Returns whether it changes the node.
-    #[cfg(test)]
     pub(crate) fn is_change(self) -> bool {
         !matches!(self, Self::Nothing | Self::Check { .. })
     }

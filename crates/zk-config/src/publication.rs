@@ -16,12 +16,12 @@ use zk_core::NodePath;
 use zk_core::OpResult;
 use zk_core::Session;
 use zk_core::Stat;
+use zk_core::outcome::Verdict;
 
 use crate::error::PublishError;
 use crate::history;
 use crate::history::EntryName;
 use crate::options::PublishOptions;
-use crate::outcome::CommitVerdict;
 use crate::outcome::HistoryEvidence;
 use crate::outcome::WriteEvidence;
 use crate::outcome::judge;
@@ -427,25 +427,25 @@ impl Publication {
             }
         });
         let evidence: Vec<_> = evidence.collect();
-        let accepts_same_effect = self.keys.iter().all(|key| key.expected == Expected::Any);
-        match judge(&evidence, accepts_same_effect) {
-            CommitVerdict::NotApplied => Ok(None),
-            CommitVerdict::Unknown => Err(unknown(
+        let is_applied = match judge(&evidence) {
+            Verdict::NotApplied => return Ok(None),
+            Verdict::Applied => true,
+            // Without a condition it does not matter which client has published.
+            Verdict::SameEffect => self.keys.iter().all(|key| key.expected == Expected::Any),
+            Verdict::Unknown => false,
+        };
+        if !is_applied {
+            return Err(unknown(
                 "the reply was lost, and the nodes do not show the outcome".to_owned(),
-            )),
-            CommitVerdict::Applied => {
-                let published = self
-                    .keys
-                    .iter()
-                    .zip(&evidence)
-                    .map(|(key, evidence)| Published {
-                        path: key.path.clone(),
-                        change: change_of(evidence.step),
-                        stat: stat_of(*evidence),
-                    });
-                Ok(Some(published.collect()))
-            }
+            ));
         }
+        let published = self.keys.iter().zip(&evidence);
+        let published = published.map(|(key, evidence)| Published {
+            path: key.path.clone(),
+            change: change_of(evidence.step),
+            stat: stat_of(*evidence),
+        });
+        Ok(Some(published.collect()))
     }
 
     /// Reads the keys from a server that has applied everything sent before, and retries until the deadline.
