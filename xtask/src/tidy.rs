@@ -27,7 +27,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-cache", 5),
     ("crates/zk-config", 7),
     ("crates/zk-core", 12),
-    ("crates/zk-discovery", 13),
+    ("crates/zk-discovery", 12),
     ("crates/zk-fault-proxy", 16),
     ("crates/zk-harness", 5),
     ("crates/zk-history", 21),

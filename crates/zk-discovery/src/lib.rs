@@ -134,7 +134,6 @@ mod reserved_paths;
 mod staleness_policy;
 mod update;
 mod uri;
-mod write_outcome;
 
 pub use changes::InstanceChanges;
 pub use conflict_policy::WhenTaken;

@@ -1,19 +1,11 @@
 //! Updates of a registered instance in place.
 
-use std::time::Duration;
-
-use tokio::time::timeout;
-use zk_core::Error;
-use zk_core::ErrorClass;
 use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
 
 use crate::error::UpdateError;
 use crate::instance::Instance;
 use crate::registration::Current;
 use crate::registration::Registration;
-use crate::write_outcome::UnconfirmedWrite;
-use crate::write_outcome::WriteOutcome;
 
 impl<P: 'static> Registration<P> {
     /// Updates the instance in place: the node is written, never deleted and created again.
@@ -51,12 +43,8 @@ impl<P: 'static> Registration<P> {
         let gone = || UpdateError::Gone {
             path: self.path.clone(),
         };
-        let once = self.session.with_retry(RetryPolicy::never());
         let mut current = self.current.lock().await;
-        let mut unconfirmed: Option<(UnconfirmedWrite, Instance<P>, Error)> = None;
-        let mut last = None;
         for _ in 0..ROUNDS {
-            let breaks = self.session.counters().connection_losses;
             // A lagging server shows old data, and the write would be refused.
             let (synced, read) = tokio::join!(
                 biased;
@@ -72,20 +60,6 @@ impl<P: 'static> Registration<P> {
                 return Err(gone());
             }
             let version = stat.version;
-            if unconfirmed.is_some() && self.session.counters().connection_losses != breaks {
-                // Two servers may have replied, and the second may lag.
-                continue;
-            }
-            if let Some((unconfirmed, instance, error)) = unconfirmed.take() {
-                match unconfirmed.outcome(version, &data) {
-                    WriteOutcome::Written => {
-                        *current = Current { instance, version };
-                        return Ok(());
-                    }
-                    WriteOutcome::NotWritten => {}
-                    WriteOutcome::Unknown => return Err(error.into()),
-                }
-            }
             let mut instance = current.instance.clone();
             if version != current.version
                 && let Some(node) = self.path.name()
@@ -109,35 +83,33 @@ impl<P: 'static> Registration<P> {
                 *current = Current { instance, version };
                 return Ok(());
             }
-            // No automatic retry: it could write to a node that replaced this one and has the same version.
-            let set = once.set(&self.path, entry.data.as_slice()).version(version);
-            match set.await {
-                Ok(stat) => {
+            let set = self.session.set(&self.path, entry.data.as_slice());
+            // If another client writes the same data, the result is the requested one.
+            match set.version(version).idempotent().await {
+                Ok(stat) if stat.czxid == self.czxid => {
                     let version = stat.version;
                     *current = Current { instance, version };
                     return Ok(());
                 }
+                Ok(_) => return Err(gone()),
                 Err(error) if error.is_no_node() => return Err(gone()),
                 Err(error) if error.kind() == ErrorKind::BadVersion => {}
-                Err(error) if error.class() != ErrorClass::Recoverable => return Err(error.into()),
-                Err(error) => {
-                    if error.is_outcome_unknown() {
-                        let data = entry.data;
-                        unconfirmed =
-                            Some((UnconfirmedWrite { data, version }, instance, error.clone()));
-                    }
-                    last = Some(error);
-                    drop(timeout(PAUSE, self.session.lost()).await);
+                Err(error) if error.is_outcome_unknown() && self.is_gone().await => {
+                    return Err(gone());
                 }
+                Err(error) => return Err(error.into()),
             }
         }
-        Err(match last {
-            Some(error) => error.into(),
-            None => UpdateError::Contended {
-                path: self.path.clone(),
-                rounds: ROUNDS,
-            },
+        Err(UpdateError::Contended {
+            path: self.path.clone(),
+            rounds: ROUNDS,
         })
+    }
+
+    /// Returns whether the node is certainly gone, as far as the session's server shows.
+    async fn is_gone(&self) -> bool {
+        let found = self.session.exists(&self.path).await;
+        found.is_ok_and(|stat| stat.is_none_or(|stat| stat.czxid != self.czxid))
     }
 
     /// Replaces the payload in place.
@@ -162,8 +134,5 @@ impl<P: 'static> Registration<P> {
     }
 }
 
-/// The attempts of an update while other clients write or the connection breaks.
+/// The attempts of an update while other clients write.
 const ROUNDS: u32 = 8;
-
-/// The pause after a failed write.
-const PAUSE: Duration = Duration::from_millis(50);
