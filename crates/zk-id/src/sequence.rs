@@ -11,7 +11,6 @@ use zk_core::ParsePathError;
 use zk_core::Sequence;
 use zk_core::Session;
 
-use crate::path_schema::MAX_ATTEMPTS;
 use crate::worker::child;
 
 /// Numbers from 0 on, ordered over all processes.
@@ -126,24 +125,8 @@ impl SequenceIds {
     pub async fn next(&self) -> Result<i64, SequenceError> {
         let last = self.last.load(Ordering::Acquire);
         let parent = &self.path;
-        let prefix = child(parent, "id-");
-        let mut round = 0;
-        let node = loop {
-            let create = self.session.create(&prefix, "").ephemeral().sequential();
-            match create.owned().await {
-                Ok(node) => break node,
-                // Another client may delete the parent again.
-                Err(error) if error.is_no_node() && round < MAX_ATTEMPTS => {
-                    round += 1;
-                    match self.session.create(parent, "").parents().await {
-                        Ok(_) => {}
-                        Err(error) if error.is_node_exists() || error.is_outcome_unknown() => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                Err(error) => return Err(error.into()),
-            }
-        };
+        let create = self.session.create(child(parent, "id-"), "");
+        let node = create.ephemeral().sequential().parents().owned().await?;
         let name = node.path().name().unwrap_or_default();
         let Some((_, sequence)) = Sequence::split(name) else {
             unreachable!("a sequential node without a sequence number: {name}")
