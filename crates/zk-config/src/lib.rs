@@ -66,6 +66,7 @@
 //! | the validation refuses the value | – | – | [`Problem::Rejected`]; the value stays |
 //! | the value is larger than servers accept | [`PublishError::is_too_large`], nothing is sent | – | – |
 //! | a subtree changes faster than it can be read | – | – | [`Problem::Contended`]; the value stays until the subtree can be read |
+//! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | waits for the quorum, and an error after the timeout | nothing: such a server may have old values | the problem and the value stay |
 //! | the node is deleted | creates it again | [`Event::Deleted`] | [`Problem::Absent`]; the value stays |
 //! | the session may not read the node | an error | [`Event::Failed`], again every ten seconds | [`Problem::Unreadable`]; the value stays |
 //! | the session is lost | a fatal error | [`Event::SessionLost`], the last event | [`Problem::SessionLost`]; the value stays until the next session [follows](Typed::follow) it |
@@ -93,6 +94,15 @@
 //!
 //! Every operation has the spans of `zk-core`. Repeated reads and values with a problem are `tracing` events at level
 //! debug. No span and no event contains data, except a fragment that the error message of a codec quotes.
+//!
+//! Keys are followed with `zk-cache`, which logs as well.
+//!
+//! # How values are followed
+//!
+//! A listener and each session that follows a value have a cache of the key or subtree, see [`zk_cache`].
+//! A cache receives the changes of one transaction one by one. For a subtree, the stats of all nodes are therefore read
+//! after each change: if no node and no list of children differs from the cached one, the cached nodes were together at
+//! the moment before that. If some differ, the check is repeated with the next contents of the cache.
 //!
 //! # What it does not do
 //!
@@ -122,8 +132,8 @@ mod problem;
 mod publication;
 mod published;
 mod publisher;
+mod snapshot_check;
 mod subtree;
-mod transition;
 mod typed;
 
 pub use error::PublishError;
@@ -135,9 +145,11 @@ pub use layers::Layers;
 pub use listener::CallbackPanicked;
 pub use listener::Event;
 pub use listener::Events;
+pub use listener::ListenMode;
 pub use listener::Listener;
 pub use listener::ListenerHandle;
 pub use listener::Value;
+pub use listener::ValueDelivery;
 pub use options::PublishOptions;
 pub use plan::Expected;
 pub use problem::Problem;
@@ -147,8 +159,6 @@ pub use publisher::Publish;
 pub use publisher::PublishTransaction;
 pub use publisher::Publisher;
 pub use subtree::Subtree;
-pub use transition::ListenMode;
-pub use transition::ValueDelivery;
 pub use typed::Current;
 pub use typed::FollowHandle;
 pub use typed::Typed;

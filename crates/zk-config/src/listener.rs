@@ -10,6 +10,8 @@ use futures_util::Stream;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::task::JoinHandle;
+use zk_cache::Node;
+use zk_cache::Snapshot;
 use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
@@ -18,15 +20,9 @@ use zk_core::Stat;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 
-use crate::node_watcher::NodeTarget;
 use crate::node_watcher::NodeWatcher;
 use crate::node_watcher::Observation;
-use crate::plan::NodeContent;
-use crate::transition::ListenMode;
-use crate::transition::ListenOptions;
-use crate::transition::NodeState;
-use crate::transition::Transition;
-use crate::transition::ValueDelivery;
+use crate::snapshot_check::Extent;
 
 /// A listener of one key. The node need not exist.
 ///
@@ -63,6 +59,36 @@ pub struct Listener<C> {
     path: NodePath,
     codec: C,
     options: ListenOptions,
+}
+
+/// The settings of a listener.
+#[derive(Debug, Clone, Copy, Default)]
+struct ListenOptions {
+    initial: ValueDelivery,
+    on_create: ValueDelivery,
+    mode: ListenMode,
+}
+
+/// Whether a listener delivers a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ValueDelivery {
+    /// Deliver it.
+    #[default]
+    Deliver,
+    /// Do not deliver it, only the next change.
+    Skip,
+}
+
+/// How long a listener listens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ListenMode {
+    /// Until it is dropped or the session is over.
+    #[default]
+    Forever,
+    /// Until it has delivered one value.
+    Once,
 }
 
 /// A change of a key, or a problem with it.
@@ -149,11 +175,9 @@ impl<C> Listener<C> {
         T: Send + 'static,
     {
         let listener = ListenerState {
-            watcher: NodeWatcher::new(&self.session, NodeTarget(self.path.clone())),
-            path: self.path,
-            codec: self.codec,
-            options: self.options,
-            node: NodeState::default(),
+            listener: self,
+            watcher: None,
+            last: None,
             is_over: false,
         };
         let batches = stream::unfold(listener, async |mut listener| {
@@ -198,8 +222,8 @@ impl<C> Listener<C> {
 
 /// The changes of a key as a stream; made by [`Listener::events`].
 ///
-/// It reads only while it is polled, and buffers nothing. A slow consumer receives the difference between its last read
-/// and the current node: it misses values that were replaced in between, but never the last one.
+/// It starts with the first poll. A slow consumer receives the difference between the node that it received last and the
+/// current one: it misses values that were replaced in between, but never the last one.
 /// A node that was deleted and created again in between is reported as both.
 ///
 /// # Dropping
@@ -306,11 +330,11 @@ pub struct CallbackPanicked(());
 
 /// The state of a running listener.
 struct ListenerState<C> {
-    watcher: NodeWatcher<NodeTarget>,
-    path: NodePath,
-    codec: C,
-    options: ListenOptions,
-    node: NodeState,
+    listener: Listener<C>,
+    /// Started by the first poll.
+    watcher: Option<NodeWatcher>,
+    /// The node as of the last read.
+    last: Option<Snapshot>,
     is_over: bool,
 }
 
@@ -320,28 +344,13 @@ impl<C> ListenerState<C> {
     where
         C: Codec<T>,
     {
-        loop {
-            if self.is_over {
-                return None;
-            }
-            let events = match self.watcher.next().await {
-                Observation::Read(found) => {
-                    let transitions = self.node.update(found.as_ref().map(|found| &found.stat));
-                    let mut events = Vec::new();
-                    for transition in transitions {
-                        if !self.options.includes(transition) {
-                            continue;
-                        }
-                        let event = self.event(transition, found.as_ref());
-                        let is_value = matches!(
-                            event,
-                            Event::Present(_) | Event::Created(_) | Event::Changed(_)
-                        );
-                        self.is_over |= is_value && self.options.mode == ListenMode::Once;
-                        events.push(event);
-                    }
-                    events
-                }
+        while !self.is_over {
+            let Listener { session, path, .. } = &self.listener;
+            let watcher = self
+                .watcher
+                .get_or_insert_with(|| NodeWatcher::new(session, path, Extent::Node));
+            let events = match watcher.next().await {
+                Observation::Read(reading) => self.changes(reading.snapshot),
                 Observation::Stale | Observation::Contended => Vec::new(),
                 Observation::Failed(error) => vec![Event::Failed(error)],
                 Observation::SessionLost => {
@@ -349,29 +358,61 @@ impl<C> ListenerState<C> {
                     vec![Event::SessionLost]
                 }
             };
+            let is_value = |event: &Event<T>| {
+                matches!(
+                    event,
+                    Event::Present(_) | Event::Created(_) | Event::Changed(_)
+                )
+            };
+            self.is_over |=
+                self.listener.options.mode == ListenMode::Once && events.iter().any(is_value);
             if !events.is_empty() {
                 return Some(events);
             }
         }
+        None
     }
 
-    fn event<T>(&self, transition: Transition, found: Option<&NodeContent>) -> Event<T>
+    /// Returns the changes since the last read that the listener receives.
+    fn changes<T>(&mut self, now: Snapshot) -> Vec<Event<T>>
     where
         C: Codec<T>,
     {
-        let with_value: fn(Value<T>) -> Event<T> = match transition {
-            Transition::Absent => return Event::Absent,
-            Transition::Deleted => return Event::Deleted,
-            Transition::Present => Event::Present,
-            Transition::Created => Event::Created,
-            Transition::Changed => Event::Changed,
+        let ListenOptions {
+            initial, on_create, ..
+        } = self.listener.options;
+        let events = match (&self.last, now.root()) {
+            (None, None) => vec![Event::Absent],
+            (None, Some(_)) if initial == ValueDelivery::Skip => Vec::new(),
+            (None, Some(node)) => vec![self.decoded(node, Event::Present)],
+            (Some(last), _) => {
+                let changes = now.since(last).into_iter();
+                changes
+                    .filter_map(|change| match change {
+                        zk_cache::Event::Created(_) if on_create == ValueDelivery::Skip => None,
+                        zk_cache::Event::Created(node) => Some(self.decoded(&node, Event::Created)),
+                        zk_cache::Event::Changed { new, .. } => {
+                            Some(self.decoded(&new, Event::Changed))
+                        }
+                        zk_cache::Event::Deleted(_) => Some(Event::Deleted),
+                        _ => None,
+                    })
+                    .collect()
+            }
         };
-        let found = found.expect("a node that exists has content");
-        let stat = found.stat;
-        match self.codec.decode(&found.data) {
+        self.last = Some(now);
+        events
+    }
+
+    fn decoded<T>(&self, node: &Node, with_value: fn(Value<T>) -> Event<T>) -> Event<T>
+    where
+        C: Codec<T>,
+    {
+        let stat = *node.stat();
+        match self.listener.codec.decode(node.data().unwrap_or_default()) {
             Ok(value) => with_value(Value { value, stat }),
             Err(error) => Event::Invalid {
-                error: error.of_node(&self.path),
+                error: error.of_node(&self.listener.path),
                 stat: Box::new(stat),
             },
         }

@@ -1,29 +1,34 @@
-//! Watches a node or a subtree, and reads it again after each change.
+//! Watches a key or a subtree with a cache, and reports each state of it that was a state on the servers.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::join_all;
+use tokio::time::Instant;
+use zk_cache::CacheEnd;
+use zk_cache::CacheOptions;
+use zk_cache::CacheState;
+use zk_cache::Events;
+use zk_cache::Select;
+use zk_cache::Snapshot;
+use zk_cache::TreeCache;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::Session;
-use zk_core::Stat;
-use zk_core::Subscription;
-use zk_core::Update;
 
 use crate::history;
-use crate::plan::NodeContent;
+use crate::snapshot_check::Extent;
+use crate::snapshot_check::Reading;
+use crate::snapshot_check::SnapshotCheck;
+use crate::snapshot_check::is_partial;
 
 /// The result of watching.
 #[derive(Debug)]
-pub(crate) enum Observation<S> {
-    Read(S),
+pub(crate) enum Observation {
+    Read(Reading),
     /// The connection broke: the last read may be old.
     Stale,
-    /// The subtree changes faster than it can be read: the last read is old. It is read again at once.
+    /// The subtree changes faster than it can be checked: the last read is old. It is checked again soon.
     Contended,
     /// It cannot be read as things are. It is read again from time to time.
     Failed(Error),
@@ -31,274 +36,209 @@ pub(crate) enum Observation<S> {
     SessionLost,
 }
 
-/// The nodes that are watched.
-pub(crate) trait WatchTarget: Send {
-    type Snapshot: Send;
-
-    fn path(&self) -> &NodePath;
-
-    /// Returns whether the nodes below the path are included.
-    fn is_recursive(&self) -> bool;
-
-    /// Reads the nodes; `None` if they change faster than they can be read.
-    fn read(
-        &self,
-        session: &Session,
-    ) -> impl Future<Output = Result<Option<Self::Snapshot>, Error>> + Send;
-}
-
-/// Reads a target through one session, again after each change, for as long as the session lives.
+/// Watches nodes through one session, for as long as the session lives.
 #[derive(Debug)]
-pub(crate) struct NodeWatcher<S> {
+pub(crate) struct NodeWatcher {
     session: Session,
-    target: S,
-    subscription: Option<Subscription>,
-    /// A change may have happened since the last read.
-    is_dirty: bool,
-    /// The server has caught up with the leader.
-    has_synced: bool,
-    /// The pause before the next read.
-    pause: Option<Duration>,
+    path: NodePath,
+    extent: Extent,
+    cache: RunningCache,
+    check: SnapshotCheck,
+    wait: Wait,
+    /// The break of the connection was reported.
+    is_stale: bool,
+    /// When the first of the checks ended that have failed since the last read.
+    changing_since: Option<Instant>,
 }
 
-impl<S: WatchTarget> NodeWatcher<S> {
-    pub(crate) fn new(session: &Session, target: S) -> Self {
+/// What to wait for before the newest snapshot is examined.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    Change,
+    ChangeOrTime(Instant),
+    Time(Instant),
+}
+
+impl NodeWatcher {
+    pub(crate) fn new(session: &Session, path: &NodePath, extent: Extent) -> Self {
         Self {
             session: session.clone(),
-            target,
-            subscription: None,
-            is_dirty: false,
-            has_synced: false,
-            pause: None,
+            path: path.clone(),
+            extent,
+            cache: RunningCache::start(session, path, extent),
+            check: SnapshotCheck::new(session, path, extent),
+            wait: Wait::Change,
+            is_stale: false,
+            changing_since: None,
         }
     }
 
     /// Makes the server catch up and reads again, because the last read may be older than another session's.
     pub(crate) fn resync(&mut self) {
-        self.has_synced = false;
-        self.is_dirty = true;
+        self.check.resync();
+        self.wait = Wait::ChangeOrTime(Instant::now());
     }
 
     /// Waits for the next observation. Several changes at once cause one read.
     ///
     /// Cancel safe: the next call continues.
-    pub(crate) async fn next(&mut self) -> Observation<S::Snapshot> {
+    pub(crate) async fn next(&mut self) -> Observation {
         loop {
-            if let Some(pause) = self.pause {
-                if tokio::time::timeout(pause, self.session.lost())
-                    .await
-                    .is_ok()
-                {
-                    return Observation::SessionLost;
+            let is_over = match self.wait {
+                Wait::Change => self.cache.update().await.is_none(),
+                Wait::ChangeOrTime(at) => {
+                    let updated = tokio::time::timeout_at(at, self.cache.update()).await;
+                    updated == Ok(None)
                 }
-                self.pause = None;
+                Wait::Time(at) => {
+                    let lost = tokio::time::timeout_at(at, self.session.lost()).await;
+                    if self.cache.newest.end().is_some() || is_partial(&self.cache.newest) {
+                        // Servers do not report a granted permission, and a cache does not repeat a refused read.
+                        self.cache = RunningCache::start(&self.session, &self.path, self.extent);
+                    }
+                    lost.is_ok()
+                }
+            };
+            if is_over {
+                return Observation::SessionLost;
             }
-            if let Some(observation) = self.advance().await {
+            // A cancelled examination is repeated by the next call.
+            self.wait = Wait::ChangeOrTime(Instant::now());
+            if let Some(observation) = self.examine().await {
                 return observation;
             }
         }
     }
 
-    /// Takes the next step, and returns its observation if it has one.
-    async fn advance(&mut self) -> Option<Observation<S::Snapshot>> {
-        let Some(subscription) = &mut self.subscription else {
-            let mut subscribe = self.session.subscribe(self.target.path());
-            if self.target.is_recursive() {
-                subscribe = subscribe.recursive();
-            }
-            match subscribe.await {
-                Ok(subscription) => self.subscription = Some(subscription),
-                Err(error) => return self.failed(error),
-            }
-            return None;
-        };
-        if !self.is_dirty {
-            match subscription.next().await {
-                Some(Update::Stale) => return Some(Observation::Stale),
-                Some(Update::SessionLost) | None => return Some(Observation::SessionLost),
-                // One read covers several changes.
-                Some(_) => self.is_dirty = true,
-            }
+    /// Examines the newest snapshot, and returns what there is to observe.
+    async fn examine(&mut self) -> Option<Observation> {
+        let snapshot = self.cache.newest.clone();
+        match snapshot.end() {
+            Some(CacheEnd::Refused(error)) => return self.failed(error.clone()),
+            Some(_) => return Some(Observation::SessionLost),
+            None => {}
         }
-        while let Some(update) = subscription.next().now_or_never() {
-            match update {
-                Some(Update::Stale) => return Some(Observation::Stale),
-                Some(Update::SessionLost) | None => return Some(Observation::SessionLost),
-                Some(_) => {}
-            }
+        if !snapshot.is_synchronized() {
+            self.wait = Wait::Change;
+            self.changing_since = None;
+            let is_stale = snapshot.state() == CacheState::Stale;
+            let was_stale = std::mem::replace(&mut self.is_stale, is_stale);
+            return (is_stale && !was_stale).then_some(Observation::Stale);
         }
-        // A change from here on may be missing in the read.
-        let mut is_dirty = false;
-        let (session, target, has_synced) = (&self.session, &self.target, self.has_synced);
-        let reading = async {
-            if !has_synced {
-                session.sync(target.path()).await?;
-            }
-            target.read(session).await
-        };
+        self.is_stale = false;
+        let mut is_outdated = false;
         let result = tokio::select! {
             biased;
-            result = reading => result,
-            () = connection_lost(subscription, &mut is_dirty) => return Some(Observation::Stale),
+            result = self.check.read(&snapshot) => result,
+            // The requests would wait for the next connection.
+            () = self.cache.connection_lost(&mut is_outdated) => return None,
         };
-        self.has_synced |= result.is_ok();
+        let soon = Instant::now() + SOON;
+        self.wait = if is_outdated {
+            Wait::ChangeOrTime(Instant::now())
+        } else {
+            Wait::Change
+        };
         match result {
-            Ok(Some(snapshot)) => {
-                self.is_dirty = is_dirty;
-                Some(Observation::Read(snapshot))
+            Ok(Some(reading)) => {
+                self.changing_since = None;
+                Some(Observation::Read(reading))
+            }
+            // It is no longer refused.
+            Ok(None) if is_partial(&snapshot) => {
+                self.wait = Wait::Time(soon);
+                None
             }
             Ok(None) => {
-                self.pause = Some(SOON);
-                Some(Observation::Contended)
+                let since = *self.changing_since.get_or_insert_with(Instant::now);
+                if self.check.extent == Extent::Subtree && since.elapsed() > MAX_CHANGING {
+                    self.wait = Wait::Time(soon);
+                    return Some(Observation::Contended);
+                }
+                if !is_outdated {
+                    self.wait = Wait::ChangeOrTime(soon);
+                }
+                None
             }
             Err(error) => self.failed(error),
         }
     }
 
-    fn failed(&mut self, error: Error) -> Option<Observation<S::Snapshot>> {
+    fn failed(&mut self, error: Error) -> Option<Observation> {
         match error.class() {
             ErrorClass::Fatal => Some(Observation::SessionLost),
             ErrorClass::Recoverable => {
-                tracing::debug!(path = %self.target.path(), %error, "retrying a read");
-                self.pause = Some(SOON);
+                tracing::debug!(path = %self.path, %error, "retrying a read");
+                self.wait = Wait::Time(Instant::now() + SOON);
                 None
             }
             ErrorClass::Outcome => {
-                // Servers do not report a granted permission.
-                self.pause = Some(LATER);
+                self.wait = Wait::Time(Instant::now() + LATER);
                 Some(Observation::Failed(error))
             }
         }
     }
 }
 
-/// One node.
+/// A cache and its newest snapshot.
 #[derive(Debug)]
-pub(crate) struct NodeTarget(pub(crate) NodePath);
-
-impl WatchTarget for NodeTarget {
-    type Snapshot = Option<NodeContent>;
-
-    fn path(&self) -> &NodePath {
-        &self.0
-    }
-
-    fn is_recursive(&self) -> bool {
-        false
-    }
-
-    async fn read(&self, session: &Session) -> Result<Option<Self::Snapshot>, Error> {
-        match session.get(&self.0).await {
-            Ok((data, stat)) => Ok(Some(Some(NodeContent { data, stat }))),
-            Err(error) if error.is_no_node() => Ok(Some(None)),
-            Err(error) => Err(error),
-        }
-    }
+struct RunningCache {
+    events: Events,
+    newest: Snapshot,
+    /// Ends when it is dropped.
+    _cache: TreeCache,
 }
 
-/// A node and everything below it, without histories.
-#[derive(Debug)]
-pub(crate) struct SubtreeTarget(pub(crate) NodePath);
-
-impl WatchTarget for SubtreeTarget {
-    type Snapshot = BTreeMap<NodePath, NodeContent>;
-
-    fn path(&self) -> &NodePath {
-        &self.0
-    }
-
-    fn is_recursive(&self) -> bool {
-        true
-    }
-
-    /// Reads every node, and then checks whether any has changed since it was read.
-    ///
-    /// If none has, all nodes were as they were read at the moment between the two, together: a transaction over
-    /// several nodes is visible as a whole or not at all.
-    /// Otherwise reads the changed nodes again and repeats the check, a few times; `None` if the nodes change faster.
-    async fn read(&self, session: &Session) -> Result<Option<Self::Snapshot>, Error> {
-        let mut all = BTreeMap::new();
-        let mut unread = BTreeSet::from([self.0.clone()]);
-        for _ in 0..CHECKS {
-            let mut changed = BTreeSet::new();
-            while !unread.is_empty() {
-                let reads = join_all(unread.iter().map(|path| read_node(session, path))).await;
-                let mut below = BTreeSet::new();
-                for (path, read) in unread.into_iter().zip(reads) {
-                    let Some((found, (names, listed))) = read? else {
-                        if path == self.0 {
-                            return Ok(Some(BTreeMap::new()));
-                        }
-                        // The deletion also changes the parent. The check finds the nodes below deleted, too.
-                        all.remove(&path);
-                        continue;
-                    };
-                    if identity(&found.stat) != identity(&listed) {
-                        changed.insert(path.clone());
-                    }
-                    let children = names.iter().filter_map(|name| path.join(name).ok());
-                    below.extend(
-                        children.filter(|child| {
-                            !history::is_history(child) && !all.contains_key(child)
-                        }),
-                    );
-                    all.insert(path, found);
+impl RunningCache {
+    fn start(session: &Session, path: &NodePath, extent: Extent) -> Self {
+        let max_depth = match extent {
+            Extent::Node => 0,
+            Extent::Subtree => usize::MAX,
+        };
+        let options = CacheOptions::default()
+            .with_max_depth(max_depth)
+            .with_max_children(u32::MAX)
+            .with_event_buffer(1)
+            .with_selector(|path| {
+                if history::is_history(path) {
+                    Select::Skip
+                } else {
+                    Select::Keep
                 }
-                unread = below;
-            }
-            let checks = all.keys().map(|path| session.exists(path).into_future());
-            for ((path, found), check) in all.iter().zip(join_all(checks).await) {
-                if check?.as_ref().map(identity) != Some(identity(&found.stat)) {
-                    changed.insert(path.clone());
-                }
-            }
-            if changed.is_empty() {
-                return Ok(Some(all));
-            }
-            unread = changed;
+            });
+        let cache = TreeCache::start_with(session, path, &options);
+        let cache = cache.expect("a parsed path is valid");
+        Self {
+            events: cache.events(),
+            newest: cache.snapshot(),
+            _cache: cache,
         }
-        Ok(None)
     }
-}
 
-/// Reads a node and the names of its children; `None` if it does not exist.
-async fn read_node(
-    session: &Session,
-    path: &NodePath,
-) -> Result<Option<(NodeContent, (Vec<String>, Stat))>, Error> {
-    let (data, children) = tokio::join!(
-        biased;
-        session.get(path).into_future(),
-        session.list(path).into_future()
-    );
-    match data.and_then(|(data, stat)| Ok((NodeContent { data, stat }, children?))) {
-        Ok(read) => Ok(Some(read)),
-        Err(error) if error.is_no_node() => Ok(None),
-        Err(error) => Err(error),
+    /// Waits for a newer snapshot, and takes the newest one; `None` if the cache has ended.
+    async fn update(&mut self) -> Option<()> {
+        (_, self.newest) = self.events.next_batch().await?;
+        while let Some(Some((_, newer))) = self.events.next_batch().now_or_never() {
+            self.newest = newer;
+        }
+        Some(())
     }
-}
 
-/// Waits until the subscription reports a connection loss, and sets `is_dirty` if it reports anything else before.
-async fn connection_lost(subscription: &mut Subscription, is_dirty: &mut bool) {
-    loop {
-        match subscription.next().await {
-            Some(Update::Stale) => return,
-            Some(_) => *is_dirty = true,
-            // The read fails, too.
-            None => std::future::pending().await,
+    /// Waits until the snapshot is no longer synchronised. Sets `is_outdated` if there is a newer one at all.
+    async fn connection_lost(&mut self, is_outdated: &mut bool) {
+        while self.newest.is_synchronized() {
+            if self.update().await.is_none() {
+                // It had ended before.
+                std::future::pending::<()>().await;
+            }
+            *is_outdated = true;
         }
     }
 }
 
-/// Identifies a node with its data and its list of children.
-fn identity(stat: &Stat) -> (i64, i64, i64) {
-    (stat.czxid, stat.mzxid, stat.pzxid)
-}
-
-/// How often one read checks all nodes. A node that changes now and then is read again in time; one that changes all
-/// the time makes the read give up.
-const CHECKS: u32 = 5;
-/// The pause after a read that failed for a temporary reason, or that gave up.
+/// The pause before a check that failed for a temporary reason.
 const SOON: Duration = Duration::from_millis(50);
 /// The pause after a read that was refused.
 const LATER: Duration = Duration::from_secs(10);
+/// How long a subtree may change during each check before that is reported.
+const MAX_CHANGING: Duration = Duration::from_millis(200);

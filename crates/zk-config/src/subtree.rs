@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 
 use zk_core::NodePath;
 
-use crate::plan::NodeContent;
-
 /// A node and everything below it, as they were together at one moment.
 ///
 /// A node is named by its path relative to the root of the subtree: `host`, `pool/size`. The name of the root is empty.
@@ -19,15 +17,18 @@ pub struct Subtree {
 }
 
 impl Subtree {
-    pub(crate) fn new(root: NodePath, all: &BTreeMap<NodePath, NodeContent>) -> Self {
+    pub(crate) fn new<'a>(
+        root: NodePath,
+        nodes: impl IntoIterator<Item = (&'a NodePath, &'a [u8])>,
+    ) -> Self {
         let skipped = if root.is_root() {
             1
         } else {
             root.as_str().len() + 1
         };
-        let nodes = all.iter().map(|(path, found)| {
+        let nodes = nodes.into_iter().map(|(path, data)| {
             let name = path.as_str().get(skipped..).unwrap_or_default();
-            (name.to_owned(), found.data.clone())
+            (name.to_owned(), data.to_vec())
         });
         Self {
             nodes: nodes.collect(),

@@ -103,7 +103,7 @@ impl<T: Send + Sync + 'static> Typed<T> {
     {
         Ok(TypedBuilder {
             path: path.try_into().map_err(Into::into)?,
-            source: Source::Node(Arc::new(make)),
+            source: Source::Node(Box::new(make)),
             validation: None,
             default: None,
         })
@@ -119,6 +119,11 @@ impl<T: Send + Sync + 'static> Typed<T> {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
+    ///
+    /// # Cost
+    ///
+    /// For each session that follows it: a cache of the subtree, see [`zk_cache::TreeCache::start_with`].
+    /// After each change the stats of all nodes are read, pipelined.
     pub fn subtree<P>(
         path: P,
         make: impl Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync + 'static,
@@ -129,7 +134,7 @@ impl<T: Send + Sync + 'static> Typed<T> {
     {
         Ok(TypedBuilder {
             path: path.try_into().map_err(Into::into)?,
-            source: Source::Subtree(Arc::new(make)),
+            source: Source::Subtree(Box::new(make)),
             validation: None,
             default: None,
         })

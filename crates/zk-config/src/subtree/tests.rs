@@ -1,7 +1,6 @@
 //! Deserialises subtrees.
 
 use serde::Deserialize;
-use zk_core::Stat;
 
 use super::*;
 
@@ -19,14 +18,9 @@ struct Limits {
 }
 
 fn subtree(root: &str, nodes: &[(&str, &[u8])]) -> Subtree {
-    let nodes = nodes.iter().map(|(path, data)| {
-        let found = NodeContent {
-            data: data.to_vec(),
-            stat: Stat::zeroed(),
-        };
-        (path.parse().expect("a valid path"), found)
-    });
-    Subtree::new(root.parse().expect("a valid path"), &nodes.collect())
+    let path = |text: &str| text.parse::<NodePath>().expect("a valid path");
+    let nodes: Vec<_> = nodes.iter().map(|(at, data)| (path(at), *data)).collect();
+    Subtree::new(path(root), nodes.iter().map(|(at, data)| (at, *data)))
 }
 
 const GOOD: [(&str, &[u8]); 7] = [

@@ -1,7 +1,6 @@
 //! The state behind a typed value: takes what sessions read, and publishes the newest good value and the problem.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -12,26 +11,25 @@ use std::sync::PoisonError;
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use zk_cache::Node;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::codec::DecodeError;
 
 use super::current::Current;
-use crate::node_watcher::NodeTarget;
 use crate::node_watcher::NodeWatcher;
 use crate::node_watcher::Observation;
-use crate::node_watcher::SubtreeTarget;
-use crate::node_watcher::WatchTarget;
-use crate::plan::NodeContent;
 use crate::problem::FollowId;
 use crate::problem::Problem;
 use crate::problem::ValueHealth;
+use crate::snapshot_check::Extent;
+use crate::snapshot_check::Reading;
 use crate::subtree::Subtree;
 
 pub(super) type Validation<T> = Box<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 /// Makes a value from the data of a node, or from its absence; `None` if there is no value for an absent node.
-type FromNode<T> = Arc<dyn Fn(Option<&[u8]>) -> Option<Result<T, DecodeError>> + Send + Sync>;
-type FromSubtree<T> = Arc<dyn Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync>;
+type FromNode<T> = Box<dyn Fn(Option<&[u8]>) -> Option<Result<T, DecodeError>> + Send + Sync>;
+type FromSubtree<T> = Box<dyn Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync>;
 
 pub(super) enum Source<T> {
     Node(FromNode<T>),
@@ -154,32 +152,17 @@ impl<T> ValueState<T> {
 impl<T: Send + Sync + 'static> ValueState<T> {
     /// Spawns the task that lets a session follow the value.
     pub(super) fn follow(this: &Arc<Self>, session: &Session) -> JoinHandle<()> {
+        let extent = match &this.source {
+            Source::Node(_) => Extent::Node,
+            Source::Subtree(_) => Extent::Subtree,
+        };
+        let watcher = NodeWatcher::new(session, &this.path, extent);
         let state = Arc::clone(this);
-        match &this.source {
-            Source::Node(_) => {
-                let watcher = NodeWatcher::new(session, NodeTarget(state.path.clone()));
-                session.spawn(async move {
-                    let take = |it: &Self, found: &Option<NodeContent>, follow: &FollowState| {
-                        it.take_node(found.as_ref(), follow)
-                    };
-                    state.watch(watcher, take).await;
-                })
-            }
-            Source::Subtree(_) => {
-                let watcher = NodeWatcher::new(session, SubtreeTarget(state.path.clone()));
-                session.spawn(async move {
-                    state.watch(watcher, Self::take_subtree).await;
-                })
-            }
-        }
+        session.spawn(async move { state.watch(watcher).await })
     }
 
     /// Takes the observations of one session until it is over.
-    async fn watch<S: WatchTarget>(
-        &self,
-        mut watcher: NodeWatcher<S>,
-        take: impl Fn(&Self, &S::Snapshot, &FollowState) -> Taken,
-    ) {
+    async fn watch(&self, mut watcher: NodeWatcher) {
         let guard = FollowGuard::new(self);
         let mut follow = FollowState {
             id: guard.id,
@@ -187,7 +170,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
         };
         loop {
             match watcher.next().await {
-                Observation::Read(snapshot) => match take(self, &snapshot, &follow) {
+                Observation::Read(reading) => match self.take(&reading, &follow) {
                     Taken::Accepted(revision) => follow.known = follow.known.max(revision),
                     Taken::MaybeOutdated(newer) => {
                         // That revision is committed, and so the server has it after the resync.
@@ -211,41 +194,12 @@ impl<T: Send + Sync + 'static> ValueState<T> {
         });
     }
 
-    fn take_node(&self, found: Option<&NodeContent>, follow: &FollowState) -> Taken {
-        let Source::Node(make) = &self.source else {
-            unreachable!("a node is watched for a source of one node");
-        };
-        let revision = found.map(|found| found.stat.mzxid);
-        let data = found.map(|found| found.data.as_slice());
-        self.take(revision, follow, SourceVersion::Node(revision), || {
-            make(data)
-        })
-    }
-
-    fn take_subtree(&self, all: &BTreeMap<NodePath, NodeContent>, follow: &FollowState) -> Taken {
-        let Source::Subtree(make) = &self.source else {
-            unreachable!("a subtree is watched for a source of a subtree");
-        };
-        let stats = all.values().map(|found| found.stat);
-        let revision = stats
-            .map(|stat| stat.mzxid.max(stat.pzxid).max(stat.czxid))
-            .max();
-        let subtree = Subtree::new(self.path.clone(), all);
-        let version = SourceVersion::Subtree(subtree.clone());
-        self.take(revision, follow, version, || Some(make(&subtree)))
-    }
-
     /// Makes the value of a read the current one, unless the read is older than the last one or the value is bad.
     ///
     /// A missing node has no revision. The absence may be older than the last read of another session, until this
     /// session has reached the revision of that read (`FollowState::known`).
-    fn take(
-        &self,
-        revision: Option<i64>,
-        follow: &FollowState,
-        version: SourceVersion,
-        make: impl FnOnce() -> Option<Result<T, DecodeError>>,
-    ) -> Taken {
+    fn take(&self, reading: &Reading, follow: &FollowState) -> Taken {
+        let revision = reading.revision;
         let mut last = self.last();
         if revision < last.revision && follow.known < last.revision {
             return Taken::MaybeOutdated(last.revision);
@@ -256,8 +210,8 @@ impl<T: Send + Sync + 'static> ValueState<T> {
             return Taken::Accepted(revision);
         }
         last.revision = revision.or(last.revision);
-        // A panic in `make` or in the validation leaves the state consistent.
-        let made = catch_unwind(AssertUnwindSafe(|| self.make_valid(make)));
+        // A panic in the source's function or in the validation leaves the state consistent.
+        let made = catch_unwind(AssertUnwindSafe(|| self.make_valid(reading)));
         let made = made.unwrap_or_else(|panic| {
             Err(Problem::Panicked {
                 path: self.path.clone(),
@@ -265,7 +219,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
             })
         });
         let problem = match made {
-            Ok(value) => {
+            Ok((value, version)) => {
                 let version = Some(version);
                 if version != last.current_from {
                     self.current
@@ -283,11 +237,20 @@ impl<T: Send + Sync + 'static> ValueState<T> {
     }
 
     /// Makes and validates a value.
-    fn make_valid(
-        &self,
-        make: impl FnOnce() -> Option<Result<T, DecodeError>>,
-    ) -> Result<T, Problem> {
-        let made = make().ok_or_else(|| Problem::Absent {
+    fn make_valid(&self, reading: &Reading) -> Result<(T, SourceVersion), Problem> {
+        let (made, version) = match &self.source {
+            Source::Node(make) => {
+                let data = reading.snapshot.root().and_then(Node::data);
+                (make(data), SourceVersion::Node(reading.revision))
+            }
+            Source::Subtree(make) => {
+                let nodes = reading.snapshot.nodes();
+                let nodes = nodes.filter_map(|node| Some((node.path(), node.data()?)));
+                let subtree = Subtree::new(self.path.clone(), nodes);
+                (Some(make(&subtree)), SourceVersion::Subtree(subtree))
+            }
+        };
+        let made = made.ok_or_else(|| Problem::Absent {
             path: self.path.clone(),
         })?;
         let value = made.map_err(|error| Problem::Invalid(error.of_node(&self.path)))?;
@@ -297,7 +260,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
                 reason,
             })?;
         }
-        Ok(value)
+        Ok((value, version))
     }
 
     /// Takes that a session cannot read the current data.

@@ -14,6 +14,7 @@ use zk_config::Layers;
 use zk_config::Problem;
 use zk_config::Subtree;
 use zk_config::Typed;
+use zk_core::ConnectionState;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Json;
@@ -393,6 +394,27 @@ async fn an_absence_on_a_lagging_server_never_replaces_a_newer_value() {
 
 // covers: G3
 #[tokio::test(start_paused = true)]
+async fn a_value_is_never_read_without_a_quorum() {
+    let ensemble = Ensemble::builder().read_only().build();
+    let writer = ensemble.connect().await;
+    writer.create("/motto", "one").await.unwrap();
+    for server in [2, 3] {
+        ensemble.server(server).stop();
+    }
+    let session = ensemble.connect().allow_read_only().await;
+    assert_eq!(session.state(), ConnectionState::ReadOnly);
+    let typed = Typed::<String>::node("/motto", Text).unwrap().build();
+    let subtree = keys("/motto").build();
+    let _following = (typed.follow(&session), subtree.follow(&session));
+    pass(Duration::from_secs(2)).await;
+    assert!(typed.current().is_none() && subtree.current().is_none());
+    for problem in [typed.problem(), subtree.problem()] {
+        assert!(matches!(&*problem.unwrap(), Problem::NotRead { .. }));
+    }
+}
+
+// covers: G3
+#[tokio::test(start_paused = true)]
 async fn a_rejected_value_is_accepted_when_the_validation_passes() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
@@ -595,6 +617,46 @@ fn a_transaction_over_several_keys_is_never_seen_in_part() {
         });
     println!("{} values in {checked}", seen.get());
     assert!(checked.seeds == 1 || seen.get() > 5 * checked.seeds);
+}
+
+// covers: G4
+#[tokio::test(start_paused = true)]
+async fn keys_created_and_deleted_together_are_seen_together() {
+    let ensemble = Ensemble::new(3);
+    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
+    writing.create("/app/now", "0").parents().await.unwrap();
+    writing.create("/app/key0", "").await.unwrap();
+    let mut typed = keys("/app").build();
+    let _following = typed.follow(&reading);
+    soon("it is read", typed.changed()).await;
+    let mut values = 0;
+    for round in 1..200 {
+        // The last round has no key in place of the one that it deletes.
+        let mut transaction = writing.transaction().set("/app/now", round.to_string());
+        transaction = transaction.delete(format!("/app/key{}", round - 1));
+        if round < 199 {
+            transaction = transaction.create(format!("/app/key{round}"), "");
+        }
+        transaction.commit().await.unwrap();
+        for _ in 0..round % 13 {
+            pass(Duration::from_millis(1)).await;
+            let current = typed.current().unwrap();
+            let now = &current["now"];
+            let names: Vec<_> = current.keys().map(String::as_str).collect();
+            let key = format!("key{now}");
+            let whole: &[&str] = match now.as_str() {
+                "199" => &["", "now"],
+                _ => &["", &key, "now"],
+            };
+            assert_eq!(names, whole, "a part of a transaction");
+            values += usize::from(*now == round.to_string());
+        }
+    }
+    assert!(values > 100, "it follows: {values}");
+    soon("the last", async {
+        while typed.changed().await["now"] != "199" {}
+    })
+    .await;
 }
 
 /// Follows 300 keys, one of which is written after each pause. Returns the number of values, and whether the problem
