@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use zk_core::NodePath;
-use zk_core::ParsePathError;
 use zk_core::Session;
 
 use crate::event::CacheEnd;
@@ -36,31 +35,16 @@ impl Drop for Task {
 }
 
 impl Cache {
-    /// Starts a cache in the background.
-    pub(crate) fn start<P>(
-        session: &Session,
-        root: P,
-        options: CacheOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let root = root.try_into().map_err(Into::into)?;
-        Ok(Self::run(session, root, options, None))
-    }
-
-    /// Starts a cache in the background with the nodes of another one.
-    pub(crate) fn resume(session: &Session, previous: &Snapshot, options: CacheOptions) -> Self {
-        Self::run(session, previous.path().clone(), options, Some(previous))
-    }
-
-    fn run(
+    /// Starts a cache in the background, with the nodes of another one if there is one.
+    pub(crate) fn start(
         session: &Session,
         root: NodePath,
-        options: CacheOptions,
+        options: &CacheOptions,
+        max_depth: Option<usize>,
         previous: Option<&Snapshot>,
     ) -> Self {
+        let mut options = options.clone();
+        options.max_depth = max_depth.unwrap_or(options.max_depth);
         let mut reducer = Reducer::new(root.clone(), &options, previous);
         let (_, first) = reducer.flush().expect("a new reducer has a snapshot");
         let state = SharedState::new(first, &options);
@@ -112,9 +96,63 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// The methods that every kind of cache has.
+/// The methods that every kind of cache has. The argument is the depth of the cache; `None` for that of its options.
 macro_rules! common_methods {
-    () => {
+    ($max_depth:expr) => {
+        /// Starts a cache of the node at `path` in the background, with default options. The node need not exist.
+        ///
+        /// # Errors
+        ///
+        /// If `path` is not a valid node path.
+        pub fn start<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
+        where
+            P: TryInto<NodePath>,
+            P::Error: Into<ParsePathError>,
+        {
+            Self::start_with(session, path, &CacheOptions::default())
+        }
+
+        /// Starts a cache of the node at `path` in the background. The node need not exist.
+        ///
+        /// # Errors
+        ///
+        /// If `path` is not a valid node path.
+        pub fn start_with<P>(
+            session: &Session,
+            path: P,
+            options: &CacheOptions,
+        ) -> Result<Self, ParsePathError>
+        where
+            P: TryInto<NodePath>,
+            P::Error: Into<ParsePathError>,
+        {
+            let root = path.try_into().map_err(Into::into)?;
+            let cache = Cache::start(session, root, options, $max_depth, None);
+            Ok(Self { cache })
+        }
+
+        /// Starts a cache with the contents of another one, which has ended with its session.
+        ///
+        /// The contents are [stale](CacheState::Stale) until the cache has checked every node.
+        /// Its events [since](Self::events_since) that snapshot are the difference, and then every later change.
+        /// The options should be those of the other cache: nodes that they leave out disappear without an event, and
+        /// with another [`Content`](crate::Content) every node is reported as changed.
+        ///
+        /// # Panics
+        ///
+        /// If a selector panics.
+        ///
+        /// # Cost
+        ///
+        /// Goes through the snapshot on the caller's thread before it returns, and calls the
+        /// [selector](CacheOptions::with_selector) for each node. The contents are readable at once.
+        /// Then as after a connection loss.
+        pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
+            let root = previous.path().clone();
+            let cache = Cache::start(session, root, options, $max_depth, Some(previous));
+            Self { cache }
+        }
+
         /// Returns the path of the root of the cache, whether or not the node exists.
         pub fn path(&self) -> &NodePath {
             self.cache.root()

@@ -15,10 +15,15 @@ use crate::snapshot::Snapshot;
 
 /// The children of a node in memory, and the node itself.
 ///
-/// It is a [`TreeCache`](crate::TreeCache) of depth 1: [`Event::Created`](crate::Event::Created),
+/// It is a [`TreeCache`](crate::TreeCache) of depth 1, whatever the depth of its options: [`Event::Created`](crate::Event::Created),
 /// [`Event::Changed`](crate::Event::Changed) and [`Event::Deleted`](crate::Event::Deleted) report the children and the
 /// node itself, by path.
 /// Clones share the cache. A cache keeps its session open, as each clone of the session does.
+///
+/// # Cost
+///
+/// That of a [`TreeCache`](crate::TreeCache).
+/// Each change further down costs a notification: servers have no watch for the data of children alone.
 ///
 /// # Dropping
 ///
@@ -45,60 +50,6 @@ pub struct ChildrenCache {
 }
 
 impl ChildrenCache {
-    /// Starts a cache of the children of the node at `path` in the background, with default options. The node need not
-    /// exist.
-    ///
-    /// # Errors
-    ///
-    /// If `path` is not a valid node path.
-    ///
-    /// # Cost
-    ///
-    /// See [`TreeCache::start_with`](crate::TreeCache::start_with).
-    /// Each change further down costs a notification: servers have no watch for the data of children alone.
-    pub fn start<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        Self::start_with(session, path, &CacheOptions::default())
-    }
-
-    /// Starts a cache of the children of the node at `path` in the background. The node need not exist.
-    ///
-    /// The depth of the options is ignored.
-    ///
-    /// # Errors
-    ///
-    /// If `path` is not a valid node path.
-    ///
-    /// # Cost
-    ///
-    /// See [`start`](Self::start).
-    pub fn start_with<P>(
-        session: &Session,
-        path: P,
-        options: &CacheOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let options = options.clone().with_max_depth(1);
-        Cache::start(session, path, options).map(|cache| Self { cache })
-    }
-
-    /// Starts a cache with the contents of another one, see [`TreeCache::resume`](crate::TreeCache::resume).
-    ///
-    /// # Panics
-    ///
-    /// If a selector panics.
-    pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
-        let options = options.clone().with_max_depth(1);
-        let cache = Cache::resume(session, previous, options);
-        Self { cache }
-    }
-
     /// Returns the children, ordered by name. Takes no lock and sends no request.
     pub fn children(&self) -> Vec<Node> {
         let snapshot = self.snapshot();
@@ -116,5 +67,5 @@ impl ChildrenCache {
         self.cache.state().get(self.path())
     }
 
-    common_methods!();
+    common_methods!(Some(1));
 }

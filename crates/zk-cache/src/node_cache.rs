@@ -15,7 +15,13 @@ use crate::snapshot::Snapshot;
 
 /// One node in memory, which may be created and deleted.
 ///
+/// The depth and the selector of its options are ignored.
 /// Clones share the cache. A cache keeps its session open, as each clone of the session does.
+///
+/// # Cost
+///
+/// One read at the start, one notification and one read for each change, and one or two reads after each connection
+/// loss.
 ///
 /// # Dropping
 ///
@@ -42,59 +48,10 @@ pub struct NodeCache {
 }
 
 impl NodeCache {
-    /// Starts a cache of the node at `path` in the background, with default options. The node need not exist.
-    ///
-    /// # Errors
-    ///
-    /// If `path` is not a valid node path.
-    ///
-    /// # Cost
-    ///
-    /// One read at the start, one notification and one read for each change, and one or two reads after each connection
-    /// loss.
-    pub fn start<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        Self::start_with(session, path, &CacheOptions::default())
-    }
-
-    /// Starts a cache of the node at `path` in the background. The node need not exist.
-    ///
-    /// The depth and the selector of the options are ignored.
-    ///
-    /// # Errors
-    ///
-    /// If `path` is not a valid node path.
-    ///
-    /// # Cost
-    ///
-    /// See [`start`](Self::start).
-    pub fn start_with<P>(
-        session: &Session,
-        path: P,
-        options: &CacheOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let options = options.clone().with_max_depth(0);
-        Cache::start(session, path, options).map(|cache| Self { cache })
-    }
-
-    /// Starts a cache with the contents of another one, see [`TreeCache::resume`](crate::TreeCache::resume).
-    pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
-        let options = options.clone().with_max_depth(0);
-        let cache = Cache::resume(session, previous, options);
-        Self { cache }
-    }
-
     /// Returns the node, if it exists. Takes no lock and sends no request.
     pub fn node(&self) -> Option<Node> {
         self.cache.state().get(self.path())
     }
 
-    common_methods!();
+    common_methods!(Some(0));
 }

@@ -122,7 +122,7 @@ impl<T: Send + Sync + 'static> Typed<T> {
     ///
     /// # Cost
     ///
-    /// For each session that follows it: a cache of the subtree, see [`zk_cache::TreeCache::start_with`].
+    /// For each session that follows it: a cache of the subtree, see [`zk_cache::TreeCache`].
     /// After each change the stats of all nodes are read, pipelined.
     pub fn subtree<P>(
         path: P,

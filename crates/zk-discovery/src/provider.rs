@@ -115,7 +115,7 @@ impl ProviderOptions {
 /// Initially one read per instance, many in parallel; then one notification and one read per change.
 /// Each instance is decoded once per change.
 /// Each change builds a new list with one pointer per instance, which takes about ten microseconds for 1,000 instances.
-/// See [`ChildrenCache::start_with`] for what a break of the connection costs.
+/// See [`ChildrenCache`] for what a break of the connection costs.
 pub struct Providers<P>(Arc<Inner<P>>);
 
 struct Inner<P> {
