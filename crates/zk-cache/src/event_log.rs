@@ -5,41 +5,37 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
-use std::task::Poll;
+use std::sync::Weak;
 
 use tokio::sync::Notify;
 
 use crate::event::Event;
 use crate::snapshot::Snapshot;
 
-/// A broadcast log that all consumers of a cache read.
+/// Passes each batch to all consumers of a cache.
 ///
-/// It keeps a batch until all consumers have read it. Beyond its bounds it drops the oldest batches, and a consumer
-/// that has not read them has fallen behind.
+/// A batch is kept until all consumers have read it. A consumer with more unread batches than the bounds allow has fallen
+/// behind: it loses them. All queues end with the newest batch, so that the bounds hold for all of them together.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    contents: Mutex<Contents>,
-    pushed: Notify,
+    readers: Mutex<Vec<Weak<ReaderQueue>>>,
     max_batches: usize,
     max_bytes: usize,
 }
 
+/// The batches that one consumer has not read yet.
 #[derive(Debug, Default)]
-struct Contents {
-    entries: VecDeque<LogEntry>,
-    /// The index of the first entry, counted from the start of the cache.
-    first: u64,
-    /// The memory footprint of all entries.
-    bytes: usize,
-    readers: usize,
+struct ReaderQueue {
+    unread: Mutex<UnreadBatches>,
+    pushed: Notify,
 }
 
-#[derive(Debug)]
-struct LogEntry {
-    batch: Arc<EventBatch>,
+#[derive(Debug, Default)]
+struct UnreadBatches {
+    /// Each with its memory footprint.
+    batches: VecDeque<(Arc<EventBatch>, usize)>,
     bytes: usize,
-    /// How many readers have not read it yet.
-    unread: usize,
+    has_fallen_behind: bool,
 }
 
 /// The events between two consecutive snapshots.
@@ -50,85 +46,48 @@ pub(crate) struct EventBatch {
     pub(crate) snapshot: Snapshot,
 }
 
-/// The position of one consumer in the log.
+/// One consumer of the log.
 #[derive(Debug)]
-pub(crate) struct LogReader {
-    log: Arc<EventLog>,
-    next: u64,
-}
+pub(crate) struct LogReader(Arc<ReaderQueue>);
 
 impl EventLog {
-    pub(crate) fn new(max_batches: usize, max_bytes: usize) -> Arc<Self> {
-        Arc::new(Self {
-            contents: Mutex::default(),
-            pushed: Notify::new(),
+    pub(crate) const fn new(max_batches: usize, max_bytes: usize) -> Self {
+        Self {
+            readers: Mutex::new(Vec::new()),
             max_batches,
             max_bytes,
-        })
+        }
     }
 
     /// Returns a reader that starts at the next batch.
-    pub(crate) fn subscribe(self: &Arc<Self>) -> LogReader {
-        let mut contents = self.contents();
-        contents.readers += 1;
-        let next = contents.end();
-        drop(contents);
-        LogReader {
-            log: Arc::clone(self),
-            next,
-        }
+    pub(crate) fn subscribe(&self) -> LogReader {
+        let queue = Arc::default();
+        lock(&self.readers).push(Arc::downgrade(&queue));
+        LogReader(queue)
     }
 
     pub(crate) fn push(&self, batch: EventBatch) {
-        let mut contents = self.contents();
         let bytes = batch.bytes();
-        let unread = contents.readers;
-        contents.bytes += bytes;
-        contents.entries.push_back(LogEntry {
-            batch: Arc::new(batch),
-            bytes,
-            unread,
+        let batch = Arc::new(batch);
+        lock(&self.readers).retain(|reader| {
+            let Some(queue) = reader.upgrade() else {
+                return false;
+            };
+            let mut unread = lock(&queue.unread);
+            if !unread.has_fallen_behind {
+                unread.batches.push_back((Arc::clone(&batch), bytes));
+                unread.bytes += bytes;
+                if unread.batches.len() > self.max_batches || unread.bytes > self.max_bytes {
+                    *unread = UnreadBatches {
+                        has_fallen_behind: true,
+                        ..UnreadBatches::default()
+                    };
+                }
+            }
+            drop(unread);
+            queue.pushed.notify_one();
+            true
         });
-        contents.drop_read();
-        while contents.entries.len() > self.max_batches || contents.bytes > self.max_bytes {
-            contents.drop_first();
-        }
-        drop(contents);
-        self.pushed.notify_waiters();
-    }
-
-    fn contents(&self) -> MutexGuard<'_, Contents> {
-        // The contents are consistent whenever the lock is free, also after a panic.
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Contents {
-    fn end(&self) -> u64 {
-        self.first + self.entries.len() as u64
-    }
-
-    /// Converts an index since the start of the cache to one in `entries`; `None` if the entry was dropped.
-    fn position(&self, index: u64) -> Option<usize> {
-        let position = index.checked_sub(self.first)?;
-        Some(usize::try_from(position).expect("the log fits into memory"))
-    }
-
-    fn drop_first(&mut self) {
-        if let Some(entry) = self.entries.pop_front() {
-            self.first += 1;
-            self.bytes -= entry.bytes;
-        }
-        if self.entries.is_empty() {
-            // Frees the capacity that a burst needed.
-            self.entries = VecDeque::new();
-        }
-    }
-
-    fn drop_read(&mut self) {
-        while self.entries.front().is_some_and(|entry| entry.unread == 0) {
-            self.drop_first();
-        }
     }
 }
 
@@ -153,44 +112,30 @@ impl LogReader {
     ///
     /// Cancel safe: a dropped future skips nothing.
     pub(crate) async fn next(&mut self) -> Option<Arc<EventBatch>> {
-        let log = Arc::clone(&self.log);
         loop {
-            // Created before the check, so that a push after the check wakes it.
-            let pushed = log.pushed.notified();
-            if let Poll::Ready(next) = self.try_next() {
-                return next;
+            {
+                let mut unread = lock(&self.0.unread);
+                if unread.has_fallen_behind {
+                    return None;
+                }
+                if let Some((batch, bytes)) = unread.batches.pop_front() {
+                    unread.bytes -= bytes;
+                    if unread.batches.is_empty() {
+                        // Frees the capacity that a burst needed.
+                        unread.batches = VecDeque::new();
+                    }
+                    return Some(batch);
+                }
             }
-            pushed.await;
+            // A push since the check has left a permit.
+            self.0.pushed.notified().await;
         }
-    }
-
-    /// Returns the next batch if there is one; `Ready(None)` if the reader has fallen behind.
-    fn try_next(&mut self) -> Poll<Option<Arc<EventBatch>>> {
-        let mut contents = self.log.contents();
-        let Some(position) = contents.position(self.next) else {
-            return Poll::Ready(None);
-        };
-        let Some(entry) = contents.entries.get_mut(position) else {
-            return Poll::Pending;
-        };
-        entry.unread -= 1;
-        let batch = Arc::clone(&entry.batch);
-        contents.drop_read();
-        self.next += 1;
-        Poll::Ready(Some(batch))
     }
 }
 
-impl Drop for LogReader {
-    fn drop(&mut self) {
-        let mut contents = self.log.contents();
-        contents.readers -= 1;
-        let position = contents.position(self.next).unwrap_or_default();
-        for entry in contents.entries.iter_mut().skip(position) {
-            entry.unread -= 1;
-        }
-        contents.drop_read();
-    }
+/// Locks contents that are consistent whenever the lock is free, also after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -210,22 +155,20 @@ mod tests {
         }
     }
 
-    fn kept(log: &EventLog) -> (usize, bool) {
-        let contents = log.contents();
-        (contents.entries.len(), contents.bytes > 0)
+    /// Returns how many batches a reader has not read, and their bytes.
+    fn unread(reader: &LogReader) -> (usize, usize) {
+        let unread = lock(&reader.0.unread);
+        (unread.batches.len(), unread.bytes)
     }
 
     #[test]
     fn a_log_without_a_reader_takes_no_memory() {
         let log = EventLog::new(1024, 1 << 20);
-        assert_eq!(log.contents().entries.capacity(), 0);
+        drop(log.subscribe());
         for _ in 0..10 {
             log.push(batch(1000));
         }
-        assert_eq!(
-            (kept(&log), log.contents().entries.capacity()),
-            ((0, false), 0)
-        );
+        assert!(lock(&log.readers).is_empty());
     }
 
     #[tokio::test]
@@ -235,39 +178,42 @@ mod tests {
         for _ in 0..3 {
             log.push(batch(1000));
         }
+        let mut read = Vec::new();
         for _ in 0..3 {
-            assert!(one.next().await.is_some());
+            read.push(Arc::downgrade(&one.next().await.unwrap()));
         }
-        assert_eq!(kept(&log).0, 3);
+        let kept = |read: &[Weak<EventBatch>]| {
+            let all = read.iter();
+            all.filter(|batch| batch.strong_count() > 0).count()
+        };
+        assert_eq!((kept(&read), unread(&one)), (3, (0, 0)));
         assert!(other.next().await.is_some());
-        assert_eq!(kept(&log).0, 2);
+        assert_eq!(kept(&read), 2);
         let late = log.subscribe();
         drop(other);
-        assert_eq!(kept(&log), (0, false));
+        assert_eq!(kept(&read), 0);
         log.push(batch(1000));
-        assert!(one.next().await.is_some());
-        assert_eq!(kept(&log).0, 1);
+        let last = Arc::downgrade(&one.next().await.unwrap());
+        assert_eq!(last.strong_count(), 1);
         drop(late);
-        assert_eq!(kept(&log), (0, false));
+        assert_eq!(last.strong_count(), 0);
+        let queue = lock(&one.0.unread);
+        assert_eq!(queue.batches.capacity(), 0);
     }
 
     #[tokio::test]
     async fn the_log_stays_within_its_bounds() {
-        let log = EventLog::new(8, 1 << 20);
-        let (mut forgotten, mut quick) = (log.subscribe(), log.subscribe());
-        for _ in 0..100 {
-            log.push(batch(1000));
-            assert!(quick.next().await.is_some());
+        for (bytes, fit) in [(1000, 8), (300_000, 3)] {
+            let log = EventLog::new(8, 1 << 20);
+            let (mut forgotten, mut quick) = (log.subscribe(), log.subscribe());
+            for pushed in 1..=100 {
+                log.push(batch(bytes));
+                assert!(quick.next().await.is_some());
+                let (count, kept) = unread(&forgotten);
+                assert_eq!(count, if pushed > fit { 0 } else { pushed });
+                assert!(kept <= 1 << 20);
+            }
+            assert!(forgotten.next().await.is_none());
         }
-        assert_eq!(kept(&log).0, 8);
-        for _ in 0..100 {
-            log.push(batch(300_000));
-            assert!(quick.next().await.is_some());
-            assert!(log.contents().bytes <= 1 << 20);
-        }
-        assert_eq!(kept(&log).0, 3);
-        assert!(forgotten.next().await.is_none());
-        drop((forgotten, quick));
-        assert_eq!(kept(&log), (0, false));
     }
 }

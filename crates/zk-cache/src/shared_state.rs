@@ -21,7 +21,7 @@ use crate::snapshot::SnapshotData;
 /// The newest snapshot, and the batches of events that lead to it.
 pub(crate) struct SharedState {
     newest: ArcSwap<SnapshotData>,
-    log: Arc<EventLog>,
+    log: EventLog,
 }
 
 impl SharedState {
