@@ -190,7 +190,6 @@ pub use supervisor::SuperviseError;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use tracker::NodeTracker;
-pub use tracker::Track;
 pub use tracker::Tracked;
 pub use tracker::TrackedNode;
 pub use transport::CreateMode;

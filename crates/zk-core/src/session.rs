@@ -19,6 +19,7 @@ use crate::operation::Get;
 use crate::operation::GetAcl;
 use crate::operation::GetStat;
 use crate::operation::List;
+use crate::operation::OperationFuture;
 use crate::operation::Set;
 use crate::operation::SetAcl;
 use crate::operation::Sync;
@@ -35,7 +36,8 @@ use crate::stat::SessionId;
 use crate::state::ConnectionState;
 use crate::state::StateChanges;
 use crate::subscription::Subscribe;
-use crate::tracker::Track;
+use crate::tracker;
+use crate::tracker::NodeTracker;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
 
@@ -289,12 +291,26 @@ impl Session {
     }
 
     /// Keeps a copy of the data of a node, which may be created and deleted meanwhile.
-    pub fn track<P>(&self, path: P) -> Track
+    ///
+    /// Returns the node as it was at some moment during the call, within the session's operation timeout.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Subscribe`], and [`NoAuth`](crate::ErrorKind::NoAuth) if the session may not read the node.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is left behind.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips; afterwards one for each change and each reconnection.
+    pub fn track<P>(&self, path: P) -> OperationFuture<NodeTracker>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        Track::new(self.target(path))
+        tracker::track(self.target(path))
     }
 
     /// Waits until a node exists.

@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -23,68 +21,26 @@ use crate::subscription::Subscribe;
 use crate::subscription::Subscription;
 use crate::update::Update;
 
-/// A request to keep a copy of a node; created by [`Session::track`](crate::Session::track).
-///
-/// Returns a [`NodeTracker`] with the node as it was at some moment during the call.
-///
-/// # Errors
-///
-/// Those of [`Subscribe`], and [`NoAuth`](ErrorKind::NoAuth) if the session may not read the node.
-///
-/// # Cancel safety
-///
-/// Safe, nothing is left behind.
-///
-/// # Cost
-///
-/// Two round trips; afterwards one for each change and each reconnection.
-#[derive(Debug, Clone)]
-#[must_use = "nothing is tracked until it is awaited"]
-pub struct Track {
-    target: Target,
-}
-
-impl Track {
-    pub(crate) fn new(target: Target) -> Self {
-        Self { target }
-    }
-
-    /// Sets how long to wait for the first value. Default: the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-}
-
-impl IntoFuture for Track {
-    type Output = Result<NodeTracker, Error>;
-    type IntoFuture = OperationFuture<NodeTracker>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::Track, async move |call, path| {
-            let session = call.session();
-            let left = call.deadline().remaining();
-            let target = Target::new(session.clone(), path.clone());
-            let updates = Subscribe::new(target).timeout(left).await?;
-            let left = call.deadline().remaining();
-            let first = read(session, &path, left).await?;
-            let (sender, tracked) = watch::channel(Tracked {
-                node: first,
-                is_stale: false,
-                is_over: false,
-                problem: None,
-            });
-            let follow =
-                session
-                    .engine()
-                    .spawn(follow(session.clone(), path.clone(), updates, sender));
-            Ok(NodeTracker {
-                path,
-                tracked,
-                task: Arc::new(AbortOnDrop(follow.abort_handle())),
-            })
+/// Reads a node, and keeps the copy up to date on a task of its own.
+pub(crate) fn track(target: Target) -> OperationFuture<NodeTracker> {
+    target.run(Operation::Track, async move |call, path| {
+        let session = call.session();
+        let left = call.deadline().remaining();
+        let target = Target::new(session.clone(), path.clone());
+        let updates = Subscribe::new(target).timeout(left).await?;
+        let left = call.deadline().remaining();
+        let (sender, tracked) = watch::channel(Tracked {
+            node: read(session, &path, left).await?,
+            is_stale: false,
+            is_over: false,
+            problem: None,
+        });
+        let follow = follow(session.clone(), path, updates, sender);
+        Ok(NodeTracker {
+            tracked,
+            task: Arc::new(AbortOnDrop(session.engine().spawn(follow).abort_handle())),
         })
-    }
+    })
 }
 
 /// The data and stat of a node.
@@ -146,18 +102,12 @@ pub struct Tracked {
 #[derive(Debug, Clone)]
 #[must_use = "the copy is updated only while the tracker exists"]
 pub struct NodeTracker {
-    path: NodePath,
     tracked: watch::Receiver<Tracked>,
     #[expect(dead_code, reason = "dropped with the last clone")]
     task: Arc<AbortOnDrop>,
 }
 
 impl NodeTracker {
-    /// Returns the path of the node, relative to the namespace.
-    pub fn path(&self) -> &NodePath {
-        &self.path
-    }
-
     /// Returns the current state and marks it as seen.
     pub fn now(&mut self) -> Tracked {
         self.tracked.borrow_and_update().clone()
@@ -184,11 +134,7 @@ impl NodeTracker {
             .wait_for(|tracked| tracked.is_over || tracked.node.is_some())
             .await
             .ok()?;
-        if tracked.is_over {
-            None
-        } else {
-            tracked.node.clone()
-        }
+        tracked.node.clone().filter(|_| !tracked.is_over)
     }
 }
 
@@ -202,73 +148,59 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// Reads the node again after each change, until the session is over.
 async fn follow(
     session: SessionHandle,
     path: NodePath,
     mut updates: Subscription,
     tracked: watch::Sender<Tracked>,
 ) {
-    let mut reading: Option<BoxFuture<'_, bool>> = None;
-    // Whether an update arrived since that read began.
-    let mut again = false;
-    'updates: loop {
-        let is_read = async {
-            match &mut reading {
-                Some(read) => read.await,
-                None => std::future::pending().await,
-            }
+    // The last update that arrived during a read.
+    let mut later = None;
+    loop {
+        let update = match later.take() {
+            Some(update) => update,
+            None => updates.next().await.unwrap_or(Update::SessionLost),
         };
-        let update = tokio::select! {
-            biased;
-            // Before the updates, so that a constant stream of them does not starve the read.
-            is_alive = is_read => {
-                reading = None;
-                if !is_alive {
-                    break;
-                }
-                None
+        match update {
+            Update::SessionLost => break,
+            Update::Stale => {
+                tracked.send_if_modified(|tracked| !std::mem::replace(&mut tracked.is_stale, true));
             }
-            update = updates.next() => Some(update),
-        };
-        // One read covers all updates that have arrived by now.
-        let mut next = update;
-        while let Some(update) = next {
-            match update {
-                Some(Update::Stale) => {
-                    // Its result would be out of date. The next update starts another read.
-                    (reading, again) = (None, false);
-                    tracked.send_if_modified(|tracked| {
-                        !std::mem::replace(&mut tracked.is_stale, true)
-                    });
-                }
-                Some(Update::Resynchronize | Update::Changed { .. }) => again = true,
-                Some(Update::SessionLost) | None => break 'updates,
-            }
-            next = updates.next().now_or_never();
-        }
-        if again && reading.is_none() {
-            again = false;
-            reading = Some(catch_up(&session, &path, &tracked).boxed());
+            Update::Resynchronize | Update::Changed { .. } => tokio::select! {
+                // The read first, so that a constant stream of changes does not starve it.
+                biased;
+                () = read_again(&session, &path, &tracked) => {}
+                () = interruption(&mut updates, &mut later) => {}
+            },
         }
     }
-    drop(reading);
     tracked.send_modify(|tracked| {
         tracked.is_stale = true;
         tracked.is_over = true;
     });
 }
 
-/// Retries the read until it succeeds or is refused. Returns false if the session is over.
-async fn catch_up(
-    session: &SessionHandle,
-    path: &NodePath,
-    tracked: &watch::Sender<Tracked>,
-) -> bool {
+/// Waits for an update that makes the result of a read useless. Stores the last update.
+async fn interruption(updates: &mut Subscription, last: &mut Option<Update>) {
+    loop {
+        let update = updates.next().await.unwrap_or(Update::SessionLost);
+        let is_last = matches!(update, Update::Stale | Update::SessionLost);
+        *last = Some(update);
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Retries the read until it succeeds or is refused.
+async fn read_again(session: &SessionHandle, path: &NodePath, tracked: &watch::Sender<Tracked>) {
     let never = Deadline::after(Duration::MAX);
     loop {
         let (node, problem) = match read(session, path, Duration::MAX).await {
             Ok(node) => (Some(node), None),
-            Err(error) if error.is_fatal() => return false,
+            // The subscription reports the end of the session.
+            Err(error) if error.is_fatal() => return,
             Err(error) if matches!(error.kind(), ErrorKind::NoAuth) => (None, Some(error)),
             Err(error) => {
                 tracing::debug!(%path, %error, "the read of a tracked node failed; reading again");
@@ -288,7 +220,7 @@ async fn catch_up(
             }
             differs
         });
-        return true;
+        return;
     }
 }
 

@@ -60,7 +60,6 @@ fn public_types_are_send_sync_and_clone() {
         StateChanges,
         Subscribe,
         Sync,
-        Track,
         Tracked,
         TrackedNode,
         Transaction,
