@@ -142,12 +142,10 @@ pub use history::HistoryEntry;
 pub use layers::LayerError;
 #[cfg(feature = "layers")]
 pub use layers::Layers;
-pub use listener::CallbackPanicked;
 pub use listener::Event;
 pub use listener::Events;
 pub use listener::ListenMode;
 pub use listener::Listener;
-pub use listener::ListenerHandle;
 pub use listener::Value;
 pub use listener::ValueDelivery;
 pub use options::PublishOptions;

@@ -4,12 +4,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::Context;
 use std::task::Poll;
-use std::task::ready;
 
 use futures_util::Stream;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use tokio::task::JoinHandle;
 use zk_cache::Node;
 use zk_cache::Snapshot;
 use zk_core::Error;
@@ -184,39 +182,28 @@ impl<C> Listener<C> {
             let events = listener.next().await?;
             Some((stream::iter(events), listener))
         });
-        Events {
-            inner: Box::pin(batches.flatten()),
-            is_done: false,
-        }
+        Events(Box::pin(batches.flatten().fuse()))
     }
 
     /// Calls `callback` with each event, one after the other, on a task of its own.
     ///
     /// The callback may wait and may use the session. It delays no other listener.
     /// Changes during a call are merged into one, and delivered when the callback has returned.
-    /// If the callback panics, the listener ends, and [`ListenerHandle::ended`] returns an error.
+    /// The returned listener ends with its session, after its one value, or by a panic of its callback.
     ///
     /// # Panics
     ///
     /// Outside of a Tokio runtime, which runs the task.
     pub fn for_each<T, F>(
         self,
-        mut callback: impl FnMut(Event<T>) -> F + Send + 'static,
-    ) -> ListenerHandle
+        callback: impl FnMut(Event<T>) -> F + Send + 'static,
+    ) -> zk_core::Listener
     where
         C: Codec<T> + 'static,
         T: Send + 'static,
         F: Future<Output = ()> + Send,
     {
-        let mut events = self.events::<T>();
-        ListenerHandle {
-            end: None,
-            task: tokio::spawn(async move {
-                while let Some(event) = events.next().await {
-                    callback(event).await;
-                }
-            }),
-        }
+        zk_core::Listener::new(self.events::<T>(), callback)
     }
 }
 
@@ -230,10 +217,7 @@ impl<C> Listener<C> {
 ///
 /// Removes the watch in the background.
 #[must_use = "streams do nothing unless polled"]
-pub struct Events<T> {
-    inner: Pin<Box<dyn Stream<Item = Event<T>> + Send>>,
-    is_done: bool,
-}
+pub struct Events<T>(Pin<Box<dyn Stream<Item = Event<T>> + Send>>);
 
 impl<T> Events<T> {
     /// Waits for the next event; `None` after the last one.
@@ -246,87 +230,23 @@ impl<T> Events<T> {
     ///
     /// Returned as [`Event::SessionLost`], then `None`.
     pub async fn next(&mut self) -> Option<Event<T>> {
-        std::future::poll_fn(|context| self.poll(context)).await
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
-        if self.is_done {
-            return Poll::Ready(None);
-        }
-        let event = ready!(self.inner.as_mut().poll_next(context));
-        self.is_done = event.is_none();
-        Poll::Ready(event)
+        self.0.next().await
     }
 }
 
 impl<T> Stream for Events<T> {
     type Item = Event<T>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll(context)
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        self.0.as_mut().poll_next(context)
     }
 }
 
 impl<T> fmt::Debug for Events<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events")
-            .field("is_done", &self.is_done)
-            .finish_non_exhaustive()
+        f.debug_struct("Events").finish_non_exhaustive()
     }
 }
-
-/// A handle of a listener with a callback; made by [`Listener::for_each`].
-///
-/// # Dropping
-///
-/// Ends the listener at the next await of its callback, and removes its watch in the background.
-#[derive(Debug)]
-#[must_use = "dropping it ends the listener"]
-pub struct ListenerHandle {
-    task: JoinHandle<()>,
-    /// The result, once `ended` has returned it.
-    end: Option<Result<(), CallbackPanicked>>,
-}
-
-impl ListenerHandle {
-    /// Waits until the listener has ended: with its session, after its one value, or by a panic of its callback.
-    ///
-    /// Later calls return the same result.
-    ///
-    /// # Errors
-    ///
-    /// If the callback panicked.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the listener continues.
-    ///
-    /// # Session loss
-    ///
-    /// Ends the listener, after the callback has received [`Event::SessionLost`].
-    pub async fn ended(&mut self) -> Result<(), CallbackPanicked> {
-        if let Some(end) = &self.end {
-            return end.clone();
-        }
-        let end = match (&mut self.task).await {
-            Err(error) if error.is_panic() => Err(CallbackPanicked(())),
-            _ => Ok(()),
-        };
-        self.end = Some(end.clone());
-        end
-    }
-}
-
-impl Drop for ListenerHandle {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// The callback of a listener panicked, and the listener has ended.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the callback of the listener panicked, which ended the listener")]
-pub struct CallbackPanicked(());
 
 /// The state of a running listener.
 struct ListenerState<C> {

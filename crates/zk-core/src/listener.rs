@@ -1,40 +1,45 @@
-//! Calls a function with each update of a subscription.
+//! Calls a function with each item of a stream, such as the updates of a subscription.
 
 use std::any::Any;
+use std::any::type_name;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::panic::resume_unwind;
+use std::pin::pin;
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
+use futures_util::Stream;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::future::Shared;
+use tokio::task::AbortHandle;
+use tokio::task::JoinError;
 
-use crate::path::NodePath;
 use crate::subscription::Subscription;
-use crate::tracker::AbortOnDrop;
 use crate::update::Update;
 
-/// A function that is called with each update of a [`Subscription`], on a task of its own.
+/// A function that is called with each item of a stream, such as each update of a [`Subscription`], on a task of its own.
 ///
-/// The function receives one update at a time, in order. A slow function delays neither the session nor its locks nor
+/// The function receives one item at a time, in order. A slow function delays neither the session nor its locks nor
 /// other listeners, and it may call the session and await the result.
 /// Updates that arrive meanwhile are buffered as [`Subscription`] describes.
 ///
 /// # Dropping
 ///
-/// Stops the function at its next `.await` and removes the watch. A running call of a blocking function finishes first.
+/// Stops the function at its next `.await` and drops the stream, which removes the watch of a subscription. A running
+/// call of a blocking function finishes first.
 #[must_use = "the listener stops when it is dropped"]
 pub struct Listener {
-    path: NodePath,
-    end: watch::Receiver<Option<ListenerEnd>>,
-    _task: AbortOnDrop,
+    end: Shared<BoxFuture<'static, ListenerEnd>>,
+    task: AbortHandle,
 }
 
 /// How a [`Listener`] ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenerEnd {
-    /// The session is over. The function was called with [`Update::SessionLost`] last.
-    SessionLost,
+    /// The stream has ended. A subscription ends with its session, after [`Update::SessionLost`].
+    Finished,
     /// The function panicked with this message. It is not called again; the session and other listeners are unaffected.
     Panicked(String),
     /// The runtime of its task has shut down.
@@ -42,17 +47,57 @@ pub enum ListenerEnd {
 }
 
 impl Listener {
-    /// Returns the node, below the namespace.
-    pub fn path(&self) -> &NodePath {
-        &self.path
+    /// Calls `function` with each item of `stream` on a new task, and awaits the returned future before the next call.
+    ///
+    /// # Panics
+    ///
+    /// If called outside of a Tokio runtime.
+    pub fn new<S, F, T>(stream: S, mut function: F) -> Self
+    where
+        S: Stream + Send + 'static,
+        S::Item: Send,
+        F: FnMut(S::Item) -> T + Send + 'static,
+        T: Future<Output = ()> + Send,
+    {
+        Self::run::<F>(async move {
+            let mut stream = pin!(stream);
+            while let Some(item) = stream.next().await {
+                function(item).await;
+            }
+        })
+    }
+
+    /// Runs the calls of a function of type `F`.
+    fn run<F>(calls: impl Future<Output = ()> + Send + 'static) -> Self {
+        let calls = AssertUnwindSafe(calls).catch_unwind();
+        let task = tokio::spawn(async move {
+            let Err(panic) = calls.await else {
+                return ListenerEnd::Finished;
+            };
+            let message = message_of(&*panic);
+            let function = type_name::<F>();
+            tracing::error!(
+                function,
+                message,
+                "a listener panicked and is not called again"
+            );
+            ListenerEnd::Panicked(message)
+        });
+        Self {
+            task: task.abort_handle(),
+            end: task
+                .map(|end| end.unwrap_or(ListenerEnd::Stopped))
+                .boxed()
+                .shared(),
+        }
     }
 
     /// Returns how the listener ended, or `None` if it is running.
     pub fn end(&self) -> Option<ListenerEnd> {
-        self.end.borrow().clone()
+        self.end.clone().now_or_never()
     }
 
-    /// Waits until the listener ends, with the session or by a panic.
+    /// Waits until the listener ends, with its stream or by a panic.
     ///
     /// # Cancel safety
     ///
@@ -60,21 +105,21 @@ impl Listener {
     ///
     /// # Session loss
     ///
-    /// Returned as [`ListenerEnd::SessionLost`].
+    /// Ends a subscription, and so returned as [`ListenerEnd::Finished`].
     pub async fn ended(&self) -> ListenerEnd {
-        let mut end = self.end.clone();
-        let ended = end.wait_for(Option::is_some).await;
-        ended
-            .ok()
-            .and_then(|end| end.clone())
-            .unwrap_or(ListenerEnd::Stopped)
+        self.end.clone().await
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener")
-            .field("path", &self.path)
             .field("end", &self.end())
             .finish_non_exhaustive()
     }
@@ -102,18 +147,12 @@ impl Subscription {
     /// # Panics
     ///
     /// If called outside of a Tokio runtime.
-    pub fn for_each<F, T>(self, mut function: F) -> Listener
+    pub fn for_each<F, T>(self, function: F) -> Listener
     where
         F: FnMut(Update) -> T + Send + 'static,
         T: Future<Output = ()> + Send + 'static,
     {
-        self.listen(|mut updates| async move {
-            while let Some(update) = updates.next().await {
-                let answer = catch_unwind(AssertUnwindSafe(|| function(update)))?;
-                AssertUnwindSafe(answer).catch_unwind().await?;
-            }
-            Ok(())
-        })
+        Listener::new(self, function)
     }
 
     /// Calls `function` with each update on a thread where it may block.
@@ -121,58 +160,26 @@ impl Subscription {
     /// # Panics
     ///
     /// If called outside of a Tokio runtime.
-    pub fn for_each_blocking<F>(self, function: F) -> Listener
+    pub fn for_each_blocking<F>(mut self, mut function: F) -> Listener
     where
         F: FnMut(Update) + Send + 'static,
     {
-        self.listen(|mut updates| async move {
-            let mut function = function;
-            while let Some(update) = updates.next().await {
+        Listener::run::<F>(async move {
+            while let Some(update) = self.next().await {
                 let called = tokio::task::spawn_blocking(move || {
-                    catch_unwind(AssertUnwindSafe(|| function(update)))?;
-                    Ok(function)
+                    function(update);
+                    function
                 });
-                function = match called.await {
-                    Ok(called) => called?,
+                function = match called.await.map_err(JoinError::try_into_panic) {
+                    Ok(function) => function,
+                    Err(Ok(panic)) => resume_unwind(panic),
                     // The runtime is ending.
-                    Err(_) => return std::future::pending().await,
+                    Err(Err(_)) => return std::future::pending().await,
                 };
             }
-            Ok(())
         })
     }
-
-    fn listen<F, T>(self, body: F) -> Listener
-    where
-        F: FnOnce(Self) -> T,
-        T: Future<Output = Result<(), Panic>> + Send + 'static,
-    {
-        let path = self.path().clone();
-        let (ended, end) = watch::channel(None);
-        let body = body(self);
-        let named = path.clone();
-        let task = tokio::spawn(async move {
-            let end = match body.await {
-                Ok(()) => ListenerEnd::SessionLost,
-                Err(panic) => {
-                    let message = message_of(&*panic);
-                    tracing::error!(path = %named, message, "a listener panicked and is not called again");
-                    ListenerEnd::Panicked(message)
-                }
-            };
-            // The listener may have been dropped.
-            let _gone = ended.send(Some(end));
-        });
-        Listener {
-            path,
-            end,
-            _task: AbortOnDrop(task.abort_handle()),
-        }
-    }
 }
-
-/// The payload of a panic.
-type Panic = Box<dyn Any + Send>;
 
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

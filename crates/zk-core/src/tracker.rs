@@ -140,7 +140,7 @@ impl NodeTracker {
 
 /// Ends a task when it is dropped.
 #[derive(Debug)]
-pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
+struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

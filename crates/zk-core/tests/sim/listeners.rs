@@ -119,10 +119,7 @@ async fn a_panic_ends_one_listener_and_is_reported() {
     }
     assert_eq!(fine.end(), None);
     session.close().await.unwrap();
-    assert_eq!(
-        soon("the end", fine.ended()).await,
-        ListenerEnd::SessionLost
-    );
+    assert_eq!(soon("the end", fine.ended()).await, ListenerEnd::Finished);
     assert_eq!(
         *others.lock().unwrap(),
         3,
