@@ -39,11 +39,9 @@ pub(crate) enum Observation {
 /// Watches nodes through one session, for as long as the session lives.
 #[derive(Debug)]
 pub(crate) struct NodeWatcher {
-    session: Session,
-    path: NodePath,
-    extent: Extent,
-    cache: RunningCache,
+    /// Checks whether the nodes belong together.
     check: SnapshotCheck,
+    cache: RunningCache,
     wait: Wait,
     /// The break of the connection was reported.
     is_stale: bool,
@@ -61,12 +59,10 @@ enum Wait {
 
 impl NodeWatcher {
     pub(crate) fn new(session: &Session, path: &NodePath, extent: Extent) -> Self {
+        let check = SnapshotCheck::new(session, path, extent);
         Self {
-            session: session.clone(),
-            path: path.clone(),
-            extent,
-            cache: RunningCache::start(session, path, extent),
-            check: SnapshotCheck::new(session, path, extent),
+            cache: RunningCache::start(&check),
+            check,
             wait: Wait::Change,
             is_stale: false,
             changing_since: None,
@@ -91,10 +87,10 @@ impl NodeWatcher {
                     updated == Ok(None)
                 }
                 Wait::Time(at) => {
-                    let lost = tokio::time::timeout_at(at, self.session.lost()).await;
+                    let lost = tokio::time::timeout_at(at, self.check.session.lost()).await;
                     if self.cache.newest.end().is_some() || is_partial(&self.cache.newest) {
                         // Servers do not report a granted permission, and a cache does not repeat a refused read.
-                        self.cache = RunningCache::start(&self.session, &self.path, self.extent);
+                        self.cache = RunningCache::start(&self.check);
                     }
                     lost.is_ok()
                 }
@@ -168,7 +164,7 @@ impl NodeWatcher {
         match error.class() {
             ErrorClass::Fatal => Some(Observation::SessionLost),
             ErrorClass::Recoverable => {
-                tracing::debug!(path = %self.path, %error, "retrying a read");
+                tracing::debug!(path = %self.check.path, %error, "retrying a read");
                 self.wait = Wait::Time(Instant::now() + SOON);
                 None
             }
@@ -190,8 +186,8 @@ struct RunningCache {
 }
 
 impl RunningCache {
-    fn start(session: &Session, path: &NodePath, extent: Extent) -> Self {
-        let max_depth = match extent {
+    fn start(check: &SnapshotCheck) -> Self {
+        let max_depth = match check.extent {
             Extent::Node => 0,
             Extent::Subtree => usize::MAX,
         };
@@ -206,7 +202,7 @@ impl RunningCache {
                     Select::Keep
                 }
             });
-        let cache = TreeCache::start_with(session, path, &options);
+        let cache = TreeCache::start_with(&check.session, &check.path, &options);
         let cache = cache.expect("a parsed path is valid");
         Self {
             events: cache.events(),

@@ -35,9 +35,9 @@ pub(crate) enum Extent {
 /// Checks the snapshots of one cache.
 #[derive(Debug)]
 pub(crate) struct SnapshotCheck {
-    session: Session,
-    path: NodePath,
-    extent: Extent,
+    pub(crate) session: Session,
+    pub(crate) path: NodePath,
+    pub(crate) extent: Extent,
     /// The server must catch up with the leader before the next check.
     needs_sync: bool,
     /// The `pzxid` of each node whose children were listed and are those of the snapshot.
