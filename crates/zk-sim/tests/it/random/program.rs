@@ -91,6 +91,14 @@ impl Program {
         }
     }
 
+    /// Returns the program without dropped watches, below another node.
+    pub(crate) fn without_drops(&self) -> Self {
+        let mut program = self.at_a_new_root();
+        let is_drop = |step: &Step| matches!(step, Step::Drop(_));
+        program.steps.retain(|step| !is_drop(step));
+        program
+    }
+
     /// Returns the same program below another node.
     pub(crate) fn at_a_new_root(&self) -> Self {
         let root = new_root();
