@@ -11,8 +11,8 @@ use zk_cache::Events;
 use zk_cache::Snapshot;
 use zk_cache::TreeCache;
 use zk_core::NodePath;
-use zk_core::Session;
 
+use crate::member::Member;
 use crate::plan::Step;
 use crate::plan::View;
 use crate::reporter::Reporter;
@@ -48,15 +48,16 @@ pub(crate) struct Move {
 
 impl AssignmentView {
     /// Starts the caches with this session. The view is empty until [`changed`](Self::changed) returns.
-    pub(crate) fn new(session: &Session, tree: &Tree, reporter: &Reporter) -> Self {
+    pub(crate) fn new(member: &Member) -> Self {
+        let (session, tree) = (&member.session, &member.tree);
         let depth = CacheOptions::default().with_max_depth(2);
-        let tasks = ChildrenCache::start(session, tree.tasks()).expect("the path is one");
-        let workers = ChildrenCache::start(session, tree.workers()).expect("the path is one");
-        let assigned = TreeCache::start_with(session, tree.assigned(), &depth);
+        let tasks = ChildrenCache::start(session, &tree.tasks).expect("the path is one");
+        let workers = ChildrenCache::start(session, &tree.workers).expect("the path is one");
+        let assigned = TreeCache::start_with(session, &tree.assigned, &depth);
         let assigned = assigned.expect("the path is one");
         Self {
             tree: tree.clone(),
-            reporter: reporter.clone(),
+            reporter: member.reporter.clone(),
             news: [tasks.events(), workers.events(), assigned.events()],
             tasks,
             workers,
@@ -67,11 +68,7 @@ impl AssignmentView {
 
     /// Waits for the next events and discards pending ones. Fails if a cache has ended or may not list its node.
     pub(crate) async fn changed(&mut self) -> anyhow::Result<()> {
-        let roots = [
-            &self.tree.tasks(),
-            &self.tree.workers(),
-            &self.tree.assigned(),
-        ];
+        let roots = [&self.tree.tasks, &self.tree.workers, &self.tree.assigned];
         let [tasks, workers, assigned] = &mut self.news;
         let (event, root) = tokio::select! {
             biased;
@@ -102,13 +99,13 @@ impl AssignmentView {
         };
         self.carried_out.retain(|source, _| shows(source));
         let mut view = View {
-            workers: named(&workers, &self.tree.workers())
+            workers: named(&workers, &self.tree.workers)
                 .into_iter()
                 .map(|(worker, _)| worker)
                 .collect(),
             ..View::default()
         };
-        for (task, czxid) in named(&tasks, &self.tree.tasks()) {
+        for (task, czxid) in named(&tasks, &self.tree.tasks) {
             match self.carried_out.get(&(self.tree.task(task), czxid)) {
                 Some(Step::Assign { task, to }) => {
                     view.assigned.entry(*to).or_default().insert(*task);
@@ -116,7 +113,7 @@ impl AssignmentView {
                 _ => drop(view.waiting.insert(task)),
             }
         }
-        for (worker, czxid) in named(&assigned, &self.tree.assigned()) {
+        for (worker, czxid) in named(&assigned, &self.tree.assigned) {
             let path = self.tree.assigned_to(worker);
             if self.carried_out.contains_key(&(path.clone(), czxid)) {
                 continue;

@@ -2,7 +2,7 @@
 //!
 //! It is the classic ZooKeeper application, built to survive failures of processes, networks and servers: start some
 //! processes against a running ensemble, submit tasks, and kill anything.
-//! The [README](readme) is a five-minute walk-through.
+//! The [README](readme) is a five-minute walk-through, and lists what each file shows.
 //!
 //! # What it guarantees
 //!
@@ -37,20 +37,6 @@
 //! - Finishing a task must know whether this worker finished it, and uses a
 //!   [token](zk_core::Transaction::commit_marked) to find out (`worker.rs`).
 //!
-//! # What to read
-//!
-//! | file | what it shows |
-//! |---|---|
-//! | `node.rs` | a process and its sessions: [`supervise`](zk_core::SessionBuilder::supervise), and everything rebuilt with each |
-//! | [`plan`] | decides which worker gets which task; pure, tested without a server |
-//! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::LeaderLease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
-//! | `assignments.rs` | three [caches](zk_cache) that show three moments, and why that is safe |
-//! | [`worker`] | a number leased ([`WorkerIds`](zk_id::WorkerIds)), a registration, a [transaction whose reply may be lost](zk_core::Transaction::commit_marked) |
-//! | [`settings`] | a typed value that follows a document in TOML ([`Typed`](zk_config::Typed)) |
-//! | [`submit`] | offers to a [`WorkQueue`](zk_queue::WorkQueue) |
-//! | [`status_endpoint`] | processes that are [registered](zk_discovery::Registry::keep_registered) and [picked](zk_discovery::Providers::pick) |
-//! | [`prune`] | a [`FairLock`](zk_lock::FairLock), and writes that it guards |
-//!
 //! # Nodes
 //!
 //! ```text
@@ -80,8 +66,8 @@
 )]
 
 mod assignment_view;
-mod bootstrap;
 pub mod master;
+mod member;
 mod node;
 mod pause;
 pub mod plan;
@@ -95,6 +81,7 @@ pub mod submit;
 mod tree;
 pub mod worker;
 
+pub use member::Member;
 pub use node::Node;
 pub use reporter::Reporter;
 pub use status_endpoint::StatusEndpoint;

@@ -11,10 +11,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::sync::watch;
-use zk_config::Typed;
 use zk_core::Error;
 use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::Transaction;
 use zk_id::SequenceIds;
 use zk_leader::LeaderLease;
@@ -22,27 +20,16 @@ use zk_queue::SettleError;
 
 use crate::assignment_view::AssignmentView;
 use crate::assignment_view::Move;
-use crate::bootstrap::recreate_deleted;
+use crate::member::Member;
 use crate::pause::RETRY_PAUSE;
 use crate::pause::pause;
 use crate::plan::Step;
 use crate::plan::plan;
 use crate::reporter::Reporter;
 use crate::settings;
-use crate::settings::Settings;
 use crate::submit::inbox;
 use crate::tree::TaskId;
-use crate::tree::Tree;
 use crate::tree::WorkerName;
-
-/// The master part of a process, for one session.
-#[derive(Debug, Clone)]
-pub struct Master {
-    session: Session,
-    tree: Tree,
-    settings: Typed<Settings>,
-    reporter: Reporter,
-}
 
 /// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,22 +49,7 @@ pub enum Outcome {
     Deposed,
 }
 
-impl Master {
-    /// Creates a master for a session. The nodes of [`Tree::base_nodes`] must exist.
-    pub fn new(
-        session: &Session,
-        tree: &Tree,
-        settings: &Typed<Settings>,
-        reporter: &Reporter,
-    ) -> Self {
-        Self {
-            session: session.clone(),
-            tree: tree.clone(),
-            settings: settings.clone(),
-            reporter: reporter.clone(),
-        }
-    }
-
+impl Member {
     /// Leads until it is asked to resign, or the leadership is over.
     ///
     /// # Errors
@@ -120,7 +92,7 @@ impl Master {
         mut waiting: watch::Receiver<usize>,
     ) -> anyhow::Result<()> {
         let inbox = inbox(&self.session, &self.tree);
-        let numbers = SequenceIds::new(&self.session, self.tree.task_numbers())?;
+        let numbers = SequenceIds::new(&self.session, &self.tree.task_numbers)?;
         loop {
             drop(waiting.wait_for(|tasks| *tasks < MOST_WAITING).await?);
             let task = match numbers.next().await {
@@ -159,7 +131,7 @@ impl Master {
                         // The lease is about to report the same.
                         return Ok(());
                     }
-                    recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
+                    self.recreate_deleted().await?;
                 }
                 Err(SettleError::Refused(error)) if error.is_node_exists() => {
                     self.reporter.report(format_args!(
@@ -181,7 +153,7 @@ impl Master {
         lease: &LeaderLease,
         waiting: &watch::Sender<usize>,
     ) -> anyhow::Result<()> {
-        let mut assignments = AssignmentView::new(&self.session, &self.tree, &self.reporter);
+        let mut assignments = AssignmentView::new(self);
         let mut settings = self.settings.clone();
         loop {
             let (mut is_settled, mut has_base_nodes) = (true, true);
@@ -211,7 +183,7 @@ impl Master {
                 drop(outcomes);
             }
             if !has_base_nodes {
-                recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
+                self.recreate_deleted().await?;
             }
             tokio::select! {
                 biased;

@@ -24,8 +24,7 @@ use zk_leader::LeaderLease;
 use zk_leader::ParticipantEnd;
 use zk_leader::Selector;
 
-use crate::bootstrap::create_missing;
-use crate::master::Master;
+use crate::member::Member;
 use crate::pause::pause;
 use crate::reporter::Reporter;
 use crate::settings;
@@ -33,7 +32,6 @@ use crate::settings::Settings;
 use crate::status_endpoint::StatusEndpoint;
 use crate::stop::Stop;
 use crate::tree::Tree;
-use crate::worker::Worker;
 
 /// A process.
 #[derive(Debug, Clone)]
@@ -165,15 +163,18 @@ impl Node {
         // The timeout applies if servers keep replying that they cannot serve, or if each connection breaks before a
         // reply.
         let session = session.with_operation_timeout(session.session_timeout() * 2);
-        create_missing(&session, &self.tree).await?;
+        let member = Member {
+            session: session.clone(),
+            tree: self.tree.clone(),
+            settings: self.settings.clone(),
+            reporter: self.reporter.clone(),
+        };
+        member.create_missing().await?;
         let _following = self.settings.follow(&session);
-        let master = Master::new(&session, &self.tree, &self.settings, &self.reporter);
-        let worker = Worker::new(&session, &self.tree, &self.settings, &self.reporter);
         let options = ElectionOptions::default().with_id(self.reporter.name());
-        let selector = Selector::with_options(&session, self.tree.election(), &options)?;
+        let selector = Selector::with_options(&session, &self.tree.election, &options)?;
         let handle = selector.handle().clone();
-        let master = &master;
-        let lead = async |lease: LeaderLease| match master.lead(&lease).await {
+        let lead = async |lease: LeaderLease| match member.lead(&lease).await {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         };
@@ -186,7 +187,7 @@ impl Node {
             }
         };
         let working = async {
-            worker.work(stop).await?;
+            member.work(stop).await?;
             handle.leave().await;
             Ok(())
         };
@@ -218,7 +219,7 @@ impl Node {
             return std::future::pending().await;
         };
         let (registry, instance) = match (
-            Registry::new(session, self.tree.services()),
+            Registry::new(session, &self.tree.services),
             endpoint.instance(&self.reporter),
         ) {
             (Ok(registry), Ok(instance)) => (registry, instance),

@@ -42,7 +42,7 @@ pub enum Pruned {
 ///
 /// An error.
 pub async fn prune(session: &Session, tree: &Tree, keep: usize) -> anyhow::Result<Pruned> {
-    let lock = FairLock::new(session, tree.prune_lock())?;
+    let lock = FairLock::new(session, &tree.prune_lock)?;
     let Some(guard) = lock.try_acquire().await? else {
         let contenders = lock.contenders().await?;
         let holder = contenders.first().map(|first| first.owner_text());
@@ -51,7 +51,7 @@ pub async fn prune(session: &Session, tree: &Tree, keep: usize) -> anyhow::Resul
             holder: holder.map_or_else(|| "somebody".to_owned(), Cow::into_owned),
         });
     };
-    let results = names(session, &tree.done()).await?;
+    let results = names(session, &tree.done).await?;
     let mut tasks: Vec<TaskId> = results.iter().filter_map(|it| it.parse().ok()).collect();
     tasks.sort_unstable();
     tasks.truncate(tasks.len().saturating_sub(keep));

@@ -74,7 +74,7 @@ impl Settings {
     ///
     /// An invalid document leaves the last valid settings in force. The value is shared by all sessions of the process.
     pub fn live(tree: &Tree) -> Typed<Self> {
-        Typed::node(tree.settings(), Toml)
+        Typed::node(&tree.settings, Toml)
             .expect("the path is one")
             .validated(Self::validate)
             .with_default(Self::default())

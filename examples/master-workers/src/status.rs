@@ -55,15 +55,15 @@ impl Status {
     ///
     /// A fatal error.
     pub async fn read(session: &Session, tree: &Tree) -> Result<Self, Error> {
-        session.sync(tree.root()).await?;
-        let election = Selector::new(session, tree.election()).expect("the path is one");
+        session.sync(&tree.root).await?;
+        let election = Selector::new(session, &tree.election).expect("the path is one");
         let inbox = inbox(session, tree);
         let leader = election.leader().await?;
         let submitted = inbox.len().await?;
         let unreadable = inbox.dead_letters().await?.len();
-        let waiting = names(session, &tree.tasks()).await?.len();
-        let registered = names(session, &tree.workers()).await?;
-        let assigned = names(session, &tree.assigned()).await?;
+        let waiting = names(session, &tree.tasks).await?.len();
+        let registered = names(session, &tree.workers).await?;
+        let assigned = names(session, &tree.assigned).await?;
         let workers = registered.iter().chain(&assigned);
         let workers = workers.filter_map(|name| name.parse().ok());
         let workers = workers.map(async |worker: WorkerName| {
@@ -81,7 +81,7 @@ impl Status {
             unreadable,
             waiting,
             workers: try_join_all(workers).await?.into_iter().collect(),
-            done: names(session, &tree.done()).await?.len(),
+            done: names(session, &tree.done).await?.len(),
         })
     }
 }

@@ -92,7 +92,7 @@ impl StatusEndpoint {
 ///
 /// An error.
 pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result<Vec<String>> {
-    let registry = Registry::new(session, tree.services())?;
+    let registry = Registry::new(session, &tree.services)?;
     let processes = registry.providers_with::<String>(SERVICE, ProviderOptions::default())?;
     processes.synchronized().await?;
     let turn = RoundRobin::anywhere();

@@ -116,7 +116,7 @@ pub(crate) fn inbox(session: &Session, tree: &Tree) -> WorkQueue<String> {
         // Creating a task from a text cannot crash a master, so deliveries that ended with a crash say nothing about
         // the text. A text that no master can decode becomes a dead letter after an hour and a half.
         .with_max_deliveries(100);
-    WorkQueue::with_options(session, tree.inbox(), Text, &options)
+    WorkQueue::with_options(session, &tree.inbox, Text, &options)
         .expect("the path is one, and not the root")
 }
 

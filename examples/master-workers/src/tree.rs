@@ -10,113 +10,88 @@ use zk_core::NodePath;
 /// Where everything is, below one root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    root: NodePath,
+    /// The root.
+    pub root: NodePath,
+    /// The [settings](crate::settings::Settings), in TOML; absent means the defaults.
+    pub settings: NodePath,
+    /// The election of the master.
+    pub election: NodePath,
+    /// The queue of what was submitted and is no task yet.
+    pub inbox: NodePath,
+    /// The node whose sequence gives tasks their numbers.
+    pub task_numbers: NodePath,
+    /// The node below which workers lease their numbers.
+    pub worker_numbers: NodePath,
+    /// The node below which processes are found.
+    pub services: NodePath,
+    /// The lock of those who clear away old results.
+    pub prune_lock: NodePath,
+    /// The parent of the unassigned tasks.
+    pub tasks: NodePath,
+    /// The node below which workers are registered.
+    pub workers: NodePath,
+    /// The node below which each worker has a node.
+    pub assigned: NodePath,
+    /// The node below which results are.
+    pub done: NodePath,
+    /// The node below which transactions leave the markers by which they are known after a lost answer.
+    pub markers: NodePath,
 }
 
 impl Tree {
     /// Puts everything below `root`.
     pub fn new(root: NodePath) -> Self {
-        Self { root }
-    }
-
-    /// Returns the root.
-    pub fn root(&self) -> &NodePath {
-        &self.root
-    }
-
-    /// Returns the node of the [settings](crate::settings::Settings), in TOML; absent means the defaults.
-    pub fn settings(&self) -> NodePath {
-        below(&self.root, "config")
-    }
-
-    /// Returns the path of the election of the master.
-    pub fn election(&self) -> NodePath {
-        below(&self.root, "election")
-    }
-
-    /// Returns the queue of what was submitted and is no task yet.
-    pub fn inbox(&self) -> NodePath {
-        below(&self.root, "inbox")
-    }
-
-    /// Returns the node whose sequence gives tasks their numbers.
-    pub fn task_numbers(&self) -> NodePath {
-        below(&self.root, "task-numbers")
-    }
-
-    /// Returns the node below which workers lease their numbers.
-    pub fn worker_numbers(&self) -> NodePath {
-        below(&self.root, "worker-numbers")
-    }
-
-    /// Returns the node below which processes are found.
-    pub fn services(&self) -> NodePath {
-        below(&self.root, "services")
-    }
-
-    /// Returns the lock of those who clear away old results.
-    pub fn prune_lock(&self) -> NodePath {
-        below(&self.root, "prune-lock")
-    }
-
-    /// Returns the parent of the unassigned tasks.
-    pub fn tasks(&self) -> NodePath {
-        below(&self.root, "tasks")
+        let at = |name| below(&root, name);
+        Self {
+            settings: at("config"),
+            election: at("election"),
+            inbox: at("inbox"),
+            task_numbers: at("task-numbers"),
+            worker_numbers: at("worker-numbers"),
+            services: at("services"),
+            prune_lock: at("prune-lock"),
+            tasks: at("tasks"),
+            workers: at("workers"),
+            assigned: at("assigned"),
+            done: at("done"),
+            markers: at("markers"),
+            root,
+        }
     }
 
     /// Returns the node of an unassigned task.
     pub fn task(&self, task: TaskId) -> NodePath {
-        below(&self.tasks(), &task.to_string())
-    }
-
-    /// Returns the node below which workers are registered.
-    pub fn workers(&self) -> NodePath {
-        below(&self.root, "workers")
+        below(&self.tasks, task)
     }
 
     /// Returns the registration of a worker: ephemeral, and there as long as it may finish tasks.
     pub fn worker(&self, worker: WorkerName) -> NodePath {
-        below(&self.workers(), &worker.to_string())
-    }
-
-    /// Returns the node below which each worker has a node.
-    pub fn assigned(&self) -> NodePath {
-        below(&self.root, "assigned")
+        below(&self.workers, worker)
     }
 
     /// Returns the node below which the tasks of a worker are.
     pub fn assigned_to(&self, worker: WorkerName) -> NodePath {
-        below(&self.assigned(), &worker.to_string())
+        below(&self.assigned, worker)
     }
 
     /// Returns the node of a task that a worker has.
     pub fn assignment(&self, worker: WorkerName, task: TaskId) -> NodePath {
-        below(&self.assigned_to(worker), &task.to_string())
-    }
-
-    /// Returns the node below which results are.
-    pub fn done(&self) -> NodePath {
-        below(&self.root, "done")
+        below(&self.assigned_to(worker), task)
     }
 
     /// Returns the result of a task.
     pub fn result(&self, task: TaskId) -> NodePath {
-        below(&self.done(), &task.to_string())
-    }
-
-    /// Returns the node below which transactions leave the markers by which they are known after a lost answer.
-    pub fn markers(&self) -> NodePath {
-        below(&self.root, "markers")
+        below(&self.done, task)
     }
 
     /// Returns the nodes that have to be there before anything is done. They are persistent and never deleted.
-    pub fn base_nodes(&self) -> [NodePath; 5] {
+    pub fn base_nodes(&self) -> [&NodePath; 5] {
         [
-            self.tasks(),
-            self.workers(),
-            self.assigned(),
-            self.done(),
-            self.markers(),
+            &self.tasks,
+            &self.workers,
+            &self.assigned,
+            &self.done,
+            &self.markers,
         ]
     }
 }
@@ -211,8 +186,8 @@ fn same<T: fmt::Display>(name: &str, read: T) -> Result<T, ForeignName> {
     }
 }
 
-fn below(path: &NodePath, name: &str) -> NodePath {
-    path.join(name)
+fn below(path: &NodePath, name: impl fmt::Display) -> NodePath {
+    path.join(&name.to_string())
         .expect("a name of letters, digits and hyphens")
 }
 

@@ -15,36 +15,22 @@ use serde::Deserialize;
 use serde::Serialize;
 use zk_cache::ChildrenCache;
 use zk_cache::Event;
-use zk_config::Typed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::codec::Codec as _;
 use zk_core::codec::Toml;
 use zk_id::WorkerId;
 use zk_id::WorkerIds;
 
 use crate::assignment_view::check_event;
-use crate::bootstrap::recreate_deleted;
+use crate::member::Member;
 use crate::pause::RETRY_PAUSE;
 use crate::pause::pause;
-use crate::reporter::Reporter;
 use crate::settings;
-use crate::settings::Settings;
 use crate::stop::Stop;
 use crate::tree::TaskId;
-use crate::tree::Tree;
 use crate::tree::WorkerName;
-
-/// The worker part of a process, for one session.
-#[derive(Debug, Clone)]
-pub struct Worker {
-    session: Session,
-    tree: Tree,
-    settings: Typed<Settings>,
-    reporter: Reporter,
-}
 
 /// The result of a task, in TOML.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,22 +61,7 @@ enum Finished {
     Unregistered,
 }
 
-impl Worker {
-    /// Creates a worker for a session. The nodes of [`Tree::base_nodes`] must exist.
-    pub fn new(
-        session: &Session,
-        tree: &Tree,
-        settings: &Typed<Settings>,
-        reporter: &Reporter,
-    ) -> Self {
-        Self {
-            session: session.clone(),
-            tree: tree.clone(),
-            settings: settings.clone(),
-            reporter: reporter.clone(),
-        }
-    }
-
+impl Member {
     /// Works until asked to stop; then finishes the tasks in progress and leaves the rest to other workers.
     ///
     /// # Errors
@@ -106,7 +77,7 @@ impl Worker {
     /// An error.
     pub async fn work(&self, stop: &Stop) -> anyhow::Result<()> {
         loop {
-            let numbers = WorkerIds::new(&self.session, self.tree.worker_numbers(), WORKERS)?
+            let numbers = WorkerIds::new(&self.session, &self.tree.worker_numbers, WORKERS)?
                 .with_description(self.reporter.name());
             let number = tokio::select! {
                 biased;
@@ -145,7 +116,7 @@ impl Worker {
                 // The name is unique: an earlier transaction whose reply was lost created the nodes.
                 Err(error) if error.is_node_exists() => return Ok(()),
                 Err(error) if error.is_no_node() => {
-                    recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
+                    self.recreate_deleted().await?;
                 }
                 Err(error) if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
                 Err(error) => return Err(error),
@@ -309,7 +280,7 @@ impl Worker {
             if is_first {
                 finishing = finishing.create(self.tree.result(task), data.clone());
             }
-            let Err(error) = finishing.commit_marked(self.tree.markers()).await else {
+            let Err(error) = finishing.commit_marked(&self.tree.markers).await else {
                 return Ok(if is_first {
                     Finished::Done
                 } else {
@@ -329,7 +300,7 @@ impl Worker {
                     ));
                 }
                 _ if error.is_no_node() => {
-                    recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
+                    self.recreate_deleted().await?;
                 }
                 _ if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
                 _ => return Err(error),

@@ -27,7 +27,7 @@ async fn who_is_late_ends_with_an_error_and_its_session_with_it() {
         ..Settings::default()
     };
     let publisher = Publisher::new(&session, Toml);
-    let publish = publisher.publish(tree().settings(), &settings);
+    let publish = publisher.publish(tree().settings, &settings);
     publish.await.unwrap();
     let connect = ensemble.connect_string();
     // It would take four seconds for the ensemble to take it for dead.
@@ -42,7 +42,7 @@ async fn who_is_late_ends_with_an_error_and_its_session_with_it() {
     let ended = tokio::time::timeout(MAX_WAIT, anna.child.wait()).await;
     let status = ended.expect("it ends when its time is up").unwrap();
     assert_eq!(status.code(), Some(1));
-    for path in [tree().workers(), tree().election()] {
+    for path in [tree().workers, tree().election] {
         assert_eq!(children(&session, &path).await, [] as [&str; 0], "{path}");
     }
     ensemble.down().await.unwrap();

@@ -75,7 +75,7 @@ impl Crew {
         until: Instant,
         mut random: fastrand::Rng,
     ) -> (usize, usize, usize) {
-        let election = Selector::new(session, tree().election()).expect("the path is one");
+        let election = Selector::new(session, tree().election).expect("the path is one");
         let (mut killed, mut paused, mut masters) = (0, 0, 0);
         while Instant::now() < until || killed + paused < 4 {
             pass(Duration::from_millis(random.u64(500..2500))).await;
@@ -167,14 +167,14 @@ fn snapshot(looks: Arc<AtomicUsize>) -> Typed<usize> {
         looks.fetch_add(1, Ordering::Relaxed);
         Ok(places.len())
     };
-    let builder = Typed::subtree(tree().assigned(), make);
+    let builder = Typed::subtree(tree().assigned, make);
     builder.expect("the path is one").build()
 }
 
 /// The text of every result.
 async fn results(session: &Session) -> Vec<String> {
     let mut texts = Vec::new();
-    for name in children(session, &tree().done()).await {
+    for name in children(session, &tree().done).await {
         let task: TaskId = name.parse().expect("results have names of tasks");
         let (data, _) = session.get(tree().result(task)).await.unwrap();
         let result: TaskResult = Toml.decode(&data).unwrap();
@@ -207,7 +207,7 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
         ..Settings::default()
     };
     let publisher = Publisher::new(&session, Toml);
-    let publish = publisher.publish(tree().settings(), &settings);
+    let publish = publisher.publish(tree().settings, &settings);
     publish.await.unwrap();
 
     let mut crew = Crew {
@@ -259,9 +259,9 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
 
     let mut running: Vec<_> = crew.running.iter().map(|(name, _)| name.clone()).collect();
     running.sort_unstable();
-    let items = tree().inbox().join("items").unwrap();
+    let items = tree().inbox.join("items").unwrap();
     until("nothing is left to do", async || {
-        for path in [&items, &tree().tasks()] {
+        for path in [&items, &tree().tasks] {
             if !children(&session, path).await.is_empty() {
                 return None;
             }
@@ -269,8 +269,8 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
         // Those that were killed are forgotten by the master, too, and those that run now are the ones that are left:
         // a worker that is registered when the last master stops is forgotten by the next one only.
         let mut names = Vec::new();
-        for worker in children(&session, &tree().assigned()).await {
-            let assigned = tree().assigned().join(&worker).unwrap();
+        for worker in children(&session, &tree().assigned).await {
+            let assigned = tree().assigned.join(&worker).unwrap();
             if !children(&session, &assigned).await.is_empty() {
                 return None;
             }
@@ -293,10 +293,10 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
 
     // What the killed had ends with their sessions.
     for path in [
-        tree().workers(),
-        tree().assigned(),
-        tree().markers(),
-        tree().worker_numbers(),
+        tree().workers,
+        tree().assigned,
+        tree().markers,
+        tree().worker_numbers,
     ] {
         until(&format!("nothing is left below {path}"), async || {
             children(&session, &path).await.is_empty().then_some(())

@@ -44,13 +44,13 @@ async fn a_master_that_was_stopped_changes_nothing_when_it_goes_on() {
     );
 
     until("all is done", async || {
-        let done = children(&session, &tree().done()).await.len();
+        let done = children(&session, &tree().done).await.len();
         assert!(done <= 80, "{done} results of 80 tasks");
         (done == 80).then_some(())
     })
     .await;
     anna.end().await;
     ben.end().await;
-    assert_eq!(children(&session, &tree().assigned()).await.len(), 0);
+    assert_eq!(children(&session, &tree().assigned).await.len(), 0);
     ensemble.down().await.unwrap();
 }

@@ -32,19 +32,19 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let connect = ensemble.connect_string();
     let session = observer(&ensemble).await;
-    let bad = session.create(tree().settings(), "work = soon").parents();
+    let bad = session.create(tree().settings, "work = soon").parents();
     bad.await.unwrap();
     let mut anna = Process::start("anna", &connect);
     // There were none before.
     anna.says("settings: the defaults are in force, as ").await;
-    session.delete(tree().settings()).await.unwrap();
+    session.delete(tree().settings).await.unwrap();
 
     let publisher = Publisher::new(&session, Toml);
     let settings = Settings {
         work: Duration::from_millis(20),
         ..Settings::default()
     };
-    let publish = publisher.publish(tree().settings(), &settings);
+    let publish = publisher.publish(tree().settings, &settings);
     publish.await.unwrap();
     anna.says("settings: 4 tasks per worker, 2 at once, each for 20ms")
         .await;
@@ -52,7 +52,7 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
         ("at_once = 3\nwork = soon", "line 2"),
         ("at_once = 0", "at_once is 0"),
     ] {
-        session.set(tree().settings(), document).await.unwrap();
+        session.set(tree().settings, document).await.unwrap();
         let said = anna
             .says("settings: the last good ones stay in force")
             .await;
@@ -75,10 +75,10 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
     anna.says("has done task 99").await;
     let printed = output(&connect, &["prune", "--keep", "10"]).await;
     assert_eq!(printed, "90 results deleted\n");
-    assert_eq!(children(&session, &tree().done()).await.len(), 10);
+    assert_eq!(children(&session, &tree().done).await.len(), 10);
 
     anna.end().await;
-    for path in [tree().workers(), tree().assigned(), tree().worker_numbers()] {
+    for path in [tree().workers, tree().assigned, tree().worker_numbers] {
         until(&format!("nothing is left below {path}"), async || {
             children(&session, &path).await.is_empty().then_some(())
         })
@@ -92,7 +92,7 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
 async fn whoever_fills_the_inbox_is_told_how_many_were_accepted() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let session = observer(&ensemble).await;
-    let inbox = WorkQueue::new(&session, tree().inbox(), Text).unwrap();
+    let inbox = WorkQueue::new(&session, tree().inbox, Text).unwrap();
     let all: Vec<String> = (0..9_998).map(|number| format!("paint {number}")).collect();
     inbox.offer_all(all).await.unwrap();
     let mut submit = program(&ensemble.connect_string());
@@ -126,7 +126,7 @@ async fn processes_are_found_and_asked_and_one_that_was_killed_is_passed_over() 
 
     let [mut anna, ben] = ["anna", "ben"].map(|name| Process::start(name, &connect));
     let session = observer(&ensemble).await;
-    let found = tree().services().join("processes").unwrap();
+    let found = tree().services.join("processes").unwrap();
     until("both are registered", async || {
         (children(&session, &found).await.len() == 2).then_some(())
     })

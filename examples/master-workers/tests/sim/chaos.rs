@@ -91,7 +91,7 @@ async fn play(ensemble: Ensemble) -> usize {
     chaos().run(&ensemble).await;
     let (accepted, unknown) = soon("all is submitted", submitting).await.unwrap();
     until("nothing is left to do", || {
-        let all = [tree().tasks(), tree().inbox().join("items").unwrap()];
+        let all = [tree().tasks, tree().inbox.join("items").unwrap()];
         let assigned = ensemble.tree();
         let assigned = assigned.nodes().any(|(path, _)| {
             path.as_str().starts_with("/app/assigned/") && path.as_str().contains("/task-")
@@ -108,7 +108,7 @@ async fn play(ensemble: Ensemble) -> usize {
 
     let mut done: BTreeMap<String, usize> = BTreeMap::new();
     for (path, node) in ensemble.tree().nodes() {
-        if path.parent() == Some(tree().done()) {
+        if path.parent() == Some(tree().done) {
             let result: TaskResult = Toml.decode(node.data()).unwrap();
             *done.entry(result.text).or_default() += 1;
         }
@@ -122,7 +122,7 @@ async fn play(ensemble: Ensemble) -> usize {
     assert!(done.len() <= accepted.len() + unknown.len());
     // What the dead had is forgotten by a master; what the last ones had stays for the next.
     ensemble.assert_nothing_left([]).await;
-    assert_eq!(count(&ensemble, &tree().markers()), 0, "markers are left");
+    assert_eq!(count(&ensemble, &tree().markers), 0, "markers are left");
     done.len()
 }
 

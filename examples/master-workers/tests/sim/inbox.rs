@@ -49,7 +49,7 @@ async fn tasks(session: &Session, numbers: Range<u32>) {
 }
 
 fn items(ensemble: &Ensemble) -> usize {
-    count(ensemble, &tree().inbox().join("items").unwrap())
+    count(ensemble, &tree().inbox.join("items").unwrap())
 }
 
 /// Somebody has deleted the node of the numbers, so that they begin anew. Each try is a delivery.
@@ -79,7 +79,7 @@ async fn what_is_no_text_is_put_aside_and_the_status_tells_of_it() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     foundations(&session).await;
-    let raw = WorkQueue::new(&session, tree().inbox(), Raw).unwrap();
+    let raw = WorkQueue::new(&session, tree().inbox, Raw).unwrap();
     raw.offer(&vec![0xff]).await.unwrap();
     submit(&session, &tree(), texts(1)).await.unwrap();
     let (_participant, lease) = leader(&session).await;
@@ -132,7 +132,7 @@ async fn the_largest_text_gets_a_result_and_a_larger_one_is_refused() {
     );
     let (stopper, stop) = Stopper::new();
     let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), deaf("anna")), stop));
-    until("it is done", || count(&ensemble, &tree().done()) == 1).await;
+    until("it is done", || count(&ensemble, &tree().done) == 1).await;
     stopper.stop();
     soon("it ends", process).await.unwrap();
     assert_eq!(places(&ensemble).len(), 1);
@@ -166,7 +166,7 @@ async fn tasks_that_may_not_be_listed_end_the_master_and_it_says_why() {
     let ensemble = Ensemble::new(3);
     let operator = ensemble.connect().digest("operator", "secret").await;
     foundations(&operator).await;
-    let hide = operator.set_acl(tree().tasks(), Acl::creator_only());
+    let hide = operator.set_acl(tree().tasks, Acl::creator_only());
     hide.await.unwrap();
     let session = ensemble.connect().await;
     let (_participant, lease) = leader(&session).await;

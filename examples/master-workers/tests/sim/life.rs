@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use master_workers::Member;
 use master_workers::Node;
 use master_workers::Stopper;
 use master_workers::TaskId;
@@ -12,7 +13,6 @@ use master_workers::settings::Settings;
 use master_workers::status::Status;
 use master_workers::submit::submit;
 use master_workers::worker::TaskResult;
-use master_workers::worker::Worker;
 use zk_core::codec::Codec as _;
 use zk_core::codec::Toml;
 use zk_lock::FairLock;
@@ -69,7 +69,7 @@ async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
     );
     let (stopper, stop) = Stopper::new();
     let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), deaf("ben")), stop));
-    until("all is done", || count(&ensemble, &tree().done()) == 6).await;
+    until("all is done", || count(&ensemble, &tree().done) == 6).await;
     let status = Status::read(&session, &tree()).await.unwrap();
     assert_eq!(status.master.as_deref(), Some("ben"));
     assert_eq!((status.submitted, status.waiting, status.done), (0, 0, 6));
@@ -89,7 +89,7 @@ async fn results_are_cleared_away_by_one_at_a_time() {
         let create = session.create(tree().result(task), "").parents();
         create.await.unwrap();
     }
-    let lock = FairLock::new(&other, tree().prune_lock()).unwrap();
+    let lock = FairLock::new(&other, tree().prune_lock).unwrap();
     let guard = lock.acquire().await.unwrap();
     let pruned = prune(&session, &tree(), 10).await.unwrap();
     assert!(matches!(pruned, Pruned::Busy { .. }), "{pruned:?}");
@@ -120,7 +120,7 @@ fn lost_answers_make_no_second_worker_and_no_second_result() {
         let session = ensemble.connect().await;
         let (lines, stopper, process) = started(&ensemble);
         submit(&session, &tree(), texts(3)).await.unwrap();
-        until("all is done", || count(&ensemble, &tree().done()) == 3).await;
+        until("all is done", || count(&ensemble, &tree().done) == 3).await;
         assert_eq!(scripted.count(), 1, "nothing was lost");
         let status = Status::read(&session, &tree()).await.unwrap();
         assert_eq!(status.workers.len(), 1, "{status}");
@@ -157,7 +157,7 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
     let status = Status::read(&session, &tree()).await.unwrap();
     let (first, _) = status.workers.first_key_value().unwrap();
     session.delete(tree().worker(*first)).await.unwrap();
-    until("it is done", || count(&ensemble, &tree().done()) == 1).await;
+    until("it is done", || count(&ensemble, &tree().done) == 1).await;
     assert!(said(", which somebody has removed"), "{lines:#?}");
     let (data, _) = session.get(tree().result(TaskId::new(0))).await.unwrap();
     let result: TaskResult = Toml.decode(&data).unwrap();
@@ -167,12 +167,12 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
     let (second, _) = status.workers.first_key_value().unwrap();
     session.delete(tree().worker(*second)).await.unwrap();
     until("it is there again", || {
-        count(&ensemble, &tree().workers()) == 1
+        count(&ensemble, &tree().workers) == 1
     })
     .await;
     stopper.stop();
     soon("it ends", process).await.unwrap();
-    assert_eq!(count(&ensemble, &tree().assigned()), 0);
+    assert_eq!(count(&ensemble, &tree().assigned), 0);
     ensemble.assert_nothing_left([session]).await;
 }
 
@@ -194,10 +194,15 @@ async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {
     let live = Settings::live(&tree());
     let _following = live.follow(&session);
     let (anna, lines) = heard("anna");
-    let worker = Worker::new(&session, &tree(), &live, &anna);
+    let worker = Member {
+        session,
+        tree: tree(),
+        settings: live,
+        reporter: anna,
+    };
     let (_stopper, stop) = Stopper::new();
     let working = tokio::spawn(async move { worker.work(&stop).await });
-    until("it is there", || count(&ensemble, &tree().workers()) == 1).await;
+    until("it is there", || count(&ensemble, &tree().workers) == 1).await;
     let status = Status::read(&operator, &tree()).await.unwrap();
     let (name, _) = status.workers.first_key_value().unwrap();
     let assignment = tree().assignment(*name, TaskId::new(0));
@@ -225,18 +230,18 @@ fn after_whichever_write_a_process_dies_each_text_is_one_result() {
         until("anna has a session", || ensemble.sessions().len() == 2).await;
         let mut sessions = ensemble.sessions().into_iter();
         let session = sessions.find(|session| !others.contains(session)).unwrap();
-        until("anna is there", || count(&ensemble, &tree().workers()) == 1).await;
+        until("anna is there", || count(&ensemble, &tree().workers) == 1).await;
         let nth = usize::try_from(seed).expect("it is small");
         let last = ensemble.on(writes()).session(session).nth(nth + 1).hold();
         submit(&watcher, &tree(), texts(2)).await.unwrap();
         until("all is done, or it is dead", || {
-            last.count() == 1 || count(&ensemble, &tree().done()) == 2
+            last.count() == 1 || count(&ensemble, &tree().done) == 2
         })
         .await;
         died.set(died.get() + last.count());
         ensemble.expire(session);
         last.release();
-        until("all is done", || count(&ensemble, &tree().done()) >= 2).await;
+        until("all is done", || count(&ensemble, &tree().done) >= 2).await;
         stopper.stop();
         soon("it ends", process).await.unwrap();
         let places = places(&ensemble);
@@ -245,7 +250,7 @@ fn after_whichever_write_a_process_dies_each_text_is_one_result() {
             places.values().all(|places| places.len() == 1),
             "{places:?}"
         );
-        assert_eq!(count(&ensemble, &tree().done()), 2);
+        assert_eq!(count(&ensemble, &tree().done), 2);
     });
     let (died, writes) = (died.get() as u64, WRITES);
     assert!(

@@ -82,7 +82,7 @@ fn started(ensemble: &Ensemble) -> (Lines, Stopper, JoinHandle<()>) {
 /// Sets how long work takes.
 async fn set(session: &Session, settings: &Settings) {
     let data = Toml.encode(settings).expect("numbers and times");
-    let set = session.create(tree().settings(), data).parents().or_set();
+    let set = session.create(tree().settings, data).parents().or_set();
     set.await.expect("nothing is in the way");
 }
 

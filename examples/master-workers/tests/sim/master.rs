@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use master_workers::Member;
 use master_workers::TaskId;
 use master_workers::WorkerName;
-use master_workers::master::Master;
 use master_workers::master::Outcome;
 use master_workers::plan::Step;
 use master_workers::settings::Settings;
@@ -45,14 +45,19 @@ async fn furnish(session: &Session) {
 }
 
 pub(crate) async fn leader(session: &Session) -> (LatchParticipant, LeaderLease) {
-    let participant = LeaderLatch::new(session, tree().election()).unwrap().join();
+    let participant = LeaderLatch::new(session, tree().election).unwrap().join();
     let lease = soon("there is no other participant", participant.leading());
     let lease = lease.await.unwrap();
     (participant, lease)
 }
 
-pub(crate) fn master(session: &Session) -> Master {
-    Master::new(session, &tree(), &Settings::live(&tree()), &deaf("master"))
+pub(crate) fn master(session: &Session) -> Member {
+    Member {
+        session: session.clone(),
+        tree: tree(),
+        settings: Settings::live(&tree()),
+        reporter: deaf("master"),
+    }
 }
 
 const fn assign(to: WorkerName) -> Step {
@@ -179,14 +184,14 @@ async fn a_step_that_lacks_a_foundation_is_not_taken_for_one_that_is_too_late() 
     let master = master(&session);
     let had = tree().assignment(GONE, TASK);
     session.create(&had, "paint").await.unwrap();
-    session.delete(tree().tasks()).recursive().await.unwrap();
+    session.delete(tree().tasks).recursive().await.unwrap();
     let take_back = Step::TakeBack {
         task: TASK,
         from: GONE,
     };
     let outcome = master.carry_out(&lease, take_back, b"paint").await;
     assert_eq!(outcome.unwrap(), Outcome::BaseNodeMissing);
-    session.delete(tree().workers()).recursive().await.unwrap();
+    session.delete(tree().workers).recursive().await.unwrap();
     for step in [take_back, Step::Forget { worker: GONE }] {
         let outcome = master.carry_out(&lease, step, b"paint").await;
         assert_eq!(outcome.unwrap(), Outcome::BaseNodeMissing, "{step:?}");

@@ -40,7 +40,7 @@ async fn working_for(session: &Session, work: Duration) {
 /// The only worker that is registered.
 fn worker(ensemble: &Ensemble) -> WorkerName {
     let nodes = ensemble.tree();
-    let workers = nodes.node(tree().workers().as_str()).unwrap();
+    let workers = nodes.node(tree().workers.as_str()).unwrap();
     let names: Vec<String> = workers.children().map(ToString::to_string).collect();
     assert_eq!(names.len(), 1, "{names:?}");
     names[0].parse().unwrap()
@@ -69,7 +69,7 @@ async fn a_result_that_somebody_else_has_made_stays_and_ends_no_process() {
     let (data, _) = session.get(&result).await.unwrap();
     assert_eq!(data, b"by hand");
     submit(&session, &tree(), texts(1)).await.unwrap();
-    until("it goes on", || count(&ensemble, &tree().done()) == 2).await;
+    until("it goes on", || count(&ensemble, &tree().done) == 2).await;
     stopper.stop();
     soon("it ends", process).await.unwrap();
     ensemble.assert_nothing_left([session]).await;
@@ -81,9 +81,9 @@ async fn whichever_foundation_is_deleted_is_made_again_and_work_goes_on() {
     let session = ensemble.connect().await;
     working_for(&session, Duration::from_millis(40)).await;
     let (lines, stopper, process) = started(&ensemble);
-    until("it is there", || count(&ensemble, &tree().workers()) == 1).await;
+    until("it is there", || count(&ensemble, &tree().workers) == 1).await;
     for (number, path) in tree().base_nodes().into_iter().enumerate() {
-        session.delete(&path).recursive().await.unwrap();
+        session.delete(path).recursive().await.unwrap();
         submit(&session, &tree(), texts(1)).await.unwrap();
         let said = |what: &str| {
             let lines = lines.lock().unwrap();
@@ -118,7 +118,7 @@ async fn a_worker_whose_node_for_tasks_is_deleted_begins_anew_under_another_name
             reads.every().lose_request()
         });
         let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
-        until("it is there", || count(&ensemble, &tree().assigned()) == 1).await;
+        until("it is there", || count(&ensemble, &tree().assigned) == 1).await;
         let first = worker(&ensemble);
         if when == "working" {
             submit(&session, &tree(), texts(1)).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_worker_whose_node_for_tasks_is_deleted_begins_anew_under_another_name
         }
         until("it begins anew", || said(", which somebody has removed")).await;
         submit(&session, &tree(), texts(1)).await.unwrap();
-        until("it works again", || count(&ensemble, &tree().done()) == 1).await;
+        until("it works again", || count(&ensemble, &tree().done) == 1).await;
         assert_ne!(worker(&ensemble), first, "{when}");
         stopper.stop();
         soon("it ends", process).await.unwrap();
@@ -163,7 +163,7 @@ async fn servers_that_are_too_busy_for_long_cost_a_session_and_not_the_process()
     .await;
     busy.withdraw();
     submit(&session, &tree(), texts(1)).await.unwrap();
-    until("it works", || count(&ensemble, &tree().done()) == 1).await;
+    until("it works", || count(&ensemble, &tree().done) == 1).await;
     stopper.stop();
     soon("it ends", process).await.unwrap();
     ensemble.assert_nothing_left([session]).await;
@@ -210,7 +210,7 @@ async fn nodes_that_cannot_be_read_end_no_master() {
     let owner = ensemble.connect().digest("operator", "secret").await;
     working_for(&session, Duration::from_millis(40)).await;
     let (lines, stopper, process) = started(&ensemble);
-    until("it is there", || count(&ensemble, &tree().assigned()) == 1).await;
+    until("it is there", || count(&ensemble, &tree().assigned) == 1).await;
     let task = TaskId::new(1_000);
     let (own, gone) = (worker(&ensemble), WorkerName::new(7, 7));
     let hidden = [
@@ -234,7 +234,7 @@ async fn nodes_that_cannot_be_read_end_no_master() {
     pass(Duration::from_secs(5)).await;
     submit(&session, &tree(), texts(3)).await.unwrap();
     until("the others are done", || {
-        count(&ensemble, &tree().done()) == 3
+        count(&ensemble, &tree().done) == 3
     })
     .await;
     assert!(!process.is_finished());
