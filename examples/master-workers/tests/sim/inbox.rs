@@ -4,10 +4,7 @@ use std::error::Error as _;
 use std::ops::Range;
 use std::time::Duration;
 
-use master_workers::Node;
-use master_workers::Stopper;
 use master_workers::TaskId;
-use master_workers::settings::Settings;
 use master_workers::status::Status;
 use master_workers::submit::Reason;
 use master_workers::submit::submit;
@@ -20,16 +17,15 @@ use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
 
+use crate::Process;
 use crate::count;
-use crate::deaf;
 use crate::master::leader;
 use crate::master::master;
 use crate::places;
-use crate::run;
-use crate::set;
 use crate::texts;
 use crate::tree;
 use crate::until;
+use crate::working_for;
 
 async fn foundations(session: &Session) {
     for path in tree().base_nodes() {
@@ -107,11 +103,7 @@ async fn what_is_no_text_is_put_aside_and_the_status_tells_of_it() {
 async fn the_largest_text_gets_a_result_and_a_larger_one_is_refused() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let settings = Settings {
-        work: Duration::from_millis(20),
-        ..Settings::default()
-    };
-    set(&session, &settings).await;
+    working_for(&session, Duration::from_millis(20)).await;
     let largest = "\u{1}".repeat(64 * 1024);
     let larger = format!("{largest}!");
     let refused = submit(
@@ -130,11 +122,9 @@ async fn the_largest_text_gets_a_result_and_a_larger_one_is_refused() {
         why,
         "the text has 65537 bytes, more than the limit of 65536"
     );
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), deaf("anna")), stop));
+    let process = Process::start(&ensemble, "anna");
     until("it is done", || count(&ensemble, &tree().done) == 1).await;
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    process.end().await;
     assert_eq!(places(&ensemble).len(), 1);
 }
 

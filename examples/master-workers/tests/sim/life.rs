@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use master_workers::Member;
-use master_workers::Node;
 use master_workers::Stopper;
 use master_workers::TaskId;
 use master_workers::prune::Pruned;
@@ -20,43 +19,28 @@ use zk_sim::Check;
 use zk_sim::Ensemble;
 use zk_sim::matching::transactions;
 use zk_sim::matching::writes;
-use zk_sim::wait::soon;
 
+use crate::Process;
 use crate::count;
-use crate::deaf;
 use crate::heard;
 use crate::places;
-use crate::run;
-use crate::set;
-use crate::started;
+use crate::said;
 use crate::texts;
 use crate::tree;
 use crate::until;
+use crate::working_for;
 
 // covers: E1 E3 Q4
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let settings = Settings {
-        work: Duration::from_secs(3),
-        ..Settings::default()
-    };
-    set(&session, &settings).await;
-    let (lines, stopper, process) = started(&ensemble);
+    working_for(&session, Duration::from_secs(3)).await;
+    let process = Process::start(&ensemble, "anna");
     submit(&session, &tree(), texts(6)).await.unwrap();
-    until("it works", || {
-        let lines = lines.lock().unwrap().clone();
-        lines
-            .iter()
-            .filter(|it| it.contains(" begins task "))
-            .count()
-            == 2
-    })
-    .await;
+    until("it works", || process.said(" begins task ") == 2).await;
     until("all are tasks", || places(&ensemble).len() == 6).await;
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    process.end().await;
 
     let status = Status::read(&session, &tree()).await.unwrap();
     assert_eq!((status.master, status.done), (None, 2));
@@ -67,15 +51,13 @@ async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
             .values()
             .all(|worker| worker.process.is_none())
     );
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), deaf("ben")), stop));
+    let process = Process::start(&ensemble, "ben");
     until("all is done", || count(&ensemble, &tree().done) == 6).await;
     let status = Status::read(&session, &tree()).await.unwrap();
     assert_eq!(status.master.as_deref(), Some("ben"));
     assert_eq!((status.submitted, status.waiting, status.done), (0, 0, 6));
     assert_eq!(status.workers.len(), 1, "the dead are forgotten: {status}");
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    process.end().await;
     ensemble.assert_nothing_left([session]).await;
 }
 
@@ -118,22 +100,17 @@ fn lost_answers_make_no_second_worker_and_no_second_result() {
         let which = usize::try_from(seed).expect("it is small");
         let scripted = lost(which, &ensemble);
         let session = ensemble.connect().await;
-        let (lines, stopper, process) = started(&ensemble);
+        let process = Process::start(&ensemble, "anna");
         submit(&session, &tree(), texts(3)).await.unwrap();
         until("all is done", || count(&ensemble, &tree().done) == 3).await;
         assert_eq!(scripted.count(), 1, "nothing was lost");
         let status = Status::read(&session, &tree()).await.unwrap();
         assert_eq!(status.workers.len(), 1, "{status}");
-        stopper.stop();
-        soon("it ends", process).await.unwrap();
-        let lines = lines.lock().unwrap().clone();
-        let times = |what: &str| lines.iter().filter(|it| it.contains(what)).count();
-        assert_eq!(
-            (times("is worker "), times("has done task ")),
-            (1, 3),
-            "{lines:#?}"
-        );
-        assert_eq!(times("no longer its task"), 0, "{lines:#?}");
+        let lines = process.lines.clone();
+        process.end().await;
+        let times = |what: &str| said(&lines, what);
+        assert_eq!((times("is worker "), times("has done task ")), (1, 3));
+        assert_eq!(times("no longer its task"), 0);
         ensemble.assert_nothing_left([session]).await;
     });
     assert!(checked.seeds > 0);
@@ -145,20 +122,15 @@ fn lost_answers_make_no_second_worker_and_no_second_result() {
 async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another_name() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let settings = Settings {
-        work: Duration::from_secs(3),
-        ..Settings::default()
-    };
-    set(&session, &settings).await;
-    let (lines, stopper, process) = started(&ensemble);
+    working_for(&session, Duration::from_secs(3)).await;
+    let process = Process::start(&ensemble, "anna");
     submit(&session, &tree(), texts(1)).await.unwrap();
-    let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
-    until("it works", || said(" begins task 0")).await;
+    until("it works", || process.said(" begins task 0") > 0).await;
     let status = Status::read(&session, &tree()).await.unwrap();
     let (first, _) = status.workers.first_key_value().unwrap();
     session.delete(tree().worker(*first)).await.unwrap();
     until("it is done", || count(&ensemble, &tree().done) == 1).await;
-    assert!(said(", which somebody has removed"), "{lines:#?}");
+    assert_eq!(process.said(", which somebody has removed"), 1);
     let (data, _) = session.get(tree().result(TaskId::new(0))).await.unwrap();
     let result: TaskResult = Toml.decode(&data).unwrap();
     assert_ne!(result.worker, first.to_string());
@@ -170,8 +142,7 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
         count(&ensemble, &tree().workers) == 1
     })
     .await;
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    process.end().await;
     assert_eq!(count(&ensemble, &tree().assigned), 0);
     ensemble.assert_nothing_left([session]).await;
 }
@@ -182,14 +153,10 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
 async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {
     let ensemble = Ensemble::new(3);
     let operator = ensemble.connect().await;
-    let settings = Settings {
-        work: Duration::from_secs(1),
-        ..Settings::default()
-    };
     for path in tree().base_nodes() {
         operator.create(path, "").parents().await.unwrap();
     }
-    set(&operator, &settings).await;
+    working_for(&operator, Duration::from_secs(1)).await;
     let session = ensemble.connect().server(1).await;
     let live = Settings::live(&tree());
     let _following = live.follow(&session);
@@ -207,11 +174,13 @@ async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {
     let (name, _) = status.workers.first_key_value().unwrap();
     let assignment = tree().assignment(*name, TaskId::new(0));
     operator.create(&assignment, "paint").await.unwrap();
-    let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
-    until("it works", || said(" begins task 0")).await;
+    until("it works", || said(&lines, " begins task 0") > 0).await;
     ensemble.server(1).lag_for(Duration::from_secs(3));
     operator.delete(tree().worker(*name)).await.unwrap();
-    until("it has begun anew", || said(", which somebody has removed")).await;
+    until("it has begun anew", || {
+        said(&lines, ", which somebody has removed") > 0
+    })
+    .await;
     assert_eq!(places(&ensemble)[&TaskId::new(0)], [assignment.to_string()]);
     working.abort();
 }
@@ -223,9 +192,7 @@ fn after_whichever_write_a_process_dies_each_text_is_one_result() {
     let died = Cell::new(0);
     Check::new(0..WRITES).run(async |ensemble, seed| {
         let watcher = ensemble.connect().await;
-        let (stopper, stop) = Stopper::new();
-        let anna = Node::new(tree(), deaf("anna"));
-        let process = tokio::spawn(run(ensemble.clone(), anna, stop));
+        let process = Process::start(&ensemble, "anna");
         let others = [watcher.id()];
         until("anna has a session", || ensemble.sessions().len() == 2).await;
         let mut sessions = ensemble.sessions().into_iter();
@@ -242,8 +209,7 @@ fn after_whichever_write_a_process_dies_each_text_is_one_result() {
         ensemble.expire(session);
         last.release();
         until("all is done", || count(&ensemble, &tree().done) >= 2).await;
-        stopper.stop();
-        soon("it ends", process).await.unwrap();
+        process.end().await;
         let places = places(&ensemble);
         assert_eq!(places.len(), 2, "{places:?}");
         assert!(

@@ -20,6 +20,7 @@ use zk_core::Session;
 use zk_core::codec::Codec as _;
 use zk_core::codec::Toml;
 use zk_sim::Ensemble;
+use zk_sim::wait::soon;
 
 mod chaos;
 mod inbox;
@@ -71,15 +72,51 @@ async fn run(ensemble: Ensemble, node: Node, stop: Stop) {
     }
 }
 
-/// Starts a process named anna; with its lines, and what stops it.
-fn started(ensemble: &Ensemble) -> (Lines, Stopper, JoinHandle<()>) {
-    let (anna, lines) = heard("anna");
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
-    (lines, stopper, process)
+/// A process, and what it has said.
+struct Process {
+    lines: Lines,
+    stopper: Stopper,
+    running: JoinHandle<()>,
 }
 
-/// Sets how long work takes.
+impl Process {
+    fn start(ensemble: &Ensemble, name: &str) -> Self {
+        let (reporter, lines) = heard(name);
+        let (stopper, stop) = Stopper::new();
+        let node = Node::new(tree(), reporter);
+        Self {
+            lines,
+            stopper,
+            running: tokio::spawn(run(ensemble.clone(), node, stop)),
+        }
+    }
+
+    /// In how many lines it has said this.
+    fn said(&self, what: &str) -> usize {
+        said(&self.lines, what)
+    }
+
+    /// Asks it to end, and waits until it has.
+    async fn end(self) {
+        self.stopper.stop();
+        soon("it ends", self.running).await.unwrap();
+    }
+}
+
+fn said(lines: &Lines, what: &str) -> usize {
+    let lines = lines.lock().unwrap();
+    lines.iter().filter(|it| it.contains(what)).count()
+}
+
+/// Sets how long work takes, and nothing else.
+async fn working_for(session: &Session, work: Duration) {
+    let settings = Settings {
+        work,
+        ..Settings::default()
+    };
+    set(session, &settings).await;
+}
+
 async fn set(session: &Session, settings: &Settings) {
     let data = Toml.encode(settings).expect("numbers and times");
     let set = session.create(tree().settings, data).parents().or_set();

@@ -2,40 +2,27 @@
 
 use std::time::Duration;
 
-use master_workers::Node;
-use master_workers::Stopper;
 use master_workers::TaskId;
 use master_workers::WorkerName;
 use master_workers::settings::Settings;
 use master_workers::submit::submit;
 use zk_core::Acl;
 use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
 use zk_sim::matching::creates;
 use zk_sim::matching::gets;
 use zk_sim::matching::lists;
 use zk_sim::wait::pass;
-use zk_sim::wait::soon;
 
+use crate::Process;
 use crate::count;
-use crate::heard;
 use crate::places;
-use crate::run;
 use crate::set;
-use crate::started;
 use crate::texts;
 use crate::tree;
 use crate::until;
-
-async fn working_for(session: &Session, work: Duration) {
-    let settings = Settings {
-        work,
-        ..Settings::default()
-    };
-    set(session, &settings).await;
-}
+use crate::working_for;
 
 /// The only worker that is registered.
 fn worker(ensemble: &Ensemble) -> WorkerName {
@@ -52,26 +39,21 @@ async fn a_result_that_somebody_else_has_made_stays_and_ends_no_process() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     working_for(&session, Duration::from_secs(3)).await;
-    let (lines, stopper, process) = started(&ensemble);
+    let process = Process::start(&ensemble, "anna");
     submit(&session, &tree(), texts(1)).await.unwrap();
-    let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
-    until("it works", || said(" begins task 0")).await;
+    until("it works", || process.said(" begins task 0") > 0).await;
     let result = tree().result(TaskId::new(0));
     session.create(&result, "by hand").await.unwrap();
     until("it is through", || {
         places(&ensemble).values().all(|it| it.len() == 1)
     })
     .await;
-    assert!(
-        said(" finds that task 0 has a result already"),
-        "{lines:#?}"
-    );
+    assert_eq!(process.said(" finds that task 0 has a result already"), 1);
     let (data, _) = session.get(&result).await.unwrap();
     assert_eq!(data, b"by hand");
     submit(&session, &tree(), texts(1)).await.unwrap();
     until("it goes on", || count(&ensemble, &tree().done) == 2).await;
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    process.end().await;
     ensemble.assert_nothing_left([session]).await;
 }
 
@@ -80,24 +62,19 @@ async fn whichever_foundation_is_deleted_is_made_again_and_work_goes_on() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     working_for(&session, Duration::from_millis(40)).await;
-    let (lines, stopper, process) = started(&ensemble);
+    let process = Process::start(&ensemble, "anna");
     until("it is there", || count(&ensemble, &tree().workers) == 1).await;
     for (number, path) in tree().base_nodes().into_iter().enumerate() {
         session.delete(path).recursive().await.unwrap();
         submit(&session, &tree(), texts(1)).await.unwrap();
-        let said = |what: &str| {
-            let lines = lines.lock().unwrap();
-            lines.iter().filter(|it| it.contains(what)).count()
-        };
         until(&format!("it is done without {path}"), || {
-            said("has done task") == number + 1
+            process.said("has done task") == number + 1
         })
         .await;
-        assert_eq!(said("makes nodes again"), number + 1, "{path}");
+        assert_eq!(process.said("makes nodes again"), number + 1, "{path}");
     }
-    assert!(!process.is_finished());
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    assert!(!process.running.is_finished());
+    process.end().await;
     ensemble.assert_nothing_left([session]).await;
 }
 
@@ -109,20 +86,17 @@ async fn a_worker_whose_node_for_tasks_is_deleted_begins_anew_under_another_name
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
         working_for(&session, Duration::from_secs(3)).await;
-        let (anna, lines) = heard("anna");
-        let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
-        let (stopper, stop) = Stopper::new();
         let unseen = (when == "new").then(|| {
             let (gets, lists) = (gets("/app/assigned/*"), lists("/app/assigned/*"));
             let reads = ensemble.on(move |request| gets(request) || lists(request));
             reads.every().lose_request()
         });
-        let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+        let process = Process::start(&ensemble, "anna");
         until("it is there", || count(&ensemble, &tree().assigned) == 1).await;
         let first = worker(&ensemble);
         if when == "working" {
             submit(&session, &tree(), texts(1)).await.unwrap();
-            until("it works", || said(" begins task 0")).await;
+            until("it works", || process.said(" begins task 0") > 0).await;
         }
         if let Some(unseen) = &unseen {
             until("it looks for its node", || unseen.count() > 0).await;
@@ -136,12 +110,14 @@ async fn a_worker_whose_node_for_tasks_is_deleted_begins_anew_under_another_name
         if let Some(unseen) = unseen {
             unseen.withdraw();
         }
-        until("it begins anew", || said(", which somebody has removed")).await;
+        until("it begins anew", || {
+            process.said(", which somebody has removed") > 0
+        })
+        .await;
         submit(&session, &tree(), texts(1)).await.unwrap();
         until("it works again", || count(&ensemble, &tree().done) == 1).await;
         assert_ne!(worker(&ensemble), first, "{when}");
-        stopper.stop();
-        soon("it ends", process).await.unwrap();
+        process.end().await;
         ensemble.assert_nothing_left([session]).await;
     }
 }
@@ -154,18 +130,12 @@ async fn servers_that_are_too_busy_for_long_cost_a_session_and_not_the_process()
         .on(creates("/app/tasks"))
         .every()
         .refuse(TransportError::Later(ErrorKind::Throttled));
-    let (lines, stopper, process) = started(&ensemble);
-    until("it begins anew", || {
-        let lines = lines.lock().unwrap();
-        let mut anew = lines.iter().filter(|it| it.contains("begins anew with"));
-        anew.nth(1).is_some()
-    })
-    .await;
+    let process = Process::start(&ensemble, "anna");
+    until("it begins anew", || process.said("begins anew with") > 1).await;
     busy.withdraw();
     submit(&session, &tree(), texts(1)).await.unwrap();
     until("it works", || count(&ensemble, &tree().done) == 1).await;
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    process.end().await;
     ensemble.assert_nothing_left([session]).await;
 }
 
@@ -181,15 +151,9 @@ async fn how_many_at_once_is_followed_while_all_that_may_be_are_worked_at() {
         ..Settings::default()
     };
     set(&session, &hour).await;
-    let (lines, _stopper, process) = started(&ensemble);
+    let process = Process::start(&ensemble, "anna");
     submit(&session, &tree(), texts(4)).await.unwrap();
-    let begun = || {
-        let lines = lines.lock().unwrap();
-        lines
-            .iter()
-            .filter(|it| it.contains(" begins task "))
-            .count()
-    };
+    let begun = || process.said(" begins task ");
     until("it has all of them", || {
         let all = places(&ensemble);
         all.len() == 4 && all.values().all(|it| it[0].starts_with("/app/assigned/"))
@@ -199,7 +163,7 @@ async fn how_many_at_once_is_followed_while_all_that_may_be_are_worked_at() {
     assert_eq!(begun(), 1);
     set(&session, &Settings { at_once: 3, ..hour }).await;
     until("it works at three", || begun() == 3).await;
-    process.abort();
+    process.running.abort();
 }
 
 /// What another client has put among the nodes, and hidden, is left alone: the rest of the work goes on.
@@ -209,7 +173,7 @@ async fn nodes_that_cannot_be_read_end_no_master() {
     let session = ensemble.connect().await;
     let owner = ensemble.connect().digest("operator", "secret").await;
     working_for(&session, Duration::from_millis(40)).await;
-    let (lines, stopper, process) = started(&ensemble);
+    let process = Process::start(&ensemble, "anna");
     until("it is there", || count(&ensemble, &tree().assigned) == 1).await;
     let task = TaskId::new(1_000);
     let (own, gone) = (worker(&ensemble), WorkerName::new(7, 7));
@@ -237,18 +201,15 @@ async fn nodes_that_cannot_be_read_end_no_master() {
         count(&ensemble, &tree().done) == 3
     })
     .await;
-    assert!(!process.is_finished());
-    let lines: Vec<_> = lines.lock().unwrap().clone();
-    let said = |what: &str| lines.iter().filter(|it| it.contains(what)).count();
-    assert_eq!(said("is the master, with"), 1, "{lines:#?}");
+    assert!(!process.running.is_finished());
+    assert_eq!(process.said("is the master, with"), 1);
     for path in &hidden {
-        assert!(said(&format!("leaves {path} alone")) > 0, "{lines:#?}");
+        assert!(process.said(&format!("leaves {path} alone")) > 0, "{path}");
         owner.delete(path).await.unwrap();
     }
     for path in foreign {
         session.delete(path).await.unwrap();
     }
-    stopper.stop();
-    soon("it ends", process).await.unwrap();
+    process.end().await;
     ensemble.assert_nothing_left([session, owner]).await;
 }
