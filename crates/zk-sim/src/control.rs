@@ -68,8 +68,7 @@ impl ServerHandle {
 
     /// Suspends its process: it sends nothing, and its links stay up.
     ///
-    /// Clients detect it like a [silent link](SessionHandle::silence). The other servers exclude it after a second, or
-    /// the time set by [`EnsembleBuilder::sync_limit`](crate::EnsembleBuilder::sync_limit).
+    /// Clients detect it like a [silent link](SessionHandle::silence). The other servers exclude it after a second.
     pub fn pause(&self) {
         self.driver.with(|world| world.pause(self.index));
     }

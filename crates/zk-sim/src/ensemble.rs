@@ -14,7 +14,6 @@ use crate::driver::Driver;
 use crate::faults::Script;
 use crate::release::Release;
 use crate::request_log::LoggedRequest;
-use crate::script::Proposal;
 use crate::tree::Counters;
 use crate::tree::Tree;
 use crate::world::Settings;
@@ -244,32 +243,6 @@ impl EnsembleBuilder {
     /// Sets the release whose behaviour the servers have; default the newest.
     pub fn release(mut self, release: Release) -> Self {
         self.settings.release = release;
-        self
-    }
-
-    /// Sets the duration of an election; default 300 ms.
-    pub fn election(mut self, duration: Duration) -> Self {
-        self.settings.election = duration;
-        self
-    }
-
-    /// Sets the time from the start of a server until it serves, if there is a leader; default 200 ms.
-    pub fn joining(mut self, duration: Duration) -> Self {
-        self.settings.joining = duration;
-        self
-    }
-
-    /// Sets the time after which the servers exclude a paused server; default 1 s.
-    ///
-    /// In a real ensemble it is `syncLimit` times `tickTime`.
-    pub fn sync_limit(mut self, duration: Duration) -> Self {
-        self.settings.sync_limit = duration;
-        self
-    }
-
-    /// Sets the outcome of writes that wait for a quorum when the leader is lost; default, they vanish.
-    pub fn proposals(mut self, proposals: Proposal) -> Self {
-        self.settings.proposals = proposals;
         self
     }
 

@@ -52,9 +52,9 @@
 //! | a client notices a silent link | a share of the session timeout, see [`silence`](SessionHandle::silence) | |
 //! | a client without a link gives up the session | 7/5 of its timeout | |
 //! | the leader expires a session that sends nothing | its timeout | [`timeout`](Connect::timeout) |
-//! | the servers exclude a paused server | 1 s | [`sync_limit`](EnsembleBuilder::sync_limit) |
-//! | servers without a leader elect one | 300 ms | [`election`](EnsembleBuilder::election) |
-//! | a restarted server serves | 200 ms | [`joining`](EnsembleBuilder::joining) |
+//! | the servers exclude a paused server | 1 s, the `syncLimit` times the `tickTime` of a real ensemble | |
+//! | servers without a leader elect one | 300 ms | |
+//! | a restarted server serves | 200 ms | |
 //!
 //! A client with a link keeps its session alive: pings are not simulated.
 //!

@@ -53,14 +53,6 @@ pub(crate) struct Settings {
     pub(crate) counters: Counters,
     pub(crate) release: Release,
     pub(crate) reap_every: Option<Duration>,
-    /// The duration of an election.
-    pub(crate) election: Duration,
-    /// The time from the start of a server until it serves, if there is a leader.
-    pub(crate) joining: Duration,
-    /// The time after which the servers exclude a paused one.
-    pub(crate) sync_limit: Duration,
-    /// The outcome of a write that waits for the quorum when the leader is lost.
-    pub(crate) proposals: Proposal,
     /// Whether servers without a quorum grant read-only sessions.
     pub(crate) read_only: bool,
     /// Whether the servers support persistent watches.
@@ -83,10 +75,6 @@ impl Default for Settings {
             counters: Counters::default(),
             release: Release::default(),
             reap_every: None,
-            election: Duration::from_millis(300),
-            joining: Duration::from_millis(200),
-            sync_limit: Duration::from_secs(1),
-            proposals: Proposal::default(),
             read_only: false,
             persistent_watches: true,
             max_request: 0xf_ffff,
@@ -104,6 +92,8 @@ pub(crate) struct World {
     leader: Leader,
     /// The index of the leader.
     leading: Option<usize>,
+    /// The outcome of a write that waits for the quorum when the leader is lost.
+    proposals: Proposal,
     servers: Vec<Server>,
     clients: BTreeMap<SessionId, Client>,
     jobs: Jobs<Job>,
@@ -212,6 +202,7 @@ impl World {
         let mut world = Self {
             leader: Leader::new(settings.counters, settings.release),
             leading: settings.servers.checked_sub(1),
+            proposals: Proposal::default(),
             servers,
             now: Duration::ZERO,
             clients: BTreeMap::new(),
@@ -419,7 +410,7 @@ impl World {
     }
 
     pub(crate) fn set_proposals(&mut self, proposals: Proposal) {
-        self.settings.proposals = proposals;
+        self.proposals = proposals;
     }
 
     /// Returns the random generator of all random choices.

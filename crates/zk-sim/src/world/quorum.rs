@@ -61,8 +61,7 @@ impl World {
         match self.leading {
             Some(_) => {
                 let incarnation = self.servers[server].incarnation;
-                let joining = self.settings.joining;
-                self.schedule(joining, move |world| world.join(server, incarnation));
+                self.schedule(JOINING, move |world| world.join(server, incarnation));
             }
             None => self.schedule_election(),
         }
@@ -77,8 +76,7 @@ impl World {
         it.state = ProcessState::Paused;
         it.incarnation += 1;
         let incarnation = it.incarnation;
-        let sync_limit = self.settings.sync_limit;
-        self.schedule(sync_limit, move |world| world.exclude(server, incarnation));
+        self.schedule(SYNC_LIMIT, move |world| world.exclude(server, incarnation));
         for session in self.attached(server) {
             self.fall_silent(session);
         }
@@ -140,7 +138,7 @@ impl World {
             self.jobs[stuck.job].outcome = RequestOutcome::Fenced;
         }
         for job in std::mem::take(&mut self.waiting) {
-            if self.is_write(job) && self.settings.proposals == Proposal::Survives {
+            if self.is_write(job) && self.proposals == Proposal::Survives {
                 self.propose(job);
             } else if self.jobs[job].outcome == RequestOutcome::Arrived {
                 self.jobs[job].outcome = RequestOutcome::Vanished;
@@ -168,8 +166,7 @@ impl World {
 
     fn schedule_election(&mut self) {
         let losses = self.losses;
-        let election = self.settings.election;
-        self.schedule(election, move |world| world.elect(losses));
+        self.schedule(ELECTION, move |world| world.elect(losses));
     }
 
     /// Elects a leader if the running servers are a quorum: all have everything that was committed, so it is the one
@@ -283,3 +280,10 @@ impl World {
         session_timeout * 2 / 5
     }
 }
+
+/// The duration of an election.
+const ELECTION: Duration = Duration::from_millis(300);
+/// The time from the start of a server until it serves, if there is a leader.
+const JOINING: Duration = Duration::from_millis(200);
+/// The time after which the servers exclude a paused one.
+const SYNC_LIMIT: Duration = Duration::from_secs(1);
