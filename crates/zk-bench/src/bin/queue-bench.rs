@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use futures_util::StreamExt as _;
+use futures_util::TryStreamExt as _;
+use futures_util::stream;
 use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::Spread;
@@ -23,36 +26,6 @@ use zk_tests::peers::CuratorQueue;
 use zk_tests::peers::Kazoo;
 use zk_tests::peers::QueueAct;
 
-/// A workload, measured in items per second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Workload {
-    OfferSerially,
-    OfferInFlight,
-    OfferAll,
-    Poll,
-    Drain,
-}
-
-impl Workload {
-    const ALL: [Self; 5] = [
-        Self::OfferSerially,
-        Self::OfferInFlight,
-        Self::OfferAll,
-        Self::Poll,
-        Self::Drain,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::OfferSerially => "offers, one after the other",
-            Self::OfferInFlight => "offers, 64 in flight",
-            Self::OfferAll => "offers, as one batch",
-            Self::Poll => "takes, one after the other",
-            Self::Drain => "drain of 10,000",
-        }
-    }
-}
-
 /// The numbers of items and rounds.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
@@ -63,7 +36,7 @@ struct Sizes {
 
 /// The rates of each client in all rounds, by workload.
 #[derive(Debug, Default)]
-struct Rates(BTreeMap<(Workload, &'static str), Vec<f64>>);
+struct Rates(BTreeMap<[&'static str; 2], Vec<f64>>);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -115,15 +88,31 @@ async fn main() -> anyhow::Result<()> {
 }
 
 impl Rates {
-    fn note(&mut self, client: &'static str, workload: Workload, rate: f64) {
-        self.0.entry((workload, client)).or_default().push(rate);
+    /// Notes the items per second of a client in a workload.
+    fn note(&mut self, client: &'static str, workload: &'static str, rate: f64) {
+        self.0.entry([workload, client]).or_default().push(rate);
+    }
+
+    /// Measures a workload of `count` items.
+    async fn measure<T>(
+        &mut self,
+        client: &'static str,
+        workload: &'static str,
+        count: u32,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let began = Instant::now();
+        let done = work.await?;
+        let rate = f64::from(count) / began.elapsed().as_secs_f64();
+        self.note(client, workload, rate);
+        Ok(done)
     }
 
     fn table(&self) -> anyhow::Result<String> {
         let mut table = table(&["workload", "client", "rate /s", "min–max", "zk-queue is"]);
-        for workload in Workload::ALL {
+        for workload in WORKLOADS {
             let of = |client| {
-                let rates = self.0.get(&(workload, client))?;
+                let rates = self.0.get(&[workload, client])?;
                 Some(Spread::of(rates.iter().copied()))
             };
             let ours = of(OURS).context("ours was measured")?;
@@ -133,7 +122,7 @@ impl Rates {
                 };
                 let times = format!("{:.2} ×", ours.median / spread.median);
                 table.add_row([
-                    workload.name().to_owned(),
+                    workload.to_owned(),
                     client.to_owned(),
                     spread.middle(0),
                     spread.range(0),
@@ -146,13 +135,13 @@ impl Rates {
 }
 
 /// The workloads of the peers, which offer and take one item after the other and have no batches.
-fn acts(sizes: Sizes) -> [(Workload, QueueAct); 4] {
+fn acts(sizes: Sizes) -> [(&'static str, QueueAct); 4] {
     [
-        (Workload::OfferSerially, QueueAct::Offer(sizes.serial)),
-        (Workload::Poll, QueueAct::Take(sizes.serial)),
+        (OFFER_SERIALLY, QueueAct::Offer(sizes.serial)),
+        (POLL, QueueAct::Take(sizes.serial)),
         // The closest equivalents of our 64 in flight and our drain.
-        (Workload::OfferInFlight, QueueAct::Offer(sizes.many)),
-        (Workload::Drain, QueueAct::Take(sizes.many)),
+        (OFFER_IN_FLIGHT, QueueAct::Offer(sizes.many)),
+        (DRAIN, QueueAct::Take(sizes.many)),
     ]
 }
 
@@ -162,45 +151,35 @@ async fn measure_ours(
     sizes: Sizes,
     rates: &mut Rates,
 ) -> anyhow::Result<()> {
+    let Sizes { serial, many, .. } = sizes;
     let session = open(connect).await?;
     let queue = Queue::new(&session, path, Text)?;
-    let items = |count: u32| {
-        (0..count)
-            .map(|number| number.to_string())
-            .collect::<Vec<_>>()
+    let items: Vec<_> = (0..many).map(|number| number.to_string()).collect();
+    let offers = async {
+        for item in items.iter().take(serial as usize) {
+            queue.offer(item).await?;
+        }
+        anyhow::Ok(())
     };
-    let serial = items(sizes.serial);
-    let began = Instant::now();
-    for item in &serial {
-        queue.offer(item).await?;
-    }
-    rates.note(
-        OURS,
-        Workload::OfferSerially,
-        per_second(sizes.serial, began),
-    );
-    let began = Instant::now();
-    for _ in 0..sizes.serial {
-        queue.take().await?;
-    }
-    rates.note(OURS, Workload::Poll, per_second(sizes.serial, began));
-    let many = items(sizes.many);
-    let began = Instant::now();
-    in_flight(&many, async |item| Ok(queue.offer(item).await?)).await?;
-    rates.note(OURS, Workload::OfferInFlight, per_second(sizes.many, began));
-    let began = Instant::now();
-    let drained = queue.drain().await;
-    drained.end?;
-    rates.note(OURS, Workload::Drain, per_second(sizes.many, began));
-    anyhow::ensure!(
-        drained.items.len() == many.len(),
-        "drained {} of {} items",
-        drained.items.len(),
-        many.len()
-    );
-    let began = Instant::now();
-    queue.offer_all(&many).await?;
-    rates.note(OURS, Workload::OfferAll, per_second(sizes.many, began));
+    rates.measure(OURS, OFFER_SERIALLY, serial, offers).await?;
+    let takes = async {
+        for _ in 0..serial {
+            queue.take().await?;
+        }
+        anyhow::Ok(())
+    };
+    rates.measure(OURS, POLL, serial, takes).await?;
+    let offers = in_flight(items.iter().map(async |item| Ok(queue.offer(item).await?)));
+    rates.measure(OURS, OFFER_IN_FLIGHT, many, offers).await?;
+    let drain = async {
+        let drained = queue.drain().await;
+        drained.end?;
+        anyhow::Ok(drained.items.len())
+    };
+    let drained = rates.measure(OURS, DRAIN, many, drain).await?;
+    anyhow::ensure!(drained == items.len(), "drained {drained} of {many} items");
+    let offers = async { Ok(queue.offer_all(&items).await?) };
+    rates.measure(OURS, OFFER_ALL, many, offers).await?;
     queue.drain().await.end?;
     drop(queue);
     Ok(session.close().await?)
@@ -213,63 +192,53 @@ async fn measure_baseline(
     sizes: Sizes,
     rates: &mut Rates,
 ) -> anyhow::Result<()> {
+    let Sizes { serial, many, .. } = sizes;
     let session = open(connect).await?;
     session.create(path, "").parents().await?;
-    let create = || session.create(format!("{path}/qn-"), "1").sequential();
-    let mut made = Vec::new();
-    let began = Instant::now();
-    for _ in 0..sizes.serial {
-        made.push(create().await?.0);
-    }
-    rates.note(
-        BASELINE,
-        Workload::OfferSerially,
-        per_second(sizes.serial, began),
-    );
-    let began = Instant::now();
-    for path in made {
-        session.delete(path).await?;
-    }
-    rates.note(BASELINE, Workload::Poll, per_second(sizes.serial, began));
-    let many = vec![(); sizes.many as usize];
-    let began = Instant::now();
-    in_flight(&many, async |()| {
-        create().await?;
-        Ok(())
-    })
-    .await?;
-    rates.note(
-        BASELINE,
-        Workload::OfferInFlight,
-        per_second(sizes.many, began),
-    );
+    let create = async || {
+        let create = session.create(format!("{path}/qn-"), "1").sequential();
+        anyhow::Ok(create.await?.0)
+    };
+    let creates = async {
+        let mut made = Vec::new();
+        for _ in 0..serial {
+            made.push(create().await?);
+        }
+        anyhow::Ok(made)
+    };
+    let made = rates
+        .measure(BASELINE, OFFER_SERIALLY, serial, creates)
+        .await?;
+    let deletes = async {
+        for path in made {
+            session.delete(path).await?;
+        }
+        anyhow::Ok(())
+    };
+    rates.measure(BASELINE, POLL, serial, deletes).await?;
+    let creates = in_flight((0..many).map(|_| create()));
+    rates
+        .measure(BASELINE, OFFER_IN_FLIGHT, many, creates)
+        .await?;
     session.delete(path).recursive().await?;
     Ok(session.close().await?)
 }
 
-/// Runs `act` for each item, 64 at a time.
+/// Runs these, 64 at a time.
 async fn in_flight<T>(
-    items: &[T],
-    act: impl AsyncFn(&T) -> anyhow::Result<()>,
+    all: impl Iterator<Item = impl Future<Output = anyhow::Result<T>>>,
 ) -> anyhow::Result<()> {
-    let next = std::cell::Cell::new(0);
-    let worker = async || {
-        while let Some(item) = items.get(next.replace(next.get() + 1)) {
-            act(item).await?;
-        }
-        anyhow::Ok(())
-    };
-    let workers = (0..IN_FLIGHT).map(|_| worker());
-    for ended in futures_util::future::join_all(workers).await {
-        ended?;
-    }
-    Ok(())
-}
-
-fn per_second(count: u32, began: Instant) -> f64 {
-    f64::from(count) / began.elapsed().as_secs_f64()
+    let all = stream::iter(all).buffer_unordered(64);
+    all.try_for_each(async |_| Ok(())).await
 }
 
 const OURS: &str = "zk-queue";
 const BASELINE: &str = "create or delete";
-const IN_FLIGHT: usize = 64;
+
+/// The workloads, measured in items per second.
+const WORKLOADS: [&str; 5] = [OFFER_SERIALLY, OFFER_IN_FLIGHT, OFFER_ALL, POLL, DRAIN];
+const OFFER_SERIALLY: &str = "offers, one after the other";
+const OFFER_IN_FLIGHT: &str = "offers, 64 in flight";
+const OFFER_ALL: &str = "offers, as one batch";
+const POLL: &str = "takes, one after the other";
+const DRAIN: &str = "drain of 10,000";
