@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zk_core::Session;
+use zk_harness::Ensemble;
 use zk_leader::ElectionOptions;
 use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
@@ -41,6 +42,15 @@ async fn leading(participant: &LatchParticipant) -> LeaderLease {
     leading.expect("it is our turn").unwrap()
 }
 
+/// Starts a participant that leads.
+async fn leads(ensemble: &Ensemble, recipe: Recipe<'_>) -> PeerContender {
+    let theirs = PeerContender::start(recipe, &ensemble.connect_string(), "/leader").await;
+    let mut theirs = theirs.unwrap();
+    let acquired = theirs.acquire(SOON).await.unwrap();
+    acquired.expect("there is no other participant");
+    theirs
+}
+
 /// Waits until the other client lists exactly these: its server may lag behind ours.
 async fn they_see(theirs: &mut PeerContender, expected: &[&str]) {
     let mut seen = Vec::new();
@@ -65,15 +75,7 @@ async fn curators_latch_waits_for_ours_and_ours_for_curators() {
     let ensemble = three_servers().await;
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
-    let connect = ensemble.connect_string();
-    let recipe = Recipe::CuratorLatch(&curator, "curator");
-    let theirs = PeerContender::start(recipe, &connect, "/leader").await;
-    let mut theirs = theirs.unwrap();
-    theirs
-        .acquire(SOON)
-        .await
-        .unwrap()
-        .expect("there is no other participant");
+    let mut theirs = leads(&ensemble, Recipe::CuratorLatch(&curator, "curator")).await;
     let latch = latch(&session, "ours");
     let ours = latch.join();
     until_enlisted(&session, "/leader", 2).await;
@@ -115,15 +117,7 @@ async fn curators_selector_waits_for_ours_and_ours_for_curators() {
     let ensemble = three_servers().await;
     let curator = Curator::find().await.unwrap();
     let session = observer(&ensemble).await;
-    let connect = ensemble.connect_string();
-    let recipe = Recipe::CuratorSelector(&curator, "curator");
-    let theirs = PeerContender::start(recipe, &connect, "/leader").await;
-    let mut theirs = theirs.unwrap();
-    theirs
-        .acquire(SOON)
-        .await
-        .unwrap()
-        .expect("there is no other participant");
+    let mut theirs = leads(&ensemble, Recipe::CuratorSelector(&curator, "curator")).await;
     let ours = selector(&session, "ours");
     let handle = ours.handle().clone();
     let running =

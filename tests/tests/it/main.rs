@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod counters;
 mod discovery;
 mod expire;
 mod id;

@@ -3,50 +3,22 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zk_core::Session;
-use zk_harness::Ensemble;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
-use zk_tests::peers::seed_counter;
 
 use super::SOON;
 use super::until_empty;
 use super::until_enlisted;
-
-/// One server, since the counter is changed in its files, with two locks whose numbers end soon.
-async fn ensemble(counters: &[(&str, i32)]) -> Ensemble {
-    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
-    let session = connect(&ensemble).await;
-    for (path, _) in counters {
-        session.create(*path, "").await.unwrap();
-    }
-    session.close().await.unwrap();
-    let server = ensemble.server(1).unwrap();
-    server.stop().await.unwrap();
-    for (path, next) in counters {
-        seed_counter(&ensemble, path, *next).await.unwrap();
-    }
-    server.start().unwrap();
-    ensemble.wait_serving().await.unwrap();
-    ensemble
-}
-
-async fn connect(ensemble: &Ensemble) -> Session {
-    Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(20))
-        .connect()
-        .await
-        .unwrap()
-}
+use crate::counters::connect;
+use crate::counters::near_the_end;
 
 // covers: L9
 #[tokio::test(flavor = "multi_thread")]
 async fn near_the_end_of_the_numbers_nobody_is_granted_the_lock_until_its_node_is_made_anew() {
     // The server gives all contenders the last number from the second one on.
-    let ensemble = ensemble(&[("/end", i32::MAX - 1), ("/near", i32::MAX - 1025)]).await;
+    let ensemble = near_the_end(&[("/end", i32::MAX - 1), ("/near", i32::MAX - 1025)]).await;
     let session = connect(&ensemble).await;
     let (mut crowd, holding) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
     for _ in 0..8 {

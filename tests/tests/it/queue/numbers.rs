@@ -1,46 +1,19 @@
 //! The end of the numbers that a server gives to items.
 
-use std::time::Duration;
-
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_harness::Ensemble;
 use zk_queue::Layout;
 use zk_queue::OfferError;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
 use zk_queue::WorkQueue;
-use zk_tests::peers::seed_counter;
+
+use crate::counters::connect;
+use crate::counters::near_the_end;
 
 fn queue(session: &Session, path: &str, layout: Layout) -> Queue<String> {
     let options = QueueOptions::default().with_layout(layout);
     Queue::with_options(session, path, Text, &options).unwrap()
-}
-
-async fn connect(ensemble: &Ensemble) -> Session {
-    Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(20))
-        .connect()
-        .await
-        .unwrap()
-}
-
-/// One server, since the counters are changed in its files.
-async fn ensemble(counters: &[(&str, i32)]) -> Ensemble {
-    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
-    let session = connect(&ensemble).await;
-    for (path, _) in counters {
-        session.create(*path, "").parents().await.unwrap();
-    }
-    session.close().await.unwrap();
-    let server = ensemble.server(1).unwrap();
-    server.stop().await.unwrap();
-    for (path, next) in counters {
-        seed_counter(&ensemble, path, *next).await.unwrap();
-    }
-    server.start().unwrap();
-    ensemble.wait_serving().await.unwrap();
-    ensemble
 }
 
 /// The server gives its last number again and again: one item would be taken for another one.
@@ -48,7 +21,7 @@ async fn ensemble(counters: &[(&str, i32)]) -> Ensemble {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_goes_on_or_refuses_before_a_number_comes_twice() {
     let half = (1 << 30) - 2;
-    let ensemble = ensemble(&[
+    let ensemble = near_the_end(&[
         ("/shared", i32::MAX - 2),
         ("/native", i32::MAX - 2),
         ("/half", half),
