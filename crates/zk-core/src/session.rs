@@ -375,6 +375,16 @@ impl Session {
         self.engine().ended().await
     }
 
+    /// Pauses before another attempt. Returns why the session is over if it ends before `pause` has passed, or is over
+    /// already.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    pub async fn pause(&self, pause: Duration) -> Option<SessionEnd> {
+        tokio::time::timeout(pause, self.lost()).await.ok()
+    }
+
     /// Asks the leader whether the session is over. Returns `false` if there is no reply within the session timeout.
     ///
     /// Use it when an ephemeral node of this session is gone, to distinguish a deletion by another client from the
@@ -397,7 +407,9 @@ impl Session {
                     Ok(()) => return false,
                     Err(error) if error.is_fatal() => return true,
                     // Retries even if the retry policy of this view does not.
-                    Err(_) => drop(tokio::time::timeout(timeout / 20, self.lost()).await),
+                    Err(_) => {
+                        self.pause(timeout / 20).await;
+                    }
                 }
             }
         };

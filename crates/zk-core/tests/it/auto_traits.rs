@@ -111,6 +111,7 @@ fn public_futures_are_send() {
     is_send_future(|session| session.set_acl("/", Acl::open()).into_future());
     is_send_future(|session| async move { session.close().await });
     is_send_future(|session| async move { session.lost().await });
+    is_send_future(|session| async move { session.pause(std::time::Duration::ZERO).await });
     is_send_future(|_| Session::builder("h").connect());
     is_send_future(|session| session.get("/").watched().into_future());
     is_send_future(|session| session.exists("/").watched().into_future());

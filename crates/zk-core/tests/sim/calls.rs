@@ -107,6 +107,7 @@ async fn silent_server_ends_a_read_at_the_deadline() {
     );
 }
 
+// covers: C5
 #[tokio::test(start_paused = true)]
 async fn definite_answers_are_not_repeated() {
     for kind in [
@@ -239,6 +240,25 @@ async fn caller_that_sees_the_session_end_finds_it_lost() {
     assert_eq!(session.valid_until(), None);
     let error = session.set("/a", "").await.unwrap_err();
     assert_eq!((error.is_fatal(), error.attempts()), (true, 0));
+}
+
+// covers: C6
+#[tokio::test(start_paused = true)]
+async fn pause_ends_after_its_time_or_with_the_session() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let pause = Duration::from_secs(60);
+    let start = Instant::now();
+    assert_eq!(session.pause(pause).await, None);
+    assert_eq!(start.elapsed(), pause);
+    let (end, ()) = tokio::join!(session.pause(pause), async {
+        pass(Duration::from_secs(1)).await;
+        sim.expire(session.id());
+    });
+    assert_eq!(end, Some(SessionEnd::Expired));
+    assert!(start.elapsed() < pause * 2, "it did not wait");
+    let over = session.pause(pause).now_or_never();
+    assert_eq!(over, Some(Some(SessionEnd::Expired)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,7 +75,7 @@ async fn bad_requests_are_refused_before_anything_is_sent() {
 
 // covers: C13
 #[tokio::test(start_paused = true)]
-async fn transaction_with_a_bad_part_names_it_and_an_empty_one_is_done() {
+async fn transaction_with_a_bad_part_names_it_an_empty_one_is_done() {
     let sim = Ensemble::new(1);
     let session = sim.connect().await;
     let bad = session.transaction().check("/a").set("b", "");
