@@ -80,6 +80,24 @@ impl NodePath {
         std::iter::successors(self.parent(), Self::parent)
     }
 
+    /// Returns how many levels this path is below `base`, zero for `base` itself; `None` if it is not below it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use zk_core::NodePath;
+    ///
+    /// let path: NodePath = "/a/b/c".parse()?;
+    /// assert_eq!(path.depth_below(&NodePath::root()), Some(3));
+    /// assert_eq!(path.depth_below(&"/a".parse()?), Some(2));
+    /// assert_eq!(path.depth_below(&"/a/x".parse()?), None);
+    /// # Ok::<(), zk_core::ParsePathError>(())
+    /// ```
+    pub fn depth_below(&self, base: &Self) -> Option<usize> {
+        let rest = self.prefix().strip_prefix(base.prefix())?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.matches('/').count())
+    }
+
     /// Returns the path of the child `name`, which may consist of several components joined by `/`.
     ///
     /// # Errors
@@ -92,14 +110,12 @@ impl NodePath {
                 problem: Problem::EmptyName,
             });
         }
-        let base = if self.is_root() { "" } else { self.as_str() };
-        Self::parse(&format!("{base}/{name}"))
+        Self::parse(&format!("{}/{name}", self.prefix()))
     }
 
     /// Returns the path of a child that a server listed, without validating its name.
     pub(crate) fn child(&self, name: &str) -> Self {
-        let base = if self.is_root() { "" } else { self.as_str() };
-        Self(Arc::from(format!("{base}/{name}")))
+        Self(Arc::from(format!("{}/{name}", self.prefix())))
     }
 
     /// Returns this path with its last component replaced by `name`; the root is unchanged.
@@ -130,6 +146,11 @@ impl NodePath {
     /// Returns this path with the sequence number that the server appended.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         Self(Arc::from(format!("{self}{suffix}")))
+    }
+
+    /// Returns what precedes the slash of a child's name.
+    fn prefix(&self) -> &str {
+        if self.is_root() { "" } else { self.as_str() }
     }
 
     fn split(&self) -> Option<(&str, &str)> {

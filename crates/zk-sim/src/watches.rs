@@ -41,7 +41,7 @@ impl WatchKind {
         if path != changed {
             return self == Self::PersistentRecursive
                 && event != WatchEvent::ChildrenChanged
-                && is_below(changed, path);
+                && changed.depth_below(path).is_some();
         }
         match (self, event) {
             (Self::Persistent, _) => true,
@@ -300,14 +300,6 @@ pub(crate) fn missed(
         }
         (_, Some(node)) => (node.mzxid > seen).then_some(WatchEvent::DataChanged),
     }
-}
-
-fn is_below(path: &NodePath, base: &NodePath) -> bool {
-    base.is_root()
-        || path
-            .as_str()
-            .strip_prefix(base.as_str())
-            .is_some_and(|rest| rest.starts_with('/'))
 }
 
 #[cfg(test)]

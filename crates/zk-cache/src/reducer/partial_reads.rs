@@ -97,7 +97,7 @@ impl Reducer {
         let from = all.range(path.clone()..).map(|(at, _)| at);
         let below: Vec<_> = from
             .take_while(|at| at.as_str().starts_with(path.as_str()))
-            .filter(|at| *at != path && is_below(at, path) && matches(at))
+            .filter(|at| at.depth_below(path) > Some(0) && matches(at))
             .cloned()
             .collect();
         for at in below {
@@ -124,9 +124,4 @@ impl Reducer {
         let partial = self.current.partial_reads.get(path);
         matches!(partial, Some(PartialRead::TooManyChildren { .. }))
     }
-}
-
-fn is_below(path: &NodePath, base: &NodePath) -> bool {
-    let rest = path.as_str().strip_prefix(base.as_str());
-    base.is_root() || rest.is_some_and(|rest| rest.starts_with('/'))
 }

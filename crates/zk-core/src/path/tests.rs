@@ -119,6 +119,24 @@ fn parents_end_at_the_root() {
 }
 
 #[test]
+fn depth_is_counted_from_the_base() {
+    for (base, path, depth) in [
+        ("/", "/", Some(0)),
+        ("/", "/a", Some(1)),
+        ("/", "/a/b", Some(2)),
+        ("/a", "/a", Some(0)),
+        ("/a", "/a/b/c", Some(2)),
+        ("/a", "/ab", None),
+        ("/a/b", "/a", None),
+        ("/a", "/b/a", None),
+        ("/a", "/", None),
+    ] {
+        let [base, path] = [base, path].map(|path| NodePath::parse(path).unwrap());
+        assert_eq!(path.depth_below(&base), depth, "{path} below {base}");
+    }
+}
+
+#[test]
 fn joining_checks_the_name() {
     let root = NodePath::root();
     assert_eq!(

@@ -355,7 +355,7 @@ impl WatchTable {
         let below: Vec<_> = self
             .watches
             .keys()
-            .filter(|path| *path == parent || is_below(path, parent))
+            .filter(|path| path.depth_below(parent).is_some())
             .cloned()
             .collect();
         let is_asked_for = self.watches.get(parent).is_some_and(|watch| {
@@ -419,15 +419,6 @@ impl WatchTable {
             self.events.push((id, SubscriptionEvent::Stale));
         }
     }
-}
-
-fn is_below(path: &NodePath, base: &NodePath) -> bool {
-    !path.is_root()
-        && (base.is_root()
-            || path
-                .as_str()
-                .strip_prefix(base.as_str())
-                .is_some_and(|rest| rest.starts_with('/')))
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl Played {
         for (node, event) in &happened {
             for (at, is_recursive) in self.set.clone() {
                 let is_met = if is_recursive {
-                    *event != WatchEvent::ChildrenChanged && (at == *node || is_below(node, &at))
+                    *event != WatchEvent::ChildrenChanged && node.depth_below(&at).is_some()
                 } else {
                     at == *node
                 };
@@ -119,8 +119,7 @@ impl Played {
                         WatchScope::Node => at == node && *event != WatchEvent::ChildrenChanged,
                         WatchScope::Children => at == node,
                         WatchScope::Below => {
-                            *event != WatchEvent::ChildrenChanged
-                                && (at == node || is_below(node, at))
+                            *event != WatchEvent::ChildrenChanged && node.depth_below(at).is_some()
                         }
                     })
                     .map(move |(node, event)| format!("{id} {node} {event:?}"))
