@@ -162,7 +162,7 @@ async fn wait_until_valid(held: &Held) {
         if let Err(error) = held.session_lease.renewed(timeout).await {
             tracing::debug!(path = %held.path, %error, "retrying to prove the session of a lock alive");
             // The caller notices in parallel if the session is over.
-            drop(tokio::time::timeout(timeout / 10, held.session.lost()).await);
+            held.session.pause(timeout / 10).await;
         }
     }
 }

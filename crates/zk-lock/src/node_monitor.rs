@@ -80,7 +80,7 @@ pub(crate) async fn wait_until_gone(
             Err(error) => {
                 tracing::warn!(%path, %error, "lock node not watched: its deletion would not be noticed");
                 let pause = session.session_timeout() / 3;
-                drop(tokio::time::timeout(pause, session.lost()).await);
+                session.pause(pause).await;
             }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) async fn retry_read<T>(
             Err(error) if error.class() == ErrorClass::Recoverable => {
                 tracing::debug!(%error, "a waiter keeps its place and retries a read");
                 // The next attempt reports a session that is over.
-                drop(tokio::time::timeout(RETRY_PAUSE, session.lost()).await);
+                session.pause(RETRY_PAUSE).await;
             }
             answer => return answer,
         }

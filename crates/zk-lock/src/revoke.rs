@@ -352,7 +352,7 @@ impl Revoke {
             return Err(error.into());
         }
         // The next attempt reports a session that is over.
-        drop(tokio::time::timeout(RETRY_PAUSE, self.session.lost()).await);
+        self.session.pause(RETRY_PAUSE).await;
         Ok(())
     }
 }

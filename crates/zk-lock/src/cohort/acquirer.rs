@@ -113,7 +113,7 @@ async fn watch_for_others(waiters: &LocalWaiters, node: &str) {
         }
         if !is_alone {
             // Contenders may join and leave often.
-            drop(tokio::time::timeout(RELIST_PAUSE, waiters.lock.session().lost()).await);
+            waiters.lock.session().pause(RELIST_PAUSE).await;
         }
     }
     future::pending::<()>().await;

@@ -97,7 +97,7 @@ async fn next_request(held: &Arc<Held>) -> Result<RevocationRequest, LockLoss> {
             Err(error) => {
                 tracing::warn!(path = %held.path, %error, "lock node not read: requests to release it are not seen");
                 let pause = held.session.session_timeout() / 10;
-                drop(tokio::time::timeout(pause, held.session.lost()).await);
+                held.session.pause(pause).await;
             }
         }
     }

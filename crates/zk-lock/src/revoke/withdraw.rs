@@ -76,7 +76,7 @@ async fn withdraw(session: &Session, path: &NodePath, czxid: i64, id: &str) -> R
             // The holder or another requester wrote first.
             Err(error) if error.kind() == ErrorKind::BadVersion => {}
             Err(error) if error.class() == zk_core::ErrorClass::Recoverable => {
-                drop(tokio::time::timeout(RETRY_PAUSE, session.lost()).await);
+                session.pause(RETRY_PAUSE).await;
             }
             done => return done,
         }
