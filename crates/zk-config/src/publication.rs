@@ -459,7 +459,7 @@ impl Publication {
                 Err(error)
                     if error.class() == ErrorClass::Recoverable && !self.remaining().is_zero() =>
                 {
-                    drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
+                    self.session.pause(PAUSE).await;
                 }
                 read => return read,
             }
@@ -539,8 +539,8 @@ impl Publication {
 
 /// Returns the number of names in a path.
 fn depth_of(path: &NodePath) -> i64 {
-    let names = path.as_str().split('/').filter(|name| !name.is_empty());
-    i64::try_from(names.count()).expect("the length of a path fits into i64")
+    let depth = path.depth_below(&NodePath::root()).unwrap_or_default();
+    i64::try_from(depth).expect("the length of a path fits into i64")
 }
 
 /// Compares the entries of a history with the entry that the transaction creates.
