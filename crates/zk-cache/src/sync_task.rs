@@ -181,7 +181,7 @@ async fn subscribe(
                 }
             },
         }
-        if tokio::time::timeout(PAUSE, session.lost()).await.is_ok() {
+        if session.pause(PAUSE).await.is_some() {
             return Err(CacheEnd::SessionLost);
         }
     }

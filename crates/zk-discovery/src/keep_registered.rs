@@ -4,8 +4,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use crate::error::RegisterError;
 use crate::instance::Instance;
 use crate::layout::Format;
@@ -161,7 +159,7 @@ impl<L: Layout> Registry<L> {
                 }
                 Err(error) => return error,
             }
-            drop(timeout(PAUSE, self.session.lost()).await);
+            self.session.pause(PAUSE).await;
         }
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use tokio::time::timeout;
 use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
@@ -344,7 +343,7 @@ async fn deleted(session: &Session, path: &NodePath, czxid: i64) {
             Err(error) => {
                 let path = redact(path.as_str());
                 tracing::warn!(path, %error, "cannot watch a registered node; retrying");
-                drop(timeout(session.session_timeout() / 3, session.lost()).await);
+                session.pause(session.session_timeout() / 3).await;
             }
         }
     }

@@ -406,7 +406,7 @@ impl WorkerNode {
                 Err(error) if error.is_fatal() => std::future::pending().await,
                 Err(error) => {
                     tracing::warn!(path = %self.path, %error, "cannot watch our worker node, trying again");
-                    drop(timeout(session.session_timeout() / 3, session.lost()).await);
+                    session.pause(session.session_timeout() / 3).await;
                 }
             }
         }

@@ -86,7 +86,7 @@ impl Election {
             tracing::warn!(path = %self.path(), %error, "a participant is not in the queue, joining again");
             shared.set(ParticipantState::Joining { error: Some(error) });
             // The next attempt reports a lost session.
-            drop(tokio::time::timeout(pause, self.session().lost()).await);
+            self.session().pause(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
     }
