@@ -99,7 +99,7 @@ impl Member {
                 // Sequence numbers have 31 bits and start at zero.
                 Ok(number) => TaskId::new(number.try_into()?),
                 Err(error) if error.class() == ErrorClass::Recoverable => {
-                    pause(RETRY_PAUSE).await;
+                    self.session.pause(RETRY_PAUSE).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -107,7 +107,7 @@ impl Member {
             let claim = match inbox.claim().await {
                 Ok(claim) => claim,
                 Err(error) if error.class() == ErrorClass::Recoverable => {
-                    pause(RETRY_PAUSE).await;
+                    self.session.pause(RETRY_PAUSE).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -140,7 +140,9 @@ impl Member {
                 }
                 // Another consumer has the item, or will get it.
                 Err(SettleError::Lost { .. }) => {}
-                Err(error) if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    self.session.pause(RETRY_PAUSE).await;
+                }
                 Err(error) => return Err(error.into()),
             }
         }

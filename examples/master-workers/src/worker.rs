@@ -26,7 +26,6 @@ use zk_id::WorkerIds;
 use crate::assignment_view::check_event;
 use crate::member::Member;
 use crate::pause::RETRY_PAUSE;
-use crate::pause::pause;
 use crate::settings;
 use crate::stop::Stop;
 use crate::tree::TaskId;
@@ -118,7 +117,9 @@ impl Member {
                 Err(error) if error.is_no_node() => {
                     self.recreate_deleted().await?;
                 }
-                Err(error) if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    self.session.pause(RETRY_PAUSE).await;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -145,7 +146,9 @@ impl Member {
                         _ => break,
                     }
                 }
-                Err(error) if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    self.session.pause(RETRY_PAUSE).await;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -302,7 +305,9 @@ impl Member {
                 _ if error.is_no_node() => {
                     self.recreate_deleted().await?;
                 }
-                _ if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
+                _ if error.class() == ErrorClass::Recoverable => {
+                    self.session.pause(RETRY_PAUSE).await;
+                }
                 _ => return Err(error),
             }
         }
