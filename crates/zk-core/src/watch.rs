@@ -5,10 +5,8 @@ use std::fmt;
 use crate::call::Call;
 use crate::engine::claims::Claim;
 use crate::engine::claims::Wakeup;
-use crate::engine::watch_quota::MOST_WATCHED;
 use crate::engine::watch_quota::WatchQuota;
 use crate::error::Error;
-use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
@@ -31,7 +29,7 @@ pub struct Watch {
 struct Place {
     wakeup: Option<Wakeup>,
     claim: Claim,
-    _share: WatchQuota,
+    _quota: WatchQuota,
 }
 
 impl Watch {
@@ -43,14 +41,14 @@ impl Watch {
         waits_for_children: bool,
     ) -> Self {
         call.engine().counters.watches.add();
-        let Reserved { share, mut claim } = reserved;
+        let Reserved { quota, mut claim } = reserved;
         Self {
             watched: Some(watched),
             fired: None,
             place: Box::new(Place {
                 wakeup: claim.set(waits_for_children),
                 claim,
-                _share: share,
+                _quota: quota,
             }),
         }
     }
@@ -68,7 +66,7 @@ impl Watch {
         if let Some(watched) = &mut self.watched {
             let woken = async {
                 match &mut self.place.wakeup {
-                    // The sender lives as long as the claim, so this is not its end.
+                    // The sender lives as long as the place, so this is not its end.
                     Some(wakeup) => drop(wakeup.await),
                     None => std::future::pending().await,
                 }
@@ -99,24 +97,18 @@ impl fmt::Debug for Watch {
 /// The reservations of a one-shot watch, made before its request.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    share: WatchQuota,
+    quota: WatchQuota,
     claim: Claim,
 }
 
 impl Reserved {
     /// Takes a part of the session's watch quota and registers a one-shot watch on the node.
     pub(crate) fn new(call: &Call, path: &NodePath) -> Result<Self, Error> {
-        let bytes = path.as_str().len() + call.prefix_len();
-        let share = WatchQuota::take(&call.engine().watched, bytes).map_err(|taken| {
-            call.error(path, ErrorKind::TooManyWatches).detail(format!(
-                "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
-            ))
-        })?;
-        let claim = call
-            .session()
-            .watch_manager()
-            .claims()
-            .begin(call.wire(path));
-        Ok(Self { share, claim })
+        let wire = call.wire(path);
+        let quota = WatchQuota::take(call.engine(), &wire)
+            .map_err(|fault| call.failure(path, false, 0, &fault))?;
+        let watches = call.session().watch_manager().claims();
+        let claim = watches.begin(wire);
+        Ok(Self { quota, claim })
     }
 }

@@ -24,7 +24,6 @@ use super::Engine;
 use super::claims::Claims;
 use super::watch_quota::MOST_WATCHED;
 use super::watch_quota::WatchQuota;
-use super::watch_quota::take_quota;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
@@ -531,7 +530,7 @@ async fn try_to_arm(
         let follow = fallback::follow(Arc::clone(engine), path.clone(), order.is_recursive);
         return Ok((follow.await?, None));
     }
-    let quota = take_quota(engine, path)?;
+    let quota = WatchQuota::take(engine, path)?;
     if order.is_disturbed {
         // When this reply arrives, requests whose callers dropped them have replies too, and their watches were
         // removed.

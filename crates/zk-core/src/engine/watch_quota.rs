@@ -20,18 +20,22 @@ pub(crate) struct WatchQuota {
 }
 
 impl WatchQuota {
-    /// Reserves `bytes`. Returns the number of reserved bytes if there are not enough left.
-    pub(crate) fn take(taken: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, usize> {
+    /// Reserves the bytes of a watch on `path`, which is below the chroot.
+    pub(crate) fn take(engine: &Engine, path: &NodePath) -> Result<Self, TransportError> {
+        let bytes = engine.chroot_len() + path.as_str().len();
+        let taken = Arc::clone(&engine.watched);
         let before = taken.fetch_add(bytes, Ordering::SeqCst);
-        let share = Self {
-            taken: Arc::clone(taken),
-            bytes,
-        };
+        let quota = Self { taken, bytes };
         if before + bytes <= MOST_WATCHED {
-            Ok(share)
-        } else {
-            Err(before)
+            return Ok(quota);
         }
+        let detail = format!(
+            "{before} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
+        );
+        Err(TransportError::Refused(
+            ErrorKind::TooManyWatches,
+            Some(detail),
+        ))
     }
 }
 
@@ -39,17 +43,6 @@ impl Drop for WatchQuota {
     fn drop(&mut self) {
         self.taken.fetch_sub(self.bytes, Ordering::SeqCst);
     }
-}
-
-/// Takes the quota for a watch on `path`.
-pub(super) fn take_quota(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportError> {
-    let bytes = engine.chroot_len() + path.as_str().len();
-    WatchQuota::take(&engine.watched, bytes).map_err(|taken| {
-        let detail = format!(
-            "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
-        );
-        TransportError::Refused(ErrorKind::TooManyWatches, Some(detail))
-    })
 }
 
 /// How many bytes of paths a session watches at most.

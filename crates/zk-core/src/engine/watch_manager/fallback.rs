@@ -20,7 +20,6 @@ use futures_util::stream::unfold;
 
 use crate::engine::Engine;
 use crate::engine::watch_quota::WatchQuota;
-use crate::engine::watch_quota::take_quota;
 use crate::error::ErrorKind;
 use crate::join_all::join_all;
 use crate::path::NodePath;
@@ -147,7 +146,7 @@ impl Follower {
             let batch: Vec<_> = todo.drain(..todo.len().min(BATCH)).collect();
             let mut quotas = Vec::new();
             for look in &batch {
-                quotas.push(take_quota(&self.engine, &look.path)?);
+                quotas.push(WatchQuota::take(&self.engine, &look.path)?);
             }
             let requests = batch.iter().map(|look| {
                 let path = look.path.clone();
