@@ -28,11 +28,11 @@ use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::transport::TransportError;
 
-pub(crate) mod claims;
 pub(crate) mod cleanup;
 pub(crate) mod concurrent_creates;
 pub(crate) mod fresh_read;
 pub(crate) mod heartbeat;
+pub(crate) mod one_shot_watches;
 pub(crate) mod watch_manager;
 pub(crate) mod watch_quota;
 

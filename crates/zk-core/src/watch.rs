@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::call::Call;
-use crate::engine::claims::Claim;
-use crate::engine::claims::Wakeup;
+use crate::engine::one_shot_watches::OneShotWatch;
+use crate::engine::one_shot_watches::Wakeup;
 use crate::engine::watch_quota::WatchQuota;
 use crate::error::Error;
 use crate::path::NodePath;
@@ -28,7 +28,7 @@ pub struct Watch {
 #[derive(Debug)]
 struct Place {
     wakeup: Option<Wakeup>,
-    claim: Claim,
+    one_shot: OneShotWatch,
     _quota: WatchQuota,
 }
 
@@ -41,13 +41,16 @@ impl Watch {
         waits_for_children: bool,
     ) -> Self {
         call.engine().counters.watches.add();
-        let Reserved { quota, mut claim } = reserved;
+        let Reserved {
+            quota,
+            mut one_shot,
+        } = reserved;
         Self {
             watched: Some(watched),
             fired: None,
             place: Box::new(Place {
-                wakeup: claim.set(waits_for_children),
-                claim,
+                wakeup: one_shot.set(waits_for_children),
+                one_shot,
                 _quota: quota,
             }),
         }
@@ -74,7 +77,7 @@ impl Watch {
             let event = tokio::select! {
                 biased;
                 event = watched => {
-                    self.place.claim.fired();
+                    self.place.one_shot.fired();
                     event
                 }
                 () = woken => WatchEvent::ChildrenChanged,
@@ -98,7 +101,7 @@ impl fmt::Debug for Watch {
 #[derive(Debug)]
 pub(crate) struct Reserved {
     quota: WatchQuota,
-    claim: Claim,
+    one_shot: OneShotWatch,
 }
 
 impl Reserved {
@@ -107,8 +110,8 @@ impl Reserved {
         let wire = call.wire(path);
         let quota = WatchQuota::take(call.engine(), &wire)
             .map_err(|fault| call.failure(path, false, 0, &fault))?;
-        let watches = call.session().watch_manager().claims();
-        let claim = watches.begin(wire);
-        Ok(Self { quota, claim })
+        let watches = call.session().watch_manager().one_shot_watches();
+        let one_shot = watches.begin(wire);
+        Ok(Self { quota, one_shot })
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use super::claims::Claims;
+use super::one_shot_watches::OneShotWatches;
 use super::watch_quota::MOST_WATCHED;
 use super::watch_quota::WatchQuota;
 use crate::deadline::Deadline;
@@ -55,7 +55,7 @@ use watch_table::WatchTable;
 pub(crate) struct WatchManager {
     commands: mpsc::UnboundedSender<Command>,
     last_id: AtomicU64,
-    claims: Arc<Claims>,
+    one_shot_watches: Arc<OneShotWatches>,
 }
 
 /// Ends a subscription when it is dropped. Needs no runtime.
@@ -72,11 +72,11 @@ impl WatchManager {
     /// Starts the task that sets the watches, on the current runtime.
     pub(crate) fn start(engine: &Arc<Engine>) -> Self {
         let (commands, queue) = mpsc::unbounded_channel();
-        let claims = Arc::new(Claims::new(commands.clone()));
+        let one_shot_watches = Arc::new(OneShotWatches::new(commands.clone()));
         let task = Task {
             table: WatchTable::new(engine.chroot_len(), CAPACITY),
             engine: Arc::clone(engine),
-            claims: Arc::clone(&claims),
+            one_shot_watches: Arc::clone(&one_shot_watches),
             commands: queue,
             members: HashMap::new(),
             slots: HashMap::new(),
@@ -91,13 +91,13 @@ impl WatchManager {
         Self {
             commands,
             last_id: AtomicU64::new(0),
-            claims,
+            one_shot_watches,
         }
     }
 
     /// Returns the one-shot watches of the session.
-    pub(crate) fn claims(&self) -> &Arc<Claims> {
-        &self.claims
+    pub(crate) fn one_shot_watches(&self) -> &Arc<OneShotWatches> {
+        &self.one_shot_watches
     }
 
     /// Starts a subscription to `path`, which is below the chroot.
@@ -134,7 +134,7 @@ impl Drop for Registration {
 
 struct Task {
     engine: Arc<Engine>,
-    claims: Arc<Claims>,
+    one_shot_watches: Arc<OneShotWatches>,
     commands: mpsc::UnboundedReceiver<Command>,
     table: WatchTable,
     members: HashMap<Id, Member>,
@@ -269,7 +269,7 @@ impl Task {
                     }) = self.slots.get(path)
                     && node.parent().as_ref() == Some(path)
                 {
-                    self.claims.fire_parents(path);
+                    self.one_shot_watches.fire_parents(path);
                 }
                 self.table.changed(path, &node, event);
             }
@@ -394,7 +394,7 @@ impl Task {
     /// Changes the watch on `path` to the wanted one.
     fn reconcile(&mut self, path: &NodePath, attempts: u32) {
         let wanted = self.table.wanted(path);
-        let claims = &self.claims;
+        let one_shot_watches = &self.one_shot_watches;
         let mut is_disturbed = false;
         match self.slots.get(path) {
             // Waits for the reply first, whatever is wanted now.
@@ -406,7 +406,7 @@ impl Task {
                 return;
             }
             // Removing it now could remove a watch that is in flight. A command follows when none is.
-            Some(Slot::Armed { .. }) if claims.wait_for_in_flight(path) => {
+            Some(Slot::Armed { .. }) if one_shot_watches.wait_for_in_flight(path) => {
                 self.begin_grace_period(path);
                 return;
             }
@@ -419,17 +419,17 @@ impl Task {
                 {
                     cancellable.close();
                     is_disturbed = was_disturbed;
-                    claims.set_managed(path, false);
+                    one_shot_watches.set_managed(path, false);
                 }
             }
             None => {}
         }
         let Some(is_recursive) = wanted else {
-            claims.set_managed(path, false);
+            one_shot_watches.set_managed(path, false);
             return;
         };
         let is_persistent = !self.has_only_one_shots;
-        claims.set_managed(path, is_persistent);
+        one_shot_watches.set_managed(path, is_persistent);
         let slot = Slot::Arming {
             is_disturbed: false,
         };
@@ -472,7 +472,7 @@ impl Task {
         };
         if waited && !self.is_as_wanted(path) {
             tracing::debug!(%path, "no longer waiting for a read with a watch that has taken too long");
-            self.claims.abandon_in_flight(path);
+            self.one_shot_watches.abandon_in_flight(path);
             self.reconcile(path, 0);
         }
     }

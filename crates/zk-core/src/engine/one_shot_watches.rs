@@ -25,7 +25,7 @@ use crate::path::NodePath;
 
 /// The watched nodes of a session, by their paths below the chroot.
 #[derive(Debug)]
-pub(crate) struct Claims {
+pub(crate) struct OneShotWatches {
     uses: Mutex<HashMap<NodePath, Use>>,
     watch_manager: mpsc::UnboundedSender<Command>,
 }
@@ -49,8 +49,8 @@ struct Use {
 
 /// A one-shot watch, from before its request until it fires or is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
-    claims: Arc<Claims>,
+pub(crate) struct OneShotWatch {
+    watches: Arc<OneShotWatches>,
     path: NodePath,
     is_in_flight: bool,
     has_fired: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Claim {
 /// Fires a watch that waits for children when one is created or deleted, and any watch that may have been removed.
 pub(crate) type Wakeup = oneshot::Receiver<()>;
 
-impl Claims {
+impl OneShotWatches {
     pub(super) fn new(watch_manager: mpsc::UnboundedSender<Command>) -> Self {
         Self {
             uses: Mutex::default(),
@@ -71,15 +71,15 @@ impl Claims {
     }
 
     /// Registers a one-shot watch that is about to be requested.
-    pub(crate) fn begin(self: &Arc<Self>, path: NodePath) -> Claim {
+    pub(crate) fn begin(self: &Arc<Self>, path: NodePath) -> OneShotWatch {
         let mut uses = self.uses();
         let it = uses.entry(path.clone()).or_default();
         it.in_flight += 1;
         it.last_number += 1;
         let begun = it.last_number;
         drop(uses);
-        Claim {
-            claims: Arc::clone(self),
+        OneShotWatch {
+            watches: Arc::clone(self),
             path,
             is_in_flight: true,
             has_fired: false,
@@ -146,11 +146,11 @@ impl Use {
     }
 }
 
-impl Claim {
+impl OneShotWatch {
     /// Records that the watch is set.
     pub(crate) fn set(&mut self, waits_for_children: bool) -> Option<Wakeup> {
-        let claims = Arc::clone(&self.claims);
-        let mut uses = claims.uses();
+        let watches = Arc::clone(&self.watches);
+        let mut uses = watches.uses();
         let it = uses.entry(self.path.clone()).or_default();
         let is_abandoned = self.arrive(it);
         let wakeup = (waits_for_children || is_abandoned).then(|| {
@@ -168,7 +168,7 @@ impl Claim {
         tidy(&mut uses, &self.path);
         drop(uses);
         if is_disturbed {
-            claims.disturbed(&self.path);
+            watches.disturbed(&self.path);
         }
         wakeup
     }
@@ -193,10 +193,10 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for OneShotWatch {
     fn drop(&mut self) {
-        let claims = Arc::clone(&self.claims);
-        let mut uses = claims.uses();
+        let watches = Arc::clone(&self.watches);
+        let mut uses = watches.uses();
         let it = uses.entry(self.path.clone()).or_default();
         self.arrive(it);
         if let Some(number) = self.number {
@@ -206,7 +206,7 @@ impl Drop for Claim {
         tidy(&mut uses, &self.path);
         drop(uses);
         if is_disturbed {
-            claims.disturbed(&self.path);
+            watches.disturbed(&self.path);
         }
     }
 }
@@ -230,15 +230,15 @@ mod tests {
     #[test]
     fn watch_of_an_abandoned_read_fires_at_once() {
         let (watch_manager, mut commands) = mpsc::unbounded_channel();
-        let claims = Arc::new(Claims::new(watch_manager));
+        let watches = Arc::new(OneShotWatches::new(watch_manager));
         let path = NodePath::parse("/a").unwrap();
-        assert!(!claims.wait_for_in_flight(&path));
-        let (mut late, dropped) = (claims.begin(path.clone()), claims.begin(path.clone()));
-        assert!(claims.wait_for_in_flight(&path));
-        claims.abandon_in_flight(&path);
-        assert!(!claims.wait_for_in_flight(&path));
-        let mut next = claims.begin(path.clone());
-        assert!(claims.wait_for_in_flight(&path));
+        assert!(!watches.wait_for_in_flight(&path));
+        let (mut late, dropped) = (watches.begin(path.clone()), watches.begin(path.clone()));
+        assert!(watches.wait_for_in_flight(&path));
+        watches.abandon_in_flight(&path);
+        assert!(!watches.wait_for_in_flight(&path));
+        let mut next = watches.begin(path.clone());
+        assert!(watches.wait_for_in_flight(&path));
         let mut wakeup = late.set(false).expect("the watch fires");
         assert_eq!(wakeup.try_recv(), Ok(()));
         drop((late, dropped));
@@ -250,6 +250,6 @@ mod tests {
             commands.try_recv().is_err(),
             "the watch manager does not wait"
         );
-        assert!(claims.uses().is_empty());
+        assert!(watches.uses().is_empty());
     }
 }
