@@ -64,6 +64,10 @@ async fn keep(
 ) {
     let shortest = engine.transport().session_timeout() / 40;
     loop {
+        if uses.has_changed().is_err() {
+            // The last handle was dropped. Pending removals may keep the session open, but need no proof.
+            return;
+        }
         tokio::select! {
             biased;
             _ = engine.ended() => return,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_core::Acl;
+use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -62,6 +64,29 @@ async fn lease_commits_four_times_per_timeout_until_a_minute_later() {
     assert!((55..=62).contains(&(rest.0 - syncs)), "{rest:?} {syncs}");
     pass(Duration::from_secs(600)).await;
     assert_eq!(asked(&sim), rest);
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn heartbeat_ends_with_the_last_handle() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let session_lease = session.keep_lease();
+    let owned = session.create("/a", "").owned().await.unwrap();
+    // The removal of the node keeps the session open.
+    let later = TransportError::Later(ErrorKind::Throttled);
+    sim.on(matching::deletes("/*-a")).every().refuse(later);
+    drop(owned);
+    pass(Duration::from_secs(60)).await;
+    let id = session.id();
+    let tasks = tokio::runtime::Handle::current().metrics();
+    let before = (tasks.num_alive_tasks(), asked(&sim).0);
+    drop((session_lease, session));
+    pass(Duration::from_secs(60)).await;
+    let after = (tasks.num_alive_tasks(), asked(&sim).0);
+    assert!(sim.session(id).is_alive(), "it is still open");
+    assert!(after.0 + 2 <= before.0, "tasks: {before:?} {after:?}");
+    assert!(after.1 <= before.1 + 1, "syncs: {before:?} {after:?}");
 }
 
 // covers: L12
