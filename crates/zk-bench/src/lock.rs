@@ -66,7 +66,7 @@ impl MeasuredLock for CohortLock {
 
     async fn acquire(&self) -> anyhow::Result<(CohortGuard, Option<u64>)> {
         let guard = self.acquire().await.context("cannot acquire")?;
-        let token = guard.token();
+        let token = guard.fencing_token();
         ensure!(
             token.turn() < 1 << TURN_BITS,
             "the turns of {token} need more than {TURN_BITS} bits"

@@ -148,7 +148,7 @@ async fn run_demo() -> anyhow::Result<()> {
     let mut token = None;
     for act in ["killed", "deposed", "asked to hand over", "last"] {
         let leader = watched.leader_after(token).await?;
-        token = Some(leader.token());
+        token = Some(leader.fencing_token());
         // It is the first in the queue, and about to be notified.
         while leads.recv().await.context("there is no leader")? != leader.id() {}
         let place = processes.iter().position(|one| one.name == leader.id());

@@ -75,10 +75,10 @@ impl Election {
             };
             match error {
                 AcquireError::SessionLost { .. } => return Err(ParticipantEnd::SessionLost),
-                AcquireError::NodeLost { path } if self.rejoin == Rejoin::Never => {
+                AcquireError::NodeDeleted { path } if self.rejoin == Rejoin::Never => {
                     return Err(ParticipantEnd::NodeDeleted { path });
                 }
-                AcquireError::NodeLost { .. } => pause = MIN_PAUSE,
+                AcquireError::NodeDeleted { .. } => pause = MIN_PAUSE,
                 // Perhaps offline: it joins as soon as there is a connection.
                 _ if is_retryable(&error) => {}
                 _ => return Err(ParticipantEnd::Refused(error)),
@@ -97,11 +97,11 @@ impl Election {
         shared.set(ParticipantState::Waiting { token });
         // A waiter of a lock would notice the deletion of its node only at its next wake-up. A participant may wait for
         // days, and must not report meanwhile that it is in the queue.
-        let removed = waiter.removed();
+        let lost = waiter.lost();
         tokio::select! {
             biased;
             granted = waiter.granted() => granted,
-            error = removed => Err(error),
+            error = lost => Err(error),
         }
     }
 
@@ -120,14 +120,20 @@ impl Election {
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        let contenders = self.lock.contenders().await?.into_iter().enumerate();
+        let contenders = self
+            .lock
+            .inspector()
+            .contenders()
+            .await?
+            .into_iter()
+            .enumerate();
         Ok(contenders
             .map(|(position, contender)| Participant::new(contender, position == 0))
             .collect())
     }
 
     pub(crate) async fn leader(&self) -> Result<Option<Participant>, Error> {
-        let first = self.lock.first_contender().await?;
+        let first = self.lock.inspector().first_contender().await?;
         Ok(first.map(|contender| Participant::new(contender, true)))
     }
 
@@ -137,7 +143,7 @@ impl Election {
     ) -> Result<Participant, Error> {
         loop {
             let mut watch = match self.leader().await? {
-                Some(leader) if Some(leader.token()) > before => return Ok(leader),
+                Some(leader) if Some(leader.fencing_token()) > before => return Ok(leader),
                 Some(leader) => {
                     // Wakes when this leader's node is deleted, not when others join.
                     let path = self.child(leader.node_name());

@@ -67,7 +67,7 @@ impl LeaderLease {
 
     /// Returns whether this leadership certainly lasts. Sends no request.
     ///
-    /// See [`Guard::is_valid`] for the assumptions.
+    /// See [`HeldLock::is_valid`](zk_lock::HeldLock::is_valid) for the assumptions.
     /// After the first `false` it stays `false`, and the leader steps down: a late proof does not restore the
     /// leadership.
     pub fn is_valid(&self) -> bool {
@@ -224,7 +224,7 @@ impl LeadershipState {
         let mut end = self.end.subscribe();
         // The returned reference is dropped at once: it would lock the reason.
         let ended = async move { drop(end.wait_for(Option::is_some).await) };
-        let lost = self.guard().as_ref().map(Guard::lost);
+        let lost = self.guard().as_ref().map(|guard| guard.lost());
         let lost = async {
             match lost {
                 Some(lost) => LeadershipLoss::of(lost.await),
@@ -259,7 +259,7 @@ impl LeadershipState {
         if self.end.borrow().is_some() {
             return None;
         }
-        self.guard().as_ref().and_then(Guard::valid_until)
+        self.guard().as_ref().and_then(|guard| guard.valid_until())
     }
 
     fn guard(&self) -> MutexGuard<'_, Option<Guard>> {

@@ -42,8 +42,8 @@ impl Participant {
     }
 
     /// Returns the fencing token of its current or future leadership.
-    pub fn token(&self) -> FencingToken {
-        self.contender.token()
+    pub fn fencing_token(&self) -> FencingToken {
+        self.contender.fencing_token()
     }
 
     /// Returns its session, or `None` if its node is persistent.
@@ -68,7 +68,7 @@ impl Participant {
 impl fmt::Display for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.is_leader { "leads" } else { "waits" };
-        write!(f, "{} {role}, token {}", self.id(), self.token())
+        write!(f, "{} {role}, token {}", self.id(), self.fencing_token())
     }
 }
 

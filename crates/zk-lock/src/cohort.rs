@@ -1,17 +1,19 @@
 //! The cohort lock: tasks of one process share a place in the queue.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
 use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::TimedOut;
+use crate::events::LockEvents;
 use crate::fair::FairLock;
+use crate::inspect::Inspector;
+use crate::lock::Lock;
+use crate::lock::inherent_lock_functions;
 use crate::options::LockOptions;
+use crate::progress::AcquireProgress;
 
 mod acquirer;
 mod guard;
@@ -38,8 +40,23 @@ use local_waiters::WaitHandle;
 /// In exchange, the order of arrival among all processes is not strict: within the limits, a task of this process may
 /// get the lock before an earlier task of another process. [`FairLock`] keeps the order strictly.
 ///
+/// An error of an acquire affects all tasks of the cohort that wait at that moment. A timeout counts the tasks of this
+/// process that were ahead, and the holder. The [events](Self::events) are those of the grants by the ensemble, not of
+/// handovers.
+///
 /// To other contenders on the same path this is a lock like any other of the same layout.
 /// All clones of a handle belong to one cohort. Handles that are created separately do not.
+///
+/// # Cancel safety
+///
+/// A dropped acquire gives up its place among the tasks of this process; a lock that was just handed over to it goes to
+/// the next task. The last waiting task gives up the place in the queue.
+///
+/// # Cost
+///
+/// Nothing if another task of the cohort hands the lock over, otherwise that of a [`FairLock`].
+/// If several tasks of the cohort want the lock, the children of the path are listed and watched, once until
+/// another contender joins the queue.
 ///
 /// # Examples
 ///
@@ -52,7 +69,7 @@ use local_waiters::WaitHandle;
 ///     let lock = lock.clone();
 ///     tokio::spawn(async move {
 ///         let guard = lock.acquire().await?;
-///         println!("ours, with token {}", guard.token());
+///         println!("ours, with token {}", guard.fencing_token());
 ///         drop(guard.release().await);
 ///         Ok::<_, zk_lock::AcquireError>(())
 ///     })
@@ -102,90 +119,11 @@ impl CohortLock {
         })
     }
 
-    /// Returns the path of the lock.
-    pub fn path(&self) -> &NodePath {
-        self.waiters.lock.path()
-    }
+    inherent_lock_functions!(CohortGuard, CohortToken);
 
-    /// Returns the session whose ensemble keeps the lock.
-    pub fn session(&self) -> &Session {
-        self.waiters.lock.session()
-    }
-
-    /// Waits for the lock, without a time limit.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`FairLock::acquire`]. An error affects all tasks of the cohort that wait at that moment.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place among the tasks of this process; a lock that was just handed
-    /// over goes to the next task. The last waiting task gives up the place in the queue.
-    ///
-    /// # Cost
-    ///
-    /// Nothing if another task of the cohort hands the lock over, otherwise that of [`FairLock::acquire`].
-    /// If several tasks of the cohort want the lock, the children of the path are listed and watched, once until
-    /// another contender joins the queue.
-    pub async fn acquire(&self) -> Result<CohortGuard, AcquireError> {
-        self.wait(None).await
-    }
-
-    /// Waits for the lock, for at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError::TimedOut`], which counts the tasks of this process that were ahead and the holder; and the
-    /// errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    ///
-    /// # Cost
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<CohortGuard, AcquireError> {
-        self.wait(Some(limit)).await
-    }
-
-    /// Takes the lock if there is no holder and no waiter, in this process or elsewhere; returns `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Nothing is held afterwards.
-    ///
-    /// # Cost
-    ///
-    /// Nothing if a task of the cohort holds the lock or waits for it, otherwise that of [`FairLock::try_acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<CohortGuard>, AcquireError> {
-        match self.join(true) {
-            Some(mut handle) => Ok(handle.result().await?.map(CohortGuard::new)),
-            None => Ok(None),
-        }
-    }
-
-    async fn wait(&self, limit: Option<Duration>) -> Result<CohortGuard, AcquireError> {
-        let joined = self.join(false);
-        let mut handle = joined.expect("only a `try_acquire` is refused");
-        let answer = match limit {
-            None => handle.result().await,
-            Some(limit) => match tokio::time::timeout(limit, handle.result()).await {
-                Ok(answer) => answer,
-                Err(_) => Err(AcquireError::TimedOut(TimedOut {
-                    path: self.path().clone(),
-                    limit,
-                    ahead: Some(Ahead::new(handle.ahead())),
-                })),
-            },
-        };
-        let hold = answer?.expect("only a `try_acquire` gets `None`");
-        Ok(CohortGuard::new(hold))
+    /// Returns a handle to inspect the lock. A cohort is listed once.
+    pub fn inspector(&self) -> Inspector {
+        self.waiters.lock.inspector()
     }
 
     /// Joins the waiters of this process; `None` if it only tries, and the lock is taken in this process.
@@ -195,5 +133,41 @@ impl CohortLock {
             acquirer::spawn(&self.waiters);
         }
         Some(handle)
+    }
+}
+
+impl Lock for CohortLock {
+    type Guard = CohortGuard;
+
+    fn path(&self) -> &NodePath {
+        self.waiters.lock.path()
+    }
+
+    fn session(&self) -> &Session {
+        self.waiters.lock.session()
+    }
+
+    fn events(&self) -> LockEvents {
+        self.waiters.lock.events()
+    }
+
+    async fn acquire_reporting_to(
+        &self,
+        progress: &AcquireProgress,
+    ) -> Result<CohortGuard, AcquireError> {
+        let joined = self.join(false);
+        let mut handle = joined.expect("only a `try_acquire` is refused");
+        handle.report_to(progress);
+        let hold = handle.result().await?;
+        Ok(CohortGuard::new(
+            hold.expect("only a `try_acquire` gets `None`"),
+        ))
+    }
+
+    async fn try_acquire(&self) -> Result<Option<CohortGuard>, AcquireError> {
+        match self.join(true) {
+            Some(mut handle) => Ok(handle.result().await?.map(CohortGuard::new)),
+            None => Ok(None),
+        }
     }
 }

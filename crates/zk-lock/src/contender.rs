@@ -9,6 +9,8 @@ use zk_core::SessionId;
 use zk_core::Stat;
 
 use crate::fencing_token::FencingToken;
+use crate::layout::Kind;
+use crate::layout::Layout;
 use crate::owner::OwnerInfo;
 
 /// A holder of a lock, or a waiter, as read from its node.
@@ -20,18 +22,22 @@ pub struct Contender {
     token: FencingToken,
     session: Option<SessionId>,
     since: SystemTime,
+    is_shared: bool,
 }
 
 impl Contender {
-    pub(crate) fn new(name: String, sequence: Sequence, owner: Vec<u8>, stat: &Stat) -> Self {
-        Self {
-            name,
+    /// Decodes a node; `None` if its name is not that of a contender in this layout.
+    pub(crate) fn decode(layout: Layout, name: &str, owner: Vec<u8>, stat: &Stat) -> Option<Self> {
+        let (sequence, kind) = layout.parse(name)?;
+        Some(Self {
+            name: name.to_owned(),
             sequence,
+            is_shared: kind == Kind::Shared,
             owner,
             token: FencingToken::of(stat),
             session: stat.ephemeral_owner,
             since: stat.ctime,
-        }
+        })
     }
 
     /// Returns the name of the node, the last component of its path.
@@ -59,8 +65,13 @@ impl Contender {
         OwnerInfo::parse(&self.owner)
     }
 
+    /// Returns whether it holds or wants the lock together with others: it is a reader, or a lease of a semaphore.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     /// Returns the fencing token that the contender has as a holder: the node's `czxid`.
-    pub fn token(&self) -> FencingToken {
+    pub fn fencing_token(&self) -> FencingToken {
         self.token
     }
 

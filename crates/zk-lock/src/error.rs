@@ -9,6 +9,7 @@ use zk_core::NodePath;
 use zk_core::Sequence;
 
 use crate::contender::Contender;
+use crate::limit_error::LimitError;
 
 /// A lock was not acquired. Leftovers of the attempt are removed in the background.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -24,13 +25,24 @@ pub enum AcquireError {
     ///
     /// This is how an operator removes a waiter. Another acquire joins at the end of the queue.
     #[error("waiter node {path} was deleted by another client; acquire again to rejoin the queue")]
-    NodeLost {
+    NodeDeleted {
         /// The node.
         path: NodePath,
+    },
+    /// One lock of a [`MultiLock`](crate::MultiLock) was acquired, and lost while later ones were waited for.
+    #[error("lock node {path} was lost while other locks were waited for: {loss}")]
+    Lost {
+        /// The node.
+        path: NodePath,
+        /// Why it was lost.
+        loss: LockLoss,
     },
     /// The sequence numbers of the contenders no longer determine an order.
     #[error(transparent)]
     SequenceExhausted(SequenceExhausted),
+    /// The limit of a [`Semaphore`](crate::Semaphore) does not allow the acquire.
+    #[error(transparent)]
+    Limit(LimitError),
     /// The time limit elapsed.
     #[error(transparent)]
     TimedOut(TimedOut),
@@ -44,10 +56,16 @@ impl AcquireError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::SessionLost { .. } => ErrorClass::Fatal,
-            Self::NodeLost { .. } | Self::TimedOut(_) => ErrorClass::Recoverable,
-            Self::SequenceExhausted(_) => ErrorClass::Outcome,
+            Self::NodeDeleted { .. } | Self::TimedOut(_) => ErrorClass::Recoverable,
+            Self::Lost { loss, .. } => loss.class(),
+            Self::SequenceExhausted(_) | Self::Limit(_) => ErrorClass::Outcome,
             Self::Failed(error) => error.class(),
         }
+    }
+
+    /// Returns whether the time limit elapsed.
+    pub const fn is_timed_out(&self) -> bool {
+        matches!(self, Self::TimedOut(_))
     }
 }
 
@@ -115,7 +133,7 @@ impl fmt::Display for SequenceExhausted {
 
 impl std::error::Error for SequenceExhausted {}
 
-/// A lock was not acquired within the time limit.
+/// A lock of any kind was not acquired within the time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedOut {
     pub(crate) path: NodePath,
@@ -129,6 +147,11 @@ impl TimedOut {
         &self.path
     }
 
+    /// Returns the time limit.
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// Returns who was ahead at the last wake-up, or at the start if there was none.
     ///
     /// `None` if the ensemble had not replied by then.
@@ -139,11 +162,7 @@ impl TimedOut {
 
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "lock {} not acquired within {:?}: ",
-            self.path, self.limit
-        )?;
+        write!(f, "{} not acquired within {:?}: ", self.path, self.limit)?;
         match &self.ahead {
             Some(ahead) => write!(f, "{ahead}"),
             None => write!(f, "the ensemble did not reply in time"),
@@ -158,8 +177,9 @@ impl std::error::Error for TimedOut {}
 pub struct Ahead {
     count: usize,
     predecessor: Option<Box<Contender>>,
-    /// Whether the predecessor holds the lock.
-    holds: bool,
+    /// What the predecessor waits for; `None` if it holds the lock.
+    predecessor_waits_for: Option<&'static str>,
+    leases: Option<(usize, u32)>,
 }
 
 impl Ahead {
@@ -167,13 +187,25 @@ impl Ahead {
         Self {
             count,
             predecessor: None,
-            holds: false,
+            predecessor_waits_for: None,
+            leases: None,
         }
     }
 
-    pub(crate) fn with_predecessor(mut self, predecessor: Contender, holds: bool) -> Self {
+    /// Describes leases of others that leave no room, once no waiter is ahead.
+    pub(crate) const fn of_leases(taken: usize, limit: u32) -> Self {
+        let mut ahead = Self::new(0);
+        ahead.leases = Some((taken, limit));
+        ahead
+    }
+
+    pub(crate) fn with_predecessor(
+        mut self,
+        predecessor: Contender,
+        waits_for: Option<&'static str>,
+    ) -> Self {
         self.predecessor = Some(Box::new(predecessor));
-        self.holds = holds;
+        self.predecessor_waits_for = waits_for;
         self
     }
 
@@ -182,6 +214,17 @@ impl Ahead {
     /// A reader waits for writers only.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Returns how many leases of a semaphore others held, and its limit; `None` while other waiters are ahead, and for
+    /// locks of other kinds.
+    pub fn leases(&self) -> Option<(usize, u32)> {
+        self.leases
+    }
+
+    /// Returns whether there is anything to wait for.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.count > 0 || self.leases.is_some()
     }
 
     /// Returns the predecessor, the last contender that the waiter waited for.
@@ -197,14 +240,19 @@ impl Ahead {
 
 impl fmt::Display for Ahead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((taken, limit)) = self.leases {
+            return write!(f, "others hold {taken} leases of {limit}");
+        }
         match (self.count, &self.predecessor) {
             (0, _) => write!(
                 f,
                 "no contender was ahead, but the session could not be proved alive"
             ),
             (count, None) => write!(f, "{count} ahead"),
-            (1, Some(holder)) if self.holds => write!(f, "held by {holder}"),
-            (1, Some(writer)) => write!(f, "behind {writer}, which waits for readers"),
+            (1, Some(one)) => match self.predecessor_waits_for {
+                None => write!(f, "held by {one}"),
+                Some(others) => write!(f, "behind {one}, which waits for {others}"),
+            },
             (count, Some(last)) => write!(f, "{count} ahead, the last of them {last}"),
         }
     }
@@ -227,6 +275,12 @@ pub enum LockLoss {
 }
 
 impl LockLoss {
+    /// Returns whether the lock is lost for good: always, except for
+    /// [`SessionLeaseExpired`](Self::SessionLeaseExpired).
+    pub const fn is_final(self) -> bool {
+        !matches!(self, Self::SessionLeaseExpired)
+    }
+
     /// Returns the class of the error: what a caller can do about it.
     pub const fn class(self) -> ErrorClass {
         match self {
@@ -280,16 +334,52 @@ pub enum ReleaseError {
         /// Why.
         source: Error,
     },
+    /// Several nodes that were held together have an error each. The other nodes are deleted.
+    #[error("{}", joined(errors))]
+    Several {
+        /// The errors, at least two.
+        errors: Vec<Self>,
+    },
 }
 
 impl ReleaseError {
-    /// Returns the class of the error: what a caller can do about it.
+    /// Returns the class of the error: what a caller can do about it. Of several errors it is that of the first loss,
+    /// or of the first one.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Lost { loss, .. } => loss.class(),
             Self::Pending { source, .. } | Self::Refused { source, .. } => source.class(),
+            Self::Several { errors } => match (self.loss(), errors.first()) {
+                (Some(loss), _) => loss.class(),
+                (None, first) => first.map_or(ErrorClass::Outcome, Self::class),
+            },
         }
     }
+
+    /// Returns whether the release is not confirmed and continues in the background.
+    pub fn is_pending(&self) -> bool {
+        match self {
+            Self::Pending { .. } => true,
+            Self::Lost { .. } | Self::Refused { .. } => false,
+            Self::Several { errors } => errors.iter().any(Self::is_pending),
+        }
+    }
+
+    /// Returns why the lock had been lost before the release; `None` if it was held until then.
+    ///
+    /// After a loss, work under the lock may have overlapped with another holder.
+    pub fn loss(&self) -> Option<LockLoss> {
+        match self {
+            Self::Lost { loss, .. } => Some(*loss),
+            Self::Pending { .. } | Self::Refused { .. } => None,
+            Self::Several { errors } => errors.iter().find_map(Self::loss),
+        }
+    }
+}
+
+fn joined(errors: &[ReleaseError]) -> String {
+    let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    errors.join("; ")
 }
 
 /// A body was not run under a lock, or not to its end.

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use futures_util::Stream;
-use futures_util::stream;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use zk_core::NodePath;
 
 use crate::error::LockLoss;
 use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
-use crate::held::Held;
+use crate::held::HeldLock;
+use crate::held_node::HeldNode;
 
-/// An event of a lock's guard.
+/// An event of a node through which a guard holds a lock. A guard of several leases has events for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockEvent {
@@ -22,8 +20,8 @@ pub enum LockEvent {
     Acquired {
         /// The lock's node.
         path: NodePath,
-        /// The guard's token, which identifies the guard among all others.
-        token: FencingToken,
+        /// The node's token, which identifies the guard among all others.
+        fencing_token: FencingToken,
     },
     /// The lock was lost, or is no longer known to be held.
     ///
@@ -32,8 +30,8 @@ pub enum LockEvent {
     Lost {
         /// The lock's node.
         path: NodePath,
-        /// The guard's token.
-        token: FencingToken,
+        /// The node's token.
+        fencing_token: FencingToken,
         /// Why.
         loss: LockLoss,
     },
@@ -41,15 +39,15 @@ pub enum LockEvent {
     Regained {
         /// The lock's node.
         path: NodePath,
-        /// The guard's token.
-        token: FencingToken,
+        /// The node's token.
+        fencing_token: FencingToken,
     },
-    /// The guard was released or dropped. Its node may still exist; [`Guard::release`] returns whether it is deleted.
+    /// The guard was released or dropped. Its node may still exist; [`Guard::release`](crate::Guard::release) returns whether it is deleted.
     Released {
         /// The lock's node.
         path: NodePath,
-        /// The guard's token.
-        token: FencingToken,
+        /// The node's token.
+        fencing_token: FencingToken,
     },
     /// The consumer was too slow, and events were discarded.
     Missed {
@@ -60,7 +58,7 @@ pub enum LockEvent {
 
 /// The events of a lock's guards, in order; created by [`FairLock::events`](crate::FairLock::events).
 ///
-/// Events only inform: one may be read long after it happened. To stop work when a lock is lost, use [`Guard::lost`],
+/// Events only inform: one may be read long after it happened. To stop work when a lock is lost, use [`HeldLock::lost`],
 /// which checks at each poll.
 /// A slow consumer delays nothing. It may lag 64 events behind; [`LockEvent::Missed`] counts the events it lost beyond
 /// that.
@@ -86,14 +84,6 @@ impl LockEvents {
             Err(RecvError::Closed) => None,
         }
     }
-
-    /// Converts this into a [`Stream`] of the same events.
-    pub fn into_stream(self) -> impl Stream<Item = LockEvent> + Send + 'static {
-        stream::unfold(self, async |mut events| {
-            let event = events.next().await?;
-            Some((event, events))
-        })
-    }
 }
 
 /// Sends the events of a lock's guards, once there has been a subscriber. Clones share the channel.
@@ -111,52 +101,55 @@ impl Notifier {
     }
 
     /// Sends that a lock was acquired, and from now on all events of its guard, if there is a subscriber.
-    pub(crate) fn acquired(&self, guard: &Guard) {
+    pub(crate) fn acquired(&self, guard: &HeldLock) {
         let sender = self.0.get().filter(|sender| sender.receiver_count() > 0);
         let Some(sender) = sender else { return };
-        let (path, token) = (guard.path().clone(), guard.fencing_token());
-        // The subscriber may be gone by now, here and below.
-        drop(sender.send(LockEvent::Acquired { path, token }));
-        // The task ends with the guard.
-        let held = guard.held();
-        let forwarding = forward_events(Arc::clone(held), sender.clone());
-        drop(held.session.spawn(forwarding));
+        for node in guard.nodes() {
+            let (path, fencing_token) = (node.path.clone(), node.token);
+            // The subscriber may be gone by now, here and below.
+            drop(sender.send(LockEvent::Acquired {
+                path,
+                fencing_token,
+            }));
+            // The task ends with the guard.
+            let forwarding = forward_events(Arc::clone(node), sender.clone());
+            drop(node.session.spawn(forwarding));
+        }
     }
 }
 
-async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
-    let (path, token) = (held.path.clone(), held.token);
-    let send = |event| drop(sender.send(event));
+async fn forward_events(node: Arc<HeldNode>, sender: broadcast::Sender<LockEvent>) {
     loop {
-        let (path, token) = (path.clone(), token);
-        match held.lost().await {
-            LockLoss::Released => {
-                send(LockEvent::Released { path, token });
-                return;
-            }
-            LockLoss::SessionLeaseExpired => {
-                let loss = LockLoss::SessionLeaseExpired;
-                send(LockEvent::Lost { path, token, loss });
-            }
-            loss => {
-                send(LockEvent::Lost { path, token, loss });
-                return;
-            }
+        let (path, fencing_token) = (node.path.clone(), node.token);
+        let loss = node.lost().await;
+        drop(sender.send(match loss {
+            LockLoss::Released => LockEvent::Released {
+                path,
+                fencing_token,
+            },
+            loss => LockEvent::Lost {
+                path,
+                fencing_token,
+                loss,
+            },
+        }));
+        if loss.is_final() {
+            return;
         }
         // Ends with a new proof, or with the session, which the next iteration reports.
         tokio::select! {
             biased;
-            _ = held.lost_for_good() => {}
-            () = wait_until_valid(&held) => {
-                let (path, token) = (held.path.clone(), held.token);
-                send(LockEvent::Regained { path, token });
+            _ = node.lost_for_good() => {}
+            () = wait_until_valid(&node) => {
+                let path = node.path.clone();
+                drop(sender.send(LockEvent::Regained { path, fencing_token }));
             }
         }
     }
 }
 
 /// Waits until the session is proved alive again.
-async fn wait_until_valid(held: &Held) {
+async fn wait_until_valid(held: &HeldNode) {
     while !held.session_lease.is_valid() {
         let timeout = held.session.session_timeout();
         if let Err(error) = held.session_lease.renewed(timeout).await {

@@ -1,9 +1,9 @@
-//! The guard of a held lock.
+//! The guard of a held lock, and what all kinds of guards have in common.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Instant;
+use std::ops::Deref;
 
+use futures_util::future;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
@@ -15,27 +15,65 @@ use zk_core::Watch;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::fencing_token::FencingToken;
-use crate::held::Held;
+use crate::held::HeldLock;
+use crate::held_node::HeldNode;
 use crate::node_monitor::NodeMonitor;
-use crate::queue::Granted;
+
+/// The guard or lease of a lock of any kind, for code that is generic over kinds.
+///
+/// The methods are the same as those of the guards themselves, which dereference to [`HeldLock`].
+pub trait LockGuard: Send + Sync + 'static {
+    /// What tells one holder from the next, see [`token`](Self::token).
+    type Token;
+
+    /// Returns what tells this holder from others.
+    ///
+    /// - For a [`Guard`] and those of readers, writers, races and reentrant locks it is the [`FencingToken`].
+    /// - A [`CohortGuard`](crate::CohortGuard) has a [`CohortToken`](crate::CohortToken), which fences as a pair.
+    /// - The token of a [`SemaphoreLease`](crate::SemaphoreLease) does not fence, since there are several holders.
+    /// - A [`MultiGuard`](crate::MultiGuard) has the tokens of its locks.
+    fn token(&self) -> Self::Token;
+
+    /// Returns whether the lock is valid, and why it is lost.
+    fn held(&self) -> &HeldLock;
+
+    /// Releases the lock and waits until the ensemble has deleted its nodes, see [`Guard::release`].
+    fn release(self) -> impl Future<Output = Result<(), ReleaseError>> + Send;
+}
+
+/// Implements [`LockGuard`] by the methods that a guard has itself.
+macro_rules! impl_lock_guard {
+    ($guard:ty, $token:ty, $method:ident) => {
+        impl $crate::guard::LockGuard for $guard {
+            type Token = $token;
+
+            fn token(&self) -> $token {
+                self.$method()
+            }
+
+            fn held(&self) -> &$crate::held::HeldLock {
+                self
+            }
+
+            async fn release(self) -> Result<(), $crate::error::ReleaseError> {
+                <$guard>::release(self).await
+            }
+        }
+    };
+}
+
+pub(crate) use impl_lock_guard;
+
+impl_lock_guard!(Guard, FencingToken, fencing_token);
 
 /// A held lock.
 ///
 /// The owner of the guard holds the lock. A guard may be moved to other tasks and threads.
-///
-/// A guard does not stop time.
-/// If its process is paused or cut off for longer than the session timeout, the ensemble grants the lock to the next
-/// contender, possibly while code under the guard is still running.
-/// Three things help, from the weakest to the strongest:
-///
-/// - [`lost`](Self::lost) notifies of the loss, so that work can be stopped;
-/// - [`is_valid`](Self::is_valid) is checked right before an action that needs the lock;
-/// - with [`fencing_token`](Self::fencing_token) the resource itself refuses late writers, and [`txn`](Self::txn) does
-///   so for writes to ZooKeeper. Only these two are safe in every case.
+/// It dereferences to [`HeldLock`]: whether the lock is valid, and why it is lost.
 ///
 /// # Dropping
 ///
-/// Futures of [`lost`](Self::lost) resolve at once.
+/// Futures of [`lost`](HeldLock::lost) resolve at once.
 /// If there is a connection, the request to delete the node leaves at once, before any later request of this session: a
 /// `try_acquire` right after the drop finds the lock free.
 /// The deletion is repeated in the background until the node or the session is gone.
@@ -45,51 +83,45 @@ use crate::queue::Granted;
 pub struct Guard {
     /// `None` once the release has begun.
     node: Option<OwnedNode>,
-    held: Arc<Held>,
+    held: HeldLock,
     _monitor: NodeMonitor,
 }
 
+/// A node that was granted a lock.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) node: OwnedNode,
+    pub(crate) session_lease: SessionLease,
+    /// The watch of the node, if it was set while it waited.
+    pub(crate) watch: Option<Watch>,
+    pub(crate) token: FencingToken,
+}
+
+impl Granted {
+    /// Describes a node that is not watched yet.
+    pub(crate) fn new(node: OwnedNode, session_lease: SessionLease) -> Self {
+        Self {
+            token: FencingToken::of(node.stat()),
+            node,
+            session_lease,
+            watch: None,
+        }
+    }
+}
+
 impl Guard {
-    /// Creates the guard of a contender that was granted the lock.
-    pub(crate) fn granted(session: &Session, granted: Granted) -> Self {
+    /// Creates the guard of a node that was granted the lock.
+    pub(crate) fn new(session: &Session, granted: Granted) -> Self {
         let Granted {
             node,
             session_lease,
             watch,
+            token,
         } = granted;
-        let token = FencingToken::of(node.stat());
-        let guard = Self::with_watch(session.clone(), node, session_lease, token, watch);
-        tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
-        guard
-    }
-
-    /// Creates the guard of a node that holds the lock.
-    pub(crate) fn new(session: Session, node: OwnedNode, session_lease: SessionLease) -> Self {
-        let token = FencingToken::of(node.stat());
-        Self::with_watch(session, node, session_lease, token, None)
-    }
-
-    /// Creates the guard of a node that continues the holding of another node, with its token.
-    pub(crate) fn with_token(
-        session: Session,
-        node: OwnedNode,
-        session_lease: SessionLease,
-        token: FencingToken,
-    ) -> Self {
-        Self::with_watch(session, node, session_lease, token, None)
-    }
-
-    /// Creates the guard of a node that holds the lock; `watch` may already watch the node.
-    fn with_watch(
-        session: Session,
-        node: OwnedNode,
-        session_lease: SessionLease,
-        token: FencingToken,
-        watch: Option<Watch>,
-    ) -> Self {
-        let held = Arc::new(Held::new(session, &node, session_lease, token));
+        let held = HeldLock::new(HeldNode::new(session.clone(), &node, session_lease, token));
+        tracing::debug!(path = %node.path(), %token, "lock acquired");
         Self {
-            _monitor: NodeMonitor::spawn(&held, watch),
+            _monitor: NodeMonitor::spawn(&held.nodes()[0], watch),
             node: Some(node),
             held,
         }
@@ -103,53 +135,12 @@ impl Guard {
     /// The token is the `czxid` of the lock's node, a 64-bit number that grows with every write to the ensemble.
     /// (The number in the node's name is not a token: it restarts when an idle parent is removed.)
     pub fn fencing_token(&self) -> FencingToken {
-        self.held.token
+        self.node().token
     }
 
     /// Returns the path of the lock's node.
     pub fn path(&self) -> &NodePath {
-        &self.held.path
-    }
-
-    /// Returns a future that resolves when the lock is lost, or no longer known to be held.
-    ///
-    /// The future does not borrow the guard: it may be moved to another task and outlive the guard, whose release
-    /// resolves it as well.
-    /// After [`LockLoss::SessionLeaseExpired`] the lock may still turn out to be held, see
-    /// [`is_valid`](Self::is_valid); the other losses are final.
-    ///
-    /// A deletion of the node by another client is noticed about a round trip after it happens. Monitoring starts about
-    /// ten milliseconds after the acquire; an earlier deletion is noticed then.
-    ///
-    /// Each poll checks the clock. Polled first, as in a `biased` `select!`, the future resolves before other code
-    /// resumes after the process was stopped.
-    /// It is cancel safe.
-    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
-        let held = Arc::clone(&self.held);
-        async move { held.lost().await }
-    }
-
-    /// Returns whether the lock is certainly held, as far as this client can prove. Does not send a request.
-    ///
-    /// The lock is certainly held while the ensemble cannot have expired the session (see [`SessionLease`] for the
-    /// assumptions) and no deletion of the node was noticed.
-    /// The result may be false for a while when the connection is broken, and true again if the session has survived;
-    /// then the lock was held all the time.
-    ///
-    /// The result holds for the moment of the call. The process may be paused before its next instruction; only
-    /// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) protect against that.
-    pub fn is_valid(&self) -> bool {
-        !self.held.is_over() && self.held.session_lease.is_valid()
-    }
-
-    /// Returns the instant until which the lock is certainly held, unless its node is deleted.
-    ///
-    /// `None` if the lock is lost. The instant advances while the session is connected.
-    pub fn valid_until(&self) -> Option<Instant> {
-        if self.held.is_over() {
-            return None;
-        }
-        self.held.session_lease.valid_until()
+        &self.node().path
     }
 
     /// Starts a transaction that fails unless the lock is held when the ensemble executes it.
@@ -158,17 +149,7 @@ impl Guard {
     /// If the lock is lost, the transaction changes nothing. Its error is [`NoNode`](zk_core::ErrorKind::NoNode) with a
     /// [`failed_part`](zk_core::Error::failed_part) of zero, or a fatal error.
     pub fn txn(&self) -> Transaction {
-        self.held.session.transaction().check(&self.held.path)
-    }
-
-    /// Returns what is known about the lock.
-    pub(crate) fn held(&self) -> &Arc<Held> {
-        &self.held
-    }
-
-    /// Returns the reason of a final loss; `None` while the lock may be held.
-    pub(crate) fn loss(&self) -> Option<LockLoss> {
-        self.held.loss()
+        self.held.checked(self.node().session.transaction())
     }
 
     /// Releases the lock and waits until the ensemble has deleted its node.
@@ -189,16 +170,16 @@ impl Guard {
     ///
     /// One round trip.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        let path = self.held.path.clone();
+        let path = self.path().clone();
         let Some(node) = self.node.take() else {
             return Ok(());
         };
-        if let Some(loss) = self.held.end(LockLoss::Released) {
+        if let Some(loss) = self.node().end(LockLoss::Released) {
             return Err(ReleaseError::Lost { path, loss });
         }
         // `OwnedNode::delete` treats a missing node as success; here it is a loss.
-        let mut delete = self.held.session.delete(&path);
-        if !node.is_unique() {
+        let mut delete = self.node().session.delete(&path);
+        if !self.node().has_unique_name {
             delete = delete.created_by(node.stat().czxid);
         }
         let deleted = delete.await;
@@ -224,21 +205,44 @@ impl Guard {
             }),
         }
     }
+
+    fn node(&self) -> &HeldNode {
+        &self.held.nodes()[0]
+    }
+}
+
+impl Deref for Guard {
+    type Target = HeldLock;
+
+    fn deref(&self) -> &HeldLock {
+        &self.held
+    }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         // Dropping the node deletes it.
-        self.held.end(LockLoss::Released);
+        self.node().end(LockLoss::Released);
     }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("path", &self.held.path)
-            .field("fencing_token", &self.held.token)
-            .field("is_valid", &self.is_valid())
+            .field("path", self.path())
+            .field("fencing_token", &self.fencing_token())
+            .field("loss", &self.loss())
             .finish_non_exhaustive()
+    }
+}
+
+/// Releases several guards concurrently, all of them regardless of errors, and waits for the replies.
+pub(crate) async fn release_all<G: LockGuard>(guards: Vec<G>) -> Result<(), ReleaseError> {
+    let released = future::join_all(guards.into_iter().map(G::release)).await;
+    let mut errors: Vec<_> = released.into_iter().filter_map(Result::err).collect();
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.remove(0)),
+        _ => Err(ReleaseError::Several { errors }),
     }
 }

@@ -1,142 +1,223 @@
-//! What is known about a lock that is or was held: whether and why it is lost.
+//! What every guard tells of its lock, whatever the kind: whether and why it is lost.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Instant;
 
+use futures_util::future;
 use tokio::sync::watch;
 use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::SessionLease;
+use zk_core::Transaction;
 
+use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::fencing_token::FencingToken;
-use crate::revoke::SeenRequests;
+use crate::held_node::HeldNode;
+use crate::retry::prove_alive;
 
-/// What is known about a lock that is or was held.
+/// A held lock of any kind: whether it is valid, and why it is lost. Each guard and lease dereferences to this.
 ///
-/// Four things can happen to it. A release, the end of the session and the deletion of the node by another client are
-/// final. The fourth is not: the session lease runs out ([`LockLoss::SessionLeaseExpired`]), and may be renewed.
-pub(crate) struct Held {
-    pub(crate) session: Session,
-    pub(crate) path: NodePath,
-    /// Identifies the node among all that ever had this path.
-    pub(crate) czxid: i64,
-    pub(crate) token: FencingToken,
-    pub(crate) session_lease: SessionLease,
-    /// The reason of a final loss. The first one is kept.
-    end: watch::Sender<Option<LockLoss>>,
-    /// Whether the node is known to be gone, possibly before the reason is.
-    is_node_gone: AtomicBool,
-    pub(crate) revocations: SeenRequests,
+/// A lock may be held through several nodes, as several leases are. It is lost with the first of them.
+///
+/// A guard does not stop time.
+/// If its process is paused or cut off for longer than the session timeout, the ensemble grants the lock to the next
+/// contender, possibly while code under the guard is still running.
+/// Three things help, from the weakest to the strongest:
+///
+/// - [`lost`](Self::lost) notifies of the loss, so that work can be stopped;
+/// - [`is_valid`](Self::is_valid) is checked right before an action that needs the lock;
+/// - with [`fencing_token`](crate::Guard::fencing_token) the resource itself refuses late writers, and
+///   [`txn`](crate::Guard::txn) does so for writes to ZooKeeper. Only these two are safe in every case. Guards have
+///   them if their kind of lock can offer them.
+pub struct HeldLock {
+    /// At least one.
+    nodes: Vec<Arc<HeldNode>>,
+    /// For a lock that is handed over in memory: closed when it is.
+    turn: Option<watch::Sender<()>>,
+    /// `None` if several may hold the lock, or if it takes more than one number to tell its holders apart.
+    fencing_token: Option<FencingToken>,
 }
 
-impl Held {
-    /// Describes the lock of a node that holds it.
-    pub(crate) fn new(
-        session: Session,
-        node: &OwnedNode,
-        session_lease: SessionLease,
-        token: FencingToken,
-    ) -> Self {
+impl HeldLock {
+    /// Describes a lock that is held through one node.
+    pub(crate) fn new(node: HeldNode) -> Self {
         Self {
-            session,
-            path: node.path().clone(),
-            czxid: node.stat().czxid,
-            token,
-            session_lease,
-            end: watch::Sender::new(None),
-            is_node_gone: AtomicBool::new(false),
-            revocations: SeenRequests::default(),
+            fencing_token: Some(node.token),
+            nodes: vec![Arc::new(node)],
+            turn: None,
         }
     }
 
-    /// Waits until the lock is lost or no longer known to be held.
-    pub(crate) async fn lost(&self) -> LockLoss {
-        let mut lost = pin!(async {
+    /// Describes several locks that are held together; at least one.
+    pub(crate) fn all<G: Deref<Target = Self>>(guards: &[G]) -> Self {
+        let nodes = guards.iter().flat_map(|guard| guard.nodes.iter().cloned());
+        Self {
+            nodes: nodes.collect(),
+            turn: None,
+            fencing_token: None,
+        }
+    }
+
+    /// Describes the same lock for one of several holders in turn: for this one, it ends when the
+    /// returned value is dropped.
+    pub(crate) fn turn(&self) -> Self {
+        Self {
+            nodes: self.nodes.clone(),
+            turn: Some(watch::Sender::new(())),
+            fencing_token: None,
+        }
+    }
+
+    /// Returns a future that resolves when the lock is lost, or no longer known to be held.
+    ///
+    /// The future does not borrow the guard: it may be moved to another task and outlive the guard, whose release
+    /// resolves it as well.
+    /// After [`LockLoss::SessionLeaseExpired`] the lock may still turn out to be held, see
+    /// [`is_valid`](Self::is_valid); the other losses are final.
+    ///
+    /// A deletion of the node by another client is noticed about a round trip after it happens. Monitoring starts about
+    /// ten milliseconds after the acquire; an earlier deletion is noticed then.
+    ///
+    /// Each poll checks the clock. Polled first, as in a `biased` `select!`, the future resolves before other code
+    /// resumes after the process was stopped.
+    /// It is cancel safe.
+    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
+        let (nodes, turn_ended) = (self.nodes.clone(), self.turn_ended());
+        async move {
+            let losses = nodes.iter().map(|node| Box::pin(node.lost()));
             tokio::select! {
                 biased;
-                loss = self.lost_for_good() => loss,
-                () = self.session_lease.lapsed() => self.lapse(),
+                () = turn_ended => LockLoss::Released,
+                (loss, ..) = future::select_all(losses) => loss,
             }
-        });
-        poll_fn(|cx| match lost.as_mut().poll(cx) {
-            Poll::Ready(loss) => Poll::Ready(loss),
-            // After the process was stopped, the first task may resume before a due timer fires.
-            Poll::Pending if !self.session_lease.is_valid() => Poll::Ready(self.lapse()),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
-    }
-
-    /// Waits for a final loss.
-    pub(crate) async fn lost_for_good(&self) -> LockLoss {
-        tokio::select! {
-            biased;
-            loss = self.ended() => loss,
-            _ = self.session.lost() => LockLoss::SessionLost,
         }
     }
 
-    /// Waits until the reason of a final loss is recorded. The end of the session is recorded only once the node
-    /// monitor notices it.
-    pub(crate) async fn ended(&self) -> LockLoss {
-        let mut end = self.end.subscribe();
-        let ended = end.wait_for(Option::is_some).await;
-        // The sender is a field of `self`, so the channel is open.
-        ended
-            .ok()
-            .and_then(|end| *end)
-            .unwrap_or(LockLoss::Released)
+    /// Returns why the lock is lost or no longer known to be held; `None` while it [is valid](Self::is_valid).
+    ///
+    /// Does not send a request.
+    pub fn loss(&self) -> Option<LockLoss> {
+        self.nodes.iter().find_map(|node| node.loss())
     }
 
-    /// Records the reason of a final loss; returns the earlier reason, if there is one.
-    pub(crate) fn end(&self, loss: LockLoss) -> Option<LockLoss> {
-        let mut earlier = None;
-        self.end.send_if_modified(|end| {
-            earlier = *end;
-            if earlier.is_none() {
-                *end = Some(loss);
-            }
-            earlier.is_none()
-        });
-        earlier
+    /// Returns whether the lock is certainly held, as far as this client can prove. Does not send a request.
+    ///
+    /// The lock is certainly held while the ensemble cannot have expired the session (see
+    /// [`SessionLease`](zk_core::SessionLease) for the assumptions) and no deletion of the node was noticed.
+    /// The result may be false for a while when the connection is broken, and true again if the session has survived;
+    /// then the lock was held all the time.
+    ///
+    /// The result holds for the moment of the call. The process may be paused before its next instruction.
+    pub fn is_valid(&self) -> bool {
+        self.nodes.iter().all(|node| node.is_valid())
     }
 
-    /// Records that the node is gone, before the reason is known; returns false if the lock was already over.
-    pub(crate) fn mark_node_gone(&self) -> bool {
-        let is_news = !self.is_over();
-        if is_news {
-            self.is_node_gone.store(true, Ordering::SeqCst);
-        }
-        is_news
+    /// Returns the instant until which the lock is certainly held, unless its node is deleted.
+    ///
+    /// `None` if the lock is lost. The instant advances while the session is connected.
+    pub fn valid_until(&self) -> Option<Instant> {
+        let instants = self.nodes.iter().map(|node| node.valid_until());
+        instants.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// Returns whether the lock is over for good.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_node_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
+    /// Returns the paths of the nodes that the lock is held through: one for each lease or lock.
+    pub fn paths(&self) -> impl Iterator<Item = &NodePath> {
+        self.nodes.iter().map(|node| &node.path)
+    }
+
+    /// Returns the fencing token, if the kind of the lock has one that is a single number.
+    pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
+        self.fencing_token
+    }
+
+    /// Returns the nodes of the lock.
+    pub(crate) fn nodes(&self) -> &[Arc<HeldNode>] {
+        &self.nodes
     }
 
     /// Returns the reason of a final loss; `None` while the lock may be held.
-    pub(crate) fn loss(&self) -> Option<LockLoss> {
-        let end = *self.end.borrow();
-        end.or_else(|| match self.session_lease.valid_until() {
-            None => Some(LockLoss::SessionLost),
-            Some(_) => self
-                .is_node_gone
-                .load(Ordering::SeqCst)
-                .then_some(LockLoss::NodeDeleted),
-        })
+    pub(crate) fn final_loss(&self) -> Option<LockLoss> {
+        self.nodes.iter().find_map(|node| node.final_loss())
     }
 
-    /// Returns why the session lease is not valid.
-    fn lapse(&self) -> LockLoss {
-        match self.session_lease.valid_until() {
-            Some(_) => LockLoss::SessionLeaseExpired,
-            None => LockLoss::SessionLost,
+    /// Adds a check of each node.
+    pub(crate) fn checked(&self, transaction: Transaction) -> Transaction {
+        self.paths().fold(transaction, Transaction::check)
+    }
+
+    /// Waits until the lock is handed over in memory; pending forever if it never is.
+    pub(crate) fn turn_ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let turn = self.turn.as_ref().map(watch::Sender::subscribe);
+        async move {
+            match turn {
+                // Nothing is sent: this is an error, once the sender is dropped.
+                Some(mut turn) => drop(turn.changed().await),
+                None => future::pending().await,
+            }
         }
+    }
+
+    /// Waits for a final loss of one of the nodes, and returns which.
+    pub(crate) async fn lost_for_good(&self) -> LostNode {
+        let losses = self
+            .nodes
+            .iter()
+            .map(|node| Box::pin(async move { LostNode::of(node, node.lost_for_good().await) }));
+        future::select_all(losses).await.0
+    }
+
+    /// Waits until the lock is valid, or returns the node that is lost for good.
+    pub(crate) async fn prove_alive(&self) -> Result<(), LostNode> {
+        while let Some(node) = self.nodes.iter().find(|node| !node.is_valid()) {
+            if node.is_over() {
+                return Err(LostNode::of(node, node.lost_for_good().await));
+            }
+            let proved = async {
+                match prove_alive(&node.session, &node.session_lease).await {
+                    Err(AcquireError::SessionLost { .. }) => Err(LockLoss::SessionLost),
+                    Err(_) | Ok(()) => Ok(()),
+                }
+            };
+            let proved = tokio::select! {
+                biased;
+                loss = node.lost_for_good() => Err(loss),
+                proved = proved => proved,
+            };
+            proved.map_err(|loss| LostNode::of(node, loss))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for HeldLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<_> = self.paths().collect();
+        f.debug_struct("HeldLock")
+            .field("nodes", &paths)
+            .field("loss", &self.loss())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The node that was lost, of several that hold a lock.
+#[derive(Debug, Clone)]
+pub(crate) struct LostNode {
+    pub(crate) path: NodePath,
+    pub(crate) loss: LockLoss,
+}
+
+impl LostNode {
+    fn of(node: &HeldNode, loss: LockLoss) -> Self {
+        Self {
+            path: node.path.clone(),
+            loss,
+        }
+    }
+}
+
+impl From<LostNode> for AcquireError {
+    fn from(LostNode { path, loss }: LostNode) -> Self {
+        Self::Lost { path, loss }
     }
 }

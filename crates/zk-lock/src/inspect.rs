@@ -52,7 +52,6 @@ pub struct LockSnapshot {
 pub struct ContenderStatus {
     contender: Contender,
     role: Role,
-    shares: bool,
 }
 
 /// Whether a contender holds the lock.
@@ -155,7 +154,6 @@ impl Inspector {
         let statuses = contenders.into_iter().enumerate();
         let statuses = statuses
             .map(|(at, contender)| ContenderStatus {
-                shares: layout.kind_of(contender.name()) == Some(Kind::Shared),
                 contender,
                 role: if at < holders {
                     Role::Holder
@@ -174,9 +172,49 @@ impl Inspector {
         })
     }
 
+    /// Lists the contenders in order of arrival: the first one holds the lock, and so do readers
+    /// up to the first writer if it is one.
+    ///
+    /// The result may be outdated: the list is read first, then each node, from a server that may lag. Contenders that
+    /// leave meanwhile are left out. [`snapshot`](Self::snapshot) also determines the role of each.
+    ///
+    /// # Errors
+    ///
+    /// If the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only reads.
+    ///
+    /// # Cost
+    ///
+    /// One round trip for the list, and one for every 64 contenders, which are read concurrently.
+    pub async fn contenders(&self) -> Result<Vec<Contender>, Error> {
+        self.queue.contenders().await
+    }
+
+    /// Reads the first contender, which holds the lock or is about to; `None` if there is none.
+    ///
+    /// The result may be outdated, like that of [`contenders`](Self::contenders).
+    ///
+    /// # Errors
+    ///
+    /// If the path or the node cannot be read. A lock that was never used has no contenders, which is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only reads.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, whatever the number of contenders; one more for each contender that leaves meanwhile.
+    pub async fn first_contender(&self) -> Result<Option<Contender>, Error> {
+        self.queue.first().await
+    }
+
     /// Asks a contender to release the lock or to leave the queue.
     pub fn revoke(&self, contender: &Contender) -> Revoke {
-        let path = self.path_of(contender);
+        let path = self.queue.child_path(contender.name());
         Revoke::new(self.queue.session.clone(), path, contender)
     }
 
@@ -199,13 +237,8 @@ impl Inspector {
     ///
     /// Three round trips.
     pub async fn remove(&self, contender: &Contender) -> Result<Removal, Error> {
-        let path = self.path_of(contender);
+        let path = self.queue.child_path(contender.name());
         delete_if_created_by(self.session(), &path, contender.czxid()).await
-    }
-
-    pub(crate) fn path_of(&self, contender: &Contender) -> NodePath {
-        let path = self.queue.path.join(contender.name());
-        path.expect("the name of a listed child is a valid name")
     }
 }
 
@@ -251,11 +284,6 @@ impl ContenderStatus {
     /// Returns whether it holds the lock.
     pub fn role(&self) -> Role {
         self.role
-    }
-
-    /// Returns whether it shares the lock, as a reader does.
-    pub fn shares(&self) -> bool {
-        self.shares
     }
 }
 

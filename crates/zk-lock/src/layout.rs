@@ -153,7 +153,7 @@ impl Layout {
             mutex: NodePrefix::protected("lease-"),
             writer: NodePrefix::protected("lease-"),
             reader: None,
-            markers: &[(Marker::Text("lease-"), Kind::Exclusive)],
+            markers: &[(Marker::Text("lease-"), Kind::Shared)],
         }
     }
 
@@ -192,11 +192,6 @@ impl Layout {
             let sequence = Sequence::parse(marker.number_in(name)?)?;
             Some((sequence, *kind, *marker))
         })
-    }
-
-    /// Returns the kind of a contender; `None` for a foreign child.
-    pub(crate) fn kind_of(self, name: &str) -> Option<Kind> {
-        self.parse(name).map(|(_, kind)| kind)
     }
 
     /// Returns the number of a contender; `None` for a foreign child.

@@ -11,7 +11,7 @@
 //! | [`RwLock`] | a fair lock that readers share and a writer holds alone |
 //! | [`ReentrantLock`] | a fair lock that its owner may acquire again |
 //! | [`Semaphore`] | grants up to a limit of leases at a time, each a [`SemaphoreLease`] |
-//! | [`MultiLock`] | acquires several fair locks, all or none |
+//! | [`MultiLock`] | acquires several locks of any kinds, all or none |
 //! | [`RaceLock`] | a lock without a queue, for a handful of contenders that do not need an order |
 //!
 //! Do not use a distributed lock
@@ -44,7 +44,7 @@
 //!
 //! # Guarantees
 //!
-//! 1. No two guards of one lock are [valid](Guard::is_valid) at the same moment, whatever servers, networks and
+//! 1. No two guards of one lock are [valid](HeldLock::is_valid) at the same moment, whatever servers, networks and
 //!    processes do. This rests on the assumptions that [`SessionLease`](zk_core::SessionLease) lists, and on no other
 //!    client deleting the nodes of holders or ending the sessions of others. A waiter whose node is deleted, or whose
 //!    session is ended, is never granted the lock.
@@ -67,7 +67,7 @@
 //!    guarantee 1. Several leases, and the locks of a [`MultiLock`], are granted together or not at all.
 //!
 //! Not guaranteed: any order among the waiters of a [`RaceLock`], whose release wakes all of them; that a holder stops
-//! when it loses the lock; fairness among callers of [`try_acquire`](FairLock::try_acquire); anything against a process
+//! when it loses the lock; fairness among callers of `try_acquire`; anything against a process
 //! that deletes the nodes of others or uses the path for something else.
 //!
 //! # Conventions
@@ -88,7 +88,7 @@
 //! |---|---|---|
 //! | the connection breaks | keeps waiting, in its place | not affected if the connection is back in time; otherwise [`LockLoss::SessionLeaseExpired`] |
 //! | the session expires or is closed | [`AcquireError::SessionLost`] | [`LockLoss::SessionLost`]; on an expiry, [`LockLoss::SessionLeaseExpired`] comes before it |
-//! | another client deletes the node | [`AcquireError::NodeLost`], at its next wake-up, or within a round trip if it is next in line | [`LockLoss::NodeDeleted`] within about a round trip |
+//! | another client deletes the node | [`AcquireError::NodeDeleted`], at its next wake-up, or within a round trip if it is next in line | [`LockLoss::NodeDeleted`] within about a round trip |
 //! | the reply to a request is lost | not affected | not affected; [`ReleaseError::Pending`] if the release cannot be finished in time |
 //! | a server lags behind | waits longer, but never for its own node | not affected |
 //! | the parent is deleted or reaped | the parent is created again | – |
@@ -137,6 +137,7 @@
 //!
 //! None.
 
+mod any_lock;
 mod cohort;
 mod conditional_delete;
 mod contender;
@@ -148,10 +149,12 @@ mod guard;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/lock-guarantees.md")]
 pub mod guarantees {}
-mod guard_set;
 mod held;
+mod held_node;
 mod inspect;
 mod layout;
+mod limit_error;
+mod lock;
 #[cfg(test)]
 mod model;
 mod multi;
@@ -160,6 +163,7 @@ mod options;
 mod order;
 mod owner;
 mod pending_deletes;
+mod progress;
 mod queue;
 mod race;
 mod reap;
@@ -170,6 +174,8 @@ mod rw;
 mod semaphore;
 mod waiter;
 
+pub use any_lock::AnyGuard;
+pub use any_lock::AnyLock;
 pub use cohort::CohortGuard;
 pub use cohort::CohortLimits;
 pub use cohort::CohortLock;
@@ -188,19 +194,22 @@ pub use events::LockEvents;
 pub use fair::FairLock;
 pub use fencing_token::FencingToken;
 pub use guard::Guard;
-pub use guard_set::ReleaseErrors;
+pub use guard::LockGuard;
+pub use held::HeldLock;
 pub use inspect::ContenderStatus;
 pub use inspect::Inspector;
 pub use inspect::LockSnapshot;
 pub use inspect::Role;
 pub use layout::Layout;
-pub use multi::MultiAcquireError;
+pub use limit_error::LimitError;
+pub use lock::Lock;
 pub use multi::MultiGuard;
 pub use multi::MultiLock;
 pub use multi::MultiLockError;
-pub use multi::MultipleSessions;
+pub use multi::MultiTxnError;
 pub use options::LockOptions;
 pub use owner::OwnerInfo;
+pub use progress::AcquireProgress;
 pub use race::RaceGuard;
 pub use race::RaceLock;
 pub use reap::Reap;
@@ -213,13 +222,12 @@ pub use revoke::Revoke;
 pub use revoke::RevokeError;
 pub use rw::DowngradeError;
 pub use rw::ReadGuard;
+pub use rw::ReadLock;
 pub use rw::RwLock;
 pub use rw::RwLockError;
 pub use rw::UpgradeError;
 pub use rw::WriteGuard;
-pub use semaphore::AcquireLeaseError;
-pub use semaphore::BadLimit;
-pub use semaphore::LeaseTimedOut;
+pub use rw::WriteLock;
 pub use semaphore::Semaphore;
 pub use semaphore::SemaphoreLease;
 pub use waiter::Waiter;

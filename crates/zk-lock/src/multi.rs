@@ -1,26 +1,27 @@
 //! Acquires several locks as one.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
-use std::time::Instant;
 
-use zk_core::ErrorClass;
+use futures_util::future;
 use zk_core::NodePath;
 use zk_core::Transaction;
 
+use crate::any_lock::AnyGuard;
+use crate::any_lock::AnyLock;
 use crate::error::AcquireError;
-use crate::error::LockLoss;
-use crate::error::TimedOut;
-use crate::fair::FairLock;
-use crate::guard::Guard;
-use crate::guard_set::GuardSet;
-use crate::guard_set::LostGuard;
-use crate::guard_set::ReleaseErrors;
-use crate::guard_set::first_lost;
-use crate::queue;
+use crate::error::Ahead;
+use crate::error::ReleaseError;
+use crate::error::RunError;
+use crate::fencing_token::FencingToken;
+use crate::guard::impl_lock_guard;
+use crate::guard::release_all;
+use crate::held::HeldLock;
+use crate::lock::run_under;
+use crate::progress::AcquireProgress;
 
-/// Several [`FairLock`]s, acquired all or none.
+/// Several locks of any kinds, acquired all or none.
 ///
 /// The locks are acquired one after the other, ordered by their full paths. All callers take shared locks in the same
 /// order, so they cannot deadlock.
@@ -34,34 +35,47 @@ use crate::queue;
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_lock::AnyLock;
 /// use zk_lock::FairLock;
 /// use zk_lock::MultiLock;
+/// use zk_lock::Semaphore;
 ///
 /// let from = FairLock::new(&session, "/accounts/7/lock")?;
 /// let to = FairLock::new(&session, "/accounts/3/lock")?;
-/// let both = MultiLock::new([from, to])?;
+/// let both = MultiLock::new([from.clone(), to])?;
 /// let guard = both.acquire().await?;
 /// guard.txn()?.set("/accounts/7", "30").set("/accounts/3", "70").commit().await?;
 /// guard.release().await?;
+///
+/// let connections = Semaphore::new(&session, "/semaphores/db", 20)?;
+/// let mixed = MultiLock::new([AnyLock::from(from), connections.with_count(2).into()])?;
+/// mixed.acquire().await?.release().await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct MultiLock {
     /// In acquisition order; at least one.
-    locks: Vec<FairLock>,
+    locks: Vec<AnyLock>,
 }
 
 impl MultiLock {
     /// Combines several locks, given in any order.
     ///
+    /// Locks of one kind are given as they are. To combine several kinds, convert each with `AnyLock::from`.
+    /// Give several leases of one semaphore as one lock, see [`with_count`](crate::Semaphore::with_count).
+    ///
     /// # Errors
     ///
-    /// - [`MultiLockError::Duplicate`] if two locks are of the same node: they would wait for each other.
+    /// - [`MultiLockError::Duplicate`] if two locks are of the same path: they would wait for each other.
     /// - [`MultiLockError::Empty`] if there is no lock.
-    pub fn new(locks: impl IntoIterator<Item = FairLock>) -> Result<Self, MultiLockError> {
+    pub fn new<L>(locks: impl IntoIterator<Item = L>) -> Result<Self, MultiLockError>
+    where
+        L: Into<AnyLock>,
+    {
         let mut ordered = BTreeMap::new();
         for lock in locks {
+            let lock = lock.into();
             let path = lock.path().clone();
             if ordered.insert(LockSortKey::of(&lock), lock).is_some() {
                 return Err(MultiLockError::Duplicate { path });
@@ -76,7 +90,7 @@ impl MultiLock {
     }
 
     /// Returns the locks in acquisition order.
-    pub fn locks(&self) -> &[FairLock] {
+    pub fn locks(&self) -> &[AnyLock] {
         &self.locks
     }
 
@@ -86,28 +100,25 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// A [`MultiAcquireError`] that names the first lock that could not be acquired, or that was lost again while later
-    /// locks were waited for. Locks already acquired are released in the background.
-    /// Its [`class`](MultiAcquireError::class) is fatal if the session is over.
+    /// The error of the first lock that could not be acquired, or [`AcquireError::Lost`] if a lock was lost again while
+    /// later ones were waited for. Locks already acquired are released in the background.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe. Dropping the future gives up the place in the queue and releases all locks in the background.
     ///
-    ///
     /// # Cost
     ///
-    /// That of [`FairLock::acquire`] for each lock, one after the other.
-    pub async fn acquire(&self) -> Result<MultiGuard, MultiAcquireError> {
-        self.acquire_reporting_to(&mut MultiProgress::default())
-            .await
+    /// That of each lock, one after the other.
+    pub async fn acquire(&self) -> Result<MultiGuard, AcquireError> {
+        self.acquire_reporting_to(&self.new_progress()).await
     }
 
-    /// Waits for all locks, for at most `limit`.
+    /// Waits for all locks, for at most `limit` in all.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`] in an error that names the lock that was waited for; and the errors of
+    /// [`AcquireError::TimedOut`] with the path of the lock that was waited for; and the errors of
     /// [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
@@ -117,22 +128,36 @@ impl MultiLock {
     /// # Cost
     ///
     /// That of [`acquire`](Self::acquire), and one write for each acquired lock on a timeout.
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<MultiGuard, MultiAcquireError> {
-        let mut progress = MultiProgress::default();
-        let acquired = tokio::time::timeout(limit, self.acquire_reporting_to(&mut progress)).await;
-        acquired.unwrap_or_else(|_| {
-            // Past the last lock, it waited for the proof that all are held.
-            let at = progress.at.min(self.locks.len() - 1);
-            let path = self.locks[at].path().clone();
-            let ahead = progress.queue.ahead();
-            Err(MultiAcquireError::Acquire {
-                path: path.clone(),
-                source: AcquireError::TimedOut(TimedOut { path, limit, ahead }),
-            })
-        })
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<MultiGuard, AcquireError> {
+        let progress = self.new_progress();
+        let acquiring = self.acquire_reporting_to(&progress);
+        progress.within(limit, acquiring).await
     }
 
-    /// Takes all locks if none of them has a holder or a waiter; returns `None` otherwise.
+    /// Waits for all locks, without a time limit, and reports who is ahead of the one that is waited for, see
+    /// [`FairLock::acquire_with_progress`](crate::FairLock::acquire_with_progress).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as for [`acquire`](Self::acquire).
+    ///
+    /// # Cost
+    ///
+    /// The same as for [`acquire`](Self::acquire).
+    pub async fn acquire_with_progress(
+        &self,
+        on_progress: impl FnMut(&Ahead) + Send,
+    ) -> Result<MultiGuard, AcquireError> {
+        let progress = self.new_progress();
+        let acquiring = self.acquire_reporting_to(&progress);
+        progress.observe(acquiring, on_progress).await
+    }
+
+    /// Takes all locks if that needs no wait for others; returns `None` otherwise.
     ///
     /// Before it returns `None`, it releases the locks that it acquired.
     ///
@@ -146,18 +171,13 @@ impl MultiLock {
     ///
     /// # Cost
     ///
-    /// That of [`FairLock::try_acquire`] for each lock up to the first one that is taken, and one round trip more to
-    /// release the others.
-    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiAcquireError> {
+    /// That of a try for each lock up to the first one that is taken, and one round trip more to release the others.
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, AcquireError> {
         let mut guards = Vec::with_capacity(self.locks.len());
         for lock in &self.locks {
-            let tried = lock.try_acquire().await;
-            let tried = tried.map_err(|source| MultiAcquireError::of(lock, source))?;
-            let Some(guard) = tried else {
+            let Some(guard) = lock.try_acquire().await? else {
                 // Awaited, so that the next attempt of the same caller does not find its own nodes.
-                if !guards.is_empty()
-                    && let Err(error) = GuardSet::new(guards).release().await
-                {
+                if let Err(error) = release_all(guards).await {
                     tracing::debug!(%error, "locks of a failed attempt are released in the background");
                 }
                 return Ok(None);
@@ -167,33 +187,61 @@ impl MultiLock {
         MultiGuard::new(guards).await.map(Some)
     }
 
+    /// Waits for all locks, runs `body` under them and releases them, see
+    /// [`FairLock::run`](crate::FairLock::run).
+    ///
+    /// `body` gets the fencing tokens of the locks, in the order of [`locks`](Self::locks); see
+    /// [`AnyGuard::fencing_token`].
+    ///
+    /// # Errors
+    ///
+    /// - [`RunError::Acquire`] if `body` was not run.
+    /// - [`RunError::Lost`] if one of the locks was lost before `body` ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. `body` is dropped, and the locks are released in the background.
+    ///
+    /// # Cost
+    ///
+    /// That of [`acquire`](Self::acquire) and of [`release`](MultiGuard::release).
+    pub async fn run<T, F, B>(&self, body: B) -> Result<T, RunError>
+    where
+        B: FnOnce(Vec<Option<FencingToken>>) -> F,
+        F: Future<Output = T>,
+    {
+        run_under(self.acquire().await?, body).await
+    }
+
+    fn new_progress(&self) -> AcquireProgress {
+        AcquireProgress::new(self.locks[0].path())
+    }
+
     async fn acquire_reporting_to(
         &self,
-        progress: &mut MultiProgress,
-    ) -> Result<MultiGuard, MultiAcquireError> {
-        let mut guards = Vec::with_capacity(self.locks.len());
+        progress: &AcquireProgress,
+    ) -> Result<MultiGuard, AcquireError> {
+        let mut guards: Vec<AnyGuard> = Vec::with_capacity(self.locks.len());
         for lock in &self.locks {
-            progress.queue = queue::QueueProgress::default();
+            progress.set_path(lock.path());
             let acquired = tokio::select! {
                 biased;
-                lost = first_lost(&guards) => return Err(lost.into()),
-                acquired = lock.acquire_reporting_to(&progress.queue) => acquired,
+                lost = first_lost(&guards) => return Err(lost),
+                acquired = lock.acquire_reporting_to(progress) => acquired?,
             };
-            let acquired = acquired.map_err(|source| MultiAcquireError::of(lock, source))?;
             guards.push(acquired);
-            progress.at += 1;
         }
         MultiGuard::new(guards).await
     }
 }
 
-/// The progress of an acquire, for the error of a timeout.
-#[derive(Debug, Default)]
-struct MultiProgress {
-    /// How many locks are acquired.
-    at: usize,
-    /// The progress in the queue of the next one.
-    queue: queue::QueueProgress,
+/// Waits until one of the locks is lost for good; pending forever if there are none.
+async fn first_lost(guards: &[AnyGuard]) -> AcquireError {
+    if guards.is_empty() {
+        return future::pending().await;
+    }
+    let losses = guards.iter().map(|guard| Box::pin(guard.lost_for_good()));
+    future::select_all(losses).await.0.into()
 }
 
 /// The order of the locks: by full path, then by servers.
@@ -204,7 +252,7 @@ struct LockSortKey {
 }
 
 impl LockSortKey {
-    fn of(lock: &FairLock) -> Self {
+    fn of(lock: &AnyLock) -> Self {
         let session = lock.session();
         let servers = session.servers();
         let parts = [servers.chroot(), session.namespace(), lock.path()];
@@ -222,74 +270,69 @@ impl LockSortKey {
 
 /// Several held locks.
 ///
+/// It dereferences to [`HeldLock`], and is lost with the first of its locks.
+///
 /// # Dropping
 ///
-/// Releases all locks in the background, like a [`Guard`].
+/// Releases all locks in the background.
 #[derive(Debug)]
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct MultiGuard {
-    guards: GuardSet,
+    /// At least one.
+    guards: Vec<AnyGuard>,
+    held: HeldLock,
 }
 
+impl_lock_guard!(MultiGuard, Vec<Option<FencingToken>>, fencing_tokens);
+
 impl MultiGuard {
-    async fn new(guards: Vec<Guard>) -> Result<Self, MultiAcquireError> {
-        let guards = GuardSet::new(guards);
+    async fn new(guards: Vec<AnyGuard>) -> Result<Self, AcquireError> {
+        let held = HeldLock::all(&guards);
         // The locks were acquired one after the other; the session of an early one may have been cut off since.
-        guards.prove_alive().await?;
-        Ok(Self { guards })
+        held.prove_alive().await?;
+        Ok(Self { guards, held })
     }
 
     /// Returns the guard of each lock, in the order of [`MultiLock::locks`].
+    pub fn guards(&self) -> &[AnyGuard] {
+        &self.guards
+    }
+
+    /// Returns the fencing token of each lock that has one, in the order of [`MultiLock::locks`].
     ///
-    /// Each has its own fencing token; pass each resource the token of the lock that protects it.
-    pub fn guards(&self) -> &[Guard] {
-        self.guards.as_slice()
-    }
-
-    /// Returns a future that resolves when the first of the locks is lost, or no longer known to be held.
-    ///
-    /// Otherwise it behaves like [`Guard::lost`]. Query [`guards`](Self::guards) for which lock it was.
-    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
-        self.guards.lost()
-    }
-
-    /// Returns whether all locks are certainly held, see [`Guard::is_valid`].
-    pub fn is_valid(&self) -> bool {
-        self.guards.is_valid()
-    }
-
-    /// Returns the instant until which all locks are certainly held, see [`Guard::valid_until`].
-    pub fn valid_until(&self) -> Option<Instant> {
-        self.guards.valid_until()
+    /// Pass each resource the token of the lock that protects it.
+    pub fn fencing_tokens(&self) -> Vec<Option<FencingToken>> {
+        self.guards.iter().map(AnyGuard::fencing_token).collect()
     }
 
     /// Starts a transaction that fails unless all locks are held when the ensemble executes it.
     ///
-    /// Its first parts check the nodes of the locks, see [`Guard::txn`].
+    /// Its first parts check the nodes of the locks, see [`Guard::txn`](crate::Guard::txn).
     ///
     /// # Errors
     ///
-    /// [`MultipleSessions`] if the locks belong to different sessions or namespaces: one transaction cannot check them.
-    pub fn txn(&self) -> Result<Transaction, MultipleSessions> {
-        let sessions = || self.guards().iter().map(|guard| &guard.held().session);
-        let Some(first) = sessions().next() else {
-            return Err(MultipleSessions);
-        };
+    /// [`MultiTxnError`] if one transaction cannot check all of the locks.
+    pub fn txn(&self) -> Result<Transaction, MultiTxnError> {
+        let nodes = self.nodes();
+        let session = &nodes[0].session;
         let is_one = |other: &zk_core::Session| {
-            (other.id(), other.namespace()) == (first.id(), first.namespace())
+            (other.id(), other.namespace()) == (session.id(), session.namespace())
         };
-        if sessions().all(is_one) {
-            Ok(self.guards.checked(first.transaction()))
-        } else {
-            Err(MultipleSessions)
+        if !nodes.iter().all(|node| is_one(&node.session)) {
+            return Err(MultiTxnError::MultipleSessions);
         }
+        if let Some(node) = nodes.iter().find(|node| !node.has_unique_name) {
+            let path = node.path.clone();
+            return Err(MultiTxnError::RaceLock { path });
+        }
+        Ok(self.checked(session.transaction()))
     }
 
     /// Releases all locks concurrently and waits until the ensembles have deleted their nodes.
     ///
     /// # Errors
     ///
-    /// The error of each release that failed, see [`Guard::release`]. All locks are released regardless.
+    /// That of the release that failed, or [`ReleaseError::Several`]. All locks are released regardless.
     ///
     /// # Cancel safety
     ///
@@ -298,8 +341,16 @@ impl MultiGuard {
     /// # Cost
     ///
     /// One round trip: the requests are in flight concurrently.
-    pub async fn release(self) -> Result<(), ReleaseErrors> {
-        self.guards.release().await
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        release_all(self.guards).await
+    }
+}
+
+impl Deref for MultiGuard {
+    type Target = HeldLock;
+
+    fn deref(&self) -> &HeldLock {
+        &self.held
     }
 }
 
@@ -307,7 +358,7 @@ impl MultiGuard {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MultiLockError {
-    /// Two of them are of the same node.
+    /// Two of them are of the same path.
     #[error("two locks of {path} were given, which would wait for each other; give it once")]
     Duplicate {
         /// The path of the lock.
@@ -318,73 +369,19 @@ pub enum MultiLockError {
     Empty,
 }
 
-/// Several locks were not acquired. Leftovers of the attempt are removed in the background.
-#[derive(Debug, Clone, thiserror::Error)]
+/// One transaction cannot check all of several locks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum MultiAcquireError {
-    /// One of the locks could not be acquired.
-    #[error("lock {path} of several was not acquired")]
-    Acquire {
+pub enum MultiTxnError {
+    /// They belong to several sessions or namespaces.
+    #[error(
+        "the locks belong to several sessions or namespaces; use one transaction for each session"
+    )]
+    MultipleSessions,
+    /// One of them is a [`RaceLock`](crate::RaceLock): a transaction cannot distinguish its holders.
+    #[error("a transaction cannot check who holds race lock {path}; use its fencing token")]
+    RaceLock {
         /// The path of the lock.
         path: NodePath,
-        /// The error of that lock.
-        source: AcquireError,
-    },
-    /// One of the locks was acquired, and lost while later ones were waited for.
-    #[error("lock node {node} was lost while other locks were waited for: {loss}")]
-    Lost {
-        /// The node of the lock.
-        node: NodePath,
-        /// Why it was lost.
-        loss: LockLoss,
     },
 }
-
-impl MultiAcquireError {
-    fn of(lock: &FairLock, source: AcquireError) -> Self {
-        Self::Acquire {
-            path: lock.path().clone(),
-            source,
-        }
-    }
-
-    /// Returns the class of the error: what a caller can do about it.
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Acquire { source, .. } => source.class(),
-            Self::Lost { loss, .. } => loss.class(),
-        }
-    }
-
-    /// Returns whether the time limit elapsed.
-    pub fn is_timed_out(&self) -> bool {
-        matches!(
-            self,
-            Self::Acquire {
-                source: AcquireError::TimedOut(_),
-                ..
-            }
-        )
-    }
-}
-
-impl From<LostGuard> for MultiAcquireError {
-    fn from(LostGuard { node, loss }: LostGuard) -> Self {
-        Self::Lost { node, loss }
-    }
-}
-
-/// One transaction cannot check locks of several sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "there is nothing more to say")]
-pub struct MultipleSessions;
-
-impl fmt::Display for MultipleSessions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the locks belong to several sessions or namespaces; use one transaction for each session"
-        )
-    }
-}
-
-impl std::error::Error for MultipleSessions {}

@@ -11,7 +11,7 @@ use zk_core::WatchEvent;
 
 use crate::error::AcquireError;
 use crate::error::LockLoss;
-use crate::held::Held;
+use crate::held_node::HeldNode;
 
 /// Stops the task when it is dropped.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct NodeMonitor(AbortHandle);
 
 impl NodeMonitor {
     /// Starts to monitor a lock that was just granted. Its node may already be watched.
-    pub(crate) fn spawn(held: &Arc<Held>, watch: Option<Watch>) -> Self {
+    pub(crate) fn spawn(held: &Arc<HeldNode>, watch: Option<Watch>) -> Self {
         let task = held.session.spawn(monitor(Arc::clone(held), watch));
         Self(task.abort_handle())
     }
@@ -31,7 +31,7 @@ impl Drop for NodeMonitor {
     }
 }
 
-async fn monitor(held: Arc<Held>, watch: Option<Watch>) {
+async fn monitor(held: Arc<HeldNode>, watch: Option<Watch>) {
     // Most locks are released again at once and need no watch: that saves two requests for each.
     if watch.is_none()
         && tokio::time::timeout(WATCH_DELAY, held.ended())
@@ -93,7 +93,7 @@ pub(crate) async fn node_lost(session: &Session, path: &NodePath) -> AcquireErro
     if session.is_over().await {
         AcquireError::SessionLost { source: None }
     } else {
-        AcquireError::NodeLost { path: path.clone() }
+        AcquireError::NodeDeleted { path: path.clone() }
     }
 }
 

@@ -6,12 +6,10 @@
 //! 2. [`order`](crate::order) decides the contender's position from the list.
 //! 3. `wait` repeats: if no contender is ahead, the contender is [`Granted`]; otherwise it watches the predecessor
 //!    (`watches`), and lists again when a watch fires.
-//! 4. [`Guard::granted`](crate::guard::Guard::granted) makes a guard of it.
+//! 4. A [`Guard`] is made of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::watch;
 use zk_core::Acl;
 use zk_core::Error;
 use zk_core::IdPlace;
@@ -20,13 +18,13 @@ use zk_core::OperationFuture;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
-use zk_core::SessionLease;
 use zk_core::Standby;
-use zk_core::Watch;
 
 use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::TimedOut;
+use crate::events::LockEvents;
+use crate::events::Notifier;
+use crate::guard::Granted;
+use crate::guard::Guard;
 use crate::layout::Layout;
 use crate::layout::NodePrefix;
 use crate::options::LockOptions;
@@ -51,7 +49,10 @@ pub(crate) struct Queue {
     id_place: IdPlace,
     /// During an upgrade: the name of our reader's node, for which our writer does not wait.
     ignored_child: Option<String>,
+    /// Whether the first contender waits for leases of a semaphore.
+    is_of_semaphore: bool,
     options: Arc<LockOptions>,
+    notifier: Notifier,
 }
 
 /// A contender in the queue. Dropping it deletes its node in the background.
@@ -63,19 +64,6 @@ pub(crate) struct Enlisted {
     /// Keeps the session proved alive, so that no proof has to be awaited when the predecessor leaves.
     _standby: Standby,
 }
-
-/// A contender that has been granted the lock.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) node: OwnedNode,
-    pub(crate) session_lease: SessionLease,
-    /// The watch of its own node, if it was set while it waited.
-    pub(crate) watch: Option<Watch>,
-}
-
-/// What a waiter knows of its position in the queue. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct QueueProgress(watch::Sender<Option<Ahead>>);
 
 impl Queue {
     pub(crate) fn new(
@@ -90,8 +78,16 @@ impl Queue {
             id_place: prefix.id,
             path,
             ignored_child: None,
+            is_of_semaphore: false,
             options,
+            notifier: Notifier::default(),
         })
+    }
+
+    /// Makes this the queue for the leases of a semaphore.
+    pub(crate) fn of_semaphore(mut self) -> Self {
+        self.is_of_semaphore = true;
+        self
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -111,21 +107,16 @@ impl Queue {
         children
     }
 
-    /// Limits an acquire to `limit`. The error of a timeout says who was ahead.
-    pub(crate) async fn within<T>(
-        &self,
-        limit: Duration,
-        acquiring: impl Future<Output = Result<T, AcquireError>>,
-        progress: &QueueProgress,
-    ) -> Result<T, AcquireError> {
-        let acquired = tokio::time::timeout(limit, acquiring).await;
-        acquired.unwrap_or_else(|_| {
-            Err(AcquireError::TimedOut(TimedOut {
-                path: self.path.clone(),
-                limit,
-                ahead: progress.ahead(),
-            }))
-        })
+    /// Makes the guard of a contender that was granted the lock, and reports its events.
+    pub(crate) fn guard(&self, granted: Granted) -> Guard {
+        let guard = Guard::new(&self.session, granted);
+        self.notifier.acquired(&guard);
+        guard
+    }
+
+    /// Subscribes to the events of the guards of this queue and its clones.
+    pub(crate) fn events(&self) -> LockEvents {
+        self.notifier.subscribe()
     }
 
     /// Records the deletions in this queue that the session has not finished.
@@ -141,31 +132,10 @@ impl Queue {
         retry_read(&self.session, read).await
     }
 
-    /// Returns the path of a child as text; the request that uses it validates it.
-    fn child_path(&self, name: &str) -> String {
-        let base = if self.path.is_root() {
-            ""
-        } else {
-            self.path.as_str()
-        };
-        format!("{base}/{name}")
-    }
-}
-
-impl QueueProgress {
-    /// Records who is ahead.
-    fn set_ahead(&self, ahead: Ahead) {
-        self.0.send_replace(Some(ahead));
-    }
-
-    /// Returns the last record; `None` if the ensemble has not replied yet.
-    pub(crate) fn ahead(&self) -> Option<Ahead> {
-        self.0.borrow().clone()
-    }
-
-    /// Returns a receiver of later records. It only sees the newest.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Ahead>> {
-        self.0.subscribe()
+    /// Returns the path of a child that was listed.
+    pub(crate) fn child_path(&self, name: &str) -> NodePath {
+        let path = self.path.join(name);
+        path.expect("the name of a listed child is a valid name")
     }
 }
 

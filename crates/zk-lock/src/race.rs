@@ -1,10 +1,9 @@
 //! The lock without a queue: all waiters race for one node.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
 
 use zk_core::ErrorClass;
 use zk_core::NodePath;
@@ -16,15 +15,20 @@ use zk_core::WatchEvent;
 
 use crate::error::AcquireError;
 use crate::error::Ahead;
-use crate::error::LockLoss;
 use crate::error::ReleaseError;
-use crate::error::TimedOut;
+use crate::events::LockEvents;
+use crate::events::Notifier;
 use crate::fencing_token::FencingToken;
+use crate::guard::Granted;
 use crate::guard::Guard;
+use crate::guard::impl_lock_guard;
+use crate::held::HeldLock;
+use crate::lock::Lock;
+use crate::lock::inherent_lock_functions;
 use crate::node_monitor::node_lost;
 use crate::options::LockOptions;
 use crate::pending_deletes::PendingDeletes;
-use crate::queue::Granted;
+use crate::progress::AcquireProgress;
 use crate::retry::prove_alive;
 use crate::retry::retry_read;
 
@@ -47,6 +51,9 @@ use crate::retry::retry_read;
 ///
 /// # Cost
 ///
+/// One round trip for a lock that is free, or two fifths of the session timeout after a minute of idleness.
+/// A try takes three round trips more if this session is still deleting its node of an earlier holding.
+/// A waiter sets one watch, and each release costs it two round trips.
 /// A release wakes all `n` waiters.
 /// Each of them sends a create, of which the leader refuses all but one; the others read the node again to watch it.
 /// That is `n` notifications, `n` writes and `n - 1` reads for each handover. A `FairLock` has one notification, one
@@ -72,6 +79,7 @@ pub struct RaceLock {
     session: Session,
     path: NodePath,
     options: Arc<LockOptions>,
+    notifier: Notifier,
 }
 
 impl RaceLock {
@@ -113,121 +121,11 @@ impl RaceLock {
             session: session.clone(),
             path: path.try_into().map_err(Into::into)?,
             options: Arc::new(options),
+            notifier: Notifier::default(),
         })
     }
 
-    /// Returns the path of the lock, which is also the path of its node.
-    pub fn path(&self) -> &NodePath {
-        &self.path
-    }
-
-    /// Returns the session whose ensemble keeps the lock.
-    pub fn session(&self) -> &Session {
-        &self.session
-    }
-
-    /// Waits for the lock, without a time limit. The wait may last forever.
-    ///
-    /// # Errors
-    ///
-    /// - [`AcquireError::Failed`] if the ensemble could not be reached within the session's operation timeout, or
-    ///   refuses to create or read the node.
-    /// - [`AcquireError::NodeLost`] if another client deleted our node before the lock was granted.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The node is removed in the background if it was or will be created.
-    ///
-    /// # Cost
-    ///
-    /// One round trip for a lock that is free.
-    /// A waiter sets one watch, and each release costs it two round trips, see [`RaceLock`].
-    pub async fn acquire(&self) -> Result<RaceGuard, AcquireError> {
-        self.acquire_reporting_to(&mut None).await
-    }
-
-    /// Takes the lock if there is no holder; returns `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Nothing is held afterwards.
-    ///
-    /// # Cost
-    ///
-    /// One round trip, or two fifths of the session timeout after a minute of idleness. Three round trips more if this
-    /// session is still deleting its node of an earlier holding.
-    pub async fn try_acquire(&self) -> Result<Option<RaceGuard>, AcquireError> {
-        let pending = PendingDeletes::at(&self.session, &self.path);
-        let _standby = self.session.stand_by();
-        let mut claimed = self.claim().await?;
-        // The node of a dropped guard is read before it is deleted, so it may still exist for a moment.
-        if claimed.is_none() && pending.wait().await {
-            claimed = self.claim().await?;
-        }
-        match claimed {
-            Some(node) => self.granted(node).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Waits for the lock, for at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError::TimedOut`]; and the errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    ///
-    /// # Cost
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<RaceGuard, AcquireError> {
-        let mut ahead = None;
-        let acquired = tokio::time::timeout(limit, self.acquire_reporting_to(&mut ahead)).await;
-        acquired.unwrap_or_else(|_| {
-            let path = self.path.clone();
-            Err(AcquireError::TimedOut(TimedOut { path, limit, ahead }))
-        })
-    }
-
-    async fn acquire_reporting_to(
-        &self,
-        ahead: &mut Option<Ahead>,
-    ) -> Result<RaceGuard, AcquireError> {
-        // Keeps the session proved alive, so that no proof has to be awaited after the create.
-        let _standby = self.session.stand_by();
-        let mut claimed = self.claim().await;
-        loop {
-            match claimed {
-                Ok(Some(node)) => {
-                    *ahead = Some(Ahead::new(0));
-                    return self.granted(node).await;
-                }
-                Ok(None) => *ahead = Some(Ahead::new(1)),
-                // Once it waits, a contender waits as long as the session lives.
-                Err(AcquireError::Failed(error))
-                    if ahead.is_some() && error.class() == ErrorClass::Recoverable =>
-                {
-                    tracing::debug!(%error, "a waiter retries its create");
-                }
-                Err(error) => return Err(error),
-            }
-            // Reads the data instead of testing the existence: a read of a missing node sets no watch.
-            let read = || self.session.get(&self.path).watched().into_future();
-            match retry_read(&self.session, read).await {
-                Ok((_, _, watch)) => watch_fired(&self.session, watch).await?,
-                Err(error) if error.is_no_node() => {}
-                Err(error) => return Err(error.into()),
-            }
-            claimed = self.claim().await;
-        }
-    }
+    inherent_lock_functions!(RaceGuard, FencingToken);
 
     /// Creates the node, unless there is one.
     async fn claim(&self) -> Result<Option<OwnedNode>, AcquireError> {
@@ -255,20 +153,79 @@ impl RaceLock {
                 return Err(node_lost(&self.session, node.path()).await);
             }
         }
-        let granted = Granted {
-            node,
-            session_lease,
-            watch: None,
-        };
-        Ok(RaceGuard {
-            guard: Guard::granted(&self.session, granted),
-        })
+        let granted = Granted::new(node, session_lease);
+        let guard = Guard::new(&self.session, granted);
+        self.notifier.acquired(&guard);
+        Ok(RaceGuard { guard })
+    }
+}
+
+impl Lock for RaceLock {
+    type Guard = RaceGuard;
+
+    fn path(&self) -> &NodePath {
+        &self.path
+    }
+
+    fn session(&self) -> &Session {
+        &self.session
+    }
+
+    fn events(&self) -> LockEvents {
+        self.notifier.subscribe()
+    }
+
+    async fn acquire_reporting_to(
+        &self,
+        progress: &AcquireProgress,
+    ) -> Result<RaceGuard, AcquireError> {
+        // Keeps the session proved alive, so that no proof has to be awaited after the create.
+        let _standby = self.session.stand_by();
+        let mut has_waited = false;
+        loop {
+            match self.claim().await {
+                Ok(Some(node)) => {
+                    progress.set_ahead(Ahead::new(0));
+                    return self.granted(node).await;
+                }
+                Ok(None) => progress.set_ahead(Ahead::new(1)),
+                // Once it waits, a contender waits as long as the session lives.
+                Err(AcquireError::Failed(error))
+                    if has_waited && error.class() == ErrorClass::Recoverable =>
+                {
+                    tracing::debug!(%error, "a waiter retries its create");
+                }
+                Err(error) => return Err(error),
+            }
+            has_waited = true;
+            // Reads the data instead of testing the existence: a read of a missing node sets no watch.
+            let read = || self.session.get(&self.path).watched().into_future();
+            match retry_read(&self.session, read).await {
+                Ok((_, _, watch)) => watch_fired(&self.session, watch).await?,
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn try_acquire(&self) -> Result<Option<RaceGuard>, AcquireError> {
+        let pending = PendingDeletes::at(&self.session, &self.path);
+        let _standby = self.session.stand_by();
+        let mut claimed = self.claim().await?;
+        // The node of a dropped guard is read before it is deleted, so it may still exist for a moment.
+        if claimed.is_none() && pending.wait().await {
+            claimed = self.claim().await?;
+        }
+        match claimed {
+            Some(node) => self.granted(node).await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 
 /// A held [`RaceLock`].
 ///
-/// The documentation of [`Guard`] applies, except that there is no transaction.
+/// It dereferences to [`HeldLock`]. There is no transaction, see [`RaceLock`].
 ///
 /// # Dropping
 ///
@@ -279,6 +236,8 @@ pub struct RaceGuard {
     guard: Guard,
 }
 
+impl_lock_guard!(RaceGuard, FencingToken, fencing_token);
+
 impl RaceGuard {
     /// Returns a number that is higher for every later holder of the lock, see [`Guard::fencing_token`].
     pub fn fencing_token(&self) -> FencingToken {
@@ -288,21 +247,6 @@ impl RaceGuard {
     /// Returns the path of the lock's node, which is also that of the lock.
     pub fn path(&self) -> &NodePath {
         self.guard.path()
-    }
-
-    /// Returns a future that resolves when the lock is lost, or no longer known to be held; see [`Guard::lost`].
-    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
-        self.guard.lost()
-    }
-
-    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_valid`].
-    pub fn is_valid(&self) -> bool {
-        self.guard.is_valid()
-    }
-
-    /// Returns the instant until which the lock is certainly held; see [`Guard::valid_until`].
-    pub fn valid_until(&self) -> Option<Instant> {
-        self.guard.valid_until()
     }
 
     /// Releases the lock and waits until the ensemble has deleted its node.
@@ -320,6 +264,14 @@ impl RaceGuard {
     /// Two round trips: the node is read before it is deleted, since it may already be that of another holder.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.guard.release().await
+    }
+}
+
+impl Deref for RaceGuard {
+    type Target = HeldLock;
+
+    fn deref(&self) -> &HeldLock {
+        &self.guard
     }
 }
 

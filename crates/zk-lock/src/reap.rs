@@ -83,7 +83,7 @@ impl Inspector {
     ///
     /// The last contender goes first and the holder last, so that no waiter is granted the lock only to lose it.
     /// A live holder is notified with [`LockLoss::NodeDeleted`](crate::LockLoss::NodeDeleted), a waiter fails with
-    /// [`AcquireError::NodeLost`](crate::AcquireError::NodeLost).
+    /// [`AcquireError::NodeDeleted`](crate::AcquireError::NodeDeleted).
     ///
     /// The ensemble deletes the nodes of expired sessions by itself. Reaping is for nodes of other clients that are not
     /// ephemeral, and for processes that are alive and do not release.
@@ -113,7 +113,7 @@ impl Inspector {
         for contender in found.into_iter().rev() {
             match self.remove(&contender).await? {
                 Removal::Deleted => {
-                    tracing::info!(path = %self.path_of(&contender), %contender, "contender removed");
+                    tracing::info!(path = %self.path(), %contender, "contender removed");
                     reaped.push(contender);
                 }
                 Removal::Gone => {}

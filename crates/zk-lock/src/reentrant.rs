@@ -7,25 +7,28 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::Weak;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::future::Shared;
 use futures_util::future::WeakShared;
-use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
-use crate::contender::Contender;
 use crate::error::AcquireError;
+use crate::error::Ahead;
 use crate::error::ReleaseError;
-use crate::error::TimedOut;
+use crate::events::LockEvents;
 use crate::fair::FairLock;
+use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
+use crate::guard::impl_lock_guard;
+use crate::inspect::Inspector;
+use crate::lock::Lock;
+use crate::lock::inherent_lock_functions;
 use crate::options::LockOptions;
-use crate::queue::QueueProgress;
+use crate::progress::AcquireProgress;
 
 /// A [`FairLock`] that its owner may acquire again while holding it.
 ///
@@ -37,6 +40,15 @@ use crate::queue::QueueProgress;
 /// same holding, with the same node and the same token.
 /// The last guard releases the lock.
 /// Clones that acquire concurrently share one place in the queue. It is kept until the last of them gives up.
+/// A [`try_acquire`](Self::try_acquire) returns `None` while another clone is in the queue, even if that one is about to
+/// be granted the lock.
+///
+/// A holding that is [lost](crate::HeldLock::lost) for good does not count. If the holding is temporarily not
+/// [valid](crate::HeldLock::is_valid), neither is another guard of it.
+///
+/// # Cost
+///
+/// Nothing if the owner holds the lock, otherwise that of a [`FairLock`] once for all clones that wait.
 ///
 /// # Examples
 ///
@@ -63,7 +75,7 @@ pub struct ReentrantLock {
 
 /// A guard of a held [`ReentrantLock`].
 ///
-/// It dereferences to [`Guard`]. All guards of one holding share that guard, so a future of [`lost`](Guard::lost)
+/// It dereferences to [`Guard`]. All guards of one holding share that guard, so a future of [`lost`](crate::HeldLock::lost)
 /// resolves when the lock is lost or the last guard is released, not when its own guard is.
 ///
 /// # Dropping
@@ -86,7 +98,7 @@ struct OwnerState {
 struct AcquireAttempt {
     acquiring: WeakShared<AcquireFuture>,
     is_try: bool,
-    progress: QueueProgress,
+    progress: AcquireProgress,
 }
 
 /// Resolves to `None` if a `try_acquire` found the lock taken.
@@ -95,7 +107,7 @@ type AcquireFuture = BoxFuture<'static, Result<Option<Arc<Guard>>, AcquireError>
 /// What an owner finds when it acquires.
 enum OwnerStatus {
     Held(Arc<Guard>),
-    Acquiring(Shared<AcquireFuture>, QueueProgress),
+    Acquiring(Shared<AcquireFuture>, AcquireProgress),
     /// For a `try_acquire`: another clone is in the queue.
     InQueue,
 }
@@ -134,129 +146,18 @@ impl ReentrantLock {
         })
     }
 
-    /// Returns the path of the lock.
-    pub fn path(&self) -> &NodePath {
-        self.lock.path()
-    }
+    inherent_lock_functions!(ReentrantGuard, FencingToken);
 
-    /// Returns the session whose ensemble keeps the lock.
-    pub fn session(&self) -> &Session {
-        self.lock.session()
-    }
-
-    /// Returns another guard if this owner holds the lock; otherwise waits for the lock, without a time limit.
-    ///
-    /// A holding that is [lost](Guard::lost) for good does not count. If the holding is temporarily not
-    /// [valid](Guard::is_valid), neither is the new guard.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`FairLock::acquire`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue, unless another clone waits in it.
-    ///
-    /// # Cost
-    ///
-    /// Nothing if the owner holds the lock, otherwise that of [`FairLock::acquire`] once for all clones that wait.
-    pub async fn acquire(&self) -> Result<ReentrantGuard, AcquireError> {
-        self.acquire_reporting_to(&mut None).await
-    }
-
-    /// Returns another guard if this owner holds the lock; otherwise takes the lock if there is no holder and no
-    /// waiter. Returns `None` if it is taken.
-    ///
-    /// It also returns `None` while another clone is in the queue, even if that one is about to be granted the lock.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`FairLock::acquire`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Nothing is held afterwards.
-    ///
-    /// # Cost
-    ///
-    /// Nothing if the owner holds the lock, and that of [`FairLock::try_acquire`] otherwise.
-    pub async fn try_acquire(&self) -> Result<Option<ReentrantGuard>, AcquireError> {
-        match self.status_or_begin(true) {
-            OwnerStatus::Held(holding) => Ok(Some(ReentrantGuard { holding })),
-            OwnerStatus::Acquiring(acquiring, _) => {
-                let acquired = acquiring.await?;
-                Ok(acquired.map(|holding| ReentrantGuard { holding }))
-            }
-            OwnerStatus::InQueue => Ok(None),
-        }
-    }
-
-    /// Like [`acquire`](Self::acquire), for at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError::TimedOut`], which says who was ahead; and the errors of [`FairLock::acquire`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue, unless another clone waits in it.
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire`](Self::acquire), and one write on a timeout.
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<ReentrantGuard, AcquireError> {
-        let mut progress = None;
-        let acquired = tokio::time::timeout(limit, self.acquire_reporting_to(&mut progress)).await;
-        acquired.unwrap_or_else(|_| {
-            Err(AcquireError::TimedOut(TimedOut {
-                path: self.path().clone(),
-                limit,
-                ahead: progress.and_then(|progress: QueueProgress| progress.ahead()),
-            }))
-        })
-    }
-
-    /// Lists the contenders in order of arrival, like [`FairLock::contenders`]. An owner is listed once.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`FairLock::contenders`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
-    /// # Cost
-    ///
-    /// The same as for [`FairLock::contenders`].
-    pub async fn contenders(&self) -> Result<Vec<Contender>, Error> {
-        self.lock.contenders().await
-    }
-
-    async fn acquire_reporting_to(
-        &self,
-        progress: &mut Option<QueueProgress>,
-    ) -> Result<ReentrantGuard, AcquireError> {
-        loop {
-            match self.status_or_begin(false) {
-                OwnerStatus::Held(holding) => return Ok(ReentrantGuard { holding }),
-                OwnerStatus::Acquiring(acquiring, shared) => {
-                    *progress = Some(shared);
-                    if let Some(holding) = acquiring.await? {
-                        return Ok(ReentrantGuard { holding });
-                    }
-                    // It was a `try_acquire` of another clone, which found the lock taken.
-                }
-                OwnerStatus::InQueue => unreachable!("only a `try_acquire` gets this status"),
-            }
-        }
+    /// Returns a handle to inspect the lock. An owner is listed once.
+    pub fn inspector(&self) -> Inspector {
+        self.lock.inspector()
     }
 
     /// Returns the status of this owner; starts an acquire if it neither holds nor acquires the lock.
     fn status_or_begin(&self, is_try: bool) -> OwnerStatus {
         let mut owner = lock(&self.owner);
         if let Some(holding) = owner.holding.upgrade()
-            && holding.loss().is_none()
+            && holding.final_loss().is_none()
         {
             return OwnerStatus::Held(holding);
         }
@@ -269,7 +170,7 @@ impl ReentrantLock {
                 OwnerStatus::Acquiring(acquiring, attempt.progress.clone())
             };
         }
-        let progress = QueueProgress::default();
+        let progress = AcquireProgress::new(self.lock.path());
         let acquiring = self.begin(is_try, progress.clone()).shared();
         owner.attempt = acquiring.downgrade().map(|acquiring| AcquireAttempt {
             acquiring,
@@ -279,7 +180,7 @@ impl ReentrantLock {
         OwnerStatus::Acquiring(acquiring, progress)
     }
 
-    fn begin(&self, is_try: bool, progress: QueueProgress) -> AcquireFuture {
+    fn begin(&self, is_try: bool, progress: AcquireProgress) -> AcquireFuture {
         let fair_lock = self.lock.clone();
         let owner = Arc::clone(&self.owner);
         let acquiring = async move {
@@ -303,6 +204,55 @@ impl ReentrantLock {
     }
 }
 
+impl Lock for ReentrantLock {
+    type Guard = ReentrantGuard;
+
+    fn path(&self) -> &NodePath {
+        self.lock.path()
+    }
+
+    fn session(&self) -> &Session {
+        self.lock.session()
+    }
+
+    fn events(&self) -> LockEvents {
+        self.lock.events()
+    }
+
+    async fn acquire_reporting_to(
+        &self,
+        progress: &AcquireProgress,
+    ) -> Result<ReentrantGuard, AcquireError> {
+        loop {
+            match self.status_or_begin(false) {
+                OwnerStatus::Held(holding) => return Ok(ReentrantGuard { holding }),
+                OwnerStatus::Acquiring(acquiring, shared) => {
+                    if let Some(ahead) = shared.ahead() {
+                        progress.set_ahead(ahead);
+                    }
+                    let report = |ahead: &Ahead| progress.set_ahead(ahead.clone());
+                    if let Some(holding) = shared.observe(acquiring, report).await? {
+                        return Ok(ReentrantGuard { holding });
+                    }
+                    // It was a `try_acquire` of another clone, which found the lock taken.
+                }
+                OwnerStatus::InQueue => unreachable!("only a `try_acquire` gets this status"),
+            }
+        }
+    }
+
+    async fn try_acquire(&self) -> Result<Option<ReentrantGuard>, AcquireError> {
+        let holding = match self.status_or_begin(true) {
+            OwnerStatus::Held(holding) => Some(holding),
+            OwnerStatus::Acquiring(acquiring, _) => acquiring.await?,
+            OwnerStatus::InQueue => None,
+        };
+        Ok(holding.map(|holding| ReentrantGuard { holding }))
+    }
+}
+
+impl_lock_guard!(ReentrantGuard, FencingToken, fencing_token);
+
 impl ReentrantGuard {
     /// Drops this guard. The last guard releases the lock and waits until the ensemble has deleted its node.
     ///
@@ -320,7 +270,7 @@ impl ReentrantGuard {
     /// One round trip for the last guard, nothing for the others.
     pub async fn release(self) -> Result<(), ReleaseError> {
         let path = self.path().clone();
-        let loss = self.holding.loss();
+        let loss = self.holding.final_loss();
         match (Arc::into_inner(self.holding), loss) {
             (Some(guard), _) => guard.release().await,
             (None, Some(loss)) => Err(ReleaseError::Lost { path, loss }),

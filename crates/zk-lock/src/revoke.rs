@@ -20,12 +20,11 @@ use crate::owner::OwnerInfo;
 use crate::retry::RETRY_PAUSE;
 
 mod request;
-mod seen_requests;
+pub(crate) mod seen_requests;
 mod wire_format;
 mod withdraw;
 
 pub use request::RevocationRequest;
-pub(crate) use seen_requests::SeenRequests;
 
 use wire_format::AddRequestError;
 use wire_format::CURATOR_REVOKE_MESSAGE;
@@ -38,7 +37,7 @@ use withdraw::Withdrawal;
 ///
 /// The request is a line in the data of the contender's node, below the lines that identify its owner.
 /// It needs WRITE on that node, see [`LockOptions::with_acl`](crate::LockOptions::with_acl).
-/// A holder that awaits [`revocation_requested`](crate::Guard::revocation_requested) receives the name of the
+/// A holder that awaits [`revocation_requested`](crate::HeldLock::revocation_requested) receives the name of the
 /// requester, the reason and the deadline, and answers. A holder that does not is not affected.
 /// By itself the request does not take the lock: the holder has to release it. With [`then_break`](Self::then_break),
 /// the holder's node is deleted at the deadline.

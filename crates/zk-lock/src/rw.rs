@@ -1,30 +1,30 @@
 //! The read/write lock: shared by readers, exclusive to a writer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
-use crate::contender::Contender;
 use crate::error::AcquireError;
-use crate::guard::Guard;
+use crate::events::LockEvents;
+use crate::fencing_token::FencingToken;
+use crate::inspect::Inspector;
+use crate::lock::Lock;
+use crate::lock::inherent_lock_functions;
 use crate::options::LockOptions;
+use crate::progress::AcquireProgress;
 use crate::queue::Queue;
-use crate::queue::QueueProgress;
 
 mod change;
 mod error;
-mod read;
-mod write;
+mod guards;
 
 pub use error::DowngradeError;
 pub use error::RwLockError;
 pub use error::UpgradeError;
-pub use read::ReadGuard;
-pub use write::WriteGuard;
+pub use guards::ReadGuard;
+pub use guards::WriteGuard;
 
 /// A lock that readers share and a writer holds alone, granted in order of arrival.
 ///
@@ -39,6 +39,15 @@ pub use write::WriteGuard;
 /// use [`ReadGuard::upgrade`] and [`WriteGuard::downgrade`].
 /// A reader that acquires for reading again may wait for itself, since a writer may have joined in between.
 ///
+/// # Cost
+///
+/// One round trip for a lock that is free, or read by others in the case of a reader: a write, and a read directly
+/// behind it.
+/// A waiter sets one watch, a reader on the writer directly ahead of it and a writer on its predecessor, and each
+/// wake-up costs one round trip.
+/// A writer that leaves wakes all readers between it and the next writer. When readers leave one by one, the writer
+/// behind them wakes once for each that was its predecessor.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -46,7 +55,7 @@ pub use write::WriteGuard;
 /// use zk_lock::RwLock;
 ///
 /// let lock = RwLock::new(&session, "/locks/catalogue")?;
-/// let writing = lock.acquire_write().await?;
+/// let writing = lock.writer().acquire().await?;
 /// writing.txn().set("/catalogue", "new").commit().await?;
 /// // Others may read now, and no other writer had the lock in between.
 /// let reading = writing.downgrade().await?;
@@ -57,6 +66,29 @@ pub use write::WriteGuard;
 /// ```
 #[derive(Debug, Clone)]
 pub struct RwLock {
+    reader: ReadLock,
+    writer: WriteLock,
+}
+
+/// The half of a [`RwLock`] that acquires it for reading; returned by [`RwLock::reader`].
+///
+/// It waits for the writers ahead.
+#[derive(Debug, Clone)]
+pub struct ReadLock {
+    queues: Arc<RwQueues>,
+}
+
+/// The half of a [`RwLock`] that acquires it for writing; returned by [`RwLock::writer`].
+///
+/// It waits for all contenders ahead.
+#[derive(Debug, Clone)]
+pub struct WriteLock {
+    queues: Arc<RwQueues>,
+}
+
+/// One queue of contenders, seen by those that join it as readers and as writers.
+#[derive(Debug)]
+struct RwQueues {
     readers: Queue,
     writers: Queue,
 }
@@ -98,183 +130,81 @@ impl RwLock {
         let reader = layout.reader().ok_or(RwLockError::NoReaders { layout })?;
         let options = Arc::new(options);
         let queue = |prefix| Queue::new(session, path.clone(), prefix, Arc::clone(&options));
-        Ok(Self {
+        let queues = Arc::new(RwQueues {
             readers: queue(reader)?,
             writers: queue(layout.writer())?,
+        });
+        Ok(Self {
+            reader: ReadLock {
+                queues: Arc::clone(&queues),
+            },
+            writer: WriteLock { queues },
         })
+    }
+
+    /// Returns the lock that is acquired for reading.
+    pub fn reader(&self) -> &ReadLock {
+        &self.reader
+    }
+
+    /// Returns the lock that is acquired for writing.
+    pub fn writer(&self) -> &WriteLock {
+        &self.writer
     }
 
     /// Returns the path of the lock.
     pub fn path(&self) -> &NodePath {
-        &self.writers.path
+        self.writer.path()
     }
 
     /// Returns the session whose ensemble keeps the lock.
     pub fn session(&self) -> &Session {
-        &self.writers.session
+        self.writer.session()
     }
 
-    /// Acquires the lock for reading: waits until no writer is ahead, without a time limit.
-    ///
-    /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
-    ///
-    /// # Errors
-    ///
-    /// - [`AcquireError::Failed`] if the queue could not be joined: no connection within the session's operation
-    ///   timeout, or no permission.
-    /// - [`AcquireError::NodeLost`] if another client deleted our node. It is noticed at the next wake-up.
-    /// - [`AcquireError::SequenceExhausted`] if the numbers of the contenders no longer determine an order.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue.
-    ///
-    /// # Cost
-    ///
-    /// One round trip for a lock that is free or read: a write, and a read directly behind it.
-    /// A waiting reader sets one watch, on the writer directly ahead of it, and each wake-up costs one round trip.
-    /// A writer that leaves wakes all readers between it and the next writer.
-    pub async fn acquire_read(&self) -> Result<ReadGuard, AcquireError> {
-        let guard = acquire(&self.readers, &QueueProgress::default()).await?;
-        Ok(ReadGuard::new(self, guard))
-    }
-
-    /// Acquires the lock for writing: waits until no contender is ahead, without a time limit.
-    ///
-    /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`acquire_read`](Self::acquire_read).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue.
-    ///
-    /// # Cost
-    ///
-    /// One round trip for a free lock: a write, and a read directly behind it.
-    /// A waiting writer sets one watch, on its predecessor, and each wake-up costs one round trip.
-    /// When readers leave one by one, it wakes once for each that was its predecessor.
-    pub async fn acquire_write(&self) -> Result<WriteGuard, AcquireError> {
-        let guard = acquire(&self.writers, &QueueProgress::default()).await?;
-        Ok(WriteGuard::new(self, guard))
-    }
-
-    /// Takes the lock for reading if no writer holds it or waits for it; returns `None` otherwise.
-    ///
-    /// It waits for the ensemble, but never for another contender.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`acquire_read`](Self::acquire_read).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Nothing is held afterwards.
-    ///
-    /// # Cost
-    ///
-    /// One round trip if it is granted, otherwise two writes and a read.
-    pub async fn try_acquire_read(&self) -> Result<Option<ReadGuard>, AcquireError> {
-        let guard = try_acquire(&self.readers).await?;
-        Ok(guard.map(|guard| ReadGuard::new(self, guard)))
-    }
-
-    /// Takes the lock for writing if there is no holder and no waiter; returns `None` otherwise.
-    ///
-    /// It waits for the ensemble, but never for another contender.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`acquire_read`](Self::acquire_read).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Nothing is held afterwards.
-    ///
-    /// # Cost
-    ///
-    /// One round trip if it is granted, otherwise two writes and a read.
-    pub async fn try_acquire_write(&self) -> Result<Option<WriteGuard>, AcquireError> {
-        let guard = try_acquire(&self.writers).await?;
-        Ok(guard.map(|guard| WriteGuard::new(self, guard)))
-    }
-
-    /// Acquires the lock for reading, for at most `limit`.
-    ///
-    /// A limit of zero joins the queue and leaves it again; use [`try_acquire_read`](Self::try_acquire_read) instead.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError::TimedOut`], which says who was ahead; and the errors of [`acquire_read`](Self::acquire_read).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue.
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire_read`](Self::acquire_read), and one write on a timeout.
-    pub async fn acquire_read_timeout(&self, limit: Duration) -> Result<ReadGuard, AcquireError> {
-        let guard = acquire_within(&self.readers, limit).await?;
-        Ok(ReadGuard::new(self, guard))
-    }
-
-    /// Acquires the lock for writing, for at most `limit`.
-    ///
-    /// A limit of zero joins the queue and leaves it again; use [`try_acquire_write`](Self::try_acquire_write) instead.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError::TimedOut`], which says who was ahead; and the errors of [`acquire_read`](Self::acquire_read).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue.
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire_write`](Self::acquire_write), and one write on a timeout.
-    pub async fn acquire_write_timeout(&self, limit: Duration) -> Result<WriteGuard, AcquireError> {
-        let guard = acquire_within(&self.writers, limit).await?;
-        Ok(WriteGuard::new(self, guard))
-    }
-
-    /// Lists the contenders in order of arrival.
-    ///
-    /// The first one holds the lock; if it is a reader, so do all readers before the first writer.
-    /// The result may be outdated: the list is read first, then each node, from a server that may lag. Contenders that
-    /// leave meanwhile are left out.
-    ///
-    /// # Errors
-    ///
-    /// If the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
-    /// # Cost
-    ///
-    /// One round trip for the list, and one for every 64 contenders, which are read concurrently.
-    pub async fn contenders(&self) -> Result<Vec<Contender>, Error> {
-        self.writers.contenders().await
+    /// Returns a handle to inspect the lock: read its contenders, revoke it, break it, or clean up.
+    pub fn inspector(&self) -> Inspector {
+        Inspector::of(&self.writer.queues.writers)
     }
 }
 
-async fn acquire(queue: &Queue, progress: &QueueProgress) -> Result<Guard, AcquireError> {
-    let granted = queue.acquire(progress).await?;
-    Ok(Guard::granted(&queue.session, granted))
+/// Implements a half of the lock.
+macro_rules! impl_half {
+    ($half:ident, $guard:ident, $queue:ident) => {
+        impl $half {
+            inherent_lock_functions!($guard, FencingToken);
+        }
+
+        impl Lock for $half {
+            type Guard = $guard;
+
+            fn path(&self) -> &NodePath {
+                &self.queues.$queue.path
+            }
+
+            fn session(&self) -> &Session {
+                &self.queues.$queue.session
+            }
+
+            fn events(&self) -> LockEvents {
+                self.queues.$queue.events()
+            }
+
+            async fn acquire_reporting_to(
+                &self,
+                progress: &AcquireProgress,
+            ) -> Result<$guard, AcquireError> {
+                let guard = self.queues.$queue.acquire(progress).await?;
+                Ok($guard::new(&self.queues, guard))
+            }
+
+            async fn try_acquire(&self) -> Result<Option<$guard>, AcquireError> {
+                let guard = self.queues.$queue.try_acquire().await?;
+                Ok(guard.map(|guard| $guard::new(&self.queues, guard)))
+            }
+        }
+    };
 }
 
-async fn try_acquire(queue: &Queue) -> Result<Option<Guard>, AcquireError> {
-    let granted = queue.try_acquire().await?;
-    Ok(granted.map(|granted| Guard::granted(&queue.session, granted)))
-}
-
-async fn acquire_within(queue: &Queue, limit: Duration) -> Result<Guard, AcquireError> {
-    let progress = QueueProgress::default();
-    let acquiring = acquire(queue, &progress);
-    queue.within(limit, acquiring, &progress).await
-}
+impl_half!(ReadLock, ReadGuard, readers);
+impl_half!(WriteLock, WriteGuard, writers);

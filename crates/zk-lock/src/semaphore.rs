@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use zk_core::Error;
 use zk_core::NodePath;
@@ -10,22 +9,23 @@ use zk_core::ParsePathError;
 use zk_core::Session;
 
 use crate::contender::Contender;
+use crate::error::AcquireError;
+use crate::events::LockEvents;
+use crate::fencing_token::FencingToken;
+use crate::inspect::Inspector;
 use crate::layout::Layout;
+use crate::lock::Lock;
+use crate::lock::inherent_lock_functions;
 use crate::options::LockOptions;
+use crate::progress::AcquireProgress;
 use crate::queue::Queue;
 
 mod capacity;
-mod error;
 mod lease;
 mod limit;
 mod reserve;
 
-pub use self::error::AcquireLeaseError;
-pub use self::error::BadLimit;
-pub use self::error::LeaseTimedOut;
 pub use self::lease::SemaphoreLease;
-
-use self::error::LeaseProgress;
 
 /// Grants up to a limit of leases at a time, among all processes that use the same path, in order of arrival.
 ///
@@ -37,7 +37,7 @@ use self::error::LeaseProgress;
 ///
 /// The ensemble stores the limit, once for all clients.
 /// The first use of the semaphore stores the limit of its handle. A handle with another limit gets
-/// [`AcquireLeaseError::LimitDiffers`] at its first use, unless it is [`adopting`](Self::adopting).
+/// [`LimitError::Differs`](crate::LimitError::Differs) at its first use, unless it is [`adopting`](Self::adopting).
 /// Afterwards the stored limit applies, and [`set_limit`](Self::set_limit) changes it for all clients.
 ///
 /// # Layout of the nodes
@@ -60,6 +60,13 @@ use self::error::LeaseProgress;
 ///
 /// The node at the path stays when the semaphore is idle, because it stores the limit; delete it to reset the limit.
 ///
+/// # Cost
+///
+/// Two round trips if a lease is free and there is no waiter: a write and two reads, then another write for each lease
+/// and two reads, and a write behind them that is not awaited. The first use of the handle takes one more, or two to
+/// create the node. Each waiter has two watches. Released leases wake the first waiter only.
+/// A [`try_acquire`](Self::try_acquire) also returns `None` while another contender is just being granted a lease.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -70,7 +77,7 @@ use self::error::LeaseProgress;
 /// let lease = connections.acquire().await?;
 /// lease.release().await?;
 ///
-/// let many = connections.acquire_many(5).await?;
+/// let many = connections.with_count(5).acquire().await?;
 /// assert_eq!(many.count(), 5);
 /// connections.set_limit(30).await?;
 /// # Ok(())
@@ -83,6 +90,8 @@ pub struct Semaphore {
     queue: Queue,
     /// The leases, in no order.
     leases: Queue,
+    /// The number of leases of one acquire.
+    count: u32,
     /// The limit that the caller gave.
     own_limit: u32,
     adopts: bool,
@@ -132,9 +141,10 @@ impl Semaphore {
         };
         let (waiters, leases) = (Layout::curator(), Layout::leases());
         Ok(Self {
-            queue: queue("locks", options.clone().with_layout(waiters))?,
+            queue: queue("locks", options.clone().with_layout(waiters))?.of_semaphore(),
             leases: queue("leases", options.with_layout(leases))?,
             path,
+            count: 1,
             own_limit: limit,
             adopts: false,
             limit_confirmed: Arc::default(),
@@ -148,162 +158,24 @@ impl Semaphore {
         self
     }
 
-    /// Returns the path of the semaphore.
-    pub fn path(&self) -> &NodePath {
-        &self.path
-    }
-
-    /// Returns the session whose ensemble keeps the semaphore.
-    pub fn session(&self) -> &Session {
-        &self.queue.session
-    }
-
-    /// Waits for a lease, without a time limit.
+    /// Returns a handle that acquires this many leases at a time, all or none. A new handle acquires one.
     ///
-    /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
-    ///
-    /// # Errors
-    ///
-    /// - [`AcquireLeaseError::LimitDiffers`] and [`AcquireLeaseError::BadLimit`], see [`Semaphore`].
-    /// - [`AcquireLeaseError::TooMany`] for a limit of zero.
-    /// - [`AcquireLeaseError::Acquire`] if the ensemble could not be reached, or another client deleted our nodes. If
-    ///   the session is over, also while waiting, it contains
-    ///   [`AcquireError::SessionLost`](crate::AcquireError::SessionLost).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue; created nodes are deleted in the background.
-    ///
-    /// # Cost
-    ///
-    /// Two round trips if a lease is free and there is no waiter: a write and two reads, then another write and two
-    /// reads, and a write behind them that is not awaited. The first use of the handle takes one more, or two to create
-    /// the node. Each waiter has two watches. Released leases wake the first waiter only.
-    pub async fn acquire(&self) -> Result<SemaphoreLease, AcquireLeaseError> {
-        self.acquire_many(1).await
-    }
-
-    /// Waits for several leases, all or none, without a time limit.
-    ///
-    /// # Errors
-    ///
-    /// - [`AcquireLeaseError::TooMany`] at once if the limit is lower than `count`. If the limit is lowered later, the
-    ///   error is returned as soon as this waiter is the first one.
-    /// - [`AcquireLeaseError::ZeroLeases`] for zero.
-    /// - The errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire`](Self::acquire), with one write for each lease; they are in flight concurrently.
-    pub async fn acquire_many(&self, count: u32) -> Result<SemaphoreLease, AcquireLeaseError> {
-        self.acquire_reporting_to(count, &mut LeaseProgress::default())
-            .await
-    }
-
-    /// Takes a lease if one is free and there is no waiter; returns `None` otherwise.
-    ///
-    /// It waits for the ensemble, but never for another contender.
-    /// It also returns `None` while another contender is just being granted a lease.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Nothing is held afterwards.
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire`](Self::acquire), and up to one round trip more to remove created nodes.
-    pub async fn try_acquire(&self) -> Result<Option<SemaphoreLease>, AcquireLeaseError> {
-        self.try_acquire_many(1).await
-    }
-
-    /// Takes several leases if that many are free and there is no waiter; returns `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Cost
-    ///
-    /// That of [`try_acquire`](Self::try_acquire), with one write for each lease.
-    pub async fn try_acquire_many(
-        &self,
-        count: u32,
-    ) -> Result<Option<SemaphoreLease>, AcquireLeaseError> {
-        let (waiters, leases) = (self.queue.pending_deletes(), self.leases.pending_deletes());
-        let enlisted = self.enlist(count).await?;
-        match self.queue.take_or_leave(enlisted, &waiters).await? {
-            Some(granted) => self.try_reserve(granted, count, &leases).await,
-            None => Ok(None),
+    /// An acquire of zero leases, or of more than the limit, fails at once with a [`LimitError`](crate::LimitError). If the limit is
+    /// lowered later, the error is returned as soon as the waiter is the first one.
+    #[must_use]
+    pub fn with_count(&self, count: u32) -> Self {
+        Self {
+            count,
+            ..self.clone()
         }
     }
 
-    /// Waits for a lease, for at most `within`.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireLeaseError::TimedOut`]; and the errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire`](Self::acquire), and one write for each node on a timeout.
-    pub async fn acquire_timeout(
-        &self,
-        within: Duration,
-    ) -> Result<SemaphoreLease, AcquireLeaseError> {
-        self.acquire_many_timeout(1, within).await
-    }
-
-    /// Waits for several leases, all or none, for at most `within`.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireLeaseError::TimedOut`]; and the errors of [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    ///
-    /// # Cost
-    ///
-    /// The same as for [`acquire_timeout`](Self::acquire_timeout).
-    pub async fn acquire_many_timeout(
-        &self,
-        count: u32,
-        within: Duration,
-    ) -> Result<SemaphoreLease, AcquireLeaseError> {
-        let mut progress = LeaseProgress::default();
-        let acquired =
-            tokio::time::timeout(within, self.acquire_reporting_to(count, &mut progress)).await;
-        acquired.unwrap_or_else(|_| {
-            Err(AcquireLeaseError::TimedOut(LeaseTimedOut {
-                path: self.path.clone(),
-                within,
-                ahead: progress.queue.ahead(),
-                taken: progress.taken,
-            }))
-        })
-    }
+    inherent_lock_functions!(SemaphoreLease, FencingToken);
 
     /// Lists the leases, in the order in which their nodes were created.
     ///
     /// The last ones may belong to the first waiter, which creates its nodes before they fit into the limit.
-    /// The result may be outdated, like that of [`FairLock::contenders`](crate::FairLock::contenders).
+    /// The result may be outdated, like that of [`Inspector::contenders`].
     ///
     /// # Errors
     ///
@@ -337,13 +209,43 @@ impl Semaphore {
         self.queue.contenders().await
     }
 
+    /// Returns a handle to inspect the leases, each of which is listed as a holder: read them, revoke them, or remove
+    /// them.
+    pub fn inspector(&self) -> Inspector {
+        Inspector::of(&self.leases)
+    }
+}
+
+impl Lock for Semaphore {
+    type Guard = SemaphoreLease;
+
+    fn path(&self) -> &NodePath {
+        &self.path
+    }
+
+    fn session(&self) -> &Session {
+        &self.queue.session
+    }
+
+    fn events(&self) -> LockEvents {
+        self.leases.events()
+    }
+
     async fn acquire_reporting_to(
         &self,
-        count: u32,
-        progress: &mut LeaseProgress,
-    ) -> Result<SemaphoreLease, AcquireLeaseError> {
-        let enlisted = self.enlist(count).await?;
-        let first = self.queue.wait(enlisted, &progress.queue).await?;
-        self.reserve(first, count, progress).await
+        progress: &AcquireProgress,
+    ) -> Result<SemaphoreLease, AcquireError> {
+        let enlisted = self.enlist().await?;
+        let first = self.queue.wait(enlisted, progress).await?;
+        self.reserve(first, progress).await
+    }
+
+    async fn try_acquire(&self) -> Result<Option<SemaphoreLease>, AcquireError> {
+        let (waiters, leases) = (self.queue.pending_deletes(), self.leases.pending_deletes());
+        let enlisted = self.enlist().await?;
+        match self.queue.take_or_leave(enlisted, &waiters).await? {
+            Some(granted) => self.try_reserve(granted, &leases).await,
+            None => Ok(None),
+        }
     }
 }

@@ -10,9 +10,9 @@ use crate::guard::Guard;
 use crate::node_monitor::WATCH_DELAY;
 use crate::node_monitor::node_lost;
 use crate::node_monitor::wait_until_gone;
+use crate::progress::AcquireProgress;
 use crate::queue::Enlisted;
 use crate::queue::Queue;
-use crate::queue::QueueProgress;
 
 /// A place in the queue of a lock that has not been granted yet; created by
 /// [`FairLock::enlist`](crate::FairLock::enlist).
@@ -52,8 +52,8 @@ impl Waiter {
     ///
     /// [`granted`](Self::granted) notices a deletion only at its next wake-up, which may be much later.
     /// The future does not borrow the waiter, costs one watch and is cancel safe.
-    /// Once the lock is granted, use [`Guard::lost`].
-    pub fn removed(&self) -> impl Future<Output = AcquireError> + Send + use<> {
+    /// Once the lock is granted, use [`HeldLock::lost`](crate::HeldLock::lost).
+    pub fn lost(&self) -> impl Future<Output = AcquireError> + Send + use<> {
         let session: Session = self.queue.session.clone();
         let path = self.path().clone();
         let czxid = self.enlisted.node().stat().czxid;
@@ -87,10 +87,8 @@ impl Waiter {
         if self.listed_at.elapsed() > WATCH_DELAY {
             self.queue.relist(&mut self.enlisted).await?;
         }
-        let granted = self
-            .queue
-            .wait(self.enlisted, &QueueProgress::default())
-            .await?;
-        Ok(Guard::granted(&self.queue.session, granted))
+        let progress = AcquireProgress::new(&self.queue.path);
+        let granted = self.queue.wait(self.enlisted, &progress).await?;
+        Ok(self.queue.guard(granted))
     }
 }

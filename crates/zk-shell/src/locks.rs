@@ -118,7 +118,7 @@ async fn confirm(path: &NodePath, status: &ContenderStatus) -> Result<(), Failur
     tell(&format!(
         "This deletes {path}/{}, czxid {:#x}, of {}.\n{consequence}\nDelete it? [y/N] ",
         contender.name(),
-        contender.token().as_u64(),
+        contender.fencing_token().as_u64(),
         owner(contender)
     ));
     // The session is kept while the person thinks.
@@ -175,7 +175,7 @@ fn row(status: &ContenderStatus, now: SystemTime) -> [String; 7] {
         Role::Holder => "holder",
         Role::Waiter => "waiter",
     };
-    let kind = if status.shares() {
+    let kind = if contender.is_shared() {
         "shared"
     } else {
         "exclusive"
@@ -190,7 +190,7 @@ fn row(status: &ContenderStatus, now: SystemTime) -> [String; 7] {
         contender
             .session()
             .map_or_else(|| "none".to_owned(), |session| session.to_string()),
-        contender.token().to_string(),
+        contender.fencing_token().to_string(),
         contender.name().to_owned(),
     ]
 }

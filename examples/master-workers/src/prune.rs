@@ -44,7 +44,7 @@ pub enum Pruned {
 pub async fn prune(session: &Session, tree: &Tree, keep: usize) -> anyhow::Result<Pruned> {
     let lock = FairLock::new(session, &tree.prune_lock)?;
     let Some(guard) = lock.try_acquire().await? else {
-        let contenders = lock.contenders().await?;
+        let contenders = lock.inspector().contenders().await?;
         let holder = contenders.first().map(|first| first.owner_text());
         return Ok(Pruned::Busy {
             // The holder may have just finished.

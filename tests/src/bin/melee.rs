@@ -20,7 +20,6 @@ use rustix::io::Errno;
 use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_lock::AcquireError;
-use zk_lock::AcquireLeaseError;
 use zk_lock::FairLock;
 use zk_lock::Layout;
 use zk_lock::LockOptions;
@@ -78,8 +77,7 @@ async fn main() -> anyhow::Result<()> {
         };
         while let Err(error) = turns(&lock, &oracle).await {
             let acquire = error.downcast_ref().map(AcquireError::class);
-            let lease = error.downcast_ref().map(AcquireLeaseError::class);
-            if acquire.or(lease) == Some(ErrorClass::Fatal) {
+            if acquire == Some(ErrorClass::Fatal) {
                 break;
             }
         }
@@ -96,7 +94,7 @@ async fn turns(lock: &Lock, oracle: &Oracle) -> anyhow::Result<()> {
                 guard.release().await?;
             }
             Lock::Read(lock) => {
-                let guard = lock.acquire_read().await?;
+                let guard = lock.reader().acquire().await?;
                 oracle.ask().await?;
                 guard.release().await?;
             }
@@ -106,7 +104,7 @@ async fn turns(lock: &Lock, oracle: &Oracle) -> anyhow::Result<()> {
                 lease.release().await?;
             }
             Lock::Write(lock) => {
-                let guard = lock.acquire_write().await?;
+                let guard = lock.writer().acquire().await?;
                 oracle.ask().await?;
                 guard.release().await?;
             }

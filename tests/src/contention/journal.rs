@@ -66,7 +66,7 @@ pub enum Event {
         #[serde(rename = "trusted")]
         valid: bool,
     },
-    /// `Guard::lost` resolved.
+    /// `HeldLock::lost` resolved.
     Lost {
         /// The reason.
         loss: String,

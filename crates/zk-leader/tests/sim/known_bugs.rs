@@ -335,7 +335,7 @@ async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {
     until_waiting(first.handle()).await;
     let all = latch(&admin).participants().await.unwrap();
     assert_eq!(all.len(), 2);
-    assert_eq!(all[0].token(), next.fencing_token());
+    assert_eq!(all[0].fencing_token(), next.fencing_token());
 }
 
 /// Sequence numbers without an order elect no leader.

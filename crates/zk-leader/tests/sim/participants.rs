@@ -58,12 +58,14 @@ async fn participants_are_listed_in_order_with_their_metadata() {
     assert_eq!(shown[1], ("ben".to_owned(), &b""[..], false, other_id));
     let process = format!("/{}", std::process::id());
     assert!(shown[2].0.ends_with(&process) && !shown[2].2, "{shown:?}");
-    assert!(all.is_sorted_by(|a, b| a.token() < b.token() && a.since() <= b.since()));
-    assert_eq!(all[0].token(), lease.fencing_token());
+    assert!(
+        all.is_sorted_by(|a, b| a.fencing_token() < b.fencing_token() && a.since() <= b.since())
+    );
+    assert_eq!(all[0].fencing_token(), lease.fencing_token());
     assert_eq!(Some(all[0].node_name()), lease.path().name());
     assert_eq!(
         all[1].to_string(),
-        format!("ben waits, token {}", all[1].token())
+        format!("ben waits, token {}", all[1].fencing_token())
     );
     assert_eq!(latch.leader().await.unwrap().as_ref(), Some(&all[0]));
     // The data of one without metadata is its id and nothing else, as of Curator's.
@@ -83,7 +85,7 @@ async fn the_leaders_are_followed_one_after_the_other() {
         while seen.len() < 4 {
             let last = seen.last().map(|it| it.1);
             let leader = watched.leader_after(last).await.unwrap();
-            seen.push((leader.id().into_owned(), leader.token()));
+            seen.push((leader.id().into_owned(), leader.fencing_token()));
         }
         seen
     });
@@ -161,7 +163,7 @@ async fn naming_the_leader_reads_one_participant_of_many() {
             .count()
     };
     let leader = latch(&observer).leader().await.unwrap().unwrap();
-    assert_eq!(leader.token(), lease.fencing_token());
+    assert_eq!(leader.fencing_token(), lease.fencing_token());
     assert!(leader.is_leader());
     assert_eq!(gets(), 1);
     let participants = latch(&observer).participants().await.unwrap();

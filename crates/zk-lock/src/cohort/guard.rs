@@ -1,41 +1,42 @@
 //! The guard of a task of a cohort.
 
 use std::fmt;
-use std::pin::pin;
-use std::time::Instant;
+use std::ops::Deref;
 
-use tokio::sync::watch;
 use zk_core::NodePath;
 use zk_core::Transaction;
 
 use super::local_waiters::LocalHold;
-use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
+use crate::guard::impl_lock_guard;
+use crate::held::HeldLock;
 
 /// A [`CohortLock`](crate::CohortLock) held by one task.
 ///
-/// The documentation of [`Guard`] applies.
+/// It dereferences to [`HeldLock`], which is over for this task when it releases or hands over the lock.
 /// The node in the queue belongs to the whole cohort: a task to which the lock is handed over takes over the node and
-/// its [`place_token`](Self::place_token). The fencing token, [`token`](Self::token), is new for each holder.
+/// its [`place_token`](CohortToken::place_token). The [fencing token](Self::fencing_token) is new for each holder.
 ///
 /// # Dropping
 ///
 /// Releases the lock, also when a panic drops it: to the next task that waits in this process, or back to the ensemble
-/// in the background. Futures of [`lost`](Self::lost) resolve at once.
+/// in the background. Futures of [`lost`](HeldLock::lost) resolve at once.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct CohortGuard {
+    /// Dropped before the lock is handed over, which dropping the hold does.
+    held: HeldLock,
     hold: LocalHold,
-    /// Set to true when the lock is handed over or released.
-    ended: watch::Sender<bool>,
 }
+
+impl_lock_guard!(CohortGuard, CohortToken, fencing_token);
 
 impl CohortGuard {
     pub(super) fn new(hold: LocalHold) -> Self {
         Self {
+            held: hold.guard().turn(),
             hold,
-            ended: watch::Sender::new(false),
         }
     }
 
@@ -43,19 +44,10 @@ impl CohortGuard {
         self.hold.guard()
     }
 
-    /// Returns a number that is higher for every later place in the queue: that of the node, see
-    /// [`Guard::fencing_token`].
-    ///
-    /// It is not a fencing token: all tasks that share a place in the queue have the same one. It distinguishes this
-    /// cohort from other contenders; [`token`](Self::token) distinguishes all holders.
-    pub fn place_token(&self) -> FencingToken {
-        self.guard().fencing_token()
-    }
-
     /// Returns the fencing token: a pair that is higher for every later holder of the lock, in this process and others.
-    pub fn token(&self) -> CohortToken {
+    pub fn fencing_token(&self) -> CohortToken {
         CohortToken {
-            place: self.place_token(),
+            place: self.guard().fencing_token(),
             turn: self.hold.turn(),
         }
     }
@@ -63,32 +55,6 @@ impl CohortGuard {
     /// Returns the path of the lock's node.
     pub fn path(&self) -> &NodePath {
         self.guard().path()
-    }
-
-    /// Returns a future that resolves when the lock is lost, no longer known to be held, or released; see
-    /// [`Guard::lost`].
-    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
-        let mut ended = self.ended.subscribe();
-        let lost = self.guard().lost();
-        async move {
-            let lost = pin!(lost);
-            tokio::select! {
-                biased;
-                // The sender is dropped with the guard.
-                _ = ended.wait_for(|ended| *ended) => LockLoss::Released,
-                loss = lost => loss,
-            }
-        }
-    }
-
-    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_valid`].
-    pub fn is_valid(&self) -> bool {
-        self.guard().is_valid()
-    }
-
-    /// Returns the instant until which the lock is certainly held; see [`Guard::valid_until`].
-    pub fn valid_until(&self) -> Option<Instant> {
-        self.guard().valid_until()
     }
 
     /// Starts a transaction that fails unless the cohort holds the lock when the ensemble executes it; see
@@ -113,19 +79,21 @@ impl CohortGuard {
     /// # Cost
     ///
     /// Nothing for a handover, otherwise one round trip.
-    pub async fn release(mut self) -> Result<(), ReleaseError> {
-        self.ended.send_replace(true);
-        match self.hold.hand_over() {
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        let Self { held, mut hold } = self;
+        drop(held);
+        match hold.hand_over() {
             Some(guard) => guard.release().await,
             None => Ok(()),
         }
     }
 }
 
-impl Drop for CohortGuard {
-    fn drop(&mut self) {
-        // Before the lock is handed over, which dropping the hold does.
-        self.ended.send_replace(true);
+impl Deref for CohortGuard {
+    type Target = HeldLock;
+
+    fn deref(&self) -> &HeldLock {
+        &self.held
     }
 }
 
@@ -156,7 +124,10 @@ impl CohortToken {
         Self { place, turn }
     }
 
-    /// Returns the first part, which all tasks that share a place in the queue have in common.
+    /// Returns the first part, the [`Guard::fencing_token`] of the node in the queue.
+    ///
+    /// It is not a fencing token: all tasks that share a place in the queue have it in common. It distinguishes this
+    /// cohort from other contenders.
     pub const fn place_token(&self) -> FencingToken {
         self.place
     }

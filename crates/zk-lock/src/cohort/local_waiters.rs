@@ -14,8 +14,10 @@ use super::handover_limit::CohortLimits;
 use super::handover_limit::HandoverDecision;
 use super::handover_limit::HandoverLimit;
 use crate::error::AcquireError;
+use crate::error::Ahead;
 use crate::fair::FairLock;
 use crate::guard::Guard;
+use crate::progress::AcquireProgress;
 
 /// The state that the handles of one cohort share.
 #[derive(Debug)]
@@ -112,6 +114,7 @@ impl LocalWaiters {
         let handle = WaitHandle {
             waiters: Arc::clone(self),
             id,
+            progress: None,
             answered,
         };
         Some((handle, starts_acquirer))
@@ -234,11 +237,17 @@ impl LocalWaiters {
         drop(waiters);
     }
 
-    /// Returns how many tasks are ahead of a waiter, including the holder.
-    fn ahead(&self, id: u64) -> usize {
+    /// Returns how many tasks are ahead of a waiter, including the holder; `None` if it no longer waits.
+    fn ahead(&self, id: u64) -> Option<usize> {
         let state = self.state();
         let before = state.waiters.iter().position(|waiter| waiter.id == id);
-        before.unwrap_or_default() + 1
+        before.map(|before| before + 1)
+    }
+
+    /// Returns whether another task of this process holds the lock or waits before this one.
+    fn is_taken_before(&self, id: u64) -> bool {
+        let state = self.state();
+        state.grant.is_some() || state.waiters.front().is_some_and(|first| first.id != id)
     }
 
     fn leave(&self, id: u64) -> Option<LocalWaiter> {
@@ -302,6 +311,8 @@ impl Drop for LocalHold {
 pub(super) struct WaitHandle {
     waiters: Arc<LocalWaiters>,
     id: u64,
+    /// Where it reports how many tasks are ahead.
+    progress: Option<AcquireProgress>,
     answered: oneshot::Receiver<AcquireResult>,
 }
 
@@ -315,14 +326,26 @@ impl WaitHandle {
         }
     }
 
-    /// Returns how many tasks are ahead, including the holder.
-    pub(super) fn ahead(&self) -> usize {
-        self.waiters.ahead(self.id)
+    /// Reports how many tasks are ahead, including the holder: now, and when it stops waiting.
+    pub(super) fn report_to(&mut self, progress: &AcquireProgress) {
+        self.progress = Some(progress.clone());
+        if self.waiters.is_taken_before(self.id) {
+            self.report();
+        }
+    }
+
+    fn report(&self) {
+        if let Some(progress) = &self.progress
+            && let Some(ahead) = self.waiters.ahead(self.id)
+        {
+            progress.set_ahead(Ahead::new(ahead));
+        }
     }
 }
 
 impl Drop for WaitHandle {
     fn drop(&mut self) {
+        self.report();
         if self.waiters.leave(self.id).is_some() {
             self.waiters.changed.notify_one();
         }

@@ -4,7 +4,6 @@ use futures_util::future;
 use zk_core::Create;
 use zk_core::Error;
 use zk_core::OwnedNode;
-use zk_core::Sequence;
 
 use super::Enlisted;
 use super::Queue;
@@ -44,10 +43,12 @@ impl Queue {
     /// Creates one of our nodes with the number of another one of ours, which exists.
     ///
     /// From then on it is a child of the queue, at the position of the other node.
-    pub(crate) async fn create_numbered(
+    pub(crate) async fn create_with_number_of(
         &self,
-        number: Sequence,
+        name: &str,
     ) -> Result<OwnedNode, AcquireError> {
+        let number = self.layout().sequence_of(name);
+        let number = number.expect("the name of a granted node has a number");
         Ok(self.start_create().numbered(number).owned().await?)
     }
 

@@ -3,6 +3,7 @@
 use futures_util::future;
 use zk_core::Error;
 use zk_core::Sequence;
+use zk_core::Stat;
 use zk_core::Watch;
 
 use super::Enlisted;
@@ -42,9 +43,7 @@ impl Queue {
         let ranked = self.ranked().await?;
         let mut contenders = Vec::with_capacity(ranked.len());
         for batch in ranked.chunks(MAX_CONCURRENT_READS) {
-            let reads = batch
-                .iter()
-                .map(|(sequence, name)| self.read(*sequence, name));
+            let reads = batch.iter().map(|(_, name)| self.read(name));
             for read in future::join_all(reads).await {
                 contenders.extend(read?);
             }
@@ -52,7 +51,10 @@ impl Queue {
         // Equal numbers in order of creation.
         if let Some(first) = contenders.first().map(Contender::sequence) {
             contenders.sort_by_key(|contender| {
-                (contender.sequence().distance_from(first), contender.token())
+                (
+                    contender.sequence().distance_from(first),
+                    contender.fencing_token(),
+                )
             });
         }
         Ok(contenders)
@@ -62,11 +64,12 @@ impl Queue {
     pub(crate) async fn first(&self) -> Result<Option<Contender>, Error> {
         let ranked = self.ranked().await?;
         for same_number in ranked.chunk_by(|(one, _), (other, _)| one == other) {
-            let reads = same_number
-                .iter()
-                .map(|(sequence, name)| self.read(*sequence, name));
+            let reads = same_number.iter().map(|(_, name)| self.read(name));
             let found = future::try_join_all(reads).await?;
-            let first = found.into_iter().flatten().min_by_key(Contender::token);
+            let first = found
+                .into_iter()
+                .flatten()
+                .min_by_key(Contender::fencing_token);
             if first.is_some() {
                 return Ok(first);
             }
@@ -84,19 +87,18 @@ impl Queue {
     }
 
     /// Reads a contender; `None` if it is gone.
-    async fn read(&self, sequence: Sequence, name: &str) -> Result<Option<Contender>, Error> {
-        let path = self.child_path(name);
-        match self.session.get(&path).await {
-            Ok((data, stat)) => Ok(Some(Contender::new(name.to_owned(), sequence, data, &stat))),
+    async fn read(&self, name: &str) -> Result<Option<Contender>, Error> {
+        match self.session.get(self.child_path(name)).await {
+            Ok((data, stat)) => Ok(Some(self.contender(name, data, &stat))),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Returns the number of a contender.
-    pub(crate) fn sequence_of(&self, name: &str) -> Sequence {
-        let sequence = self.layout().sequence_of(name);
-        sequence.expect("every contender has a number, and only contenders are passed here")
+    /// Decodes a contender.
+    pub(super) fn contender(&self, name: &str, data: Vec<u8>, stat: &Stat) -> Contender {
+        let contender = Contender::decode(self.layout(), name, data, stat);
+        contender.expect("only names of contenders are passed here")
     }
 }
 

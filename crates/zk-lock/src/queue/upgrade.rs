@@ -1,11 +1,11 @@
 //! Upgrades a reader: it joins the queue as a writer while it still reads.
 
 use super::Enlisted;
-use super::Granted;
 use super::Queue;
-use super::QueueProgress;
 use crate::error::AcquireError;
+use crate::guard::Granted;
 use crate::order;
+use crate::progress::AcquireProgress;
 
 /// The outcome of an upgrade that did not fail.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Queue {
     pub(crate) async fn upgrade(
         &self,
         reader: &str,
-        progress: &QueueProgress,
+        progress: &AcquireProgress,
     ) -> Result<UpgradeOutcome, AcquireError> {
         let queue = Self {
             ignored_child: Some(reader.to_owned()),

@@ -3,27 +3,29 @@
 use futures_util::future;
 
 use super::Enlisted;
-use super::Granted;
 use super::Queue;
-use super::QueueProgress;
 use super::watches::WakeReason;
 use super::watches::WatchTargets;
 use super::watches::Watches;
 use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::SequenceExhausted;
+use crate::guard::Granted;
+use crate::guard::Guard;
 use crate::node_monitor::node_lost;
 use crate::order;
 use crate::order::Lookahead;
 use crate::order::QueuePosition;
 use crate::pending_deletes::PendingDeletes;
+use crate::progress::AcquireProgress;
 use crate::retry::prove_alive;
 
 impl Queue {
     /// Joins the queue and waits until no contender is ahead.
-    pub(crate) async fn acquire(&self, progress: &QueueProgress) -> Result<Granted, AcquireError> {
+    pub(crate) async fn acquire(&self, progress: &AcquireProgress) -> Result<Guard, AcquireError> {
         let enlisted = self.enlist().await?;
-        self.wait(enlisted, progress).await
+        let granted = self.wait(enlisted, progress).await?;
+        Ok(self.guard(granted))
     }
 
     /// Waits until no contender is ahead and the session is known to be alive.
@@ -36,7 +38,7 @@ impl Queue {
     pub(crate) async fn wait(
         &self,
         mut enlisted: Enlisted,
-        progress: &QueueProgress,
+        progress: &AcquireProgress,
     ) -> Result<Granted, AcquireError> {
         let mut watches = Watches::default();
         loop {
@@ -60,8 +62,9 @@ impl Queue {
                     // Boxed: most acquires are granted without a wait and need no space for these futures.
                     let all_exist = Box::pin(self.watch_all(&mut watches, &targets)).await?;
                     if let Some(contender) = watches.predecessor() {
-                        let holds = self.is_first(predecessor, &enlisted.children);
-                        let ahead = Ahead::new(ahead).with_predecessor(contender.clone(), holds);
+                        let waits_for = self.waits_for(predecessor, &enlisted.children);
+                        let ahead =
+                            Ahead::new(ahead).with_predecessor(contender.clone(), waits_for);
                         progress.set_ahead(ahead);
                     }
                     all_exist
@@ -91,11 +94,9 @@ impl Queue {
             progress.set_ahead(Ahead::new(0));
             let session_lease = self.session.keep_lease();
             if session_lease.is_lasting() {
-                return Ok(Granted {
-                    node: enlisted.node,
-                    session_lease,
-                    watch: watches.into_own(),
-                });
+                let mut granted = Granted::new(enlisted.node, session_lease);
+                granted.watch = watches.into_own();
+                return Ok(granted);
             }
             // The session was idle, or the process was stopped or cut off since the list.
             // Prove that the session is alive and list once more.
@@ -107,10 +108,11 @@ impl Queue {
     }
 
     /// Joins the queue and takes the lock if no contender is ahead; otherwise leaves the queue again.
-    pub(crate) async fn try_acquire(&self) -> Result<Option<Granted>, AcquireError> {
+    pub(crate) async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         let pending = self.pending_deletes();
         let enlisted = self.enlist().await?;
-        self.take_or_leave(enlisted, &pending).await
+        let granted = self.take_or_leave(enlisted, &pending).await?;
+        Ok(granted.map(|granted| self.guard(granted)))
     }
 
     /// Takes the lock if no contender is ahead; otherwise leaves the queue.
@@ -128,7 +130,7 @@ impl Queue {
             // Awaited, so that the next attempt of the same caller does not find its own node ahead.
             enlisted.leave().await.map(|()| None)
         } else {
-            self.wait(enlisted, &QueueProgress::default())
+            self.wait(enlisted, &AcquireProgress::new(&self.path))
                 .await
                 .map(Some)
         }
@@ -139,9 +141,13 @@ impl Queue {
         matches!(position, QueuePosition::Behind { .. })
     }
 
-    /// Returns whether the contender `name` is first, and so holds the lock. A reader's predecessor is a writer,
-    /// which may itself be waiting for readers.
-    fn is_first(&self, name: &str, children: &[String]) -> bool {
-        order::position(children, name, self.layout()) == QueuePosition::First
+    /// Returns what the predecessor `name` waits for; `None` if it holds the lock. That of a reader is a writer, which
+    /// may itself be waiting for readers.
+    fn waits_for(&self, name: &str, children: &[String]) -> Option<&'static str> {
+        if self.is_of_semaphore {
+            return Some("leases");
+        }
+        let is_first = order::position(children, name, self.layout()) == QueuePosition::First;
+        (!is_first).then_some("readers")
     }
 }

@@ -168,15 +168,11 @@ impl Queue {
         let path = self.child_path(name);
         let read = self.retry_read(|| self.session.get(&path).watched().into_future());
         match read.await {
-            Ok((data, stat, watch)) => {
-                let name = name.to_owned();
-                let sequence = self.sequence_of(&name);
-                Ok(Some(WatchedContender {
-                    name: name.clone(),
-                    contender: Some(Contender::new(name, sequence, data, &stat)),
-                    watch,
-                }))
-            }
+            Ok((data, stat, watch)) => Ok(Some(WatchedContender {
+                name: name.to_owned(),
+                contender: Some(self.contender(name, data, &stat)),
+                watch,
+            })),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use futures_util::future;
 use zk_core::Error;
 use zk_core::ErrorKind;
 
@@ -13,17 +14,17 @@ use super::wire_format;
 use super::wire_format::CURATOR_REVOKE_MESSAGE;
 use super::wire_format::RequestAnswer;
 use crate::error::LockLoss;
-use crate::guard::Guard;
-use crate::held::Held;
+use crate::held::HeldLock;
+use crate::held_node::HeldNode;
 
-/// A request to release a held lock; created by [`Guard::revocation_requested`].
+/// A request to release a held lock; created by [`HeldLock::revocation_requested`].
 ///
 /// # Dropping
 ///
 /// Leaves the request unanswered. The requester waits until its deadline and may then break the lock.
 #[must_use = "the requester waits for an answer"]
 pub struct RevocationRequest {
-    held: Arc<Held>,
+    held: Arc<HeldNode>,
     /// The id of the request in the data; `None` for a request of Curator.
     id: Option<String>,
     by: Option<String>,
@@ -31,13 +32,15 @@ pub struct RevocationRequest {
     deadline: Option<Instant>,
 }
 
-impl Guard {
+impl HeldLock {
     /// Returns a future that resolves with the next request to release the lock: by whom, why and until when.
     ///
     /// Each request is returned once; call this again for the next one.
     /// It understands requests of our own [`Revoke`](super::Revoke) and of Apache Curator's `Revoker`.
     /// The future does not borrow the guard, like that of [`lost`](Self::lost). While the connection is broken it
     /// waits. It is cancel safe: no request is lost.
+    ///
+    /// Of several nodes that are held together, a request may concern any one.
     ///
     /// A holder that does not call this receives no requests. One that does should answer within the deadline, since
     /// the requester may break the lock afterwards.
@@ -71,19 +74,28 @@ impl Guard {
     pub fn revocation_requested(
         &self,
     ) -> impl Future<Output = Result<RevocationRequest, LockLoss>> + Send + use<> {
-        let held = Arc::clone(self.held());
+        let (nodes, turn_ended) = (self.nodes().to_vec(), self.turn_ended());
         async move {
+            let requests = nodes.iter().map(|node| Box::pin(requested(node)));
             tokio::select! {
                 biased;
-                loss = held.lost_for_good() => Err(loss),
-                request = next_request(&held) => request,
+                () = turn_ended => Err(LockLoss::Released),
+                (request, ..) = future::select_all(requests) => request,
             }
         }
     }
 }
 
+async fn requested(held: &Arc<HeldNode>) -> Result<RevocationRequest, LockLoss> {
+    tokio::select! {
+        biased;
+        loss = held.lost_for_good() => Err(loss),
+        request = next_request(held) => request,
+    }
+}
+
 /// Waits for a request that has not been reported yet.
-async fn next_request(held: &Arc<Held>) -> Result<RevocationRequest, LockLoss> {
+async fn next_request(held: &Arc<HeldNode>) -> Result<RevocationRequest, LockLoss> {
     loop {
         match held.session.get(&held.path).watched().await {
             Ok((data, stat, mut watch)) => {
@@ -104,7 +116,7 @@ async fn next_request(held: &Arc<Held>) -> Result<RevocationRequest, LockLoss> {
 }
 
 impl RevocationRequest {
-    fn new(held: Arc<Held>, request: NewRequest) -> Self {
+    fn new(held: Arc<HeldNode>, request: NewRequest) -> Self {
         match request {
             NewRequest::Line(line) => Self {
                 held,
@@ -200,7 +212,7 @@ impl RevocationRequest {
 
     /// Changes the data of the lock's node, retrying after concurrent changes.
     async fn rewrite(&self, change: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Error> {
-        let Held { session, path, .. } = &*self.held;
+        let HeldNode { session, path, .. } = &*self.held;
         loop {
             let (data, stat) = session.get(path).await?;
             let Some(changed) = change(&data) else {

@@ -9,8 +9,8 @@ use super::WriteGuard;
 use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
-use crate::guard::Guard;
-use crate::queue::QueueProgress;
+use crate::guard::Granted;
+use crate::progress::AcquireProgress;
 use crate::queue::UpgradeOutcome;
 
 impl ReadGuard {
@@ -26,7 +26,7 @@ impl ReadGuard {
     /// # Errors
     ///
     /// - [`UpgradeError::Contended`] if a writer waits already. The error has the guard, which is still held.
-    /// - [`UpgradeError::Failed`] for the errors of [`acquire_write`](super::RwLock::acquire_write). The error has the
+    /// - [`UpgradeError::Failed`] for the errors of [`acquire`](super::WriteLock::acquire). The error has the
     ///   guard, which is still held.
     /// - [`UpgradeError::Lost`] if the lock is lost, also while waiting, for example with the session.
     ///
@@ -39,11 +39,7 @@ impl ReadGuard {
     ///
     /// Two round trips if there is no other reader: one to join the queue, and one to delete the reader's node.
     pub async fn upgrade(self) -> Result<WriteGuard, UpgradeError> {
-        let upgraded = match self.guard.loss() {
-            None => self.become_writer(&QueueProgress::default()).await,
-            Some(loss) => return Err(self.lost(loss)),
-        };
-        self.upgraded(upgraded).await
+        self.upgrade_within(None).await
     }
 
     /// Upgrades to a writer, if all other readers release within `limit`.
@@ -61,27 +57,20 @@ impl ReadGuard {
     ///
     /// That of [`upgrade`](Self::upgrade), and one write on a timeout.
     pub async fn upgrade_timeout(self, limit: Duration) -> Result<WriteGuard, UpgradeError> {
-        if let Some(loss) = self.guard.loss() {
-            return Err(self.lost(loss));
+        self.upgrade_within(Some(limit)).await
+    }
+
+    async fn upgrade_within(self, limit: Option<Duration>) -> Result<WriteGuard, UpgradeError> {
+        if let Some(loss) = self.guard.final_loss() {
+            return Err(self.loss_error(loss));
         }
-        let progress = QueueProgress::default();
-        let writing = self.become_writer(&progress);
-        let upgraded = self.lock.writers.within(limit, writing, &progress).await;
-        self.upgraded(upgraded).await
-    }
-
-    async fn become_writer(
-        &self,
-        progress: &QueueProgress,
-    ) -> Result<UpgradeOutcome, AcquireError> {
-        let reader = self.guard.path().name().unwrap_or_default();
-        self.lock.writers.upgrade(reader, progress).await
-    }
-
-    async fn upgraded(
-        self,
-        upgraded: Result<UpgradeOutcome, AcquireError>,
-    ) -> Result<WriteGuard, UpgradeError> {
+        let writers = &self.queues.writers;
+        let progress = AcquireProgress::new(&writers.path);
+        let writing = writers.upgrade(self.guard.path().name().unwrap_or_default(), &progress);
+        let upgraded = match limit {
+            Some(limit) => progress.within(limit, writing).await,
+            None => writing.await,
+        };
         let granted = match upgraded {
             Ok(UpgradeOutcome::Granted(granted)) => granted,
             Ok(UpgradeOutcome::Contended(writer)) => {
@@ -92,13 +81,15 @@ impl ReadGuard {
                 let guard = Box::new(self);
                 return Err(UpgradeError::TimedOut { guard, timed_out });
             }
-            Err(AcquireError::SessionLost { .. }) => return Err(self.lost(LockLoss::SessionLost)),
+            Err(AcquireError::SessionLost { .. }) => {
+                return Err(self.loss_error(LockLoss::SessionLost));
+            }
             Err(source) => {
                 let guard = Box::new(self);
                 return Err(UpgradeError::Failed { guard, source });
             }
         };
-        let writer = Guard::granted(self.lock.session(), granted);
+        let writer = self.queues.writers.guard(granted);
         match self.guard.release().await {
             // The reader's node was deleted, possibly before the writer's was created: another writer may have had the
             // lock.
@@ -106,13 +97,13 @@ impl ReadGuard {
             Err(error) => {
                 // The reader's node does not affect others while we write.
                 tracing::debug!(%error, "the reader's node of an upgraded guard is deleted in the background");
-                Ok(WriteGuard::new(&self.lock, writer))
+                Ok(WriteGuard::new(&self.queues, writer))
             }
-            Ok(()) => Ok(WriteGuard::new(&self.lock, writer)),
+            Ok(()) => Ok(WriteGuard::new(&self.queues, writer)),
         }
     }
 
-    fn lost(&self, loss: LockLoss) -> UpgradeError {
+    fn loss_error(&self, loss: LockLoss) -> UpgradeError {
         let path = self.guard.path().clone();
         UpgradeError::Lost { path, loss }
     }
@@ -126,7 +117,7 @@ impl WriteGuard {
     ///
     /// The guard keeps the writer's token: the waiters already have higher tokens, and a new token would be higher than
     /// theirs.
-    /// Futures of [`lost`](Guard::lost) of the writer resolve with [`LockLoss::Released`].
+    /// Futures of [`lost`](crate::HeldLock::lost) of the writer resolve with [`LockLoss::Released`].
     ///
     /// # Errors
     ///
@@ -146,12 +137,14 @@ impl WriteGuard {
     /// Two round trips. It wakes the readers up to the next writer.
     pub async fn downgrade(self) -> Result<ReadGuard, DowngradeError> {
         let path = self.guard.path().clone();
-        if let Some(loss) = self.guard.loss() {
+        if let Some(loss) = self.guard.final_loss() {
             return Err(DowngradeError::Lost { path, loss });
         }
-        let readers = &self.lock.readers;
-        let number = readers.sequence_of(path.name().unwrap_or_default());
-        let node = match readers.create_numbered(number).await {
+        let readers = &self.queues.readers;
+        let node = match readers
+            .create_with_number_of(path.name().unwrap_or_default())
+            .await
+        {
             Ok(node) => node,
             Err(AcquireError::SessionLost { .. }) => {
                 let loss = LockLoss::SessionLost;
@@ -162,21 +155,21 @@ impl WriteGuard {
                 return Err(DowngradeError::Failed { guard, source });
             }
         };
-        let session = readers.session.clone();
-        let session_lease = session.keep_lease();
-        let reader = Guard::with_token(session, node, session_lease, self.guard.fencing_token());
+        let mut granted = Granted::new(node, readers.session.keep_lease());
+        granted.token = self.guard.fencing_token();
+        let reader = readers.guard(granted);
         // If the writer's node existed until now, no other contender had the lock when the reader's node was created.
         match self.guard.release().await {
             Err(ReleaseError::Lost { path, loss }) => Err(DowngradeError::Lost { path, loss }),
             Err(ReleaseError::Refused { source, .. }) => {
-                let guard = Box::new(ReadGuard::new(&self.lock, reader));
+                let guard = Box::new(ReadGuard::new(&self.queues, reader));
                 Err(DowngradeError::Refused { guard, source })
             }
-            Err(error @ ReleaseError::Pending { .. }) => {
+            Err(error) => {
                 tracing::debug!(%error, "the writer's node of a downgraded guard is deleted in the background");
-                Ok(ReadGuard::new(&self.lock, reader))
+                Ok(ReadGuard::new(&self.queues, reader))
             }
-            Ok(()) => Ok(ReadGuard::new(&self.lock, reader)),
+            Ok(()) => Ok(ReadGuard::new(&self.queues, reader)),
         }
     }
 }

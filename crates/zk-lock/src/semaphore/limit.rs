@@ -5,17 +5,17 @@ use std::sync::atomic::Ordering;
 use zk_core::Error;
 use zk_core::ErrorKind;
 
-use super::AcquireLeaseError;
-use super::BadLimit;
 use super::Semaphore;
 use super::capacity;
+use crate::error::AcquireError;
+use crate::limit_error::LimitError;
 
 impl Semaphore {
     /// Reads the stored limit; `None` for a semaphore that was never used.
     ///
     /// # Errors
     ///
-    /// [`AcquireLeaseError::BadLimit`] if the data at the path is not a limit, or an error of the read.
+    /// [`LimitError::NotANumber`] if the data at the path is not a limit, or an error of the read.
     ///
     /// # Cancel safety
     ///
@@ -24,7 +24,7 @@ impl Semaphore {
     /// # Cost
     ///
     /// One round trip.
-    pub async fn limit(&self) -> Result<Option<u32>, AcquireLeaseError> {
+    pub async fn limit(&self) -> Result<Option<u32>, AcquireError> {
         match self.session().get(self.path()).await {
             Ok((data, _)) => self.parse_limit(&data),
             Err(error) if error.is_no_node() => Ok(None),
@@ -77,7 +77,7 @@ impl Semaphore {
     }
 
     /// Stores our limit if there is none; returns the stored limit if this handle accepts it.
-    pub(super) async fn ensure_limit(&self) -> Result<u32, AcquireLeaseError> {
+    pub(super) async fn ensure_limit(&self) -> Result<u32, AcquireError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -120,21 +120,21 @@ impl Semaphore {
         self.limit_confirmed.load(Ordering::Relaxed)
     }
 
-    fn accept_limit(&self, stored: u32) -> Result<u32, AcquireLeaseError> {
+    fn accept_limit(&self, stored: u32) -> Result<u32, AcquireError> {
         if stored != self.own_limit && !self.adopts && !self.has_confirmed_limit() {
-            return Err(AcquireLeaseError::LimitDiffers {
+            return Err(AcquireError::Limit(LimitError::Differs {
                 path: self.path().clone(),
                 stored,
                 own: self.own_limit,
-            });
+            }));
         }
         self.limit_confirmed.store(true, Ordering::Relaxed);
         Ok(stored)
     }
 
-    pub(super) fn parse_limit(&self, data: &[u8]) -> Result<Option<u32>, AcquireLeaseError> {
+    pub(super) fn parse_limit(&self, data: &[u8]) -> Result<Option<u32>, AcquireError> {
         capacity::parse_limit(data).map_err(|capacity::NotALimit| {
-            AcquireLeaseError::BadLimit(BadLimit {
+            AcquireError::Limit(LimitError::NotANumber {
                 path: self.path().clone(),
             })
         })

@@ -10,17 +10,17 @@ use zk_core::OwnedNode;
 use zk_core::Watch;
 use zk_core::WatchEvent;
 
-use super::AcquireLeaseError;
 use super::Semaphore;
 use super::SemaphoreLease;
 use super::capacity;
-use super::error::LeaseProgress;
 use crate::error::AcquireError;
-use crate::guard::Guard;
+use crate::error::Ahead;
+use crate::guard::Granted;
+use crate::limit_error::LimitError;
 use crate::node_monitor::node_lost;
 use crate::pending_deletes::PendingDeletes;
+use crate::progress::AcquireProgress;
 use crate::queue::Enlisted;
-use crate::queue::Granted;
 use crate::retry::prove_alive;
 
 /// A value that was read, and the watch that fires when it changes.
@@ -46,15 +46,15 @@ enum CapacityCheck {
 
 impl Semaphore {
     /// Joins the queue of waiters, unless more leases are requested than the limit allows.
-    pub(super) async fn enlist(&self, count: u32) -> Result<Enlisted, AcquireLeaseError> {
-        if count == 0 {
-            return Err(AcquireLeaseError::ZeroLeases);
+    pub(super) async fn enlist(&self) -> Result<Enlisted, AcquireError> {
+        if self.count == 0 {
+            return Err(AcquireError::Limit(LimitError::ZeroLeases));
         }
         if !self.has_confirmed_limit() {
             // The node has to exist first: as a parent of the queue it would be created without its limit.
             let limit = self.ensure_limit().await?;
-            self.check_count(count, limit)?;
-            return Ok(self.queue.enlist().await?);
+            self.check_count(limit)?;
+            return self.queue.enlist().await;
         }
         let (limit, enlisted) = future::join(self.limit(), self.queue.enlist()).await;
         let limit = match limit? {
@@ -62,21 +62,20 @@ impl Semaphore {
             // The semaphore's node was deleted.
             None => self.ensure_limit().await?,
         };
-        self.check_count(count, limit)?;
-        Ok(enlisted?)
+        self.check_count(limit)?;
+        enlisted
     }
 
     /// Takes the leases as soon as all of them fit.
     pub(super) async fn reserve(
         &self,
         first: Granted,
-        count: u32,
-        progress: &mut LeaseProgress,
-    ) -> Result<SemaphoreLease, AcquireLeaseError> {
-        let (nodes, mut usage) = self.create_leases(count).await?;
+        progress: &AcquireProgress,
+    ) -> Result<SemaphoreLease, AcquireError> {
+        let (nodes, mut usage) = self.create_leases().await?;
         loop {
             self.read_missing(&mut usage, &first).await?;
-            match self.check_capacity(&usage, &nodes, count).await? {
+            match self.check_capacity(&usage, &nodes).await? {
                 // A known change of the limit must be applied; changes of the children cannot invalidate the count.
                 CapacityCheck::Fits if has_fired(&mut usage.limit) => usage.limit = None,
                 CapacityCheck::Fits => {
@@ -89,7 +88,7 @@ impl Semaphore {
                     usage.children = None;
                 }
                 CapacityCheck::Full { others, limit } => {
-                    progress.taken = Some((others, limit));
+                    progress.set_ahead(Ahead::of_leases(others, limit));
                     if usage.is_watched() {
                         self.wait_for_change(&mut usage).await?;
                     } else {
@@ -105,13 +104,12 @@ impl Semaphore {
     pub(super) async fn try_reserve(
         &self,
         first: Granted,
-        count: u32,
         pending: &PendingDeletes<'_>,
-    ) -> Result<Option<SemaphoreLease>, AcquireLeaseError> {
-        let (nodes, mut usage) = self.create_leases(count).await?;
+    ) -> Result<Option<SemaphoreLease>, AcquireError> {
+        let (nodes, mut usage) = self.create_leases().await?;
         let mut was_read_again = false;
         loop {
-            match self.check_capacity(&usage, &nodes, count).await? {
+            match self.check_capacity(&usage, &nodes).await? {
                 CapacityCheck::Fits if first.session_lease.is_valid() => {
                     return Ok(Some(self.grant_lease(first, nodes)));
                 }
@@ -137,12 +135,9 @@ impl Semaphore {
     }
 
     /// Creates the nodes of our leases and reads limit and leases behind them.
-    async fn create_leases(
-        &self,
-        count: u32,
-    ) -> Result<(Vec<OwnedNode>, Usage), AcquireLeaseError> {
+    async fn create_leases(&self) -> Result<(Vec<OwnedNode>, Usage), AcquireError> {
         // The reads leave directly behind the creates and are executed after them, unless a request was repeated.
-        let creates = future::join_all((0..count).map(|_| self.leases.create_node()));
+        let creates = future::join_all((0..self.count).map(|_| self.leases.create_node()));
         let list = self.session().list(&self.leases.path).into_future();
         let (made, limit, listed) = future::join3(creates, self.limit(), list).await;
         let nodes = made.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -160,7 +155,7 @@ impl Semaphore {
     }
 
     /// Reads limit and leases, without watches.
-    async fn read_usage(&self) -> Result<Usage, AcquireLeaseError> {
+    async fn read_usage(&self) -> Result<Usage, AcquireError> {
         let read = || self.session().get(&self.path).into_future();
         let (limit, children) = future::join(self.queue.retry_read(read), self.leases.list()).await;
         let limit = limit.map(|(data, _)| data);
@@ -174,11 +169,7 @@ impl Semaphore {
     ///
     /// It also reads whether our node in the queue exists: if another client deleted it, another contender is first,
     /// and each of the two would wait for the lease nodes of the other.
-    async fn read_missing(
-        &self,
-        usage: &mut Usage,
-        first: &Granted,
-    ) -> Result<(), AcquireLeaseError> {
+    async fn read_missing(&self, usage: &mut Usage, first: &Granted) -> Result<(), AcquireError> {
         if usage.limit.is_some() && usage.children.is_some() {
             return Ok(());
         }
@@ -202,11 +193,11 @@ impl Semaphore {
         usage.children = Some(children?);
         match is_first? {
             Some(_) => Ok(()),
-            None => Err(node_lost(self.session(), path).await.into()),
+            None => Err(node_lost(self.session(), path).await),
         }
     }
 
-    async fn watch_limit(&self) -> Result<Observed<Option<u32>>, AcquireLeaseError> {
+    async fn watch_limit(&self) -> Result<Observed<Option<u32>>, AcquireError> {
         let read = || self.session().get(&self.path).watched().into_future();
         match self.queue.retry_read(read).await {
             Ok((data, _, watch)) => Ok((self.parse_limit(&data)?, Some(watch))),
@@ -214,7 +205,7 @@ impl Semaphore {
         }
     }
 
-    async fn watch_children(&self) -> Result<Observed<Vec<String>>, AcquireLeaseError> {
+    async fn watch_children(&self) -> Result<Observed<Vec<String>>, AcquireError> {
         let path = &self.leases.path;
         let list = || self.session().list(path).watched().into_future();
         match self.queue.retry_read(list).await {
@@ -225,10 +216,7 @@ impl Semaphore {
         }
     }
 
-    fn limit_of(
-        &self,
-        read: Result<Vec<u8>, zk_core::Error>,
-    ) -> Result<Option<u32>, AcquireLeaseError> {
+    fn limit_of(&self, read: Result<Vec<u8>, zk_core::Error>) -> Result<Option<u32>, AcquireError> {
         match read {
             Ok(data) => self.parse_limit(&data),
             Err(error) if error.is_no_node() => Ok(None),
@@ -241,14 +229,13 @@ impl Semaphore {
         &self,
         usage: &Usage,
         nodes: &[OwnedNode],
-        count: u32,
-    ) -> Result<CapacityCheck, AcquireLeaseError> {
+    ) -> Result<CapacityCheck, AcquireError> {
         let limit = match usage.limit {
             Some((Some(limit), _)) => limit,
             // The node was deleted or its data was cleared.
             _ => self.ensure_limit().await?,
         };
-        self.check_count(count, limit)?;
+        self.check_count(limit)?;
         let children = usage.children.as_ref().map_or(&[][..], |(names, _)| names);
         let Some(taken) = capacity::count_leases(children, node_names(nodes)) else {
             let is_gone = |node: &&OwnedNode| {
@@ -257,7 +244,7 @@ impl Semaphore {
             };
             let gone = nodes.iter().find(is_gone).map(OwnedNode::path);
             let path = gone.unwrap_or(&self.leases.path).clone();
-            return Err(node_lost(self.session(), &path).await.into());
+            return Err(node_lost(self.session(), &path).await);
         };
         if taken <= usize::try_from(limit).unwrap_or(usize::MAX) {
             Ok(CapacityCheck::Fits)
@@ -268,7 +255,7 @@ impl Semaphore {
     }
 
     /// Waits until a value that was read changes, and clears it.
-    async fn wait_for_change(&self, usage: &mut Usage) -> Result<(), AcquireLeaseError> {
+    async fn wait_for_change(&self, usage: &mut Usage) -> Result<(), AcquireError> {
         let limit = next_event(&mut usage.limit);
         let children = next_event(&mut usage.children);
         let lost = self.session().lost();
@@ -279,21 +266,21 @@ impl Semaphore {
             event = children => event,
         };
         if event == WatchEvent::SessionLost {
-            return Err(AcquireError::SessionLost { source: None }.into());
+            return Err(AcquireError::SessionLost { source: None });
         }
         usage.clear_changed();
         Ok(())
     }
 
-    fn check_count(&self, wanted: u32, limit: u32) -> Result<(), AcquireLeaseError> {
-        if wanted <= limit {
+    fn check_count(&self, limit: u32) -> Result<(), AcquireError> {
+        if self.count <= limit {
             return Ok(());
         }
-        Err(AcquireLeaseError::TooMany {
+        Err(AcquireError::Limit(LimitError::TooMany {
             path: self.path.clone(),
-            wanted,
+            wanted: self.count,
             limit,
-        })
+        }))
     }
 
     /// Leaves the queue, so that the next contender is first, and returns the leases.
@@ -301,9 +288,8 @@ impl Semaphore {
         // The deletion has left when this returns: later requests of this session find the queue without this node.
         drop(first);
         let guards = nodes.into_iter().map(|node| {
-            let session = self.session().clone();
-            let session_lease = session.keep_lease();
-            Guard::new(session, node, session_lease)
+            let session_lease = self.session().keep_lease();
+            self.leases.guard(Granted::new(node, session_lease))
         });
         let lease = SemaphoreLease::new(guards.collect());
         tracing::debug!(path = %self.path, token = %lease.token(), count = lease.count(), "leases acquired");
@@ -346,7 +332,7 @@ fn node_names(nodes: &[OwnedNode]) -> impl Iterator<Item = &str> {
 }
 
 /// Ignores a deletion that is not finished, which continues in the background, but not the end of the session.
-fn ignore_pending(deleted: Result<(), zk_core::Error>) -> Result<(), AcquireLeaseError> {
+fn ignore_pending(deleted: Result<(), zk_core::Error>) -> Result<(), AcquireError> {
     match deleted {
         Err(error) if error.is_fatal() => Err(error.into()),
         Err(error) => {

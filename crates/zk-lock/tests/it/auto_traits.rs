@@ -18,18 +18,18 @@ macro_rules! send_sync_clone {
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
         AcquireError,
-        AcquireLeaseError,
+        AcquireProgress,
         Ahead,
+        AnyLock,
         CohortLimits,
         CohortLock,
         CohortToken,
-        BadLimit,
         Contender,
         FairLock,
         FencingToken,
         Inspector,
         Layout,
-        LeaseTimedOut,
+        LimitError,
         LockOptions,
         LockEvent,
         LockLoss,
@@ -45,17 +45,17 @@ fn public_types_are_send_and_sync() {
         ContenderStatus,
         RwLockError,
         ReentrantLock,
-        MultiAcquireError,
         MultiLock,
         MultiLockError,
         RaceLock,
         ReleaseError,
-        ReleaseErrors,
         RunError,
         RwLock,
         Semaphore,
         SequenceExhausted,
-        MultipleSessions,
+        MultiTxnError,
+        ReadLock,
+        WriteLock,
         TimedOut,
     );
     // A guard is unique: its owner holds the lock.
@@ -83,16 +83,16 @@ fn public_types_are_send_and_sync() {
     is_error::<UpgradeError>();
     is_send::<SemaphoreLease>();
     is_sync::<SemaphoreLease>();
+    is_send::<HeldLock>();
+    is_sync::<HeldLock>();
+    is_send::<AnyGuard>();
+    is_sync::<AnyGuard>();
     is_send::<MultiGuard>();
     is_sync::<MultiGuard>();
     is_error::<AcquireError>();
-    is_error::<AcquireLeaseError>();
-    is_error::<BadLimit>();
-    is_error::<LeaseTimedOut>();
-    is_error::<MultiAcquireError>();
+    is_error::<LimitError>();
     is_error::<MultiLockError>();
-    is_error::<ReleaseErrors>();
-    is_error::<MultipleSessions>();
+    is_error::<MultiTxnError>();
     is_error::<ReleaseError>();
     is_error::<RunError>();
     is_error::<SequenceExhausted>();
@@ -104,12 +104,11 @@ fn public_futures_are_send() {
     is_send_future(FairLock::acquire);
     is_send_future(FairLock::try_acquire);
     is_send_future(|lock: &FairLock| lock.acquire_timeout(Duration::ZERO));
-    is_send_future(FairLock::contenders);
     is_send_future(|lock: &FairLock| async {
         let waiter = lock.enlist().await.unwrap();
-        let removed = waiter.removed();
+        let lost = waiter.lost();
         drop(waiter.granted().await.unwrap());
-        removed.await
+        lost.await
     });
     is_send_future(|lock: &FairLock| lock.run(|token| async move { token }));
     is_send_future(|lock: &FairLock| lock.run(async |token| token));
@@ -145,15 +144,16 @@ fn futures_of_the_inspector_are_send() {
 
 #[test]
 fn futures_of_the_other_locks_are_send() {
-    is_send_future(RwLock::acquire_read);
-    is_send_future(RwLock::acquire_write);
-    is_send_future(RwLock::try_acquire_read);
-    is_send_future(RwLock::try_acquire_write);
-    is_send_future(|lock: &RwLock| lock.acquire_read_timeout(Duration::ZERO));
-    is_send_future(|lock: &RwLock| lock.acquire_write_timeout(Duration::ZERO));
-    is_send_future(RwLock::contenders);
+    is_send_future(ReadLock::acquire);
+    is_send_future(WriteLock::acquire);
+    is_send_future(ReadLock::try_acquire);
+    is_send_future(WriteLock::try_acquire);
+    is_send_future(|lock: &ReadLock| lock.acquire_timeout(Duration::ZERO));
+    is_send_future(|lock: &WriteLock| lock.acquire_timeout(Duration::ZERO));
+    is_send_future(Inspector::contenders);
+    is_send_future(Inspector::first_contender);
     is_send_future(|lock: &RwLock| async {
-        let writing = lock.acquire_write().await.unwrap();
+        let writing = lock.writer().acquire().await.unwrap();
         let reading = writing.downgrade().await.unwrap();
         let writing = reading.upgrade().await.unwrap();
         let reading = writing.downgrade().await.unwrap();
@@ -163,7 +163,6 @@ fn futures_of_the_other_locks_are_send() {
     is_send_future(ReentrantLock::acquire);
     is_send_future(ReentrantLock::try_acquire);
     is_send_future(|lock: &ReentrantLock| lock.acquire_timeout(Duration::ZERO));
-    is_send_future(ReentrantLock::contenders);
     is_send_future(|lock: &ReentrantLock| async {
         let guard = lock.acquire().await.unwrap();
         guard.release().await.unwrap();
@@ -185,6 +184,34 @@ fn public_futures_of_cohorts_are_send() {
     });
 }
 
+/// Generic code spawns the futures of any kind of lock, and each kind converts for a `MultiLock`.
+#[test]
+fn every_kind_is_a_lock_with_futures_that_are_send() {
+    fn is_lock<L: Lock + 'static>() {
+        fn is_send<F: Future + Send>(_: F) {}
+        let _ = |lock: &'static L, progress: &'static AcquireProgress| {
+            is_send(lock.acquire());
+            is_send(lock.try_acquire());
+            is_send(lock.acquire_timeout(Duration::ZERO));
+            is_send(lock.acquire_with_progress(|_| ()));
+            is_send(lock.acquire_reporting_to(progress));
+        };
+        let _ = |guard: L::Guard| is_send(guard.release());
+        let _ = |lock: L| AnyLock::from(lock);
+    }
+    is_lock::<FairLock>();
+    is_lock::<CohortLock>();
+    is_lock::<RaceLock>();
+    is_lock::<ReadLock>();
+    is_lock::<WriteLock>();
+    is_lock::<ReentrantLock>();
+    is_lock::<Semaphore>();
+    is_send_future(|lock: &Semaphore| lock.run(async |token| token));
+    is_send_future(|lock: &CohortLock| lock.run(async |token| token));
+    is_send_future(|lock: &MultiLock| lock.run(async |tokens| tokens));
+    is_send_future(|lock: &MultiLock| lock.acquire_with_progress(|_| ()));
+}
+
 /// A future that outlives its guard may be spawned.
 #[test]
 fn lost_borrows_nothing() {
@@ -202,8 +229,8 @@ fn futures_of_locks_that_are_several_are_send() {
     fn is_send<F: Future + Send>(_: F) {}
     let _ = |semaphore: &'static Semaphore| {
         is_send(semaphore.acquire());
-        is_send(semaphore.try_acquire_many(2));
-        is_send(semaphore.acquire_many_timeout(2, Duration::ZERO));
+        is_send(semaphore.with_count(2).try_acquire());
+        is_send(semaphore.with_count(2).acquire_timeout(Duration::ZERO));
         is_send(semaphore.limit());
         is_send(semaphore.set_limit(2));
         is_send(semaphore.leases());

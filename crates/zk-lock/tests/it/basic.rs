@@ -115,7 +115,7 @@ async fn acquire_timeout_says_who_was_ahead_and_leaves_nothing() {
         assert_eq!(
             error.to_string(),
             format!(
-                "lock /a not acquired within 3s: held by {} of \"billing-7\" (session {})",
+                "/a not acquired within 3s: held by {} of \"billing-7\" (session {})",
                 held.path().name().unwrap(),
                 one.id()
             )
@@ -164,7 +164,10 @@ async fn run_passes_the_token_and_drops_the_body_on_a_loss() {
         let lender = lock.clone();
         let token = lock
             .run(async |token| {
-                assert_eq!(lender.contenders().await.unwrap()[0].token(), token);
+                assert_eq!(
+                    lender.inspector().contenders().await.unwrap()[0].fencing_token(),
+                    token
+                );
                 token
             })
             .await

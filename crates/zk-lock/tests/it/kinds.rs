@@ -17,7 +17,6 @@ use zk_lock::Inspector;
 use zk_lock::LockEvent;
 use zk_lock::LockEvents;
 use zk_lock::LockLoss;
-use zk_lock::MultiAcquireError;
 use zk_lock::MultiLock;
 use zk_lock::RaceLock;
 use zk_lock::Reap;
@@ -183,7 +182,10 @@ async fn reaping_removes_old_contenders_and_grants_no_lock(ensemble: &Ensemble) 
     assert_eq!(loss, LockLoss::NodeDeleted);
     let error = soon("the waiter ends", waiting).await.unwrap();
     let error = error.expect_err("no waiter is granted the lock in passing");
-    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
+    assert!(
+        matches!(error, AcquireError::NodeDeleted { .. }),
+        "{error:?}"
+    );
 }
 
 async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
@@ -195,7 +197,7 @@ async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
     let (mut one, mut other) = (lock.events(), lock.clone().events());
     for is_dropped in [false, true] {
         let guard = lock.acquire().await.unwrap();
-        let (path, token) = (guard.path().clone(), guard.fencing_token());
+        let (path, fencing_token) = (guard.path().clone(), guard.fencing_token());
         if is_dropped {
             drop(guard);
         } else {
@@ -205,15 +207,21 @@ async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
             let path = path.clone();
             let acquired = LockEvent::Acquired {
                 path: path.clone(),
-                token,
+                fencing_token,
             };
             assert_eq!(next(events).await, acquired);
-            assert_eq!(next(events).await, LockEvent::Released { path, token });
+            assert_eq!(
+                next(events).await,
+                LockEvent::Released {
+                    path,
+                    fencing_token
+                }
+            );
         }
     }
     for expected in [LockLoss::NodeDeleted, LockLoss::SessionLost] {
         let guard = lock.acquire().await.unwrap();
-        let (path, token) = (guard.path().clone(), guard.fencing_token());
+        let (path, fencing_token) = (guard.path().clone(), guard.fencing_token());
         if expected == LockLoss::NodeDeleted {
             admin.delete(&path).await.unwrap();
         } else {
@@ -224,11 +232,11 @@ async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
             }
             assert!(matches!(next(&mut one).await, LockEvent::Missed { .. }));
             let guard = lock.acquire().await.unwrap();
-            let (path, token) = (guard.path().clone(), guard.fencing_token());
+            let (path, fencing_token) = (guard.path().clone(), guard.fencing_token());
             end(ensemble, &session).await;
             let lost = LockEvent::Lost {
                 path,
-                token,
+                fencing_token,
                 loss: expected,
             };
             while next(&mut one).await != lost {}
@@ -237,7 +245,7 @@ async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
         next(&mut one).await;
         let lost = LockEvent::Lost {
             path,
-            token,
+            fencing_token,
             loss: expected,
         };
         assert_eq!(next(&mut one).await, lost);
@@ -334,10 +342,10 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     let limit = Duration::from_millis(300);
     let error = all(other).acquire_timeout(limit).await.unwrap_err();
     assert!(error.is_timed_out());
-    let MultiAcquireError::Acquire { path, .. } = &error else {
+    let AcquireError::TimedOut(timed_out) = &error else {
         panic!("{error:?}")
     };
-    assert_eq!(path.as_str(), PATHS[2]);
+    assert_eq!(timed_out.path().as_str(), PATHS[2]);
     soon("it gives back what it had", other.settled()).await;
     for path in &PATHS[..2] {
         assert_eq!(names(admin, path).await, [""; 0]);
@@ -352,7 +360,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     let error = soon("the wait ends", waiting).await.unwrap().unwrap_err();
     let is_lost = matches!(
         error,
-        MultiAcquireError::Lost {
+        AcquireError::Lost {
             loss: LockLoss::NodeDeleted,
             ..
         }
@@ -373,13 +381,16 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
         .commit()
         .await
         .unwrap();
-    admin.delete(guard.guards()[1].path()).await.unwrap();
+    admin
+        .delete(guard.guards()[1].paths().next().unwrap())
+        .await
+        .unwrap();
     let loss = soon("it is lost", guard.lost()).await;
     assert_eq!(loss, LockLoss::NodeDeleted);
     let refused = guard.txn().unwrap().create("/no", "").commit().await;
     assert_eq!(refused.unwrap_err().failed_part(), Some(1));
-    let errors = guard.release().await.unwrap_err();
-    assert_eq!(errors.errors().len(), 1, "{errors}");
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Lost { .. }), "{error:?}");
     for path in PATHS {
         assert_eq!(names(admin, path).await, [""; 0], "nothing is left");
     }

@@ -91,7 +91,7 @@ async fn a_waiter_without_read_on_its_predecessor_is_woken() {
         };
         let ahead = timed_out.ahead().unwrap();
         assert_eq!((ahead.count(), ahead.predecessor()), (1, None));
-        let error = lock.contenders().await.unwrap_err();
+        let error = lock.inspector().contenders().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoAuth);
 
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });

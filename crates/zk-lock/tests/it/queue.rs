@@ -45,12 +45,12 @@ async fn contenders_are_listed_in_order_with_their_owners() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         let lock = FairLock::new(&session, "/a").unwrap();
-        assert!(lock.contenders().await.unwrap().is_empty());
+        assert!(lock.inspector().contenders().await.unwrap().is_empty());
         let held = lock.acquire().await.unwrap();
         let waiting = waiters(ensemble, &session, 3, 3).await;
         session.create("/a/0", "foreign").await.unwrap();
 
-        let contenders = lock.contenders().await.unwrap();
+        let contenders = lock.inspector().contenders().await.unwrap();
         let owners: Vec<_> = contenders
             .iter()
             .skip(1)
@@ -59,9 +59,9 @@ async fn contenders_are_listed_in_order_with_their_owners() {
         assert_eq!(owners, ["waiter 0", "waiter 1", "waiter 2"]);
         let holder = &contenders[0];
         assert_eq!(Some(holder.name()), held.path().name());
-        assert_eq!(holder.token(), held.fencing_token());
+        assert_eq!(holder.fencing_token(), held.fencing_token());
         assert_eq!(holder.session(), Some(session.id()));
-        assert!(contenders.is_sorted_by_key(|one| (one.sequence().number(), one.token())));
+        assert!(contenders.is_sorted_by_key(|one| (one.sequence().number(), one.fencing_token())));
         assert!(
             contenders
                 .iter()

@@ -64,8 +64,8 @@ impl Lock {
     async fn acquire(&self) -> Held {
         match self {
             Self::Fair(lock) => Box::new(lock.acquire().await.unwrap()),
-            Self::Read(lock) => Box::new(lock.acquire_read().await.unwrap()),
-            Self::Write(lock) => Box::new(lock.acquire_write().await.unwrap()),
+            Self::Read(lock) => Box::new(lock.reader().acquire().await.unwrap()),
+            Self::Write(lock) => Box::new(lock.writer().acquire().await.unwrap()),
             Self::Reentrant(lock) => Box::new(lock.acquire().await.unwrap()),
             Self::Race(lock) => Box::new(lock.acquire().await.unwrap()),
             Self::Cohort(lock) => Box::new(lock.acquire().await.unwrap()),
@@ -81,7 +81,7 @@ impl Lock {
         match self {
             Self::Fair(lock) => lock.try_acquire().await.unwrap().map(held),
             Self::Read(lock) | Self::Write(lock) => {
-                lock.try_acquire_write().await.unwrap().map(held)
+                lock.writer().try_acquire().await.unwrap().map(held)
             }
             Self::Reentrant(lock) => lock.try_acquire().await.unwrap().map(held),
             Self::Race(lock) => lock.try_acquire().await.unwrap().map(held),
@@ -95,8 +95,8 @@ impl Lock {
     async fn times_out(&self, limit: Duration) -> bool {
         match self {
             Self::Fair(lock) => lock.acquire_timeout(limit).await.is_err(),
-            Self::Read(lock) => lock.acquire_read_timeout(limit).await.is_err(),
-            Self::Write(lock) => lock.acquire_write_timeout(limit).await.is_err(),
+            Self::Read(lock) => lock.reader().acquire_timeout(limit).await.is_err(),
+            Self::Write(lock) => lock.writer().acquire_timeout(limit).await.is_err(),
             Self::Reentrant(lock) => lock.acquire_timeout(limit).await.is_err(),
             Self::Race(lock) => lock.acquire_timeout(limit).await.is_err(),
             Self::Cohort(lock) => lock.acquire_timeout(limit).await.is_err(),

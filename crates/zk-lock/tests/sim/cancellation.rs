@@ -40,7 +40,7 @@ pub(crate) async fn all_dropped_everywhere(somebody: Other, act: impl AsyncFn(Se
     let hold = async |session: Session| {
         if reads {
             let lock = RwLock::new(&session, PATH).unwrap();
-            (None, Some(lock.acquire_read().await.unwrap()))
+            (None, Some(lock.reader().acquire().await.unwrap()))
         } else {
             (Some(lock(&session).acquire().await.unwrap()), None)
         }

@@ -53,7 +53,7 @@ impl Crowd {
                     loop {
                         let guard = lock.acquire().await.unwrap();
                         assert!(guard.is_valid());
-                        tokens.lock().unwrap().push((me, guard.token()));
+                        tokens.lock().unwrap().push((me, guard.fencing_token()));
                         pass(hold).await;
                         guard.release().await.unwrap();
                     }
@@ -297,7 +297,7 @@ async fn the_last_waiter_gives_up_the_place_in_the_queue() {
     assert_eq!(left(&ensemble).len(), 1);
     for (at, waiter) in waiting.into_iter().enumerate() {
         let error = waiter.await.unwrap();
-        let expected = format!("lock {PATH} not acquired within {}00ms: 1 ahead", at + 1);
+        let expected = format!("{PATH} not acquired within {}00ms: 1 ahead", at + 1);
         assert_eq!(error, expected);
     }
     held.release().await.unwrap();
@@ -368,12 +368,12 @@ async fn a_lapsed_or_lost_lock_is_not_handed_over() {
         LockLoss::NodeDeleted
     );
     assert!(!held.is_valid());
-    let token = held.token();
+    let token = held.fencing_token();
     assert!(held.release().await.is_err());
     let held = soon("the next one gets a lock of its own", waiting)
         .await
         .unwrap();
-    assert!(held.place_token() > token.place_token() && held.is_valid());
+    assert!(held.fencing_token().place_token() > token.place_token() && held.is_valid());
 
     // Cut off until the proof has run out.
     let waiter = lock.clone();
@@ -416,7 +416,7 @@ async fn a_holder_that_panics_or_forgets_to_release_hands_over() {
     }
     pass(Duration::from_millis(5)).await;
     let guard = soon("the last one gets it", lock.acquire()).await.unwrap();
-    assert_eq!(guard.token().turn(), 3);
+    assert_eq!(guard.fencing_token().turn(), 3);
     for (at, task) in tasks.into_iter().enumerate() {
         assert_eq!(task.await.is_err(), at != 1);
     }
@@ -479,10 +479,10 @@ async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
                         assert!(!other.is_valid(), "seed {seed}: {other:?} and {guard:?}");
                     }
                     assert!(
-                        Some(guard.token()) > judge.highest,
+                        Some(guard.fencing_token()) > judge.highest,
                         "seed {seed}: {guard:?}"
                     );
-                    judge.highest = Some(guard.token());
+                    judge.highest = Some(guard.fencing_token());
                     judge.grants += 1;
                     judge.held.push(Arc::clone(&guard));
                 }

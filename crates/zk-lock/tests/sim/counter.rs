@@ -91,7 +91,7 @@ async fn order_survives_the_wrap_of_servers_that_wrap() {
     let contender = lock(&other);
     let waiting = tokio::spawn(async move { contender.acquire().await.unwrap() });
     crate::pass(std::time::Duration::from_millis(100)).await;
-    let listed = lock(&one).contenders().await.unwrap();
+    let listed = lock(&one).inspector().contenders().await.unwrap();
     assert_eq!(Some(listed[0].name()), guard.path().name());
     assert!(listed[1].sequence().number() < 0);
     guard.release().await.unwrap();
@@ -118,7 +118,7 @@ async fn foreign_children_are_ignored_wherever_they_come_from() {
         other.create(format!("{PATH}/{name}"), "").await.unwrap();
     }
     let (held, waiting) = held_and_waited_for(&one, &other).await;
-    assert_eq!(lock(&one).contenders().await.unwrap().len(), 2);
+    assert_eq!(lock(&one).inspector().contenders().await.unwrap().len(), 2);
     held.release().await.unwrap();
     let guard = soon("the waiter is granted the lock", waiting)
         .await

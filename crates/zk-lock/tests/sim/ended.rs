@@ -8,7 +8,6 @@ use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
 use zk_lock::Guard;
-use zk_lock::MultiAcquireError;
 use zk_lock::MultiLock;
 use zk_sim::Ensemble;
 
@@ -54,12 +53,12 @@ async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
             let last = waiter(&third);
             pass(step * Duration::from_micros(250)).await;
             let inspector = lock(&one).inspector();
-            let contenders = lock(&one).contenders().await.unwrap();
+            let contenders = lock(&one).inspector().contenders().await.unwrap();
             inspector.remove(&contenders[1]).await.unwrap();
             held.release().await.unwrap();
             let error = is_lost(removed, &what).await;
             assert!(
-                matches!(error, AcquireError::NodeLost { .. }),
+                matches!(error, AcquireError::NodeDeleted { .. }),
                 "{what}: {error}"
             );
             let guard = soon(&what, last).await.unwrap().unwrap();
@@ -85,11 +84,11 @@ async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
     ensemble
         .session(other.id())
         .cut_for(Duration::from_millis(500));
-    let contenders = lock(&one).contenders().await.unwrap();
+    let contenders = lock(&one).inspector().contenders().await.unwrap();
     lock(&one).inspector().remove(&contenders[1]).await.unwrap();
     held.release().await.unwrap();
     let error = is_lost(removed, "the removed contender is notified").await;
-    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error}");
+    assert!(matches!(error, AcquireError::NodeDeleted { .. }), "{error}");
     drop(
         soon("the last one is granted", last)
             .await
@@ -122,10 +121,8 @@ async fn a_waiter_whose_session_is_ended_is_granted_nothing() {
             );
             let error = soon(&what, several).await.unwrap().expect_err(&what);
             let is_told = match &error {
-                MultiAcquireError::Acquire { source, .. } => {
-                    matches!(source, AcquireError::SessionLost { .. })
-                }
-                MultiAcquireError::Lost { loss, .. } => *loss == zk_lock::LockLoss::SessionLost,
+                AcquireError::SessionLost { .. } => true,
+                AcquireError::Lost { loss, .. } => *loss == zk_lock::LockLoss::SessionLost,
                 _ => false,
             };
             assert!(is_told, "{what}: {error}");

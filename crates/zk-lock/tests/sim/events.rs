@@ -30,7 +30,7 @@ async fn all_listeners_see_grant_and_release_in_order() {
     let (mut one, mut other) = (lock.events(), lock.clone().events());
     for is_dropped in [false, true] {
         let guard = lock.clone().acquire().await.unwrap();
-        let (path, token) = (guard.path().clone(), guard.fencing_token());
+        let (path, fencing_token) = (guard.path().clone(), guard.fencing_token());
         if is_dropped {
             drop(guard);
         } else {
@@ -42,10 +42,16 @@ async fn all_listeners_see_grant_and_release_in_order() {
                 next(events).await,
                 LockEvent::Acquired {
                     path: path.clone(),
-                    token
+                    fencing_token
                 }
             );
-            assert_eq!(next(events).await, LockEvent::Released { path, token });
+            assert_eq!(
+                next(events).await,
+                LockEvent::Released {
+                    path,
+                    fencing_token
+                }
+            );
         }
     }
     drop(lock);
@@ -61,13 +67,13 @@ async fn each_loss_and_each_regained_proof_is_an_event() {
     let mut events = lock.events();
 
     let guard = lock.acquire().await.unwrap();
-    let (path, token) = (guard.path().clone(), guard.fencing_token());
+    let (path, fencing_token) = (guard.path().clone(), guard.fencing_token());
     next(&mut events).await;
     pass(Duration::from_secs(5)).await;
     ensemble.session(session.id()).partition();
     let lapsed = LockEvent::Lost {
         path: path.clone(),
-        token,
+        fencing_token,
         loss: LockLoss::SessionLeaseExpired,
     };
     assert_eq!(next(&mut events).await, lapsed);
@@ -76,33 +82,37 @@ async fn each_loss_and_each_regained_proof_is_an_event() {
     assert!(ensemble.session(session.id()).is_alive());
     let regained = LockEvent::Regained {
         path: path.clone(),
-        token,
+        fencing_token,
     };
     assert_eq!(next(&mut events).await, regained);
     assert!(guard.is_valid());
     admin.delete(&path).await.unwrap();
     let lost = |loss| LockEvent::Lost {
         path: path.clone(),
-        token,
+        fencing_token,
         loss,
     };
     assert_eq!(next(&mut events).await, lost(LockLoss::NodeDeleted));
     drop(guard);
 
     let guard = lock.acquire().await.unwrap();
-    let (path, token) = (guard.path().clone(), guard.fencing_token());
+    let (path, fencing_token) = (guard.path().clone(), guard.fencing_token());
     assert_eq!(
         next(&mut events).await,
         LockEvent::Acquired {
             path: path.clone(),
-            token
+            fencing_token
         }
     );
     ensemble.expire(session.id());
     let loss = LockLoss::SessionLost;
     assert_eq!(
         next(&mut events).await,
-        LockEvent::Lost { path, token, loss }
+        LockEvent::Lost {
+            path,
+            fencing_token,
+            loss
+        }
     );
 }
 
@@ -154,7 +164,7 @@ async fn progress_reports_the_contenders_ahead() {
     pass(Duration::from_millis(100)).await;
     let now = || told.lock().unwrap().last().cloned();
     assert_eq!(now(), Some((2, Some("second".to_owned()))));
-    let listed = lock(&other).contenders().await.unwrap();
+    let listed = lock(&other).inspector().contenders().await.unwrap();
     let labels: Vec<_> = listed.iter().map(zk_lock::Contender::owner_info).collect();
     assert_eq!(labels[..2], [Some(owner("first")), Some(owner("second"))]);
     assert_eq!(labels[2], Some(OwnerInfo::this_process()));

@@ -226,7 +226,7 @@ async fn an_acquire_without_a_connection_fails_in_time() {
     assert_eq!(started.elapsed(), Duration::from_secs(1));
     assert_eq!(
         error.to_string(),
-        "lock /locks/a not acquired within 1s: the ensemble did not reply in time"
+        "/locks/a not acquired within 1s: the ensemble did not reply in time"
     );
     let error = lock(&session).acquire().await.unwrap_err();
     assert!(matches!(error, AcquireError::Failed(_)), "{error:?}");

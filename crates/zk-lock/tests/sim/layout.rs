@@ -66,7 +66,7 @@ async fn locks(name: &str, layout: Layout, text: &mut String) {
     let Ok(lock) = RwLock::with_options(&session, PATH, options()) else {
         return;
     };
-    let writing = lock.acquire_write().await.unwrap();
+    let writing = lock.writer().acquire().await.unwrap();
     section(&format!("RwLock, {name}, written"), &ensemble, text);
     let reading = writing.downgrade().await.unwrap();
     section(&format!("RwLock, {name}, downgraded"), &ensemble, text);
@@ -100,7 +100,7 @@ async fn other_kinds(text: &mut String) {
     let semaphore = |session: &Session| {
         Semaphore::with_options(session, "/semaphores/a", 2, options()).expect("a good path")
     };
-    let lease = semaphore(&one).acquire_many(2).await.unwrap();
+    let lease = semaphore(&one).with_count(2).acquire().await.unwrap();
     let waiting = semaphore(&other);
     let waiting = tokio::spawn(async move { waiting.acquire().await });
     pass(Duration::from_millis(100)).await;

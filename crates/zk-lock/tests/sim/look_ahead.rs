@@ -200,7 +200,7 @@ async fn the_next_in_line_notices_its_deletion_at_once() {
             .unwrap()
             .unwrap_err();
         assert!(
-            matches!(&error, AcquireError::NodeLost { path: lost } if lost.as_str() == path),
+            matches!(&error, AcquireError::NodeDeleted { path: lost } if lost.as_str() == path),
             "{error:?}"
         );
         assert!(
@@ -243,7 +243,10 @@ async fn a_waiter_deleted_before_its_predecessor_is_granted_nothing() {
         admin.delete(held.path()).await.unwrap();
         let waited = soon("the wait ends", waiting).await.unwrap();
         let error = waited.map(drop).unwrap_err();
-        assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
+        assert!(
+            matches!(error, AcquireError::NodeDeleted { .. }),
+            "{error:?}"
+        );
         drop(held);
         nothing_is_left(&ensemble).await;
     }

@@ -201,7 +201,7 @@ async fn a_deleted_waiter_fails_at_its_next_wake_up() {
         .unwrap()
         .unwrap_err();
     assert!(
-        matches!(&error, AcquireError::NodeLost { path: lost } if lost.as_str() == path),
+        matches!(&error, AcquireError::NodeDeleted { path: lost } if lost.as_str() == path),
         "{error:?}"
     );
     assert_eq!(error.class(), ErrorClass::Recoverable);

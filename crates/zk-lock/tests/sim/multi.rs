@@ -6,10 +6,10 @@ use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
 use zk_lock::LockLoss;
-use zk_lock::MultiAcquireError;
 use zk_lock::MultiLock;
 use zk_lock::MultiLockError;
-use zk_lock::MultipleSessions;
+use zk_lock::MultiTxnError;
+use zk_lock::ReleaseError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -77,7 +77,7 @@ async fn a_lock_given_twice_is_refused() {
             "two locks of /b/x were given, which would wait for each other; give it once"
         );
     }
-    let error = MultiLock::new([]).unwrap_err();
+    let error = MultiLock::new(Vec::<FairLock>::new()).unwrap_err();
     assert!(matches!(error, MultiLockError::Empty), "{error:?}");
 }
 
@@ -121,14 +121,13 @@ async fn one_limit_covers_all_locks_and_the_error_names_the_last() {
     let error = error.unwrap_err();
     assert_eq!(started.elapsed().as_millis(), 1000);
     assert!(error.is_timed_out());
-    let MultiAcquireError::Acquire {
-        path,
-        source: AcquireError::TimedOut(timed_out),
-    } = &error
-    else {
+    let AcquireError::TimedOut(timed_out) = &error else {
         panic!("{error:?}")
     };
-    assert_eq!((path.as_str(), timed_out.path().as_str()), ("/b", "/b"));
+    assert_eq!(
+        (timed_out.path().as_str(), timed_out.limit()),
+        ("/b", limit)
+    );
     assert_eq!(timed_out.ahead().unwrap().count(), 1);
     releasing.await.unwrap();
     soon("everything is given back", other.settled()).await;
@@ -146,12 +145,11 @@ async fn the_first_failure_ends_it_and_nothing_is_kept() {
         .acquire()
         .await
         .unwrap_err();
-    let MultiAcquireError::Acquire { path, source } = &error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(path.as_str(), "/b");
-    assert!(matches!(source, AcquireError::Failed(_)), "{source:?}");
-    assert_eq!(error.to_string(), "lock /b of several was not acquired");
+    assert!(matches!(error, AcquireError::Failed(_)), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "create /b/lock-: the parent is ephemeral and cannot have children"
+    );
     soon("everything is given back", other.settled()).await;
     assert_eq!(ephemerals(&ensemble), ["/b"]);
     assert_eq!(ensemble.arrived(matching::creates("/c/**")), 0);
@@ -183,16 +181,19 @@ async fn a_loss_of_one_is_a_loss_of_all_and_release_lists_each() {
     let lost = guard.lost();
     pass(Duration::from_millis(100)).await;
     for gone in &guard.guards()[1..] {
-        admin.delete(gone.path()).await.unwrap();
+        admin.delete(gone.paths().next().unwrap()).await.unwrap();
     }
     assert_eq!(soon("it is notified", lost).await, LockLoss::NodeDeleted);
     assert!(!guard.is_valid() && guard.valid_until().is_none());
     assert!(guard.guards()[0].is_valid());
     let error = guard.txn().unwrap().create("/no", "").commit().await;
     assert_eq!(error.unwrap_err().failed_part(), Some(1));
-    let errors = guard.release().await.unwrap_err();
-    assert!(errors.is_lost());
-    assert_eq!(errors.errors().len(), 2, "{errors}");
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.loss(), Some(LockLoss::NodeDeleted));
+    let ReleaseError::Several { errors } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(errors.len(), 2, "{error}");
     soon("the first one is released", one.settled()).await;
     assert_eq!(ephemerals(&ensemble), [""; 0]);
 }
@@ -206,13 +207,13 @@ async fn a_lock_lost_during_the_next_wait_ends_the_wait() {
     let both = multi(&other, &["/a", "/b"]);
     let waiting = tokio::spawn(async move { both.acquire().await });
     pass(Duration::from_secs(1)).await;
-    let first = fair(&one, "/a").contenders().await.unwrap();
+    let first = fair(&one, "/a").inspector().contenders().await.unwrap();
     one.delete(format!("/a/{}", first[0].name())).await.unwrap();
     let error = soon("it is notified", waiting).await.unwrap().unwrap_err();
     assert!(
         matches!(
             error,
-            MultiAcquireError::Lost {
+            AcquireError::Lost {
                 loss: LockLoss::NodeDeleted,
                 ..
             }
@@ -248,14 +249,14 @@ async fn locks_of_several_sessions_are_granted_when_all_are_valid() {
             ensemble.session(one.id()).heal();
             let guard = soon("both are valid", waiting).await.unwrap().unwrap();
             assert!(guard.is_valid());
-            assert_eq!(guard.txn().unwrap_err(), MultipleSessions);
+            assert_eq!(guard.txn().unwrap_err(), MultiTxnError::MultipleSessions);
             guard.release().await.unwrap();
         } else {
             let error = soon("one is lost", waiting).await.unwrap().unwrap_err();
             assert!(
                 matches!(
                     error,
-                    MultiAcquireError::Lost {
+                    AcquireError::Lost {
                         loss: LockLoss::SessionLost,
                         ..
                     }

@@ -397,7 +397,10 @@ async fn a_waiter_may_be_taken_out_of_the_queue() {
     scene.guard.release().await.unwrap();
     let error = soon("the waiter is notified", waiting).await.unwrap();
     let error = error.unwrap_err();
-    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
+    assert!(
+        matches!(error, AcquireError::NodeDeleted { .. }),
+        "{error:?}"
+    );
 }
 
 // covers: L7

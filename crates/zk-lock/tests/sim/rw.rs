@@ -31,19 +31,19 @@ fn rw(session: &Session) -> RwLock {
 }
 
 async fn reads(session: &Session) -> ReadGuard {
-    let guard = soon("there is no writer", rw(session).acquire_read()).await;
+    let guard = soon("there is no writer", rw(session).reader().acquire()).await;
     guard.expect("the lock is granted")
 }
 
 async fn writes(session: &Session) -> WriteGuard {
-    let guard = soon("the lock is free", rw(session).acquire_write()).await;
+    let guard = soon("the lock is free", rw(session).writer().acquire()).await;
     guard.expect("the lock is granted")
 }
 
 /// A reader that has been in the queue long enough to be granted the lock, if it could be.
 async fn reader(session: &Session) -> JoinHandle<Result<ReadGuard, AcquireError>> {
     let lock = rw(session);
-    let waiting = tokio::spawn(async move { lock.acquire_read().await });
+    let waiting = tokio::spawn(async move { lock.reader().acquire().await });
     pass(LONG_ENOUGH).await;
     waiting
 }
@@ -51,7 +51,7 @@ async fn reader(session: &Session) -> JoinHandle<Result<ReadGuard, AcquireError>
 /// A writer in the queue, for as long.
 async fn writer(session: &Session) -> JoinHandle<Result<WriteGuard, AcquireError>> {
     let lock = rw(session);
-    let waiting = tokio::spawn(async move { lock.acquire_write().await });
+    let waiting = tokio::spawn(async move { lock.writer().acquire().await });
     pass(LONG_ENOUGH).await;
     waiting
 }

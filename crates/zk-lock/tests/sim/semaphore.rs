@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireLeaseError;
+use zk_lock::AcquireError;
 use zk_lock::Semaphore;
 use zk_lock::SemaphoreLease;
 use zk_sim::Ensemble;
@@ -22,7 +22,7 @@ const PATH: &str = "/semaphores/a";
 const QUEUE: &str = "/semaphores/a/locks";
 const LEASES: &str = "/semaphores/a/leases";
 
-type Waiting = tokio::task::JoinHandle<Result<SemaphoreLease, AcquireLeaseError>>;
+type Waiting = tokio::task::JoinHandle<Result<SemaphoreLease, AcquireError>>;
 
 fn semaphore(session: &Session, limit: u32) -> Semaphore {
     Semaphore::new(session, PATH, limit).expect("a good path")
@@ -31,7 +31,7 @@ fn semaphore(session: &Session, limit: u32) -> Semaphore {
 /// Acquires leases in a task of its own, which runs until it has to wait.
 async fn waiting(session: &Session, limit: u32, count: u32) -> Waiting {
     let semaphore = semaphore(session, limit);
-    let waiting = tokio::spawn(async move { semaphore.acquire_many(count).await });
+    let waiting = tokio::spawn(async move { semaphore.with_count(count).acquire().await });
     pass(Duration::from_millis(100)).await;
     waiting
 }

@@ -58,7 +58,7 @@ async fn removed_resolves_on_deletion_and_on_session_loss() {
     for expires in [false, true] {
         let waiter = lock(&other).enlist().await.unwrap();
         let path = waiter.path().clone();
-        let removed = tokio::spawn(waiter.removed());
+        let removed = tokio::spawn(waiter.lost());
         let granted = tokio::spawn(waiter.granted());
         one.set(&path, "a word").await.unwrap();
         pass(Duration::from_secs(1)).await;
@@ -74,7 +74,7 @@ async fn removed_resolves_on_deletion_and_on_session_loss() {
         } else {
             assert!(!granted.is_finished());
             let is_ours = |lost| lost == &path;
-            assert!(matches!(&error, AcquireError::NodeLost { path } if is_ours(path)));
+            assert!(matches!(&error, AcquireError::NodeDeleted { path } if is_ours(path)));
         }
         granted.abort();
     }
@@ -94,6 +94,9 @@ async fn an_idle_waiter_is_not_granted_the_lock_by_an_old_list() {
     let guard = lock(&other).acquire().await.unwrap();
     pass(Duration::from_secs(5)).await;
     let error = soon("it lists again", waiter.granted()).await.unwrap_err();
-    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
+    assert!(
+        matches!(error, AcquireError::NodeDeleted { .. }),
+        "{error:?}"
+    );
     assert!(guard.is_valid());
 }

@@ -42,7 +42,7 @@ async fn curator_waits_for_us_and_we_wait_for_curator() {
     let waiter = lock.clone();
     let waiting = tokio::spawn(async move { waiter.acquire().await });
     until_enlisted(&session, "/lock", 2).await;
-    let contenders = lock.contenders().await.unwrap();
+    let contenders = lock.inspector().contenders().await.unwrap();
     let sessions: Vec<_> = contenders
         .iter()
         .map(|one| one.session().map(SessionId::as_i64))
@@ -64,7 +64,7 @@ async fn curator_waits_for_us_and_we_wait_for_curator() {
         .await
         .expect("we are next");
     let guard = guard.unwrap().unwrap();
-    assert!(guard.fencing_token() > contenders[0].token());
+    assert!(guard.fencing_token() > contenders[0].fencing_token());
     let short = Duration::from_millis(500);
     assert_eq!(theirs.acquire(short).await.unwrap(), None, "we have it");
     let (released, acquired) = tokio::join!(guard.release(), theirs.acquire(SOON));

@@ -91,8 +91,16 @@ async fn ours(session: &Session, layout: Layout, kind: Ours, within: Duration) -
             let lock = FairLock::with_options(session, PATH, options).unwrap();
             lock.acquire_timeout(within).await.map(Held::Mutex)
         }
-        Ours::Writer => rw().acquire_write_timeout(within).await.map(Held::Writer),
-        Ours::Reader => rw().acquire_read_timeout(within).await.map(Held::Reader),
+        Ours::Writer => rw()
+            .writer()
+            .acquire_timeout(within)
+            .await
+            .map(Held::Writer),
+        Ours::Reader => rw()
+            .reader()
+            .acquire_timeout(within)
+            .await
+            .map(Held::Reader),
     };
     match acquired {
         Ok(held) => Some(held),

@@ -45,12 +45,12 @@ fn ours(session: &Session, layout: Layout) -> RwLock {
 
 fn reading(lock: &RwLock) -> JoinHandle<Result<ReadGuard, AcquireError>> {
     let lock = lock.clone();
-    tokio::spawn(async move { lock.acquire_read().await })
+    tokio::spawn(async move { lock.reader().acquire().await })
 }
 
 fn writing(lock: &RwLock) -> JoinHandle<Result<WriteGuard, AcquireError>> {
     let lock = lock.clone();
-    tokio::spawn(async move { lock.acquire_write().await })
+    tokio::spawn(async move { lock.writer().acquire().await })
 }
 
 async fn granted<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
@@ -62,9 +62,9 @@ async fn granted<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
 async fn theirs_first(session: &Session, ours: &RwLock, theirs: &mut PeerContender) {
     let held = theirs.acquire_kind(READ, SOON).await.unwrap();
     held.expect("it is free");
-    let shared = ours.try_acquire_read().await.unwrap();
+    let shared = ours.reader().try_acquire().await.unwrap();
     shared.expect("readers share").release().await.unwrap();
-    assert!(ours.try_acquire_write().await.unwrap().is_none());
+    assert!(ours.writer().try_acquire().await.unwrap().is_none());
     let waiting = writing(ours);
     until_enlisted(session, PATH, 2).await;
     theirs.release_kind(READ).await.unwrap();
@@ -72,8 +72,8 @@ async fn theirs_first(session: &Session, ours: &RwLock, theirs: &mut PeerContend
 
     let held = theirs.acquire_kind(WRITE, SOON).await.unwrap();
     held.expect("it is free");
-    assert!(ours.try_acquire_read().await.unwrap().is_none());
-    assert!(ours.try_acquire_write().await.unwrap().is_none());
+    assert!(ours.reader().try_acquire().await.unwrap().is_none());
+    assert!(ours.writer().try_acquire().await.unwrap().is_none());
     let waiting = reading(ours);
     until_enlisted(session, PATH, 2).await;
     theirs.release_kind(WRITE).await.unwrap();
@@ -82,7 +82,7 @@ async fn theirs_first(session: &Session, ours: &RwLock, theirs: &mut PeerContend
 
 /// Ours has a side, changes it both ways, and keeps out whom it should all the time.
 async fn ours_first(ours: &RwLock, theirs: &mut PeerContender) {
-    let guard = ours.acquire_read().await.unwrap();
+    let guard = ours.reader().acquire().await.unwrap();
     assert_eq!(theirs.acquire_kind(WRITE, SHORT).await.unwrap(), None);
     let held = theirs.acquire_kind(READ, SOON).await.unwrap();
     held.expect("readers share");
@@ -109,7 +109,7 @@ async fn ours_first(ours: &RwLock, theirs: &mut PeerContender) {
 
 /// A reader of theirs that waits for a writer of ours is let in when that one becomes a reader.
 async fn a_downgrade_before_a_reader(session: &Session, ours: &RwLock, mut reader: PeerContender) {
-    let guard = ours.acquire_write().await.unwrap();
+    let guard = ours.writer().acquire().await.unwrap();
     let (held, guard) = tokio::join!(reader.acquire_kind(READ, SOON), async {
         until_enlisted(session, PATH, 2).await;
         guard.downgrade().await.unwrap()
@@ -123,7 +123,7 @@ async fn a_downgrade_before_a_reader(session: &Session, ours: &RwLock, mut reade
 
 /// A writer of theirs that waits for a writer of ours waits for it as a reader, too.
 async fn a_downgrade_before_a_writer(session: &Session, ours: &RwLock, mut writer: PeerContender) {
-    let guard = ours.acquire_write().await.unwrap();
+    let guard = ours.writer().acquire().await.unwrap();
     let (held, released) = tokio::join!(writer.acquire_kind(WRITE, SOON), async {
         until_enlisted(session, PATH, 2).await;
         let guard = guard.downgrade().await.unwrap();
@@ -137,7 +137,7 @@ async fn a_downgrade_before_a_writer(session: &Session, ours: &RwLock, mut write
     });
     let held = held.unwrap().expect("our reader has ended");
     assert!(held > released, "our reader was there until then");
-    assert!(ours.try_acquire_read().await.unwrap().is_none());
+    assert!(ours.reader().try_acquire().await.unwrap().is_none());
     writer.release_kind(WRITE).await.unwrap();
     writer.quit().await.unwrap();
 }
@@ -172,9 +172,9 @@ async fn curators_read_write_lock_and_ours_exclude_each_other_through_all_change
     theirs.acquire_kind(WRITE, SOON).await.unwrap().unwrap();
     theirs.acquire_kind(READ, SOON).await.unwrap().unwrap();
     theirs.release_kind(WRITE).await.unwrap();
-    let shared = lock.try_acquire_read().await.unwrap();
+    let shared = lock.reader().try_acquire().await.unwrap();
     shared.expect("it reads only").release().await.unwrap();
-    assert!(lock.try_acquire_write().await.unwrap().is_none());
+    assert!(lock.writer().try_acquire().await.unwrap().is_none());
     theirs.release_kind(READ).await.unwrap();
     all_changes(&session, &lock, [theirs, second]).await;
     ensemble.down().await.unwrap();

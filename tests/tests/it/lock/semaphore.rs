@@ -51,7 +51,7 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
         .unwrap()
         .expect("it is free");
     let ours = Semaphore::new(&session, PATH, LIMIT).unwrap();
-    assert!(ours.try_acquire_many(2).await.unwrap().is_none());
+    assert!(ours.with_count(2).try_acquire().await.unwrap().is_none());
     let lease = ours.acquire().await.unwrap();
     assert_eq!(ours.limit().await.unwrap(), Some(LIMIT));
     for name in names(&session, LEASES).await {
@@ -65,7 +65,7 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
 
     // We wait for Curator, whose session ends.
     let waiter = ours.clone();
-    let waiting = tokio::spawn(async move { waiter.acquire_many(2).await });
+    let waiting = tokio::spawn(async move { waiter.with_count(2).acquire().await });
     until_enlisted(&session, LEASES, 5).await;
     assert!(!waiting.is_finished());
     let ended = theirs.newest_session_id().await.unwrap();
@@ -82,13 +82,13 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
     two.release().await.unwrap();
     let other = observer(&ensemble).await;
     let others = Semaphore::new(&other, PATH, LIMIT).unwrap();
-    let others = others.acquire_many(2).await.unwrap();
+    let others = others.with_count(2).acquire().await.unwrap();
     let (acquired, ()) = tokio::join!(theirs.acquire_leases(2, SOON), async {
         until_enlisted(&session, LEASES, 4).await;
         ensemble.expire(other.id().as_i64()).await.unwrap();
     });
     acquired.unwrap().expect("there is room");
-    assert!(others.release().await.unwrap_err().is_lost());
+    assert!(others.release().await.unwrap_err().loss().is_some());
     assert!(ours.try_acquire().await.unwrap().is_none());
     theirs.release().await.unwrap();
     lease.release().await.unwrap();
@@ -141,7 +141,7 @@ async fn contend_ourselves(work: Work, at: usize, mut random: fastrand::Rng) {
         let semaphore = Semaphore::new(&session, PATH, LIMIT).unwrap();
         while !work.is_over() {
             let count = random.u32(1..=LIMIT);
-            let Ok(lease) = semaphore.acquire_many(count).await else {
+            let Ok(lease) = semaphore.with_count(count).acquire().await else {
                 break;
             };
             let from = nanos(monotonic());

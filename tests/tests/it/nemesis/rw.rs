@@ -60,7 +60,7 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
 
 async fn read(session: &Session, lock: &RwLock, work: &Work, random: &mut fastrand::Rng) {
     let acquire = work.recorder.invoke(Op::acquire_shared(PATH));
-    let guard = match lock.acquire_read().await {
+    let guard = match lock.reader().acquire().await {
         Ok(guard) => guard,
         Err(error) => return acquire.unknown(error.to_string()),
     };
@@ -96,7 +96,7 @@ async fn read(session: &Session, lock: &RwLock, work: &Work, random: &mut fastra
 
 async fn write(session: &Session, lock: &RwLock, work: &Work, random: &mut fastrand::Rng) {
     let acquire = work.recorder.invoke(Op::acquire(PATH));
-    let guard = match lock.acquire_write().await {
+    let guard = match lock.writer().acquire().await {
         Ok(guard) => guard,
         Err(error) => return acquire.unknown(error.to_string()),
     };

@@ -56,7 +56,7 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
 async fn turn(session: &Session, semaphore: &Semaphore, work: &Work, random: &mut fastrand::Rng) {
     let count = random.u32(1..=LIMIT);
     let acquire = work.recorder.invoke(Op::acquire_permits(PATH, count));
-    let lease = match semaphore.acquire_many(count).await {
+    let lease = match semaphore.with_count(count).acquire().await {
         Ok(lease) => lease,
         Err(error) => return acquire.unknown(error.to_string()),
     };

@@ -24,7 +24,11 @@ async fn life_of_a_lock(scene: Scene) {
     let waiting = tokio::spawn(async move { ours.acquire().await });
     // Until it waits, or until something keeps it from that: both are of interest.
     until_or_late(|| async {
-        let seen = theirs.contenders().await.expect("nothing strikes this one");
+        let seen = theirs
+            .inspector()
+            .contenders()
+            .await
+            .expect("nothing strikes this one");
         seen.len() >= 2
     })
     .await;
@@ -38,7 +42,11 @@ async fn life_of_a_lock(scene: Scene) {
     settled(&scene).await;
     let caught_up = scene.observer.sync(scene.path.as_str()).await;
     caught_up.expect("nothing strikes this one");
-    let left = theirs.contenders().await.expect("nothing strikes this one");
+    let left = theirs
+        .inspector()
+        .contenders()
+        .await
+        .expect("nothing strikes this one");
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
 }
 

@@ -18,12 +18,12 @@ async fn life_of_a_writer_and_reader(scene: Scene) {
     let ours = RwLock::new(&scene.struck, scene.path.as_str()).unwrap();
     let theirs = RwLock::new(&scene.observer, scene.path.as_str()).unwrap();
 
-    let writing = ours.acquire_write().await.expect(what);
+    let writing = ours.writer().acquire().await.expect(what);
     let token = writing.fencing_token();
     let limit = Duration::from_millis(300);
     let waiting = tokio::spawn({
         let theirs = theirs.clone();
-        async move { theirs.acquire_write_timeout(limit).await }
+        async move { theirs.writer().acquire_timeout(limit).await }
     });
     let reading = writing.downgrade().await.expect(what);
     assert_eq!(reading.fencing_token(), token, "{what}");
@@ -40,7 +40,7 @@ async fn life_of_a_writer_and_reader(scene: Scene) {
     let writing = upgraded(reading, what).await;
     assert!(writing.fencing_token() > token, "{what}");
     assert!(
-        theirs.try_acquire_read().await.expect(what).is_none() || !writing.is_valid(),
+        theirs.reader().try_acquire().await.expect(what).is_none() || !writing.is_valid(),
         "{what}"
     );
     writing.release().await.expect(what);
@@ -48,7 +48,11 @@ async fn life_of_a_writer_and_reader(scene: Scene) {
     settled(&scene).await;
     let caught_up = scene.observer.sync(scene.path.as_str()).await;
     caught_up.expect("nothing strikes this one");
-    let left = theirs.contenders().await.expect("nothing strikes this one");
+    let left = theirs
+        .inspector()
+        .contenders()
+        .await
+        .expect("nothing strikes this one");
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
 }
 

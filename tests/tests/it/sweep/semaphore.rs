@@ -14,10 +14,10 @@ async fn life_of_leases(scene: Scene) {
     let ours = Semaphore::new(&scene.struck, scene.path.as_str(), 2).unwrap();
     let theirs = Semaphore::new(&scene.observer, scene.path.as_str(), 2).unwrap();
 
-    let lease = ours.acquire_many(2).await.expect(what);
+    let lease = ours.with_count(2).acquire().await.expect(what);
     lease.release().await.expect(what);
     let held = theirs.acquire().await.expect("nothing strikes this one");
-    let waiting = tokio::spawn(async move { ours.acquire_many(2).await });
+    let waiting = tokio::spawn(async move { ours.with_count(2).acquire().await });
     // Until it waits, or until something keeps it from that: both are of interest.
     until_or_late(|| async {
         let seen = theirs.leases().await.expect("nothing strikes this one");

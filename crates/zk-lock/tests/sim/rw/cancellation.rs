@@ -15,11 +15,11 @@ const A_WHILE: Duration = Duration::from_millis(200);
 async fn readers_and_writers_dropped_at_any_await_leave_nothing() {
     for other in [Other::Nobody, Other::Holds(A_WHILE), Other::Reads(A_WHILE)] {
         all_dropped_everywhere(other, async |session| {
-            drop(rw(&session).acquire_read().await.unwrap());
+            drop(rw(&session).reader().acquire().await.unwrap());
         })
         .await;
         all_dropped_everywhere(other, async |session| {
-            drop(rw(&session).acquire_write().await.unwrap());
+            drop(rw(&session).writer().acquire().await.unwrap());
         })
         .await;
     }
@@ -30,14 +30,14 @@ async fn readers_and_writers_dropped_at_any_await_leave_nothing() {
 async fn tries_and_timeouts_dropped_anywhere_leave_nothing() {
     for other in [Other::Holds(A_WHILE), Other::Reads(A_WHILE)] {
         all_dropped_everywhere(other, async |session| {
-            drop(rw(&session).try_acquire_read().await);
-            drop(rw(&session).try_acquire_write().await);
+            drop(rw(&session).reader().try_acquire().await);
+            drop(rw(&session).writer().try_acquire().await);
         })
         .await;
         let limit = A_WHILE / 2;
         all_dropped_everywhere(other, async |session| {
-            drop(rw(&session).acquire_read_timeout(limit).await);
-            drop(rw(&session).acquire_write_timeout(limit).await);
+            drop(rw(&session).reader().acquire_timeout(limit).await);
+            drop(rw(&session).writer().acquire_timeout(limit).await);
         })
         .await;
     }
@@ -48,7 +48,7 @@ async fn tries_and_timeouts_dropped_anywhere_leave_nothing() {
 async fn a_downgrade_dropped_at_any_await_releases_the_lock() {
     for other in [Other::Nobody, Other::Holds(A_WHILE)] {
         all_dropped_everywhere(other, async |session| {
-            let writing = rw(&session).acquire_write().await.unwrap();
+            let writing = rw(&session).writer().acquire().await.unwrap();
             let reading = writing.downgrade().await.unwrap();
             reading.release().await.unwrap();
         })
@@ -61,7 +61,7 @@ async fn a_downgrade_dropped_at_any_await_releases_the_lock() {
 async fn an_upgrade_dropped_at_any_await_releases_the_lock() {
     for other in [Other::Nobody, Other::Reads(A_WHILE)] {
         all_dropped_everywhere(other, async |session| {
-            let reading = rw(&session).acquire_read().await.unwrap();
+            let reading = rw(&session).reader().acquire().await.unwrap();
             reading.upgrade().await.unwrap().release().await.unwrap();
         })
         .await;
@@ -69,7 +69,7 @@ async fn an_upgrade_dropped_at_any_await_releases_the_lock() {
     Box::pin(all_dropped_everywhere(
         Other::Reads(A_WHILE),
         async |session| {
-            let reading = rw(&session).acquire_read().await.unwrap();
+            let reading = rw(&session).reader().acquire().await.unwrap();
             match reading.upgrade_timeout(A_WHILE / 2).await {
                 Ok(writing) => drop(writing),
                 Err(error) => {

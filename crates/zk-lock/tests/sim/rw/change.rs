@@ -88,7 +88,7 @@ async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     };
     assert!(guard.is_valid());
     assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
-    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+    assert!(rw(&b).reader().try_acquire().await.unwrap().is_none());
 
     // A writer that may create but not delete is a reader that excludes other readers.
     ensemble
@@ -100,7 +100,7 @@ async fn a_downgrade_that_is_refused_gives_the_writer_back() {
         panic!("{error:?}");
     };
     assert!(guard.is_valid());
-    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+    assert!(rw(&b).reader().try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
 }
 
@@ -117,7 +117,7 @@ async fn the_only_reader_becomes_a_writer_at_once() {
         .unwrap();
     assert!(writing.is_valid() && writing.fencing_token() > token);
     assert_eq!(left(&ensemble), [writing.path().name().unwrap()]);
-    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+    assert!(rw(&b).reader().try_acquire().await.unwrap().is_none());
     // And back, and forth again.
     let reading = writing.downgrade().await.unwrap();
     let writing = reading.upgrade().await.unwrap();

@@ -103,22 +103,32 @@ impl Contender {
         let limit = Duration::from_micros(self.random.u64(0..20_000));
         let longer = Duration::from_millis(self.random.u64(0..3000));
         match self.random.u8(0..12) {
-            0..4 => lock.acquire_read().await.map(Holding::Reading).map(Some),
-            4..6 => lock.acquire_write().await.map(Holding::Writing).map(Some),
-            6 => Ok(lock.try_acquire_read().await?.map(Holding::Reading)),
-            7 => Ok(lock.try_acquire_write().await?.map(Holding::Writing)),
+            0..4 => lock
+                .reader()
+                .acquire()
+                .await
+                .map(Holding::Reading)
+                .map(Some),
+            4..6 => lock
+                .writer()
+                .acquire()
+                .await
+                .map(Holding::Writing)
+                .map(Some),
+            6 => Ok(lock.reader().try_acquire().await?.map(Holding::Reading)),
+            7 => Ok(lock.writer().try_acquire().await?.map(Holding::Writing)),
             8 => Ok(Some(Holding::Reading(
-                lock.acquire_read_timeout(longer).await?,
+                lock.reader().acquire_timeout(longer).await?,
             ))),
             9 => Ok(Some(Holding::Writing(
-                lock.acquire_write_timeout(longer).await?,
+                lock.writer().acquire_timeout(longer).await?,
             ))),
             10 => {
-                let acquired = tokio::time::timeout(limit, lock.acquire_read()).await;
+                let acquired = tokio::time::timeout(limit, lock.reader().acquire()).await;
                 acquired.map_or(Ok(None), |got| got.map(Holding::Reading).map(Some))
             }
             _ => {
-                let acquired = tokio::time::timeout(limit, lock.acquire_write()).await;
+                let acquired = tokio::time::timeout(limit, lock.writer().acquire()).await;
                 acquired.map_or(Ok(None), |got| got.map(Holding::Writing).map(Some))
             }
         }

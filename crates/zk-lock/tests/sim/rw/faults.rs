@@ -49,7 +49,7 @@ async fn a_fault_at_any_request_of_a_change_lets_no_writer_in() {
             let script = ensemble.on(matching::anything());
             let struck = strike(script.session(session.id()).nth(nth));
 
-            let writing = soon(&what, rw(&session).acquire_write())
+            let writing = soon(&what, rw(&session).writer().acquire())
                 .await
                 .expect(&what);
             let next = reader(&others).await;

@@ -49,7 +49,7 @@ async fn expired_waiters_fail_and_expired_holders_are_notified() {
     ensemble.expire(b.id());
     granted(waiting).await.release().await.unwrap();
     assert!(left(&ensemble).is_empty());
-    let error = rw(&a).try_acquire_read().await.unwrap_err();
+    let error = rw(&a).reader().try_acquire().await.unwrap_err();
     assert!(
         matches!(error, AcquireError::SessionLost { .. }),
         "{error:?}"
@@ -161,7 +161,7 @@ async fn a_writer_whose_node_was_deleted_is_no_reader() {
         let [a, b] = sessions(&ensemble).await;
         let writing = writes(&a).await;
         b.delete(writing.path()).await.unwrap();
-        let second = rw(&b).try_acquire_write().await.unwrap().expect("free");
+        let second = rw(&b).writer().try_acquire().await.unwrap().expect("free");
         if noticed {
             assert_eq!(
                 soon("it is notified", writing.lost()).await,
@@ -241,7 +241,7 @@ async fn an_upgrade_whose_new_node_is_deleted_gives_the_reader_back() {
         matches!(
             error,
             UpgradeError::Failed {
-                source: AcquireError::NodeLost { .. },
+                source: AcquireError::NodeDeleted { .. },
                 ..
             }
         ),

@@ -67,7 +67,7 @@ async fn a_reader_does_not_overtake_a_writer_that_waits() {
     let [a, b, c] = sessions(&ensemble).await;
     let first = reads(&a).await;
     let between = writer(&b).await;
-    assert!(rw(&c).try_acquire_read().await.unwrap().is_none());
+    assert!(rw(&c).reader().try_acquire().await.unwrap().is_none());
     let last = reader(&c).await;
     assert!(!last.is_finished());
     first.release().await.unwrap();
@@ -105,15 +105,20 @@ async fn readers_join_those_ahead_when_the_writer_gives_up() {
 async fn a_try_takes_what_is_free_and_leaves_nothing_otherwise() {
     let ensemble = Ensemble::new(3);
     let [a, b] = sessions(&ensemble).await;
-    let reading = rw(&a).try_acquire_read().await.unwrap().expect("free");
-    assert!(rw(&b).try_acquire_write().await.unwrap().is_none());
-    let second = rw(&b).try_acquire_read().await.unwrap().expect("shared");
+    let reading = rw(&a).reader().try_acquire().await.unwrap().expect("free");
+    assert!(rw(&b).writer().try_acquire().await.unwrap().is_none());
+    let second = rw(&b)
+        .reader()
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("shared");
     assert_eq!(left(&ensemble).len(), 2);
     second.release().await.unwrap();
     reading.release().await.unwrap();
-    let writing = rw(&a).try_acquire_write().await.unwrap().expect("free");
-    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
-    assert!(rw(&b).try_acquire_write().await.unwrap().is_none());
+    let writing = rw(&a).writer().try_acquire().await.unwrap().expect("free");
+    assert!(rw(&b).reader().try_acquire().await.unwrap().is_none());
+    assert!(rw(&b).writer().try_acquire().await.unwrap().is_none());
     assert_eq!(left(&ensemble), [writing.path().name().unwrap()]);
 }
 
@@ -123,7 +128,7 @@ async fn a_mutex_on_the_path_is_one_of_the_writers() {
     let ensemble = Ensemble::new(3);
     let [a, b] = sessions(&ensemble).await;
     let held = lock(&a).acquire().await.unwrap();
-    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+    assert!(rw(&b).reader().try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
     let reading = reads(&b).await;
     assert!(lock(&a).try_acquire().await.unwrap().is_none());
@@ -145,7 +150,7 @@ async fn a_timeout_says_who_was_ahead_and_whether_it_held() {
     let ensemble = Ensemble::new(3);
     let [a, b, c, d] = sessions(&ensemble).await;
     let held = writes(&a).await;
-    let told = timed_out(rw(&c).acquire_read_timeout(LIMIT).await);
+    let told = timed_out(rw(&c).reader().acquire_timeout(LIMIT).await);
     let ahead = told.ahead().expect("the ensemble has answered");
     assert_eq!(ahead.count(), 1);
     assert_eq!(ahead.predecessor().unwrap().session(), Some(a.id()));
@@ -153,7 +158,7 @@ async fn a_timeout_says_who_was_ahead_and_whether_it_held() {
     held.release().await.unwrap();
 
     let (one, other) = (reads(&a).await, reads(&d).await);
-    let told = timed_out(rw(&c).acquire_write_timeout(LIMIT).await);
+    let told = timed_out(rw(&c).writer().acquire_timeout(LIMIT).await);
     let ahead = told.ahead().expect("the ensemble has answered");
     assert_eq!(ahead.count(), 2);
     assert_eq!(ahead.predecessor().unwrap().session(), Some(d.id()));
@@ -161,7 +166,7 @@ async fn a_timeout_says_who_was_ahead_and_whether_it_held() {
 
     // A waiting writer is not the holder.
     let waiting = writer(&b).await;
-    let told = timed_out(rw(&c).acquire_read_timeout(LIMIT).await);
+    let told = timed_out(rw(&c).reader().acquire_timeout(LIMIT).await);
     let ahead = told.ahead().expect("the ensemble has answered");
     assert_eq!(ahead.count(), 1);
     assert_eq!(ahead.predecessor().unwrap().session(), Some(b.id()));
@@ -179,10 +184,10 @@ async fn a_timeout_says_who_was_ahead_and_whether_it_held() {
 async fn an_unused_lock_has_no_contenders() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
-    assert!(rw(&a).contenders().await.unwrap().is_empty());
+    assert!(rw(&a).inspector().contenders().await.unwrap().is_empty());
     let held = writes(&a).await;
     let (second, third) = (reader(&b).await, writer(&c).await);
-    let all = rw(&a).contenders().await.unwrap();
+    let all = rw(&a).inspector().contenders().await.unwrap();
     let sessions: Vec<_> = all.iter().map(|one| one.session().unwrap()).collect();
     assert_eq!(sessions, [a.id(), b.id(), c.id()]);
     held.release().await.unwrap();
@@ -226,10 +231,10 @@ async fn nodes_are_named_as_the_layout_says() {
         let ensemble = Ensemble::new(3);
         let [a, b] = sessions(&ensemble).await;
         let (ours, theirs) = (with_layout(&a, layout), with_layout(&b, layout));
-        let reading = ours.acquire_read().await.unwrap();
+        let reading = ours.reader().acquire().await.unwrap();
         assert_eq!(shape(reading.path().name().unwrap()), reader);
         reading.release().await.unwrap();
-        let writing = ours.acquire_write().await.unwrap();
+        let writing = ours.writer().acquire().await.unwrap();
         let first = writing.path().name().unwrap().to_owned();
         assert_eq!(shape(&first), writer);
         let reading = writing.downgrade().await.unwrap();
@@ -237,8 +242,8 @@ async fn nodes_are_named_as_the_layout_says() {
         assert_eq!(shape(second), reader);
         assert_eq!(number(&first), number(second));
         assert_eq!(left(&ensemble), [second]);
-        let shared = theirs.try_acquire_read().await.unwrap();
-        assert!(shared.is_some() && theirs.try_acquire_write().await.unwrap().is_none());
+        let shared = theirs.reader().try_acquire().await.unwrap();
+        assert!(shared.is_some() && theirs.writer().try_acquire().await.unwrap().is_none());
     }
 }
 
@@ -301,8 +306,8 @@ async fn foreign_children_are_ignored() {
         a.create(format!("{PATH}/{name}"), "").await.unwrap();
     }
     let writing = writes(&a).await;
-    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+    assert!(rw(&b).reader().try_acquire().await.unwrap().is_none());
     let reading = writing.downgrade().await.unwrap();
     reading.upgrade().await.unwrap().release().await.unwrap();
-    assert_eq!(rw(&a).contenders().await.unwrap(), []);
+    assert_eq!(rw(&a).inspector().contenders().await.unwrap(), []);
 }

@@ -11,7 +11,11 @@ use crate::dropped;
 async fn dropped_everywhere(held: Option<Duration>, all: bool, act: impl AsyncFn(Session)) {
     let hold = async |session: Session| {
         let count = if all { 3 } else { 2 };
-        semaphore(&session, 3).acquire_many(count).await.unwrap()
+        semaphore(&session, 3)
+            .with_count(count)
+            .acquire()
+            .await
+            .unwrap()
     };
     dropped::everywhere(held, hold, act).await;
 }
@@ -19,7 +23,15 @@ async fn dropped_everywhere(held: Option<Duration>, all: bool, act: impl AsyncFn
 // covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_at_any_await_leaves_nothing() {
-    let act = async |session| drop(semaphore(&session, 3).acquire_many(3).await.unwrap());
+    let act = async |session| {
+        drop(
+            semaphore(&session, 3)
+                .with_count(3)
+                .acquire()
+                .await
+                .unwrap(),
+        );
+    };
     dropped_everywhere(None, true, act).await;
 }
 
@@ -27,7 +39,15 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_first_waiter_dropped_at_any_await_leaves_nothing() {
     let held = Some(Duration::from_millis(200));
-    let act = async |session| drop(semaphore(&session, 3).acquire_many(2).await.unwrap());
+    let act = async |session| {
+        drop(
+            semaphore(&session, 3)
+                .with_count(2)
+                .acquire()
+                .await
+                .unwrap(),
+        );
+    };
     dropped_everywhere(held, false, act).await;
 }
 
@@ -63,7 +83,11 @@ async fn a_timed_out_wait_dropped_at_any_await_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_release_dropped_at_any_await_continues() {
     let act = async |session| {
-        let leases = semaphore(&session, 3).acquire_many(3).await.unwrap();
+        let leases = semaphore(&session, 3)
+            .with_count(3)
+            .acquire()
+            .await
+            .unwrap();
         leases.release().await.unwrap();
     };
     dropped_everywhere(None, true, act).await;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::AcquireError;
-use zk_lock::AcquireLeaseError;
 use zk_lock::SemaphoreLease;
 use zk_sim::Chaos;
 use zk_sim::Check;
@@ -58,15 +57,19 @@ async fn contend(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
     for _ in 0..ROUNDS {
         let count = random.u32(1..=LIMIT);
         let acquired = match random.u8(0..10) {
-            0..5 => semaphore.acquire_many(count).await.map(Some),
-            5..7 => semaphore.try_acquire_many(count).await,
+            0..5 => semaphore.with_count(count).acquire().await.map(Some),
+            5..7 => semaphore.with_count(count).try_acquire().await,
             7 => {
                 let limit = Duration::from_millis(random.u64(0..3000));
-                semaphore.acquire_many_timeout(count, limit).await.map(Some)
+                semaphore
+                    .with_count(count)
+                    .acquire_timeout(limit)
+                    .await
+                    .map(Some)
             }
             _ => {
                 let limit = Duration::from_micros(random.u64(0..20_000));
-                tokio::time::timeout(limit, semaphore.acquire_many(count))
+                tokio::time::timeout(limit, semaphore.with_count(count).acquire())
                     .await
                     .map_or(Ok(None), |got| got.map(Some))
             }
@@ -88,12 +91,8 @@ async fn contend(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
                     drop(lease);
                 }
             }
-            Ok(None)
-            | Err(
-                AcquireLeaseError::TimedOut(_)
-                | AcquireLeaseError::Acquire(AcquireError::Failed(_)),
-            ) => {}
-            Err(AcquireLeaseError::Acquire(AcquireError::SessionLost { .. })) => return,
+            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => {}
+            Err(AcquireError::SessionLost { .. }) => return,
             Err(error) => panic!("seed {seed}: {error:?}"),
         }
     }

@@ -32,13 +32,15 @@ async fn a_fault_at_any_request_leaves_no_lease() {
             let what = format!("{name}, request {nth}");
 
             // Created and free, then taken and tried for, then taken and waited for.
-            let lease = soon(&what, semaphore(&session, 2).acquire_many(2)).await;
+            let lease = soon(&what, semaphore(&session, 2).with_count(2).acquire()).await;
             soon(&what, lease.expect(&what).release())
                 .await
                 .expect(&what);
             let held = semaphore(&others, 2).acquire().await.expect(&what);
             let tried = semaphore(&session, 2);
-            let tried = soon(&what, tried.try_acquire_many(2)).await.expect(&what);
+            let tried = soon(&what, tried.with_count(2).try_acquire())
+                .await
+                .expect(&what);
             assert!(tried.is_none(), "{what}");
             let both = waiting(&session, 2, 2).await;
             held.release().await.unwrap();

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use zk_core::ErrorKind;
 use zk_core::transport::Request;
-use zk_lock::AcquireLeaseError;
+use zk_lock::AcquireError;
+use zk_lock::LimitError;
+use zk_lock::ReleaseError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -27,7 +29,7 @@ async fn leases_are_granted_up_to_the_limit_and_the_next_waits() {
     let first = ours.acquire().await.unwrap();
     // No leftover is in the way of an attempt, although the end of the cleanup was not awaited.
     let second = ours.try_acquire().await.unwrap().unwrap();
-    assert!(ours.try_acquire_many(2).await.unwrap().is_none());
+    assert!(ours.with_count(2).try_acquire().await.unwrap().is_none());
     let third = ours.try_acquire().await.unwrap().unwrap();
     assert!(third.token() > second.token() && second.token() > first.token());
     let semaphore = semaphore(&other, 3);
@@ -60,7 +62,7 @@ async fn two_waiters_for_two_of_two_leases_do_not_deadlock() {
         let semaphore = semaphore(&ensemble.connect().await, 2);
         tasks.push(tokio::spawn(async move {
             for _ in 0..50 {
-                let both = semaphore.acquire_many(2).await.unwrap();
+                let both = semaphore.with_count(2).acquire().await.unwrap();
                 assert_eq!((both.count(), both.paths().count()), (2, 2));
                 both.release().await.unwrap();
             }
@@ -100,13 +102,21 @@ async fn several_leases_are_granted_together_in_order_of_arrival() {
 async fn leases_are_split_and_given_back_in_parts() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let mut three = semaphore(&session, 3).acquire_many(3).await.unwrap();
+    let mut three = semaphore(&session, 3)
+        .with_count(3)
+        .acquire()
+        .await
+        .unwrap();
     assert!(three.split(0).is_none() && three.split(3).is_none() && three.split(4).is_none());
     let two = three.split(2).unwrap();
     assert_eq!((three.count(), two.count()), (1, 2));
     two.release().await.unwrap();
     assert!(three.is_valid());
-    let again = semaphore(&session, 3).try_acquire_many(2).await.unwrap();
+    let again = semaphore(&session, 3)
+        .with_count(2)
+        .try_acquire()
+        .await
+        .unwrap();
     assert_eq!(again.unwrap().count(), 2);
 }
 
@@ -123,7 +133,7 @@ async fn a_free_semaphore_costs_two_round_trips() {
     soon("it is given back", session.settled()).await;
     let before = ensemble.requests().len();
     let started = tokio::time::Instant::now();
-    let lease = semaphore.acquire_many(3).await.unwrap();
+    let lease = semaphore.with_count(3).acquire().await.unwrap();
     let taken = started.elapsed();
     assert!(taken < Duration::from_millis(45), "{taken:?}");
     lease.release().await.unwrap();
@@ -185,14 +195,15 @@ async fn too_many_or_zero_leases_fail_at_once() {
     for _ in 0..2 {
         let started = tokio::time::Instant::now();
         for error in [
-            semaphore.acquire_many(3).await.unwrap_err(),
-            semaphore.try_acquire_many(3).await.unwrap_err(),
+            semaphore.with_count(3).acquire().await.unwrap_err(),
+            semaphore.with_count(3).try_acquire().await.unwrap_err(),
             semaphore
-                .acquire_many_timeout(3, Duration::from_secs(9))
+                .with_count(3)
+                .acquire_timeout(Duration::from_secs(9))
                 .await
                 .unwrap_err(),
         ] {
-            let AcquireLeaseError::TooMany { wanted, limit, .. } = error else {
+            let AcquireError::Limit(LimitError::TooMany { wanted, limit, .. }) = error else {
                 panic!("{error:?}")
             };
             assert_eq!((wanted, limit), (3, 2));
@@ -208,8 +219,11 @@ async fn too_many_or_zero_leases_fail_at_once() {
         // And again with a used handle.
         drop(semaphore.acquire().await.unwrap());
     }
-    let error = semaphore.acquire_many(0).await.unwrap_err();
-    assert!(matches!(error, AcquireLeaseError::ZeroLeases), "{error:?}");
+    let error = semaphore.with_count(0).acquire().await.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::Limit(LimitError::ZeroLeases)),
+        "{error:?}"
+    );
 }
 
 // covers: L11
@@ -217,28 +231,44 @@ async fn too_many_or_zero_leases_fail_at_once() {
 async fn a_timeout_says_what_was_waited_for() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
-    let _held = semaphore(&one, 3).acquire_many(2).await.unwrap();
+    let _held = semaphore(&one, 3).with_count(2).acquire().await.unwrap();
     let within = Duration::from_secs(1);
     let semaphore = semaphore(&other, 3);
-    let error = semaphore.acquire_many_timeout(2, within).await.unwrap_err();
-    let AcquireLeaseError::TimedOut(first) = &error else {
+    let error = semaphore
+        .with_count(2)
+        .acquire_timeout(within)
+        .await
+        .unwrap_err();
+    let AcquireError::TimedOut(first) = &error else {
         panic!("{error:?}")
     };
     assert_eq!(
-        (first.taken(), first.ahead().unwrap().count()),
+        (
+            first.ahead().unwrap().leases(),
+            first.ahead().unwrap().count()
+        ),
         (Some((2, 3)), 0)
     );
     assert_eq!(
         error.to_string(),
-        "semaphore /semaphores/a not acquired within 1s: others hold 2 leases of 3"
+        "/semaphores/a not acquired within 1s: others hold 2 leases of 3"
     );
     let _waiting = waiting(&one, 3, 2).await;
     let error = semaphore.acquire_timeout(within).await.unwrap_err();
-    let AcquireLeaseError::TimedOut(second) = &error else {
+    let AcquireError::TimedOut(second) = &error else {
         panic!("{error:?}")
     };
-    assert_eq!((second.taken(), second.ahead().unwrap().count()), (None, 1));
-    assert!(error.to_string().ends_with("in the queue"), "{error}");
+    assert_eq!(
+        (
+            second.ahead().unwrap().leases(),
+            second.ahead().unwrap().count()
+        ),
+        (None, 1)
+    );
+    assert!(
+        error.to_string().ends_with("which waits for leases"),
+        "{error}"
+    );
 }
 
 /// TRAPS X11.
@@ -254,13 +284,18 @@ async fn leases_of_others_count_and_foreign_children_do_not() {
             .await
             .unwrap();
     }
-    let both = semaphore(&session, 2).try_acquire_many(2).await.unwrap();
+    let both = semaphore(&session, 2)
+        .with_count(2)
+        .try_acquire()
+        .await
+        .unwrap();
     both.unwrap().release().await.unwrap();
     let theirs = format!("{LEASES}/_c_af1-lease-0000000077");
     session.create(&theirs, "").await.unwrap();
     assert!(
         semaphore(&session, 2)
-            .try_acquire_many(2)
+            .with_count(2)
+            .try_acquire()
             .await
             .unwrap()
             .is_none()
@@ -317,7 +352,11 @@ async fn idle_containers_are_reaped_and_the_limit_stays() {
 async fn a_transaction_of_a_lease_that_is_gone_changes_nothing() {
     let ensemble = Ensemble::new(3);
     let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
-    let leases = semaphore(&session, 3).acquire_many(2).await.unwrap();
+    let leases = semaphore(&session, 3)
+        .with_count(2)
+        .acquire()
+        .await
+        .unwrap();
     leases.txn().create("/done", "1").commit().await.unwrap();
     let last = leases.paths().last().unwrap().clone();
     admin.delete(&last).await.unwrap();
@@ -331,7 +370,6 @@ async fn a_transaction_of_a_lease_that_is_gone_changes_nothing() {
         (error.kind(), error.failed_part()),
         (ErrorKind::NoNode, Some(1))
     );
-    let errors = leases.release().await.unwrap_err();
-    assert!(errors.is_lost());
-    assert_eq!(errors.errors().len(), 1, "{errors}");
+    let error = leases.release().await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Lost { .. }), "{error:?}");
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_core::transport::Request;
-use zk_lock::AcquireLeaseError;
+use zk_lock::AcquireError;
+use zk_lock::LimitError;
 use zk_sim::Ensemble;
 use zk_sim::Kind;
 use zk_sim::matching;
@@ -63,11 +64,11 @@ async fn a_handle_with_another_limit_fails_or_adopts() {
         assert!(
             matches!(
                 error,
-                AcquireLeaseError::LimitDiffers {
+                AcquireError::Limit(LimitError::Differs {
                     stored: 2,
                     own: 3,
                     ..
-                }
+                })
             ),
             "{error:?}"
         );
@@ -113,7 +114,7 @@ async fn a_raised_limit_wakes_a_waiter_and_a_lowered_revokes_none() {
 async fn a_waiter_for_more_than_a_lowered_limit_fails() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
-    let _held = semaphore(&one, 3).acquire_many(2).await.unwrap();
+    let _held = semaphore(&one, 3).with_count(2).acquire().await.unwrap();
     let three = waiting(&other, 3, 3).await;
     let next = waiting(&one, 3, 1).await;
     semaphore(&one, 3).set_limit(2).await.unwrap();
@@ -121,11 +122,11 @@ async fn a_waiter_for_more_than_a_lowered_limit_fails() {
     assert!(
         matches!(
             error,
-            AcquireLeaseError::TooMany {
+            AcquireError::Limit(LimitError::TooMany {
                 wanted: 3,
                 limit: 2,
                 ..
-            }
+            })
         ),
         "{error:?}"
     );
@@ -142,10 +143,10 @@ async fn a_path_with_other_data_is_no_semaphore() {
     let session = ensemble.connect().await;
     session.create(PATH, "host:port").parents().await.unwrap();
     let error = semaphore(&session, 2).acquire().await.unwrap_err();
-    let AcquireLeaseError::BadLimit(bad) = &error else {
+    let AcquireError::Limit(LimitError::NotANumber { path }) = &error else {
         panic!("{error:?}")
     };
-    assert_eq!(bad.path().as_str(), PATH);
+    assert_eq!(path.as_str(), PATH);
     assert!(semaphore(&session, 2).limit().await.is_err());
     assert_eq!(semaphore(&session, 2).set_limit(2).await.unwrap(), None);
     drop(semaphore(&session, 2).acquire().await.unwrap());
@@ -199,11 +200,11 @@ async fn a_limit_of_zero_grants_no_lease() {
     assert!(
         matches!(
             error,
-            AcquireLeaseError::TooMany {
+            AcquireError::Limit(LimitError::TooMany {
                 wanted: 1,
                 limit: 0,
                 ..
-            }
+            })
         ),
         "{error:?}"
     );

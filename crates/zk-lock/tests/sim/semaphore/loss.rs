@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_lock::AcquireError;
-use zk_lock::AcquireLeaseError;
 use zk_lock::LockLoss;
 use zk_sim::Ensemble;
 
@@ -25,7 +24,7 @@ async fn a_cut_off_lease_lapses_before_another_is_granted() {
     for held_for in [0, 1, 7] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
-        let held = semaphore(&one, 2).acquire_many(2).await.unwrap();
+        let held = semaphore(&one, 2).with_count(2).acquire().await.unwrap();
         let mut next = waiting(&other, 2, 1).await;
         pass(Duration::from_secs(held_for)).await;
         ensemble.session(one.id()).partition();
@@ -47,7 +46,7 @@ async fn a_deleted_lease_is_a_loss_of_all_acquired_with_it() {
     let ensemble = Ensemble::new(3);
     let (one, admin) = (ensemble.connect().await, ensemble.connect().await);
     for nth in 0..3 {
-        let leases = semaphore(&one, 3).acquire_many(3).await.unwrap();
+        let leases = semaphore(&one, 3).with_count(3).acquire().await.unwrap();
         let lost = leases.lost();
         pass(Duration::from_millis(100)).await;
         let path = leases.paths().nth(nth).unwrap().clone();
@@ -73,7 +72,11 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
             ensemble.connect().await,
             ensemble.connect().await,
         ];
-        let held = semaphore(&sessions[0], 2).acquire_many(2).await.unwrap();
+        let held = semaphore(&sessions[0], 2)
+            .with_count(2)
+            .acquire()
+            .await
+            .unwrap();
         let mut waiters = vec![
             waiting(&sessions[1], 2, 2).await,
             waiting(&sessions[2], 2, 1).await,
@@ -84,10 +87,7 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
             let error = soon("it is notified", waiters.remove(state - 1)).await;
             let error = error.unwrap().unwrap_err();
             assert!(
-                matches!(
-                    error,
-                    AcquireLeaseError::Acquire(AcquireError::SessionLost { .. })
-                ),
+                matches!(error, AcquireError::SessionLost { .. }),
                 "{error:?}"
             );
             assert_eq!(error.class(), ErrorClass::Fatal);
@@ -117,7 +117,7 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
 async fn a_waiter_whose_lease_was_deleted_fails() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
-    let held = semaphore(&one, 2).acquire_many(2).await.unwrap();
+    let held = semaphore(&one, 2).with_count(2).acquire().await.unwrap();
     let two = waiting(&other, 2, 2).await;
     let leases = semaphore(&one, 2).leases().await.unwrap();
     assert_eq!(leases.len(), 4);
@@ -125,7 +125,7 @@ async fn a_waiter_whose_lease_was_deleted_fails() {
     one.delete(path.as_str()).await.unwrap();
     let error = soon("it is notified", two).await.unwrap().unwrap_err();
     assert!(
-        matches!(&error, AcquireLeaseError::Acquire(AcquireError::NodeLost { path: lost }) if lost.as_str() == path),
+        matches!(&error, AcquireError::NodeDeleted { path: lost } if lost.as_str() == path),
         "{error:?}"
     );
     soon("nothing is left", other.settled()).await;
@@ -154,10 +154,7 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
     let second = waiting(&three, 2, 2).await;
     let error = soon("it is notified", first).await.unwrap().unwrap_err();
     assert!(
-        matches!(
-            error,
-            AcquireLeaseError::Acquire(AcquireError::NodeLost { .. })
-        ),
+        matches!(error, AcquireError::NodeDeleted { .. }),
         "{error:?}"
     );
     assert!(!second.is_finished());
