@@ -19,6 +19,7 @@ use crate::contender::Contender;
 use crate::owner::OwnerInfo;
 use crate::retry::RETRY_PAUSE;
 
+mod edit_data;
 mod request;
 pub(crate) mod seen_requests;
 mod wire_format;
@@ -67,7 +68,7 @@ use withdraw::Withdrawal;
 ///     let asked = inspector
 ///         .revoke(holder.contender())
 ///         .reason("a rolling restart")
-///         .within(Duration::from_secs(60));
+///         .limit(Duration::from_secs(60));
 ///     if let Revocation::Refused { reason } = asked.await? {
 ///         println!("not now: {reason}");
 ///     }
@@ -83,7 +84,7 @@ pub struct Revoke {
     czxid: i64,
     by: OwnerInfo,
     reason: String,
-    within: Duration,
+    limit: Duration,
     breaks: bool,
     curator: bool,
 }
@@ -162,7 +163,7 @@ impl Revoke {
             czxid: contender.czxid(),
             by: OwnerInfo::this_process(),
             reason: String::new(),
-            within: DEFAULT_TIMEOUT,
+            limit: DEFAULT_LIMIT,
             breaks: false,
             curator: false,
         }
@@ -181,8 +182,8 @@ impl Revoke {
     }
 
     /// Sets the deadline, from now; the default is 30 s. The holder receives it.
-    pub fn within(mut self, limit: Duration) -> Self {
-        self.within = limit;
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -212,7 +213,7 @@ impl Revoke {
         let id = unique_id(&self.session);
         let mut withdrawal =
             Withdrawal::new(self.session.clone(), self.path.clone(), self.czxid, &id);
-        let asked = tokio::time::timeout(self.within, self.ask(&id, &mut state, &mut withdrawal));
+        let asked = tokio::time::timeout(self.limit, self.ask(&id, &mut state, &mut withdrawal));
         let ended = match asked.await {
             Ok(Ok(ended)) => Some(ended),
             Ok(Err(error)) => return Err(error),
@@ -227,7 +228,7 @@ impl Revoke {
             }
             (None, RequestState::NotSent) => Err(RevokeError::NotDelivered {
                 path: self.path,
-                limit: self.within,
+                limit: self.limit,
             }),
             (None, _) if self.breaks => {
                 let removal = delete_if_created_by(&self.session, &self.path, self.czxid).await?;
@@ -326,7 +327,7 @@ impl Revoke {
         // The request is not there yet, or the owner's data was overwritten.
         let request = RequestLine {
             id: id.to_owned(),
-            within: self.within,
+            within: self.limit,
             by: self.by.to_string(),
             reason: self.reason.clone(),
         };
@@ -401,4 +402,4 @@ fn unique_id(session: &Session) -> String {
 }
 
 /// The default deadline of a request.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(30);

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
-use crate::contender::Contender;
 use crate::error::AcquireError;
 use crate::events::LockEvents;
 use crate::fencing_token::FencingToken;
@@ -172,47 +170,16 @@ impl Semaphore {
 
     inherent_lock_functions!(SemaphoreLease, FencingToken);
 
-    /// Lists the leases, in the order in which their nodes were created.
+    /// Returns a handle to inspect the leases, each of which is a holder: read them, revoke them, or remove them.
     ///
     /// The last ones may belong to the first waiter, which creates its nodes before they fit into the limit.
-    /// The result may be outdated, like that of [`Inspector::contenders`].
-    ///
-    /// # Errors
-    ///
-    /// If the nodes cannot be read. A semaphore that was never used has no leases, which is no error.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
-    /// # Cost
-    ///
-    /// One round trip for the list, and one for every 64 leases, which are read concurrently.
-    pub async fn leases(&self) -> Result<Vec<Contender>, Error> {
-        self.leases.contenders().await
-    }
-
-    /// Lists the waiters, in order of arrival.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`leases`](Self::leases).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
-    /// # Cost
-    ///
-    /// The same as for [`leases`](Self::leases).
-    pub async fn waiters(&self) -> Result<Vec<Contender>, Error> {
-        self.queue.contenders().await
-    }
-
-    /// Returns a handle to inspect the leases, each of which is listed as a holder: read them, revoke them, or remove
-    /// them.
     pub fn inspector(&self) -> Inspector {
         Inspector::of(&self.leases)
+    }
+
+    /// Returns a handle to inspect the waiters, of which the first one takes leases.
+    pub fn waiters(&self) -> Inspector {
+        Inspector::of(&self.queue)
     }
 }
 

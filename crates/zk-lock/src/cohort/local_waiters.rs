@@ -145,7 +145,8 @@ impl LocalWaiters {
 
     /// Hands the lock over to the next waiter; returns it if it has to go back to the ensemble.
     pub(super) fn hand_over(self: &Arc<Self>, guard: Guard) -> Option<Guard> {
-        let Some((waiter, turn)) = self.take_next(guard.is_valid()) else {
+        let may_keep = guard.is_valid() && !guard.nodes()[0].revocations.is_accepted();
+        let Some((waiter, turn)) = self.take_next(may_keep) else {
             return Some(guard);
         };
         let hold = LocalHold {
@@ -159,7 +160,7 @@ impl LocalWaiters {
     }
 
     /// Takes the next waiter out, with its turn; `None` if the lock has to go back to the ensemble.
-    fn take_next(&self, is_valid: bool) -> Option<(LocalWaiter, u64)> {
+    fn take_next(&self, may_keep: bool) -> Option<(LocalWaiter, u64)> {
         let mut state = self.state();
         let CohortState { waiters, grant, .. } = &mut *state;
         let next = grant.as_mut().and_then(|grant| {
@@ -167,7 +168,7 @@ impl LocalWaiters {
             let has_local_waiter = !waiters.is_empty();
             match grant
                 .limit
-                .decide(time, self.limits, is_valid, has_local_waiter)
+                .decide(time, self.limits, may_keep, has_local_waiter)
             {
                 HandoverDecision::HandOver => {
                     Some((waiters.pop_front()?, grant.limit.count_turn()))

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use futures_util::future;
 use zk_core::Error;
-use zk_core::ErrorKind;
 
+use super::edit_data::edit_data;
 use super::seen_requests::NewRequest;
 use super::wire_format;
 use super::wire_format::CURATOR_REVOKE_MESSAGE;
@@ -154,6 +154,7 @@ impl RevocationRequest {
 
     /// Answers that the lock will be released; releasing it is left to the caller.
     ///
+    /// A cohort then does not hand the lock over to another of its tasks, but gives it back to the ensemble.
     /// A request of Curator needs no such answer.
     /// It is no error if the requester has given up meanwhile.
     ///
@@ -169,8 +170,12 @@ impl RevocationRequest {
     ///
     /// A read and a write; nothing for a request of Curator.
     pub async fn accept(self) -> Result<(), Error> {
+        self.held.revocations.accept();
         match &self.id {
-            Some(id) => self.answer(id, &RequestAnswer::Accepted).await,
+            Some(id) => {
+                self.edit(|data| wire_format::put_answer(data, id, &RequestAnswer::Accepted))
+                    .await
+            }
             None => Ok(()),
         }
     }
@@ -193,39 +198,19 @@ impl RevocationRequest {
     /// A read and a write.
     pub async fn refuse(self, reason: &str) -> Result<(), Error> {
         let reason = reason.to_owned();
-        match &self.id {
-            Some(id) => self.answer(id, &RequestAnswer::Refused { reason }).await,
-            None => self.restore().await,
-        }
-    }
-
-    async fn answer(&self, id: &str, answer: &RequestAnswer) -> Result<(), Error> {
-        self.rewrite(|data| wire_format::put_answer(data, id, answer))
-            .await
-    }
-
-    async fn restore(&self) -> Result<(), Error> {
+        let answer = RequestAnswer::Refused { reason };
         let owner = self.held.revocations.owner();
-        self.rewrite(|data| owner.clone().filter(|_| data == CURATOR_REVOKE_MESSAGE))
-            .await
+        self.edit(|data| match &self.id {
+            Some(id) => wire_format::put_answer(data, id, &answer),
+            None => owner.clone().filter(|_| data == CURATOR_REVOKE_MESSAGE),
+        })
+        .await
     }
 
-    /// Changes the data of the lock's node, retrying after concurrent changes.
-    async fn rewrite(&self, change: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Error> {
-        let HeldNode { session, path, .. } = &*self.held;
-        loop {
-            let (data, stat) = session.get(path).await?;
-            let Some(changed) = change(&data) else {
-                return Ok(());
-            };
-            match session.set(path, changed).version(stat.version).await {
-                Ok(_) => return Ok(()),
-                // A concurrent change, or our own write whose reply was lost: read again.
-                Err(error) if error.kind() == ErrorKind::BadVersion => {}
-                Err(error) if error.is_outcome_unknown() && !error.is_fatal() => {}
-                Err(error) => return Err(error),
-            }
-        }
+    /// Changes the data of the lock's node.
+    async fn edit(&self, change: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Error> {
+        let node = &self.held;
+        edit_data(&node.session, &node.path, node.czxid, change).await
     }
 }
 

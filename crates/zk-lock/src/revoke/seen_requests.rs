@@ -1,6 +1,7 @@
 //! Remembers which requests the holder of a lock has received, so that each is reported once.
 
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 use super::wire_format;
@@ -15,6 +16,8 @@ pub(crate) struct SeenRequests(Mutex<Seen>);
 struct Seen {
     /// The ids of the reported requests that are still in the data.
     reported: Vec<String>,
+    /// Whether the holder has promised to release the lock.
+    is_accepted: bool,
     /// The owner's data, to restore it if it is overwritten.
     owner: Option<Vec<u8>>,
 }
@@ -29,7 +32,7 @@ pub(super) enum NewRequest {
 impl SeenRequests {
     /// Finds a request in the data that has not been reported yet, and records it as reported.
     pub(super) fn next(&self, data: &[u8], mzxid: i64) -> Option<NewRequest> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         if data == CURATOR_REVOKE_MESSAGE {
             let id = format!("curator {mzxid}");
             let is_new = !seen.reported.contains(&id);
@@ -49,7 +52,20 @@ impl SeenRequests {
 
     /// Returns the owner's data, if it was read.
     pub(super) fn owner(&self) -> Option<Vec<u8>> {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.owner.clone()
+        self.seen().owner.clone()
+    }
+
+    /// Records that the holder has promised to release the lock.
+    pub(super) fn accept(&self) {
+        self.seen().is_accepted = true;
+    }
+
+    /// Returns whether the holder has promised to release the lock.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.seen().is_accepted
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use zk_core::Error;
-use zk_core::ErrorKind;
+use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use super::edit_data::edit_data;
 use super::wire_format;
 use crate::retry::RETRY_PAUSE;
 
@@ -56,14 +57,11 @@ impl Drop for Withdrawal {
         let (czxid, id) = (self.czxid, self.id.clone());
         drop(runtime.spawn(async move {
             let withdrawing = withdraw(&session, &path, czxid, &id);
-            match tokio::time::timeout(WITHDRAW_LIMIT, withdrawing).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    tracing::debug!(%path, %error, "a request to release a lock could not be withdrawn");
-                }
-                Err(_) => {
-                    tracing::debug!(%path, "a request to release a lock could not be withdrawn in time");
-                }
+            if !matches!(
+                tokio::time::timeout(WITHDRAW_LIMIT, withdrawing).await,
+                Ok(Ok(()))
+            ) {
+                tracing::debug!(%path, "a request to release a lock could not be withdrawn");
             }
         }));
     }
@@ -71,28 +69,21 @@ impl Drop for Withdrawal {
 
 async fn withdraw(session: &Session, path: &NodePath, czxid: i64, id: &str) -> Result<(), Error> {
     loop {
-        match attempt(session, path, czxid, id).await {
+        let withdrawn = async {
+            // The write of the request may still have been in flight when the requester gave up.
+            session.sync(path).await?;
+            edit_data(session, path, czxid, |data| {
+                wire_format::remove_request(data, id)
+            })
+            .await
+        };
+        match withdrawn.await {
             Err(error) if error.is_no_node() => return Ok(()),
-            // The holder or another requester wrote first.
-            Err(error) if error.kind() == ErrorKind::BadVersion => {}
-            Err(error) if error.class() == zk_core::ErrorClass::Recoverable => {
+            Err(error) if error.class() == ErrorClass::Recoverable => {
                 session.pause(RETRY_PAUSE).await;
             }
             done => return done,
         }
-    }
-}
-
-async fn attempt(session: &Session, path: &NodePath, czxid: i64, id: &str) -> Result<(), Error> {
-    // The write of the request may still have been in flight when the requester gave up.
-    session.sync(path).await?;
-    let (data, stat) = session.get(path).await?;
-    match wire_format::remove_request(&data, id) {
-        Some(data) if stat.czxid == czxid => {
-            let write = session.set(path, data).version(stat.version);
-            write.await.map(drop)
-        }
-        _ => Ok(()),
     }
 }
 

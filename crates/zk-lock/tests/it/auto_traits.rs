@@ -233,8 +233,6 @@ fn futures_of_locks_that_are_several_are_send() {
         is_send(semaphore.with_count(2).acquire_timeout(Duration::ZERO));
         is_send(semaphore.limit());
         is_send(semaphore.set_limit(2));
-        is_send(semaphore.leases());
-        is_send(semaphore.waiters());
     };
     let _ = |multi: &'static MultiLock, race: &'static RaceLock| {
         is_send(multi.acquire());

@@ -145,7 +145,7 @@ async fn revocations(text: &mut String) {
             .revoke(snapshot.contenders()[0].contender())
             .by(OwnerInfo::new("ops 1", 17))
             .reason("a rolling\nrestart")
-            .within(Duration::from_secs(5));
+            .limit(Duration::from_secs(5));
         let asking = tokio::spawn(revoke.into_future());
         let request = soon("it is asked", guard.revocation_requested()).await;
         let request = request.unwrap();

@@ -23,6 +23,7 @@ mod ended;
 mod events;
 mod faults;
 mod inspect;
+mod kinds;
 mod layout;
 mod look_ahead;
 mod loss;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zk_core::Acl;
 use zk_core::Session;
 use zk_lock::AcquireError;
+use zk_lock::CohortLock;
 use zk_lock::Contender;
 use zk_lock::FairLock;
 use zk_lock::Guard;
@@ -15,6 +16,7 @@ use zk_lock::OwnerInfo;
 use zk_lock::Revocation;
 use zk_lock::Revoke;
 use zk_lock::RevokeError;
+use zk_lock::Semaphore;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -64,7 +66,7 @@ impl Scene {
             .revoke(&self.contender)
             .by(asker)
             .reason("a rolling restart")
-            .within(Duration::from_secs(5))
+            .limit(Duration::from_secs(5))
     }
 
     /// The data of the holder's node on the leader.
@@ -269,7 +271,7 @@ async fn a_request_that_is_dropped_at_any_await_is_withdrawn() {
         for polls in 0.. {
             let what = format!("after {polls} polls, cut {is_cut}");
             let scene = Scene::new().await;
-            let revoke = scene.revoke().within(Duration::from_millis(200));
+            let revoke = scene.revoke().limit(Duration::from_millis(200));
             let done = soon(&what, polled(polls, revoke.into_future())).await;
             if is_cut {
                 scene.ensemble.session(scene.admin.id()).cut();
@@ -342,7 +344,7 @@ async fn a_requester_without_a_connection_breaks_nothing() {
     let scene = Scene::new().await;
     let link = scene.ensemble.session(scene.admin.id());
     link.partition();
-    let revoke = scene.revoke().within(Duration::from_secs(3)).then_break();
+    let revoke = scene.revoke().limit(Duration::from_secs(3)).then_break();
     let asking = tokio::spawn(revoke.into_future());
     pass(Duration::from_millis(3001)).await;
     link.heal();
@@ -391,7 +393,7 @@ async fn a_waiter_may_be_taken_out_of_the_queue() {
     let inspector = inspector(&scene.admin);
     let snapshot = inspector.snapshot().await.unwrap();
     let waiter = snapshot.waiters().next().unwrap().contender();
-    let revoke = inspector.revoke(waiter).within(Duration::from_secs(1));
+    let revoke = inspector.revoke(waiter).limit(Duration::from_secs(1));
     let ended = soon("the time is up", revoke.then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Broken);
     scene.guard.release().await.unwrap();
@@ -454,7 +456,7 @@ async fn custom_owner_data_is_overwritten_only_on_request() {
     let seen = inspector.snapshot().await.unwrap().contenders()[0]
         .contender()
         .clone();
-    let revoke = inspector.revoke(&seen).within(Duration::from_secs(2));
+    let revoke = inspector.revoke(&seen).limit(Duration::from_secs(2));
     let error = revoke.clone().then_break().await.unwrap_err();
     assert!(
         matches!(error, RevokeError::ForeignData { .. }),
@@ -514,4 +516,56 @@ async fn an_overwritten_request_is_made_again() {
         .unwrap()
         .unwrap();
     assert_eq!(ended, Revocation::Released);
+}
+
+// covers: L7
+#[tokio::test(start_paused = true)]
+async fn a_holder_of_leases_hears_a_request_for_one_of_them() {
+    let ensemble = Ensemble::new(3);
+    let (one, admin) = (ensemble.connect().await, ensemble.connect().await);
+    let semaphore = |session| Semaphore::new(session, "/semaphores/a", 2).unwrap();
+    let leases = semaphore(&one).with_count(2).acquire().await.unwrap();
+    let inspector = semaphore(&admin).inspector();
+    let snapshot = inspector.snapshot().await.unwrap();
+    let held: Vec<_> = snapshot.holders().collect();
+    assert_eq!(held.len(), 2);
+    assert!(held.iter().all(|one| one.contender().is_shared()));
+    let asking = tokio::spawn(inspector.revoke(held[1].contender()).into_future());
+    let request = soon("it is asked", leases.revocation_requested()).await;
+    request.unwrap().accept().await.unwrap();
+    leases.release().await.unwrap();
+    let ended = soon("the requester is answered", asking).await.unwrap();
+    assert_eq!(ended.unwrap(), Revocation::Released);
+}
+
+// covers: L7
+#[tokio::test(start_paused = true)]
+async fn a_cohort_that_accepts_gives_the_lock_back() {
+    let ensemble = Ensemble::new(3);
+    let (one, admin) = (ensemble.connect().await, ensemble.connect().await);
+    let cohort = CohortLock::new(&one, PATH).unwrap();
+    for accepts in [true, false] {
+        let first = cohort.acquire().await.unwrap();
+        let place = first.fencing_token().place_token();
+        let next = tokio::spawn({
+            let cohort = cohort.clone();
+            async move { cohort.acquire().await.unwrap() }
+        });
+        let inspector = inspector(&admin);
+        let holder = inspector.first_contender().await.unwrap().unwrap();
+        let asking = tokio::spawn(inspector.revoke(&holder).into_future());
+        let request = soon("it is asked", first.revocation_requested()).await;
+        if accepts {
+            request.unwrap().accept().await.unwrap();
+        } else {
+            request.unwrap().refuse("not now").await.unwrap();
+        }
+        first.release().await.unwrap();
+        let ended = soon("the requester is answered", asking).await.unwrap();
+        assert_eq!(ended.unwrap() == Revocation::Released, accepts);
+        let next = soon("the next task has it", next).await.unwrap();
+        let is_same = next.fencing_token().place_token() == place;
+        assert_eq!(is_same, !accepts, "the node is the same");
+        next.release().await.unwrap();
+    }
 }

@@ -61,7 +61,7 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
         matches!(error, RevokeError::ForeignData { .. }),
         "{error:?}"
     );
-    let revoke = inspector.revoke(&holder).within(Duration::from_secs(20));
+    let revoke = inspector.revoke(&holder).limit(Duration::from_secs(20));
     let ended = revoke.as_curator().await.unwrap();
     assert_eq!(ended, Revocation::Released);
     theirs.says("revoked").await.unwrap();

@@ -20,7 +20,11 @@ async fn life_of_leases(scene: Scene) {
     let waiting = tokio::spawn(async move { ours.with_count(2).acquire().await });
     // Until it waits, or until something keeps it from that: both are of interest.
     until_or_late(|| async {
-        let seen = theirs.leases().await.expect("nothing strikes this one");
+        let seen = theirs
+            .inspector()
+            .contenders()
+            .await
+            .expect("nothing strikes this one");
         seen.len() >= 3
     })
     .await;
@@ -32,9 +36,17 @@ async fn life_of_leases(scene: Scene) {
     settled(&scene).await;
     let caught_up = scene.observer.sync(scene.path.as_str()).await;
     caught_up.expect("nothing strikes this one");
-    let left = theirs.leases().await.expect("nothing strikes this one");
+    let left = theirs
+        .inspector()
+        .contenders()
+        .await
+        .expect("nothing strikes this one");
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
-    let left = theirs.waiters().await.expect("nothing strikes this one");
+    let left = theirs
+        .waiters()
+        .contenders()
+        .await
+        .expect("nothing strikes this one");
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
 }
 

@@ -36,12 +36,12 @@ async fn leases_are_granted_up_to_the_limit_and_the_next_waits() {
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     let fourth = waiting(&other, 3, 1).await;
     assert!(!fourth.is_finished());
-    assert_eq!(semaphore.leases().await.unwrap().len(), 4);
-    assert_eq!(semaphore.waiters().await.unwrap().len(), 1);
+    assert_eq!(semaphore.inspector().contenders().await.unwrap().len(), 4);
+    assert_eq!(semaphore.waiters().contenders().await.unwrap().len(), 1);
     first.release().await.unwrap();
     let fourth = granted("there is room", fourth).await;
     assert!(fourth.token() > third.token());
-    assert_eq!(semaphore.waiters().await.unwrap().len(), 0);
+    assert_eq!(semaphore.waiters().contenders().await.unwrap().len(), 0);
     drop((second, third, fourth));
     soon("all is given back", async {
         one.settled().await;

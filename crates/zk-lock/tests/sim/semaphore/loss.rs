@@ -119,7 +119,7 @@ async fn a_waiter_whose_lease_was_deleted_fails() {
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let held = semaphore(&one, 2).with_count(2).acquire().await.unwrap();
     let two = waiting(&other, 2, 2).await;
-    let leases = semaphore(&one, 2).leases().await.unwrap();
+    let leases = semaphore(&one, 2).inspector().contenders().await.unwrap();
     assert_eq!(leases.len(), 4);
     let path = format!("{LEASES}/{}", leases[3].name());
     one.delete(path.as_str()).await.unwrap();
@@ -146,7 +146,7 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
     );
     let held = semaphore(&one, 2).acquire().await.unwrap();
     let first = waiting(&two, 2, 2).await;
-    let queue = semaphore(&one, 2).waiters().await.unwrap();
+    let queue = semaphore(&one, 2).waiters().contenders().await.unwrap();
     one.delete(format!("{QUEUE}/{}", queue[0].name()))
         .await
         .unwrap();
