@@ -249,7 +249,7 @@ impl IdempotencyTokens {
                 data: Bytes::default(),
                 version: Some(token.version),
             };
-            let sending = send(&transaction, path, write, doubt.clone(), deadline);
+            let sending = Box::pin(send(&transaction, path, write, doubt.clone(), deadline));
             let error = match transaction.in_span(sending).await {
                 Ok((committed, timestamp)) => {
                     self.record(timestamp);
@@ -481,31 +481,29 @@ async fn send(
         };
         attempts += error.attempts();
         let error = error.attempts_made(attempts);
+        if error.is_fatal() {
+            return Err(match doubt {
+                Some(_) => error.maybe_applied(),
+                None => error,
+            });
+        }
         match (error.failed_part(), doubt) {
-            (_, doubt) if error.is_fatal() => {
-                return Err(match doubt {
-                    Some(_) => error.maybe_applied(),
-                    None => error,
-                });
-            }
-            _ if error.is_outcome_unknown() => doubt = Some(error),
             (Some(0), Some(_)) if was_token_used(is_new, error.kind()) => {
                 tracing::debug!(token = %path, "the reply was lost; the token shows that the transaction was committed");
                 return Ok((Committed::Applied, None));
             }
             // Another client has deleted the token.
             (Some(0), Some(doubt)) => return Err(doubt),
-            (Some(_), _) | (None, None) => return Err(error),
-            // This attempt did not reach the leader; the next one may.
-            (None, Some(before))
-                if error.class() == ErrorClass::Recoverable && !deadline.remaining().is_zero() =>
-            {
-                doubt = Some(before);
-            }
-            (None, Some(doubt)) => return Err(doubt),
+            (Some(_), _) => return Err(error),
+            (None, _) if error.is_outcome_unknown() => doubt = Some(error.clone()),
+            (None, before) => doubt = before,
         }
+        // An attempt that did not reach the leader is repeated, too.
         let pause = RetryPolicy::default().pause(attempts, Duration::ZERO, || engine.chance());
-        deadline.pause(pause.unwrap_or_default()).await;
+        let pause = pause.unwrap_or_default();
+        if error.class() != ErrorClass::Recoverable || !deadline.pause(pause).await {
+            return Err(doubt.unwrap_or(error));
+        }
         engine.counters.retries.add();
         tracing::debug!(attempts, "repeating the transaction");
     }
