@@ -37,7 +37,9 @@ fn public_types_are_send_sync_and_clone() {
         GetAcl,
         GetStat,
         GetWatched,
+        IdempotencyTokens,
         Jitter,
+        LeaderTimestamp,
         List,
         ListWatched,
         ListenerEnd,
@@ -89,6 +91,7 @@ fn public_types_are_send_sync_and_clone() {
     is_send::<transport::Response>();
     is_sync::<transport::Response>();
     is_send::<OperationFuture<()>>();
+    is_error::<CommitError>();
     is_error::<SuperviseError<Error>>();
     is_error::<ConnectError>();
     is_error::<Error>();
@@ -119,6 +122,14 @@ fn public_futures_are_send() {
     is_send_future(|session| session.create("/a", "").owned().into_future());
     is_send_future(|session| session.transaction().commit());
     is_send_future(|session| session.transaction().commit_marked("/"));
+    is_send_future(|session| async move {
+        let tokens = IdempotencyTokens::new(&session, NodePath::root());
+        drop(tokens.fence(std::time::Duration::ZERO).await);
+        match tokens.commit(session.transaction()).await {
+            Err(failure) => failure.resolve().await,
+            committed => Ok(committed?),
+        }
+    });
     is_send_future(|session| session.subscribe("/").into_future());
     is_send_future(|session| session.track("/").into_future());
     is_send_future(|session| session.wait_for_creation("/").into_future());

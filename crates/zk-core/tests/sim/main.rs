@@ -23,6 +23,7 @@ mod calls;
 mod cleanup;
 mod creates;
 mod deletes;
+mod idempotency_tokens;
 mod layout;
 mod listeners;
 mod lost_replies;
