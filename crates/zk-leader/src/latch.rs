@@ -176,9 +176,9 @@ impl LeaderLatch {
 ///
 /// A task runs it. It dereferences to its [handle](ParticipantHandle), which reports its state and lets it resign.
 ///
-/// When it no longer leads, [`is_leader`](ParticipantHandle::is_leader) and the lease report that first. Its node is deleted
-/// afterwards. It does not wait for the work of its user. If a leader's work must have stopped before the next leader
-/// begins, use a [`Selector`](crate::Selector).
+/// When it no longer leads, [`is_leader`](ParticipantHandle::is_leader) and the lease report that first. Its node is
+/// deleted afterwards. It does not wait for the work of its user. If a leader's work must have stopped before the next
+/// leader begins, use a [`Selector`](crate::Selector).
 ///
 /// # Dropping
 ///
