@@ -1,6 +1,7 @@
 //! What a process does when nothing is wrong, and at its end.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use master_workers::Member;
@@ -106,7 +107,7 @@ fn lost_answers_make_no_second_worker_and_no_second_result() {
         assert_eq!(scripted.count(), 1, "nothing was lost");
         let status = Status::read(&session, &tree()).await.unwrap();
         assert_eq!(status.workers.len(), 1, "{status}");
-        let lines = process.lines.clone();
+        let lines = Arc::clone(&process.lines);
         process.end().await;
         let times = |what: &str| said(&lines, what);
         assert_eq!((times("is worker "), times("has done task ")), (1, 3));
