@@ -14,6 +14,9 @@
 //! | [`MultiLock`] | acquires several locks of any kinds, all or none |
 //! | [`RaceLock`] | a lock without a queue, for a handful of contenders that do not need an order |
 //!
+//! All kinds have the same functions: those of the trait [`Lock`], which need not be imported to use them.
+//! Their guards all dereference to [`HeldLock`].
+//!
 //! Do not use a distributed lock
 //!
 //! - to protect work in one process: a mutex is a thousand times faster;
@@ -105,8 +108,7 @@
 //! - [ask](Revoke) a contender to release the lock, with a reason and a deadline, and return its reply;
 //! - [remove](Inspector::remove) exactly one contender's node, or [reap](Inspector::reap) nodes by age.
 //!
-//! [`FairLock::acquire_with_progress`] reports who is ahead while it waits.
-//! [`FairLock::events`] reports what happens to the guards of a lock.
+//! `acquire_with_progress` of each kind reports who is ahead while it waits, and `events` what happens to its guards.
 //!
 //! # Layout of the nodes
 //!

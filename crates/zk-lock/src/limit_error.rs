@@ -2,7 +2,7 @@
 
 use zk_core::NodePath;
 
-/// The limit of a semaphore does not allow an acquire, whoever else holds leases.
+/// The limit of a semaphore does not allow an acquire, however many leases are free.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
