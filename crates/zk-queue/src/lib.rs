@@ -70,8 +70,8 @@
 //! A unique name would show it, but other clients of the recipe accept no names but `qn-` with a number.
 //!
 //! Therefore each transaction that offers, takes, claims, acknowledges, delays, buries or redrives an item begins with
-//! a write to an *idempotency token*. This is an ephemeral node of the session (named `receipt`) that one transaction
-//! uses at a time, under the version that it is known to have.
+//! a write to an [*idempotency token*](zk_core::IdempotencyTokens). This is an ephemeral node of the session (named
+//! `receipt`) that one transaction uses at a time, under the version that it is known to have.
 //! If the reply is lost, the transaction is sent again. If the first attempt was committed, the second one is refused
 //! because of the token's version, and that refusal replaces the lost reply.
 //! The leader decides, so a lagging server cannot mislead, and a first attempt that arrives late is refused, too.
