@@ -114,9 +114,12 @@ pub fn judge_set(data: &[u8], expected: i32, seen: i64, found: (&[u8], &Stat)) -
         Verdict::Unknown
     } else if found_data == data {
         Verdict::SameEffect
-    } else {
+    } else if stat.czxid <= seen {
         // The one write since then was another one.
         Verdict::NotApplied
+    } else {
+        // This may be a later node, and the write was applied to the one before.
+        Verdict::Unknown
     }
 }
 

@@ -154,6 +154,7 @@ fn version_found_after_a_lost_write_is_ours_only_if_the_data_tells() {
         (4, b"x", old(3, SEEN), NotApplied),
         // A later node.
         (0, b"x", stat(0, None), Unknown),
+        (0, b"y", stat(1, None), Unknown),
     ] {
         let judged = judge_set(b"x", expected, SEEN, (data, &found));
         assert_eq!(judged, verdict, "{expected} {data:?} {found:?}");
