@@ -45,7 +45,7 @@ pub(crate) struct NodeWatcher {
     wait: Wait,
     /// The break of the connection was reported.
     is_stale: bool,
-    /// When the first of the checks ended that have failed since the last read.
+    /// When the first check since the last read failed.
     changing_since: Option<Instant>,
 }
 
@@ -129,7 +129,7 @@ impl NodeWatcher {
             // The requests would wait for the next connection.
             () = self.cache.connection_lost(&mut is_outdated) => return None,
         };
-        let soon = Instant::now() + SOON;
+        let soon = Instant::now() + RECHECK_PAUSE;
         self.wait = if is_outdated {
             Wait::ChangeOrTime(Instant::now())
         } else {
@@ -140,7 +140,7 @@ impl NodeWatcher {
                 self.changing_since = None;
                 Some(Observation::Read(reading))
             }
-            // It is no longer refused.
+            // The direct reads succeeded, so the missing nodes are no longer refused: restart the cache soon.
             Ok(None) if is_partial(&snapshot) => {
                 self.wait = Wait::Time(soon);
                 None
@@ -165,11 +165,11 @@ impl NodeWatcher {
             ErrorClass::Fatal => Some(Observation::SessionLost),
             ErrorClass::Recoverable => {
                 tracing::debug!(path = %self.check.path, %error, "retrying a read");
-                self.wait = Wait::Time(Instant::now() + SOON);
+                self.wait = Wait::Time(Instant::now() + RECHECK_PAUSE);
                 None
             }
             ErrorClass::Outcome => {
-                self.wait = Wait::Time(Instant::now() + LATER);
+                self.wait = Wait::Time(Instant::now() + REFUSED_PAUSE);
                 Some(Observation::Failed(error))
             }
         }
@@ -221,6 +221,8 @@ impl RunningCache {
     }
 
     /// Waits until the snapshot is no longer synchronised. Sets `is_outdated` if there is a newer one at all.
+    ///
+    /// That is an argument and not a result, because the caller drops this future when its check ends first.
     async fn connection_lost(&mut self, is_outdated: &mut bool) {
         while self.newest.is_synchronized() {
             if self.update().await.is_none() {
@@ -233,8 +235,8 @@ impl RunningCache {
 }
 
 /// The pause before a check that failed for a temporary reason.
-const SOON: Duration = Duration::from_millis(50);
+const RECHECK_PAUSE: Duration = Duration::from_millis(50);
 /// The pause after a read that was refused.
-const LATER: Duration = Duration::from_secs(10);
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// How long a subtree may change during each check before that is reported.
 const MAX_CHANGING: Duration = Duration::from_millis(200);

@@ -67,6 +67,8 @@ impl SnapshotCheck {
         if self.needs_sync {
             self.session.sync(&self.path).await?;
         }
+        // The cache does not keep the error of a refused read: read the node again, so that the error is returned. If it
+        // is no longer refused, the cache has to start again.
         for (path, _) in snapshot.partial_reads() {
             existing(self.session.get(path).await)?;
             existing(self.session.list(path).await)?;
@@ -81,6 +83,7 @@ impl SnapshotCheck {
             };
             Some(revision)
         } else {
+            // Without a `sync`, the cache's own read is as good.
             if self.needs_sync {
                 let now = self.session.exists(&self.path).await?;
                 if now.as_ref().map(version) != root.map(|root| version(root.stat())) {

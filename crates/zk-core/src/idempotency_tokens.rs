@@ -270,6 +270,7 @@ impl IdempotencyTokens {
                     in_doubt: Some(Box::new(in_doubt)),
                 });
             }
+            // No attempt is in doubt, so another client has written or deleted the token.
             if error.failed_part() == Some(0) && is_unusable(error.kind()) {
                 self.forget_fence(path);
                 token = self.create_token(deadline).await?;
@@ -294,7 +295,7 @@ impl IdempotencyTokens {
 
     fn release(&self, token: Token) {
         let mut idle = lock(&self.0.idle);
-        // Far from version -1, which matches every version.
+        // Servers treat version -1 as any version, so a token is given up long before its version wraps.
         if idle.len() < MAX_IDLE && (0..1 << 30).contains(&token.version) {
             idle.push(token);
         }
@@ -379,8 +380,8 @@ impl Transaction {
     /// The transaction also creates a token below `under`: an ephemeral node with a unique name. If the reply is lost,
     /// the transaction is repeated until the deadline, and the token shows whether an earlier attempt was applied; then
     /// the result is [`Committed::Applied`]. The token is removed in the background.
-    /// For many transactions use [`IdempotencyTokens`]: there, the transaction is never applied twice even if another
-    /// client deletes a token meanwhile.
+    /// If another client deletes the token between two attempts, the transaction may be applied twice. With
+    /// [`IdempotencyTokens`], which is also for many transactions, it never is.
     ///
     /// Without operations it returns at once.
     ///
@@ -488,14 +489,18 @@ async fn send(
             });
         }
         match (error.failed_part(), doubt) {
+            // An earlier attempt has used the token: it was committed.
             (Some(0), Some(_)) if was_token_used(is_new, error.kind()) => {
                 tracing::debug!(token = %path, "the reply was lost; the token shows that the transaction was committed");
                 return Ok((Committed::Applied, None));
             }
-            // Another client has deleted the token.
+            // Another client has deleted the token, which shows nothing any more.
             (Some(0), Some(doubt)) => return Err(doubt),
+            // The token was unused until now, so no earlier attempt was committed, and this one was refused.
             (Some(_), _) => return Err(error),
+            // This attempt may have been committed.
             (None, _) if error.is_outcome_unknown() => doubt = Some(error.clone()),
+            // This attempt was not sent; an earlier one stays in doubt.
             (None, before) => doubt = before,
         }
         // An attempt that did not reach the leader is repeated, too.

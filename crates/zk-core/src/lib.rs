@@ -39,8 +39,9 @@
 //!    A node created with [`owned`](Create::owned) is deleted with its handle. A dropped call of either kind leaves no
 //!    node behind, wherever it was dropped.
 //! 6. A transaction applies all its changes or none, and its error names the operation that was refused.
-//!    A transaction with an idempotency token ([`IdempotencyTokens`], [`Transaction::commit_marked`]) is applied once and
-//!    knows its outcome, even if its reply is lost.
+//!    A transaction with an idempotency token ([`IdempotencyTokens`], [`Transaction::commit_marked`]) is applied at most
+//!    once and knows its outcome, even if its reply is lost; with `commit_marked` unless another client deletes the token
+//!    meanwhile.
 //! 7. A [`Watch`] fires once, on the first change after its read, even if the session has moved to another server.
 //! 8. A [`Subscription`] reports when its consumer has to read again, and misses no change after that: the watch is set
 //!    before the report, and again after each connection loss. What it buffers for a slow consumer is bounded.

@@ -43,7 +43,7 @@ pub enum Outcome {
     /// It need not be determined: if the step was applied, the next read shows its task in the other place, and a
     /// second attempt is [`TooLate`](Self::TooLate).
     Unknown,
-    /// One of the [base nodes](Tree::base_nodes) was deleted, and nothing was changed.
+    /// One of the [base nodes](crate::tree::Tree::base_nodes) was deleted, and nothing was changed.
     BaseNodeMissing,
     /// The leadership was over, and nothing was changed.
     Deposed,
