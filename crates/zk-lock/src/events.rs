@@ -42,7 +42,8 @@ pub enum LockEvent {
         /// The node's token.
         fencing_token: FencingToken,
     },
-    /// The guard was released or dropped. Its node may still exist; [`Guard::release`](crate::Guard::release) returns whether it is deleted.
+    /// The guard was released or dropped. Its node may still exist; [`Guard::release`](crate::Guard::release) returns
+    /// whether it is deleted.
     Released {
         /// The lock's node.
         path: NodePath,
@@ -58,8 +59,8 @@ pub enum LockEvent {
 
 /// The events of a lock's guards, in order; created by [`FairLock::events`](crate::FairLock::events).
 ///
-/// Events only inform: one may be read long after it happened. To stop work when a lock is lost, use [`HeldLock::lost`],
-/// which checks at each poll.
+/// Events only inform: one may be read long after it happened. To stop work when a lock is lost, use
+/// [`HeldLock::lost`], which checks at each poll.
 /// A slow consumer delays nothing. It may lag 64 events behind; [`LockEvent::Missed`] counts the events it lost beyond
 /// that.
 ///

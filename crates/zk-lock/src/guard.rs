@@ -23,10 +23,10 @@ use crate::node_monitor::NodeMonitor;
 ///
 /// The methods are the same as those of the guards themselves, which dereference to [`HeldLock`].
 pub trait LockGuard: Send + Sync + 'static {
-    /// What tells one holder from the next, see [`token`](Self::token).
+    /// What distinguishes one holder from the next, see [`token`](Self::token).
     type Token;
 
-    /// Returns what tells this holder from others.
+    /// Returns what distinguishes this holder from others.
     ///
     /// - For a [`Guard`] and those of readers, writers, races and reentrant locks it is the [`FencingToken`].
     /// - A [`CohortGuard`](crate::CohortGuard) has a [`CohortToken`](crate::CohortToken), which fences as a pair.
@@ -149,7 +149,7 @@ impl Guard {
     /// If the lock is lost, the transaction changes nothing. Its error is [`NoNode`](zk_core::ErrorKind::NoNode) with a
     /// [`failed_part`](zk_core::Error::failed_part) of zero, or a fatal error.
     pub fn txn(&self) -> Transaction {
-        self.held.checked(self.node().session.transaction())
+        self.held.with_checks(self.node().session.transaction())
     }
 
     /// Releases the lock and waits until the ensemble has deleted its node.

@@ -1,4 +1,4 @@
-//! What every guard tells of its lock, whatever the kind: whether and why it is lost.
+//! What every guard reports about its lock, whatever the kind: whether and why it is lost.
 
 use std::fmt;
 use std::ops::Deref;
@@ -34,8 +34,11 @@ pub struct HeldLock {
     /// At least one.
     nodes: Vec<Arc<HeldNode>>,
     /// For a lock that is handed over in memory: closed when it is.
+    ///
+    /// [`loss`](Self::loss) and [`is_valid`](Self::is_valid) do not need it. A turn ends only with its guard, so no
+    /// caller can ask afterwards.
     turn: Option<watch::Sender<()>>,
-    /// `None` if several may hold the lock, or if it takes more than one number to tell its holders apart.
+    /// `None` if several may hold the lock, or if it takes more than one number to distinguish its holders.
     fencing_token: Option<FencingToken>,
 }
 
@@ -50,7 +53,7 @@ impl HeldLock {
     }
 
     /// Describes several locks that are held together; at least one.
-    pub(crate) fn all<G: Deref<Target = Self>>(guards: &[G]) -> Self {
+    pub(crate) fn of_guards<G: Deref<Target = Self>>(guards: &[G]) -> Self {
         let nodes = guards.iter().flat_map(|guard| guard.nodes.iter().cloned());
         Self {
             nodes: nodes.collect(),
@@ -61,7 +64,7 @@ impl HeldLock {
 
     /// Describes the same lock for one of several holders in turn: for this one, it ends when the
     /// returned value is dropped.
-    pub(crate) fn turn(&self) -> Self {
+    pub(crate) fn for_one_turn(&self) -> Self {
         Self {
             nodes: self.nodes.clone(),
             turn: Some(watch::Sender::new(())),
@@ -142,7 +145,7 @@ impl HeldLock {
     }
 
     /// Adds a check of each node.
-    pub(crate) fn checked(&self, transaction: Transaction) -> Transaction {
+    pub(crate) fn with_checks(&self, transaction: Transaction) -> Transaction {
         self.paths().fold(transaction, Transaction::check)
     }
 
@@ -168,14 +171,15 @@ impl HeldLock {
     }
 
     /// Waits until the lock is valid, or returns the node that is lost for good.
-    pub(crate) async fn prove_alive(&self) -> Result<(), LostNode> {
+    pub(crate) async fn prove_all_alive(&self) -> Result<(), LostNode> {
         while let Some(node) = self.nodes.iter().find(|node| !node.is_valid()) {
-            if node.is_over() {
+            if node.has_ended() {
                 return Err(LostNode::of(node, node.lost_for_good().await));
             }
             let proved = async {
                 match prove_alive(&node.session, &node.session_lease).await {
                     Err(AcquireError::SessionLost { .. }) => Err(LockLoss::SessionLost),
+                    // Any other error: the loop checks the node again.
                     Err(_) | Ok(()) => Ok(()),
                 }
             };

@@ -112,7 +112,7 @@ impl HeldNode {
 
     /// Records that the node is gone, before the reason is known; returns false if the lock was already over.
     pub(crate) fn mark_node_gone(&self) -> bool {
-        let is_news = !self.is_over();
+        let is_news = !self.has_ended();
         if is_news {
             self.is_node_gone.store(true, Ordering::SeqCst);
         }
@@ -120,18 +120,18 @@ impl HeldNode {
     }
 
     /// Returns whether the lock is over for good.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.is_node_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
     }
 
     /// Returns whether the lock is certainly held.
     pub(crate) fn is_valid(&self) -> bool {
-        !self.is_over() && self.session_lease.is_valid()
+        !self.has_ended() && self.session_lease.is_valid()
     }
 
     /// Returns the instant until which the lock is certainly held; `None` if it is over.
     pub(crate) fn valid_until(&self) -> Option<Instant> {
-        if self.is_over() {
+        if self.has_ended() {
             return None;
         }
         self.session_lease.valid_until()

@@ -17,7 +17,9 @@ use crate::options::LockOptions;
 use crate::queue::Queue;
 use crate::revoke::Revoke;
 
-/// A handle to inspect a lock of any kind, also one of another client with a known [`Layout`].
+/// A handle to inspect a lock of any kind, except a [`RaceLock`](crate::RaceLock), whose only node is its path.
+///
+/// It may also be a lock of another client with a known [`Layout`].
 ///
 /// It never joins the queue.
 ///
@@ -174,6 +176,7 @@ impl Inspector {
 
     /// Lists the contenders in order of arrival: the first one holds the lock, and so do readers
     /// up to the first writer if it is one.
+    /// All contenders of [`Semaphore::inspector`](crate::Semaphore::inspector) are leases.
     ///
     /// The result may be outdated: the list is read first, then each node, from a server that may lag. Contenders that
     /// leave meanwhile are left out. [`snapshot`](Self::snapshot) also determines the role of each.

@@ -15,6 +15,8 @@
 //! | [`RaceLock`] | a lock without a queue, for a handful of contenders that do not need an order |
 //!
 //! All kinds have the same functions: those of the trait [`Lock`], which need not be imported to use them.
+//! An [`RwLock`] has them on its two halves, [`reader`](RwLock::reader) and [`writer`](RwLock::writer).
+//! A [`MultiLock`] has those that acquire, and `run`; it has no path, session or events of its own.
 //! Their guards all dereference to [`HeldLock`].
 //!
 //! Do not use a distributed lock
@@ -102,13 +104,14 @@
 //!
 //! # Inspecting and revoking
 //!
-//! An [`Inspector`] shows who holds a lock and who waits for it, for all kinds of locks and for those of other clients
-//! (in a terminal: `zk locks PATH`). It can
+//! An [`Inspector`] shows who holds a lock and who waits for it, for locks of all kinds except a [`RaceLock`], whose
+//! only node is its path, and for those of other clients (in a terminal: `zk locks PATH`). It can
 //!
 //! - [ask](Revoke) a contender to release the lock, with a reason and a deadline, and return its reply;
 //! - [remove](Inspector::remove) exactly one contender's node, or [reap](Inspector::reap) nodes by age.
 //!
-//! `acquire_with_progress` of each kind reports who is ahead while it waits, and `events` what happens to its guards.
+//! `acquire_with_progress` reports who is ahead while it waits, and `events` what happens to the guards of a lock.
+//! An [`RwLock`] has both on its halves; a [`MultiLock`] has no `events`.
 //!
 //! # Layout of the nodes
 //!

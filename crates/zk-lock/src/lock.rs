@@ -15,8 +15,10 @@ use crate::progress::AcquireProgress;
 
 /// A lock of any kind, for code that is generic over kinds and for [`MultiLock`](crate::MultiLock).
 ///
-/// Each kind has these functions itself, so that this trait need not be imported to use it;
-/// [`FairLock`](crate::FairLock) documents them.
+/// Each kind has these functions itself, except [`acquire_reporting_to`](Self::acquire_reporting_to), so that this
+/// trait need not be imported to use it; [`FairLock`](crate::FairLock) documents them.
+/// Of a read/write lock, the halves [`ReadLock`](crate::ReadLock) and [`WriteLock`](crate::WriteLock) implement it.
+/// A `MultiLock` does not implement it.
 ///
 /// # Examples
 ///
@@ -146,21 +148,22 @@ macro_rules! inherent_lock_functions {
 
         /// Waits for the lock, without a time limit.
         ///
-        /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
+        /// Once it waits, a contender waits until the session is over, also while the connection is broken.
         ///
         /// # Errors
         ///
-        /// - [`Failed`](crate::AcquireError::Failed) if the queue could not be joined: no connection within the
-        ///   session's operation timeout, or no permission.
-        /// - [`NodeDeleted`](crate::AcquireError::NodeDeleted) if another client deleted our node. The next in line
-        ///   notices that within about a round trip, other waiters at their next wake-up.
-        /// - [`SequenceExhausted`](crate::AcquireError::SequenceExhausted) if the numbers of the contenders no longer
-        ///   determine an order.
+        /// - [`Failed`](crate::AcquireError::Failed) if the queue could not be joined, or the node of a
+        ///   [`RaceLock`](crate::RaceLock) not be created or read: no connection within the session's operation
+        ///   timeout, or no permission.
+        /// - [`NodeDeleted`](crate::AcquireError::NodeDeleted) if another client deleted our node. In a queue, the next
+        ///   in line notices that within about a round trip, other waiters at their next wake-up.
+        /// - [`SequenceExhausted`](crate::AcquireError::SequenceExhausted) if the numbers of the contenders in a queue
+        ///   no longer determine an order.
         /// - [`Limit`](crate::AcquireError::Limit) for a semaphore, whose limit does not allow it.
         ///
         /// # Cancel safety
         ///
-        /// Cancel safe. Dropping the future gives up the place in the queue.
+        /// Cancel safe. Dropping the future gives up the attempt; nothing is held.
         ///
         /// # Cost
         ///
@@ -184,14 +187,14 @@ macro_rules! inherent_lock_functions {
         /// # Cost
         ///
         /// That of [`acquire`](Self::acquire), and up to one round trip more to leave the queue. If this session has an
-        /// unfinished deletion at the path, it waits for that and reads once more.
+        /// unfinished deletion at the path, it waits for that and checks once more.
         pub async fn try_acquire(&self) -> Result<Option<$guard>, $crate::AcquireError> {
             $crate::lock::Lock::try_acquire(self).await
         }
 
         /// Waits for the lock, for at most `limit`.
         ///
-        /// A limit of zero joins the queue and leaves it again; use [`try_acquire`](Self::try_acquire) instead.
+        /// With a limit of zero, the attempt begins and is given up; use [`try_acquire`](Self::try_acquire) instead.
         ///
         /// # Errors
         ///
@@ -200,7 +203,7 @@ macro_rules! inherent_lock_functions {
         ///
         /// # Cancel safety
         ///
-        /// Cancel safe. Dropping the future gives up the place in the queue.
+        /// Cancel safe. Dropping the future gives up the attempt; nothing is held.
         ///
         /// # Cost
         ///
@@ -214,10 +217,13 @@ macro_rules! inherent_lock_functions {
 
         /// Waits for the lock, without a time limit, and reports who is ahead.
         ///
-        /// `on_progress` runs in the task that polls this future and delays nothing but this acquire. It is called when
-        /// the place in the queue is known, when the predecessor is known, and after each wake-up.
-        /// A waiter wakes only when a contender directly ahead of it leaves. So the reported number may be too high, but
-        /// never too low.
+        /// `on_progress` runs in the task that polls this future and delays nothing but this acquire. In a queue, it is
+        /// called when the place is known, when the predecessor is known, and after each wake-up.
+        /// A waiter in a queue wakes only when a contender directly ahead of it leaves, so the number may be too high,
+        /// but not too low.
+        /// A [`CohortLock`](crate::CohortLock) calls it once, if a task of this process is ahead, and counts only the
+        /// tasks of this process and the holder.
+        /// A [`RaceLock`](crate::RaceLock) calls it after each lost race, and counts only the holder.
         /// For a time limit, wrap the call into a timeout.
         ///
         /// # Errors
@@ -226,7 +232,7 @@ macro_rules! inherent_lock_functions {
         ///
         /// # Cancel safety
         ///
-        /// Cancel safe. Dropping the future gives up the place in the queue.
+        /// Cancel safe. Dropping the future gives up the attempt; nothing is held.
         ///
         /// # Cost
         ///
@@ -242,13 +248,14 @@ macro_rules! inherent_lock_functions {
         ///
         /// As soon as the lock is lost, or no longer known to be held, `body` is dropped at the await where it is. Code
         /// between two awaits is not interrupted.
-        /// Pass the token to the resources that `body` uses.
+        /// `body` gets the token of the guard, see [`LockGuard::token`](crate::LockGuard::token). Pass a fencing token
+        /// to the resources that `body` uses; the token of a semaphore's leases is not one.
         ///
         /// # Errors
         ///
         /// - [`RunError::Acquire`](crate::RunError::Acquire) if `body` was not run.
-        /// - [`RunError::Lost`](crate::RunError::Lost) if `body` was dropped because the lock was lost, or if it had just
-        ///   finished when the loss was noticed.
+        /// - [`RunError::Lost`](crate::RunError::Lost) if `body` was dropped because the lock was lost, or if it had
+        ///   just finished when the loss was noticed.
         ///
         /// # Cancel safety
         ///

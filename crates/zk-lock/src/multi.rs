@@ -287,9 +287,9 @@ impl_lock_guard!(MultiGuard, Vec<Option<FencingToken>>, fencing_tokens);
 
 impl MultiGuard {
     async fn new(guards: Vec<AnyGuard>) -> Result<Self, AcquireError> {
-        let held = HeldLock::all(&guards);
+        let held = HeldLock::of_guards(&guards);
         // The locks were acquired one after the other; the session of an early one may have been cut off since.
-        held.prove_alive().await?;
+        held.prove_all_alive().await?;
         Ok(Self { guards, held })
     }
 
@@ -325,7 +325,7 @@ impl MultiGuard {
             let path = node.path.clone();
             return Err(MultiTxnError::RaceLock { path });
         }
-        Ok(self.checked(session.transaction()))
+        Ok(self.with_checks(session.transaction()))
     }
 
     /// Releases all locks concurrently and waits until the ensembles have deleted their nodes.

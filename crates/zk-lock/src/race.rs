@@ -45,6 +45,10 @@ use crate::retry::retry_read;
 /// one holder from the next, and a [`RaceGuard`] has no transaction.
 /// The [fencing tokens](RaceGuard::fencing_token) of holders differ.
 ///
+/// An [`Inspector`](crate::Inspector) at the path lists no contenders, since the node has no children. To find the
+/// holder, read the node: its data begins with the [owner](LockOptions::with_owner), and its stat has the
+/// [session](zk_core::Stat::ephemeral_owner).
+///
 /// # Fairness
 ///
 /// None. Each release is a new race, which contenders near the leader tend to win, and a waiter may wait forever.

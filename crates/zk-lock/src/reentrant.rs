@@ -40,8 +40,8 @@ use crate::progress::AcquireProgress;
 /// same holding, with the same node and the same token.
 /// The last guard releases the lock.
 /// Clones that acquire concurrently share one place in the queue. It is kept until the last of them gives up.
-/// A [`try_acquire`](Self::try_acquire) returns `None` while another clone is in the queue, even if that one is about to
-/// be granted the lock.
+/// A [`try_acquire`](Self::try_acquire) returns `None` while another clone is in the queue, even if that one is about
+/// to be granted the lock.
 ///
 /// A holding that is [lost](crate::HeldLock::lost) for good does not count. If the holding is temporarily not
 /// [valid](crate::HeldLock::is_valid), neither is another guard of it.
@@ -75,8 +75,9 @@ pub struct ReentrantLock {
 
 /// A guard of a held [`ReentrantLock`].
 ///
-/// It dereferences to [`Guard`]. All guards of one holding share that guard, so a future of [`lost`](crate::HeldLock::lost)
-/// resolves when the lock is lost or the last guard is released, not when its own guard is.
+/// It dereferences to [`Guard`]. All guards of one holding share that guard, so a future of
+/// [`lost`](crate::HeldLock::lost) resolves when the lock is lost or the last guard is released, not when its own guard
+/// is.
 ///
 /// # Dropping
 ///

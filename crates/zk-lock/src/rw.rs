@@ -73,6 +73,12 @@ pub struct RwLock {
 /// The half of a [`RwLock`] that acquires it for reading; returned by [`RwLock::reader`].
 ///
 /// It waits for the writers ahead.
+/// Its [events](Self::events) are those of its own guards: an upgraded guard has those of the writer, a downgraded one
+/// those of the reader.
+///
+/// # Cost
+///
+/// See [`RwLock`].
 #[derive(Debug, Clone)]
 pub struct ReadLock {
     queues: Arc<RwQueues>,
@@ -81,6 +87,12 @@ pub struct ReadLock {
 /// The half of a [`RwLock`] that acquires it for writing; returned by [`RwLock::writer`].
 ///
 /// It waits for all contenders ahead.
+/// Its [events](Self::events) are those of its own guards: an upgraded guard has those of the writer, a downgraded one
+/// those of the reader.
+///
+/// # Cost
+///
+/// See [`RwLock`].
 #[derive(Debug, Clone)]
 pub struct WriteLock {
     queues: Arc<RwQueues>,

@@ -158,8 +158,8 @@ impl Semaphore {
 
     /// Returns a handle that acquires this many leases at a time, all or none. A new handle acquires one.
     ///
-    /// An acquire of zero leases, or of more than the limit, fails at once with a [`LimitError`](crate::LimitError). If the limit is
-    /// lowered later, the error is returned as soon as the waiter is the first one.
+    /// An acquire of zero leases, or of more than the limit, fails at once with a [`LimitError`](crate::LimitError). If
+    /// the limit is lowered later, the error is returned as soon as the waiter is the first one.
     #[must_use]
     pub fn with_count(&self, count: u32) -> Self {
         Self {
@@ -178,6 +178,8 @@ impl Semaphore {
     }
 
     /// Returns a handle to inspect the waiters, of which the first one takes leases.
+    ///
+    /// In its snapshot, the first waiter has the role [`Holder`](crate::Role::Holder), of the queue and not of a lease.
     pub fn waiters(&self) -> Inspector {
         Inspector::of(&self.queue)
     }

@@ -35,7 +35,7 @@ impl_lock_guard!(CohortGuard, CohortToken, fencing_token);
 impl CohortGuard {
     pub(super) fn new(hold: LocalHold) -> Self {
         Self {
-            held: hold.guard().turn(),
+            held: hold.guard().for_one_turn(),
             hold,
         }
     }

@@ -35,7 +35,7 @@ impl SemaphoreLease {
     /// Creates a value for the nodes of one acquire; at least one.
     pub(super) fn new(guards: Vec<Guard>) -> Self {
         Self {
-            held: HeldLock::all(&guards),
+            held: HeldLock::of_guards(&guards),
             guards,
         }
     }
@@ -62,7 +62,7 @@ impl SemaphoreLease {
             return None;
         }
         let split = Self::new(self.guards.split_off(stay));
-        self.held = HeldLock::all(&self.guards);
+        self.held = HeldLock::of_guards(&self.guards);
         Some(split)
     }
 
@@ -70,7 +70,7 @@ impl SemaphoreLease {
     ///
     /// Its first parts check the nodes of the leases, see [`Guard::txn`].
     pub fn txn(&self) -> Transaction {
-        self.checked(self.nodes()[0].session.transaction())
+        self.with_checks(self.nodes()[0].session.transaction())
     }
 
     /// Releases the leases and waits until the ensemble has deleted their nodes.
