@@ -33,7 +33,7 @@ use crate::retry::prove_alive;
 pub struct HeldLock {
     /// At least one.
     nodes: Vec<Arc<HeldNode>>,
-    /// For a lock that is handed over in memory: closed when it is.
+    /// For a lock that may be handed over in memory: closed before it is.
     ///
     /// [`loss`](Self::loss) and [`is_valid`](Self::is_valid) do not need it. A turn ends only with its guard, so no
     /// caller can ask afterwards.
@@ -52,12 +52,13 @@ impl HeldLock {
         }
     }
 
-    /// Describes several locks that are held together; at least one.
+    /// Describes several locks that are held together; at least one. They end together when the returned value is
+    /// dropped, also those that are then handed over in memory.
     pub(crate) fn of_guards<G: Deref<Target = Self>>(guards: &[G]) -> Self {
         let nodes = guards.iter().flat_map(|guard| guard.nodes.iter().cloned());
         Self {
             nodes: nodes.collect(),
-            turn: None,
+            turn: Some(watch::Sender::new(())),
             fencing_token: None,
         }
     }

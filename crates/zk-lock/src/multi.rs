@@ -278,9 +278,10 @@ impl LockSortKey {
 #[derive(Debug)]
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct MultiGuard {
+    /// Ends before the guards do, and so before another task of this process gets one of the locks.
+    held: HeldLock,
     /// At least one.
     guards: Vec<AnyGuard>,
-    held: HeldLock,
 }
 
 impl_lock_guard!(MultiGuard, Vec<Option<FencingToken>>, fencing_tokens);
@@ -290,7 +291,7 @@ impl MultiGuard {
         let held = HeldLock::of_guards(&guards);
         // The locks were acquired one after the other; the session of an early one may have been cut off since.
         held.prove_all_alive().await?;
-        Ok(Self { guards, held })
+        Ok(Self { held, guards })
     }
 
     /// Returns the guard of each lock, in the order of [`MultiLock::locks`].
@@ -342,7 +343,9 @@ impl MultiGuard {
     ///
     /// One round trip: the requests are in flight concurrently.
     pub async fn release(self) -> Result<(), ReleaseError> {
-        release_all(self.guards).await
+        let Self { held, guards } = self;
+        drop(held);
+        release_all(guards).await
     }
 }
 

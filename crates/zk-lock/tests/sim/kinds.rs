@@ -223,3 +223,28 @@ async fn a_race_lock_among_others_has_no_transaction() {
     assert!(guard.fencing_tokens().iter().all(Option::is_some));
     guard.release().await.unwrap();
 }
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn several_locks_end_together_for_their_own_holder() {
+    let ensemble = Ensemble::new(3);
+    let one = ensemble.connect().await;
+    let cohort = CohortLock::new(&one, "/any/cohort").unwrap();
+    let locks = MultiLock::new([AnyLock::from(cohort.clone())]).unwrap();
+    for is_dropped in [false, true] {
+        let guard = locks.acquire().await.unwrap();
+        let (lost, asked) = (guard.lost(), guard.revocation_requested());
+        let mut next = std::pin::pin!(cohort.acquire());
+        assert!(futures_util::poll!(&mut next).is_pending());
+        if is_dropped {
+            drop(guard);
+        } else {
+            guard.release().await.unwrap();
+        }
+        // The next task holds the node now.
+        let next = soon("the next task has the lock", next).await.unwrap();
+        assert_eq!(soon("the loss", lost).await, LockLoss::Released);
+        assert!(soon("the end of requests", asked).await.is_err());
+        next.release().await.unwrap();
+    }
+}
