@@ -1,18 +1,12 @@
 //! The client: a handle that submits requests to a session, which a task drives over TCP.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::driver;
@@ -20,7 +14,6 @@ use crate::proto::ErrorCode;
 use crate::proto::Reply;
 use crate::proto::Request;
 use crate::proto::WatchEvent;
-use crate::session::Event;
 use crate::session::Host;
 use crate::session::Loss;
 use crate::session::NotSent;
@@ -29,6 +22,8 @@ use crate::session::Session;
 use crate::session::SessionEnd;
 use crate::session::SubmitError;
 use crate::session::Ticket;
+use crate::shared::ConnectionState;
+use crate::shared::Shared;
 
 /// A session with an ensemble. Clones are handles to the same session.
 ///
@@ -102,28 +97,6 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// The connection of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
-pub enum ConnectionState {
-    /// There is none yet, or none any more.
-    Disconnected {
-        /// Why the last one was lost; `None` before the first one.
-        why: Option<Loss>,
-    },
-    /// Requests are sent.
-    Connected {
-        /// The session id.
-        session_id: i64,
-        /// The number of the connection; each one has a higher number than those before.
-        epoch: u64,
-        /// The session timeout that is in force.
-        timeout: Duration,
-    },
-    /// The session is over.
-    Over(SessionEnd),
-}
-
 impl Client {
     /// Begins a session with the ensemble of these hosts, in the background; see [`connected`](Self::connected).
     ///
@@ -131,18 +104,7 @@ impl Client {
     ///
     /// Outside a tokio runtime, and if there is no host.
     pub fn new(hosts: Vec<Host>, config: Config) -> Self {
-        let session = Session::new(hosts, config, Duration::ZERO);
-        let (state, states) = watch::channel(ConnectionState::Disconnected { why: None });
-        let shared = Arc::new(Shared {
-            inner: Mutex::new(Inner {
-                session,
-                answers: HashMap::new(),
-                watches: HashMap::new(),
-                state,
-            }),
-            submitted: Notify::new(),
-            start: Instant::now(),
-        });
+        let (shared, states) = Shared::new(Session::new(hosts, config, Duration::ZERO));
         tokio::spawn(driver::run(Arc::clone(&shared)));
         Self {
             handle: Arc::new(Handle { shared, states }),
@@ -354,117 +316,5 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.close();
-    }
-}
-
-/// What the handles and the driver share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    inner: Mutex<Inner>,
-    /// Wakes the driver.
-    submitted: Notify,
-    /// The session's moments are durations since this.
-    start: Instant,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) session: Session,
-    answers: HashMap<Ticket, oneshot::Sender<Outcome>>,
-    watches: HashMap<Ticket, mpsc::UnboundedSender<(WatchEvent, u64)>>,
-    state: watch::Sender<ConnectionState>,
-}
-
-impl Shared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the present moment.
-    pub(crate) fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    /// Waits for a moment, or until something was submitted.
-    pub(crate) async fn wait_until(&self, moment: Option<Duration>) {
-        let submitted = self.submitted.notified();
-        match moment {
-            Some(moment) => {
-                let deadline = self.start + moment;
-                // Both ends of the wait are the same to the caller, which looks at the session.
-                drop(tokio::time::timeout_at(deadline, submitted).await);
-            }
-            None => submitted.await,
-        }
-    }
-
-    /// Ends the session because its task ends, and passes on what that means for each request.
-    pub(crate) fn abandon(&self) {
-        let mut inner = self.lock();
-        inner.session.abandon();
-        inner.dispatch();
-    }
-
-    fn close(&self) {
-        self.lock().session.close();
-        self.submitted.notify_one();
-    }
-}
-
-impl Inner {
-    /// Passes the events of the session on.
-    pub(crate) fn dispatch(&mut self) {
-        while let Some(event) = self.session.poll_event() {
-            match event {
-                Event::Answered(ticket, outcome) => {
-                    let is_watch = matches!(
-                        outcome,
-                        Outcome::Done { .. }
-                            | Outcome::Refused {
-                                code: ErrorCode::NO_NODE,
-                                ..
-                            }
-                    );
-                    if !is_watch {
-                        self.watches.remove(&ticket);
-                    }
-                    if let Some(answer) = self.answers.remove(&ticket) {
-                        // The caller may be gone.
-                        drop(answer.send(outcome));
-                    }
-                }
-                Event::Fired {
-                    ticket,
-                    event,
-                    epoch,
-                } => self.fire(ticket, (event, epoch)),
-                Event::Connected { epoch, timeout } => {
-                    self.state.send_replace(ConnectionState::Connected {
-                        session_id: self.session.id(),
-                        epoch,
-                        timeout,
-                    });
-                }
-                Event::Disconnected { why } => {
-                    let why = Some(why);
-                    self.state
-                        .send_replace(ConnectionState::Disconnected { why });
-                }
-                Event::Over(end) => {
-                    self.watches.clear();
-                    self.state.send_replace(ConnectionState::Over(end));
-                }
-            }
-        }
-    }
-
-    fn fire(&mut self, ticket: Ticket, event: (WatchEvent, u64)) {
-        if self.session.has_watch(ticket) {
-            if let Some(watch) = self.watches.get(&ticket) {
-                drop(watch.send(event));
-            }
-        } else if let Some(watch) = self.watches.remove(&ticket) {
-            drop(watch.send(event));
-        }
     }
 }

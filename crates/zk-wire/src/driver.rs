@@ -8,9 +8,9 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::tcp::OwnedWriteHalf;
 
-use crate::client::Shared;
 use crate::session::Host;
 use crate::session::Loss;
+use crate::shared::Shared;
 
 /// Drives a session until it is over.
 ///

@@ -77,10 +77,10 @@ mod config;
 mod driver;
 pub mod proto;
 pub mod session;
+mod shared;
 
 pub use client::Answer;
 pub use client::Client;
-pub use client::ConnectionState;
 pub use client::RequestError;
 pub use client::RequestErrorKind;
 pub use client::Watch;
@@ -108,6 +108,7 @@ pub use session::Loss;
 pub use session::NotSent;
 pub use session::SessionEnd;
 pub use session::SubmitError;
+pub use shared::ConnectionState;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
