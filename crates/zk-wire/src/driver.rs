@@ -96,6 +96,7 @@ async fn serve(
     reader: &mut OwnedReadHalf,
     writer: &mut OwnedWriteHalf,
 ) -> io::Result<()> {
+    let mut is_full = false;
     let wake = {
         let mut inner = shared.lock();
         inner.session.handle_timeout(shared.now());
@@ -108,18 +109,18 @@ async fn serve(
             }
             match writer.as_ref().try_write_vectored(&slices) {
                 Ok(written) => inner.session.transmitted(written, shared.now()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    is_full = true;
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
-        // A request that the server does not know is answered without being sent.
-        inner.dispatch();
         if !inner.session.wants_connection() {
             return Err(not_wanted());
         }
         inner.session.poll_timeout()
     };
-    let has_more = !shared.lock().session.transmit().is_empty();
     tokio::select! {
         biased;
         readable = reader.readable() => {
@@ -132,7 +133,7 @@ async fn serve(
                 Err(error) => return Err(error),
             }
         }
-        writable = writer.writable(), if has_more => writable?,
+        writable = writer.writable(), if is_full => writable?,
         () = shared.wait_until(wake) => {}
     }
     Ok(())
