@@ -59,6 +59,13 @@ const NAMING_OTHERS: [&str; 2] = ["jackson-databind", "zookeeper"];
 
 const REQUIRED: [&str; 4] = ["zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java"];
 
+/// What releases before [`FIRST_WITH_JUTE`] require: Jute is in their own jar, and they register log4j's JMX beans with
+/// any logging binding.
+const REQUIRED_BEFORE: [&str; 2] = ["slf4j-api", "log4j-1.2"];
+
+/// The first release with Jute in a jar of its own.
+const FIRST_WITH_JUTE: Version = Version::new(3, 5, 5);
+
 /// Bindings of slf4j with the jars each needs, best first.
 const BINDINGS: [(&[&str], Logging); 4] = [
     (&["slf4j-simple"], Logging::SlfSimple),
@@ -111,7 +118,7 @@ pub(super) fn inspect(home: &Path) -> Result<Found, String> {
 pub(super) fn release(names: &BTreeSet<String>) -> Result<Jars, String> {
     let version = version(names, None)?;
     let logging = binding(names)?.1;
-    require(names, &["zookeeper-jute", "slf4j-api"])?;
+    require(names, required(version, &["zookeeper-jute", "slf4j-api"]))?;
     let rank = |name: &String| match name {
         _ if is_jar_of(name, "zookeeper") => 0,
         _ if is_jar_of(name, "zookeeper-jute") => 1,
@@ -135,10 +142,16 @@ pub(super) fn shared(
     zookeeper_link: Option<&str>,
 ) -> Result<Jars, String> {
     let version = version(names, zookeeper_link)?;
-    require(names, &REQUIRED)?;
+    let required = required(version, &REQUIRED);
+    require(names, required)?;
     let (binding, logging) = binding(names)?;
+    let more = required
+        .iter()
+        .filter(|artifact| !SHARED.contains(artifact));
+    let more = more.filter(|artifact| !binding.contains(artifact));
     let jars = SHARED
         .iter()
+        .chain(more)
         .chain(binding)
         .chain(&NAMING_OTHERS)
         .filter_map(|artifact| jar(names, artifact))
@@ -206,6 +219,15 @@ fn version(names: &BTreeSet<String>, link: Option<&str>) -> Result<Version, Stri
                 all.join(", ")
             ))
         }
+    }
+}
+
+/// Returns the artifacts that a release requires, given those of later ones.
+fn required<'a>(version: Version, later: &'a [&'static str]) -> &'a [&'static str] {
+    if version < FIRST_WITH_JUTE {
+        &REQUIRED_BEFORE
+    } else {
+        later
     }
 }
 

@@ -8,7 +8,11 @@ use crate::machine::System;
 use crate::version::Request;
 
 /// Suites in which Debian has, or had, a series of ZooKeeper, the newest first. `apt-cache policy` has the last word.
-const DEBIAN: [((u32, u32), &[&str]); 2] = [((3, 8), &["bookworm"]), ((3, 9), &["sid", "trixie"])];
+const DEBIAN: [((u32, u32), &[&str]); 3] = [
+    ((3, 4), &["bullseye"]),
+    ((3, 8), &["bookworm"]),
+    ((3, 9), &["sid", "trixie"]),
+];
 const UBUNTU: [((u32, u32), &[&str]); 1] = [((3, 9), &["noble"])];
 
 /// Suite names that follow the distribution instead of a release.

@@ -27,6 +27,34 @@ fn each_missing_jar_is_named() {
 }
 
 #[test]
+fn an_old_release_needs_other_jars() {
+    let debian = ["zookeeper-3.4.13", "slf4j-api", "slf4j-simple", "log4j-1.2"];
+    let jars = shared(&set(&debian), None).unwrap();
+    assert_eq!(
+        jars.names,
+        [
+            "slf4j-api.jar",
+            "log4j-1.2.jar",
+            "slf4j-simple.jar",
+            "zookeeper-3.4.13.jar"
+        ]
+    );
+    let archive = [
+        "zookeeper-3.4.13",
+        "slf4j-api",
+        "slf4j-log4j12",
+        "log4j-1.2",
+    ];
+    assert_eq!(release(&set(&archive)).unwrap().logging, Logging::Log4j1);
+    for of in [
+        shared(&set(&debian[..3]), None),
+        release(&set(&debian[..3])),
+    ] {
+        assert_eq!(of.unwrap_err(), "incomplete: log4j-1.2.jar is missing");
+    }
+}
+
+#[test]
 fn version_is_that_of_the_link_or_of_the_only_jar() {
     let mut two = set(&DEBIAN);
     two.insert("zookeeper-3.9.3.jar".to_owned());

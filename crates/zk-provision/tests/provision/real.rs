@@ -52,9 +52,9 @@ fn provision(version: &str, dir: &Path) -> Distribution {
 
 // covers: H2
 #[test]
-fn both_series_are_provisioned_and_serve() {
+fn every_series_is_provisioned_and_serves() {
     let dir = TempDir::new().unwrap();
-    let [older, newer] = ["3.8", "3.9"].map(|series| {
+    let [oldest, older, newer] = ["3.4", "3.8", "3.9"].map(|series| {
         let found = provision(series, dir.path());
         assert!(
             found.version.starts_with(&format!("{series}.")),
@@ -65,7 +65,8 @@ fn both_series_are_provisioned_and_serve() {
         found
     });
     assert_eq!(
-        older.java, newer.java,
-        "the runtime in the cache serves both"
+        [&oldest.java, &older.java],
+        [&newer.java; 2],
+        "the runtime in the cache serves all"
     );
 }

@@ -7,6 +7,7 @@ fn request(text: &str) -> Request {
 #[test]
 fn suites_follow_the_table_and_include_the_machines_own() {
     let debian = |version: &str, own: &str| Family::Debian.suites(request(version), own);
+    assert_eq!(debian("3.4", "bookworm"), ["bullseye", "bookworm"]);
     assert_eq!(debian("3.8", "bookworm"), ["bookworm"]);
     assert_eq!(debian("3.8", "trixie"), ["bookworm", "trixie"]);
     assert_eq!(debian("3.9", "bookworm"), ["sid", "trixie", "bookworm"]);
