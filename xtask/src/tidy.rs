@@ -28,7 +28,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-config", 6),
     ("crates/zk-core", 12),
     ("crates/zk-discovery", 12),
-    ("crates/zk-fault-proxy", 16),
+    ("crates/zk-fault-proxy", 20),
     ("crates/zk-harness", 5),
     ("crates/zk-history", 21),
     ("crates/zk-id", 5),

@@ -68,6 +68,7 @@
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub mod codec;
 pub mod links;
 
 mod error;

@@ -11,7 +11,7 @@ pub(crate) fn wrap(payload: &[u8]) -> Vec<u8> {
 
 /// Splits a stream into pieces, whose concatenation is always the stream.
 #[derive(Debug)]
-pub(crate) struct FrameDecoder {
+pub struct FrameDecoder {
     buffer: Vec<u8>,
     /// The start of the next piece in the buffer.
     at: usize,
@@ -20,7 +20,8 @@ pub(crate) struct FrameDecoder {
 
 /// A part of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+#[expect(clippy::exhaustive_enums, reason = "a reader handles each of these")]
+pub enum Piece {
     /// A whole frame with its length prefix.
     Frame(Vec<u8>),
     /// The beginning of a frame that is too long to buffer; the rest follows as [`Raw`](Self::Raw).
@@ -45,12 +46,12 @@ enum Mode {
 
 impl FrameDecoder {
     /// Creates a decoder for the client's stream.
-    pub(crate) fn for_client() -> Self {
+    pub fn for_client() -> Self {
         Self::new(Mode::Start)
     }
 
     /// Creates a decoder for the server's stream.
-    pub(crate) fn for_server() -> Self {
+    pub fn for_server() -> Self {
         Self::new(Mode::Frames)
     }
 
@@ -63,7 +64,7 @@ impl FrameDecoder {
     }
 
     /// Returns the buffer to which received bytes are appended.
-    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.buffer.drain(..self.at);
         self.at = 0;
         &mut self.buffer
@@ -75,7 +76,7 @@ impl FrameDecoder {
     }
 
     /// Returns the next piece, if it is complete.
-    pub(crate) fn next_piece(&mut self) -> Option<Piece> {
+    pub fn next_piece(&mut self) -> Option<Piece> {
         let waiting = self.buffer.len() - self.at;
         if waiting == 0 {
             return None;
@@ -145,15 +146,16 @@ impl FrameDecoder {
 }
 
 impl Piece {
-    /// Returns the content of a frame without its length prefix.
-    pub(crate) fn payload(&self) -> &[u8] {
+    /// Returns the content of a frame without its length prefix; of other pieces, all bytes.
+    pub fn payload(&self) -> &[u8] {
         match self {
             Self::Frame(bytes) | Self::LongFrame(bytes) => &bytes[PREFIX..],
             Self::Word(bytes) | Self::NoFrame(bytes) | Self::Raw(bytes) => bytes,
         }
     }
 
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    /// Returns the bytes of the stream.
+    pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Frame(bytes)
             | Self::LongFrame(bytes)

@@ -31,6 +31,25 @@ impl Encoder {
         self
     }
 
+    /// Appends a `ustring`.
+    pub(crate) fn string(&mut self, value: &str) -> &mut Self {
+        self.buffer(value.as_bytes())
+    }
+
+    /// Appends the length of a list and its elements.
+    pub(crate) fn list<T>(
+        &mut self,
+        values: &[T],
+        mut append: impl FnMut(&mut Self, &T),
+    ) -> &mut Self {
+        let len = i32::try_from(values.len()).expect("no message comes near 2 GiB");
+        self.int(len);
+        for value in values {
+            append(self, value);
+        }
+        self
+    }
+
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -42,13 +61,32 @@ pub(crate) struct Decoder<'a> {
     rest: &'a [u8],
 }
 
-/// A value that exceeds the bytes that are left.
+/// Bytes that are no message of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} needs {needed} bytes, but {left} are left")]
-pub(crate) struct DecodeError {
+#[error("{what} {problem}")]
+pub struct DecodeError {
     what: &'static str,
-    needed: i64,
-    left: usize,
+    problem: Problem,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Problem {
+    #[error("needs {needed} bytes, but {left} are left")]
+    Short { needed: i64, left: usize },
+    #[error("ends, but {left} bytes are left")]
+    Excess { left: usize },
+    #[error("has an unknown kind")]
+    UnknownKind,
+}
+
+impl DecodeError {
+    /// Returns the error for a value of a kind that has no known length.
+    pub(crate) const fn unknown_kind(what: &'static str) -> Self {
+        Self {
+            what,
+            problem: Problem::UnknownKind,
+        }
+    }
 }
 
 impl<'a> Decoder<'a> {
@@ -83,9 +121,38 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
-    pub(crate) fn path(&mut self) -> Result<String, DecodeError> {
-        let text = self.buffer("a path")?;
+    /// Takes a `ustring`; bytes that are no UTF-8 are replaced.
+    pub(crate) fn string(&mut self, what: &'static str) -> Result<String, DecodeError> {
+        let text = self.buffer(what)?;
         Ok(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Takes a list; a length of -1 means null and is read as empty.
+    pub(crate) fn list<T>(
+        &mut self,
+        what: &'static str,
+        mut take: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let len = self.int(what)?;
+        let mut values = Vec::new();
+        for _ in 0..len {
+            values.push(take(self)?);
+        }
+        Ok(values)
+    }
+
+    /// Fails if anything is left.
+    pub(crate) const fn end(&self, what: &'static str) -> Result<(), DecodeError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        let left = self.rest.len();
+        let problem = Problem::Excess { left };
+        Err(DecodeError { what, problem })
+    }
+
+    pub(crate) fn path(&mut self) -> Result<String, DecodeError> {
+        self.string("a path")
     }
 
     /// Returns everything that is left.
@@ -94,10 +161,10 @@ impl<'a> Decoder<'a> {
     }
 
     const fn short(&self, what: &'static str, needed: i64) -> DecodeError {
+        let left = self.rest.len();
         DecodeError {
             what,
-            needed,
-            left: self.rest.len(),
+            problem: Problem::Short { needed, left },
         }
     }
 
@@ -160,6 +227,24 @@ mod tests {
             .int("the xid")
             .expect_err("three of four bytes");
         assert_eq!(error.to_string(), "the xid needs 4 bytes, but 3 are left");
+    }
+
+    #[test]
+    fn a_list_has_its_length_and_nothing_may_follow_the_last_value() {
+        let bytes = Encoder::default()
+            .list(&["/a", "/b"], |to, path| {
+                to.string(path);
+            })
+            .finish();
+        let mut decoder = Decoder::new(&bytes);
+        let paths = decoder.list("paths", Decoder::path);
+        assert_eq!(paths.unwrap(), ["/a", "/b"]);
+        assert_eq!(decoder.end("a request"), Ok(()));
+        let error = Decoder::new(&[1, 2]).end("a request").unwrap_err();
+        assert_eq!(error.to_string(), "a request ends, but 2 bytes are left");
+        let null = [0xff; 4];
+        let none = Decoder::new(&null).list("paths", Decoder::path);
+        assert_eq!(none.unwrap(), [""; 0]);
     }
 
     proptest! {

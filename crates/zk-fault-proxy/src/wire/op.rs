@@ -19,14 +19,16 @@ macro_rules! ops {
         }
 
         impl Op {
-            pub(crate) fn from_code(code: i32) -> Self {
+            /// Returns the operation of an opcode.
+            pub fn from_code(code: i32) -> Self {
                 match code {
                     $($code => Self::$op,)*
                     other => Self::Other(other),
                 }
             }
 
-            pub(crate) fn code(self) -> i32 {
+            /// Returns the opcode.
+            pub fn code(self) -> i32 {
                 match self {
                     $(Self::$op => $code,)*
                     Self::Other(code) => code,
