@@ -9,6 +9,7 @@ mod id;
 mod leader;
 mod lock;
 mod nemesis;
+mod oldest_servers;
 mod peers;
 mod queue;
 mod smoke;

@@ -1,0 +1,113 @@
+//! Servers of 3.4, which do not know every operation that sessions use; `docs/compatibility.md` says what works.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_harness::Ensemble;
+use zk_wire::AclEntry;
+use zk_wire::Client;
+use zk_wire::Config;
+use zk_wire::CreateMode;
+use zk_wire::Host;
+use zk_wire::NewNode;
+use zk_wire::Reply;
+use zk_wire::Request;
+
+/// How long a test waits for what it expects.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_server_of_3_4_reads_writes_and_notifies() {
+    reads_writes_and_notifies(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_servers_of_3_4_read_write_and_notify() {
+    reads_writes_and_notifies(3).await;
+}
+
+async fn reads_writes_and_notifies(servers: usize) {
+    let ensemble = Ensemble::builder().servers(servers).zookeeper("3.4");
+    let ensemble = ensemble.start().await.expect("the servers start");
+    assert!(
+        ensemble.version().starts_with("3.4."),
+        "{}",
+        ensemble.version()
+    );
+    let client = Client::new(hosts(&ensemble), Config::new(MAX_WAIT));
+    create(&client, "/a", CreateMode::Persistent).await;
+    create(&client, "/a/one", CreateMode::Ephemeral).await;
+    create(&client, "/a/two", CreateMode::PersistentSequential).await;
+
+    for session in [
+        Session::builder(ensemble.connect_string()),
+        Session::builder(ensemble.connect_string()).wire(),
+    ] {
+        let session = session.connect().await.expect("a session is granted");
+        session.sync("/a").await.unwrap();
+        let (names, stat) = session.list("/a").await.unwrap();
+        assert_eq!((names.len(), stat.num_children), (2, 2), "{names:?}");
+        let (_, before) = session.get("/a").await.unwrap();
+        let changed = session
+            .set("/a", "new")
+            .version(before.version)
+            .await
+            .unwrap();
+        assert_eq!(session.get("/a").await.unwrap(), (b"new".to_vec(), changed));
+        let error = session
+            .set("/a", "x")
+            .version(before.version)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadVersion, "{error}");
+        assert_eq!(session.exists("/none").await.unwrap(), None);
+
+        let mut changes = session.subscribe("/a").await.unwrap();
+        session.set("/a", "newer").await.unwrap();
+        let change = tokio::time::timeout(MAX_WAIT, changes.next()).await;
+        assert!(change.expect("the change is notified").is_some());
+
+        // The operation that every create uses is one of 3.5.
+        let error = session.create("/b", "").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert_eq!(session.exists("/b").await.unwrap(), None);
+        session.close().await.unwrap();
+    }
+    client.close().await;
+    ensemble.down().await.expect("the servers go down");
+}
+
+async fn create(client: &Client, path: &str, mode: CreateMode) {
+    let request = Request::Create(NewNode {
+        path: path.to_owned(),
+        data: Bytes::from_static(b"data"),
+        acl: vec![AclEntry::open()],
+        mode,
+    });
+    let answer = tokio::time::timeout(MAX_WAIT, client.request(&request)).await;
+    let answer = answer.unwrap_or_else(|_| panic!("not within {MAX_WAIT:?}: {path} is created"));
+    let Reply::Created {
+        path: created,
+        stat,
+    } = answer.expect("it is created").reply
+    else {
+        panic!("a create returns what it created");
+    };
+    assert!(created.starts_with(path), "{created}");
+    assert_eq!(stat, None, "only newer creates return one");
+}
+
+/// The addresses of an ensemble's servers.
+fn hosts(ensemble: &Ensemble) -> Vec<Host> {
+    let addresses = ensemble
+        .servers()
+        .iter()
+        .map(|server| server.client_address());
+    let hosts = addresses.map(|address| Host {
+        name: address.ip().to_string(),
+        port: address.port(),
+    });
+    hosts.collect()
+}
