@@ -1,6 +1,6 @@
 //! Drives other clients of ZooKeeper from Rust, for interoperability tests and benchmarks.
 //!
-//! The other clients are Apache Curator and kazoo. Curator's jars and a Java compiler come from the distribution's
+//! The other clients are Apache Curator, kazoo and ZooKeeper's own. Curator's jars and a Java compiler come from the distribution's
 //! packages, installed or unpacked into the harness's cache ([`Curator::find`]). The Java programs in `tests/java` are
 //! compiled on first use. A Java runtime is enough, because the compiler is Eclipse's, which is a Java program itself.
 //!
@@ -22,6 +22,7 @@
 //! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
 //! | `QueuePeer.java` | [`Curator::queue`] | puts items into Curator's queues or takes them, and measures it |
 //! | `queue_peer.py` | [`Kazoo::queue`] | the same with kazoo's `Queue` |
+//! | `Operations.java`, `NewerOperations.java` | [`JavaClient`] | perform every operation of ZooKeeper's own client |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
 //! On a distribution without these packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
@@ -38,6 +39,7 @@ mod counter;
 mod curator;
 mod dialogue;
 mod jars;
+mod java_client;
 mod kazoo;
 mod process;
 mod queue;
@@ -56,6 +58,8 @@ pub use self::contender::Recipe;
 pub use self::counter::seed_counter;
 pub use self::curator::Curator;
 pub(crate) use self::dialogue::Dialogue;
+pub use self::java_client::JavaClient;
+pub use self::java_client::JavaStep;
 pub use self::kazoo::Kazoo;
 pub use self::process::CuratorProcess;
 pub use self::queue::CuratorQueue;

@@ -6,6 +6,7 @@ mod counters;
 mod discovery;
 mod expire;
 mod id;
+mod java_frames;
 mod leader;
 mod lock;
 mod nemesis;
