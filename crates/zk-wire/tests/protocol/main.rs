@@ -1,0 +1,6 @@
+//! The messages of the protocol, compared with those of others. No test here starts a server.
+
+#![cfg(test)]
+
+mod java_client;
+mod java_requests;
