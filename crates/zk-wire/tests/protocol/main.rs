@@ -2,5 +2,6 @@
 
 #![cfg(test)]
 
+mod fault_proxy;
 mod java_client;
 mod java_requests;
