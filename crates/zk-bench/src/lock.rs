@@ -7,12 +7,12 @@ use std::time::Instant;
 use anyhow::Context as _;
 use anyhow::ensure;
 use tokio::task::JoinSet;
-use zk_lock::CohortGuard;
-use zk_lock::CohortLock;
+use zk_lock::CohortToken;
 use zk_lock::FairLock;
+use zk_lock::FencingToken;
 use zk_lock::Guard;
-use zk_lock::RaceGuard;
-use zk_lock::RaceLock;
+use zk_lock::Lock;
+use zk_lock::LockGuard;
 
 use crate::fixture::open;
 use crate::handover_probe::HandoverProbe;
@@ -32,51 +32,46 @@ pub trait MeasuredLock: Clone + Send + Sync + 'static {
     fn release(guard: Self::Guard) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-impl MeasuredLock for FairLock {
-    type Guard = Guard;
+impl<L> MeasuredLock for L
+where
+    L: Lock<Guard: LockGuard<Token: TokenNumber>> + Clone + 'static,
+{
+    type Guard = <L as Lock>::Guard;
 
-    async fn acquire(&self) -> anyhow::Result<(Guard, Option<u64>)> {
-        let guard = self.acquire().await.context("cannot acquire")?;
-        let token = guard.fencing_token().as_u64() << TURN_BITS;
-        Ok((guard, Some(token)))
-    }
-
-    async fn release(guard: Guard) -> anyhow::Result<()> {
-        guard.release().await.context("cannot release")
-    }
-}
-
-impl MeasuredLock for RaceLock {
-    type Guard = RaceGuard;
-
-    async fn acquire(&self) -> anyhow::Result<(RaceGuard, Option<u64>)> {
-        let guard = self.acquire().await.context("cannot acquire")?;
-        let token = guard.fencing_token().as_u64() << TURN_BITS;
-        Ok((guard, Some(token)))
-    }
-
-    async fn release(guard: RaceGuard) -> anyhow::Result<()> {
-        guard.release().await.context("cannot release")
-    }
-}
-
-/// Clones share one contender.
-impl MeasuredLock for CohortLock {
-    type Guard = CohortGuard;
-
-    async fn acquire(&self) -> anyhow::Result<(CohortGuard, Option<u64>)> {
-        let guard = self.acquire().await.context("cannot acquire")?;
-        let token = guard.fencing_token();
-        ensure!(
-            token.turn() < 1 << TURN_BITS,
-            "the turns of {token} need more than {TURN_BITS} bits"
-        );
-        let number = (token.place_token().as_u64() << TURN_BITS) + token.turn();
+    async fn acquire(&self) -> anyhow::Result<(Self::Guard, Option<u64>)> {
+        let guard = Lock::acquire(self).await.context("cannot acquire")?;
+        let number = guard.token().number()?;
         Ok((guard, Some(number)))
     }
 
-    async fn release(guard: CohortGuard) -> anyhow::Result<()> {
+    async fn release(guard: Self::Guard) -> anyhow::Result<()> {
         guard.release().await.context("cannot release")
+    }
+}
+
+/// A token as one number, which is higher for every later holder.
+pub trait TokenNumber {
+    /// Returns the number.
+    ///
+    /// # Errors
+    ///
+    /// If the token does not fit into it.
+    fn number(&self) -> anyhow::Result<u64>;
+}
+
+impl TokenNumber for FencingToken {
+    fn number(&self) -> anyhow::Result<u64> {
+        Ok(self.as_u64() << TURN_BITS)
+    }
+}
+
+impl TokenNumber for CohortToken {
+    fn number(&self) -> anyhow::Result<u64> {
+        ensure!(
+            self.turn() < 1 << TURN_BITS,
+            "the turns of {self} need more than {TURN_BITS} bits"
+        );
+        Ok((self.place_token().as_u64() << TURN_BITS) + self.turn())
     }
 }
 
