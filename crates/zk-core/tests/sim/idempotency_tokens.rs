@@ -5,7 +5,6 @@ use std::time::Duration;
 use zk_core::CommitError;
 use zk_core::Committed;
 use zk_core::CreateMode;
-use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::IdempotencyTokens;
 use zk_core::NodePath;
@@ -13,12 +12,12 @@ use zk_core::OpResult;
 use zk_core::Session;
 use zk_core::Transaction;
 use zk_core::transport::Request;
-use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
 use zk_sim::Script;
 use zk_sim::Scripted;
 
+use crate::assert_committed_as_reported;
 use crate::pass;
 use crate::polled;
 use crate::soon;
@@ -247,30 +246,9 @@ fn transactions_of_a_pool_are_committed_once_under_chaos() {
         let session = sim.connect().timeout(Duration::from_secs(30)).await;
         session.create("/a", "").await?;
         let tokens = pool(&session);
-        let chaos = tokio::spawn(Chaos::default().run(&sim));
-        let (mut sure, mut unsure) = (0, 0);
-        for _ in 0..100 {
-            match tokens
-                .commit(add(&session))
-                .await
-                .map_err(zk_core::Error::from)
-            {
-                Ok(_) => sure += 1,
-                Err(error) if error.is_fatal() => return Ok(()),
-                Err(error) if error.is_outcome_unknown() => unsure += 1,
-                // It says that it was not committed.
-                Err(error) if error.class() == ErrorClass::Recoverable => {}
-                Err(error) => return Err(error),
-            }
-            pass(Duration::from_millis(50)).await;
-        }
-        chaos.await.expect("nothing panics there");
-        session.sync("/").await?;
-        let made = session.list("/a").await?.0.len();
-        assert!(
-            (sure..=sure + unsure).contains(&made),
-            "{sure} {unsure} {made}"
-        );
-        Ok::<(), zk_core::Error>(())
+        assert_committed_as_reported(&sim, &session, async |_round| {
+            Ok(tokens.commit(add(&session)).await?)
+        })
+        .await
     });
 }

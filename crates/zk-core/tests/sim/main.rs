@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Subscription;
@@ -12,6 +13,7 @@ use zk_core::Update;
 use zk_core::WatchEvent;
 use zk_core::transport::Request;
 use zk_core::transport::TransportError;
+use zk_sim::Chaos;
 use zk_sim::Ensemble;
 use zk_sim::Scripted;
 use zk_sim::matching;
@@ -96,6 +98,40 @@ async fn meanwhile<T>(
         others().await;
     };
     tokio::join!(call.into_future(), acting).0
+}
+
+/// Commits a transaction a hundred times under random failures. Each of them creates a child of `/a`.
+///
+/// # Panics
+///
+/// If there are more or fewer children than the commits have reported, or if one failed without saying what became of
+/// it. Nothing is compared if the session is lost.
+async fn assert_committed_as_reported<T>(
+    sim: &Ensemble,
+    session: &Session,
+    mut commit: impl AsyncFnMut(u32) -> Result<T, zk_core::Error>,
+) -> Result<(), zk_core::Error> {
+    let chaos = tokio::spawn(Chaos::default().run(sim));
+    let (mut committed, mut unknown) = (0, 0);
+    for round in 0..100 {
+        match commit(round).await {
+            Ok(_) => committed += 1,
+            Err(error) if error.is_fatal() => return Ok(()),
+            Err(error) if error.is_outcome_unknown() => unknown += 1,
+            // It says that it was not committed.
+            Err(error) if error.class() == ErrorClass::Recoverable => {}
+            Err(error) => return Err(error),
+        }
+        pass(Duration::from_millis(50)).await;
+    }
+    chaos.await.expect("nothing panics there");
+    session.sync("/").await?;
+    let children = session.list("/a").await?.0.len();
+    assert!(
+        (committed..=committed + unknown).contains(&children),
+        "{children} children after {committed} commits, and {unknown} of unknown outcome"
+    );
+    Ok(())
 }
 
 /// A fault of a server that does not say what became of the request.

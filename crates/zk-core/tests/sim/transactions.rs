@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use zk_core::Committed;
-use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::OpResult;
 use zk_core::Session;
 use zk_core::transport::Request;
-use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
 
+use crate::assert_committed_as_reported;
 use crate::pass;
 use crate::polled;
 use crate::soon;
@@ -144,27 +143,11 @@ fn a_marked_transaction_says_what_became_of_it() {
     Check::new(0..60).run(async |sim, _seed| {
         let session = sim.connect().timeout(Duration::from_secs(30)).await;
         session.create("/a", "").await?;
-        let chaos = tokio::spawn(Chaos::default().run(&sim));
-        let (mut sure, mut unsure) = (0, 0);
-        for round in 0..100 {
+        assert_committed_as_reported(&sim, &session, async |round| {
             let one = session.transaction().create(format!("/a/{round:03}"), "");
-            match one.commit_marked("/").await {
-                Ok(_) => sure += 1,
-                Err(error) if error.is_fatal() => return Ok(()),
-                Err(error) if error.is_outcome_unknown() => unsure += 1,
-                // It says that it was not made.
-                Err(error) if error.class() == ErrorClass::Recoverable => {}
-                Err(error) => return Err(error),
-            }
-            pass(Duration::from_millis(50)).await;
-        }
-        chaos.await.expect("nothing panics there");
-        session.sync("/").await?;
-        let made = session.list("/a").await?.0.len();
-        assert!(
-            (sure..=sure + unsure).contains(&made),
-            "{sure} {unsure} {made}"
-        );
+            one.commit_marked("/").await
+        })
+        .await?;
         assert_eq!(markers(&sim, &session).await, [""; 0]);
         Ok::<(), zk_core::Error>(())
     });
