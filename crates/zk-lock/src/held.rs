@@ -171,25 +171,23 @@ impl HeldLock {
         future::select_all(losses).await.0
     }
 
-    /// Waits until the lock is valid, or returns the node that is lost for good.
-    pub(crate) async fn prove_all_alive(&self) -> Result<(), LostNode> {
+    /// Waits until the lock is valid; fails if one of its nodes is lost for good.
+    pub(crate) async fn prove_all_alive(&self) -> Result<(), AcquireError> {
         while let Some(node) = self.nodes.iter().find(|node| !node.is_valid()) {
             if node.has_ended() {
-                return Err(LostNode::of(node, node.lost_for_good().await));
+                return Err(LostNode::of(node, node.lost_for_good().await).into());
             }
-            let proved = async {
-                match prove_alive(&node.session, &node.session_lease).await {
-                    Err(AcquireError::SessionLost { .. }) => Err(LockLoss::SessionLost),
-                    // Any other error: the loop checks the node again.
-                    Err(_) | Ok(()) => Ok(()),
-                }
-            };
             let proved = tokio::select! {
                 biased;
-                loss = node.lost_for_good() => Err(loss),
-                proved = proved => proved,
+                loss = node.lost_for_good() => return Err(LostNode::of(node, loss).into()),
+                proved = prove_alive(&node.session, &node.session_lease) => proved,
             };
-            proved.map_err(|loss| LostNode::of(node, loss))?;
+            match proved {
+                Err(AcquireError::SessionLost { .. }) => {
+                    return Err(LostNode::of(node, LockLoss::SessionLost).into());
+                }
+                proved => proved?,
+            }
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ impl MultiLock {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe. Dropping the future gives up the place in the queue and releases all locks in the background.
+    /// Cancel safe. Dropping the future gives up the attempt, and releases all locks in the background.
     ///
     /// # Cost
     ///
