@@ -48,8 +48,8 @@ proptest! {
     // covers: W2
     #[test]
     fn every_request_is_decoded_to_what_it_says(request in any_request(), number in 0..20_usize) {
-        let chosen = std::iter::successors(Some(Xid::FIRST), |xid| Some(xid.next()));
-        let chosen = chosen.skip(number).next().expect("numbers do not end");
+        let mut numbers = std::iter::successors(Some(Xid::FIRST), |xid| Some(xid.next()));
+        let chosen = numbers.nth(number).expect("numbers do not end");
         let xid = request.fixed_xid().unwrap_or(chosen);
         let mut stream = BytesMut::new();
         let len = request.encode(xid, &mut stream);
@@ -221,7 +221,7 @@ fn described(request: &Request) -> (Op, RequestBody) {
             (Op::RemoveWatches, RequestBody::Watches { path, kind })
         }
         Request::AddWatch { path, recursive } => {
-            let mode = if recursive { 1 } else { 0 };
+            let mode = i32::from(recursive);
             (Op::AddWatch, RequestBody::AddWatch { path, mode })
         }
         Request::GetEphemerals { prefix } => {
