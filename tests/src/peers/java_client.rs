@@ -28,6 +28,10 @@ pub struct JavaClient {
 
 /// What the client did, or wants to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "who drives the client handles each step"
+)]
 pub enum JavaStep {
     /// It performed the operations of this name, and has their results.
     Performed(String),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_harness::Ensemble;
+use zk_harness::Server;
 use zk_wire::AclEntry;
 use zk_wire::Client;
 use zk_wire::Config;
@@ -36,6 +37,12 @@ async fn reads_writes_and_notifies(servers: usize) {
         "{}",
         ensemble.version()
     );
+    for server in ensemble.servers() {
+        assert_eq!(server.srvr().await.unwrap().version, ensemble.version());
+        assert!(server.mntr().await.unwrap().watches().is_some());
+        assert_eq!(server.wchs().await.unwrap().watches, 0);
+        server.cons().await.unwrap();
+    }
     let client = Client::new(hosts(&ensemble), Config::new(MAX_WAIT));
     create(&client, "/a", CreateMode::Persistent).await;
     create(&client, "/a/one", CreateMode::Ephemeral).await;
@@ -101,10 +108,7 @@ async fn create(client: &Client, path: &str, mode: CreateMode) {
 
 /// The addresses of an ensemble's servers.
 fn hosts(ensemble: &Ensemble) -> Vec<Host> {
-    let addresses = ensemble
-        .servers()
-        .iter()
-        .map(|server| server.client_address());
+    let addresses = ensemble.servers().iter().map(Server::client_address);
     let hosts = addresses.map(|address| Host {
         name: address.ip().to_string(),
         port: address.port(),

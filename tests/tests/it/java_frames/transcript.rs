@@ -119,7 +119,9 @@ fn comparable_line(line: &str) -> String {
             format!("> {}", masked(hex, of_the_run))
         }
         Some((arrow @ ("<" | "<<"), hex)) => format!("{arrow} {} bytes", hex.len() / 2),
-        _ => OF_THE_RUN.iter().fold(line.to_owned(), without_number),
+        _ => OF_THE_RUN
+            .iter()
+            .fold(line.to_owned(), |line, name| without_number(&line, name)),
     }
 }
 
@@ -133,7 +135,7 @@ fn masked(hex: &str, ranges: &[[usize; 2]]) -> String {
 }
 
 /// Removes the numbers behind a name; zero is no number of a run.
-fn without_number(line: String, name: &&str) -> String {
+fn without_number(line: &str, name: &str) -> String {
     let mut parts = line.split(name);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
