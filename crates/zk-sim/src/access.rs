@@ -25,6 +25,12 @@ impl Identity {
         }
     }
 
+    /// Returns the scheme and the name of the user.
+    pub(crate) fn user(&self) -> (String, String) {
+        let user = self.id.split(':').next().unwrap_or_default();
+        (self.scheme.to_owned(), user.to_owned())
+    }
+
     fn is(&self, entry: &AclEntry) -> bool {
         entry.scheme() == self.scheme && entry.id() == self.id
     }

@@ -33,6 +33,7 @@ impl Connect {
                 timeout: DEFAULT_TIMEOUT,
                 identities: Vec::new(),
                 takes_read_only: false,
+                is_remote: false,
             },
             open_timeout: DEFAULT_OPEN_TIMEOUT,
             chroot: NodePath::root(),

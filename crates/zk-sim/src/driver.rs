@@ -19,6 +19,7 @@ use zk_core::SessionId;
 use zk_core::WatchEvent;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::LinkSender;
+use zk_core::transport::Phase;
 use zk_core::transport::Response;
 use zk_core::transport::SessionEnd;
 use zk_core::transport::TransportError;
@@ -28,6 +29,8 @@ use zk_core::transport::Watching;
 
 use crate::server_reply::ServerReply;
 use crate::server_reply::WatchNumber;
+use crate::tree::Trigger;
+use crate::world::Attachment;
 use crate::world::Content;
 use crate::world::JobNumber;
 use crate::world::Output;
@@ -52,7 +55,38 @@ struct State {
     persistent: HashMap<WatchNumber, mpsc::UnboundedSender<WatchNotification>>,
     links: HashMap<SessionId, LinkSender>,
     openings: HashMap<SessionId, oneshot::Sender<()>>,
+    /// The connections of sessions whose clients are on the other side of a byte stream.
+    remotes: HashMap<SessionId, mpsc::UnboundedSender<ServerMessage>>,
     timer: Option<JoinHandle<()>>,
+}
+
+/// A message to a client on the other side of a byte stream.
+#[derive(Debug)]
+pub(crate) enum ServerMessage {
+    Reply {
+        job: JobNumber,
+        zxid: i64,
+        outcome: Result<ServerReply, TransportError>,
+    },
+    Event {
+        trigger: Trigger,
+        zxid: Option<i64>,
+    },
+    /// The server closes the connection.
+    HangUp,
+}
+
+/// A connection of a client on the other side of a byte stream.
+#[derive(Debug)]
+pub(crate) struct RemoteConnection {
+    pub(crate) session: SessionId,
+    /// Its number.
+    pub(crate) number: u64,
+    pub(crate) timeout: Duration,
+    pub(crate) is_read_only: bool,
+    /// Resolves when the session's server has applied the opening of the session.
+    pub(crate) opened: Option<oneshot::Receiver<()>>,
+    pub(crate) messages: mpsc::UnboundedReceiver<ServerMessage>,
 }
 
 /// Responses whose receivers are gone. Drop them after the mutex is released: dropping a watch locks it again.
@@ -68,6 +102,7 @@ impl Driver {
                 persistent: HashMap::new(),
                 links: HashMap::new(),
                 openings: HashMap::new(),
+                remotes: HashMap::new(),
                 timer: None,
             }),
             begin: OnceLock::new(),
@@ -143,6 +178,65 @@ impl Driver {
         })
     }
 
+    /// Opens a session of a client on the other side of a byte stream; `None` if its server grants none.
+    pub(crate) fn open_remote(
+        self: &Arc<Self>,
+        options: &SessionOptions,
+    ) -> Option<RemoteConnection> {
+        self.start_timer();
+        let (opened, when_opened) = oneshot::channel();
+        let (sender, messages) = mpsc::unbounded_channel();
+        self.with_state(|state| {
+            let session = state.world.open(options)?;
+            state.openings.insert(session, opened);
+            state.remotes.insert(session, sender);
+            let client = state.world.client(session)?;
+            Some(RemoteConnection {
+                session,
+                number: state.world.connection_of(session)?,
+                timeout: options.timeout,
+                is_read_only: client.link.phase == Phase::ReadOnly,
+                opened: Some(when_opened),
+                messages,
+            })
+        })
+    }
+
+    /// Resumes such a session on another connection.
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        session: SessionId,
+        server: usize,
+        seen: i64,
+    ) -> Result<RemoteConnection, Attachment> {
+        self.start_timer();
+        let (sender, messages) = mpsc::unbounded_channel();
+        let mut garbage = Vec::new();
+        let attached = self.with_state(|state| {
+            match state.world.attach(session, server, seen) {
+                Attachment::Resumed {
+                    connection,
+                    timeout,
+                } => {
+                    // The end of the last connection is for that one.
+                    garbage = self.tell(state);
+                    state.remotes.insert(session, sender);
+                    Ok(RemoteConnection {
+                        session,
+                        number: connection,
+                        timeout,
+                        is_read_only: false,
+                        opened: None,
+                        messages,
+                    })
+                }
+                other => Err(other),
+            }
+        });
+        drop(garbage);
+        attached
+    }
+
     /// Carries out what the world has to tell. Nothing is dropped here that may come back for the lock.
     fn tell(self: &Arc<Self>, state: &mut State) -> Garbage {
         let mut garbage = Vec::new();
@@ -154,7 +248,25 @@ impl Driver {
                         let _gone = opened.send(());
                     }
                 }
+                Output::RemoteReply {
+                    session,
+                    job,
+                    zxid,
+                    outcome,
+                } => {
+                    let message = ServerMessage::Reply { job, zxid, outcome };
+                    Self::send(state, session, message);
+                }
+                Output::RemoteEvent {
+                    session,
+                    trigger,
+                    zxid,
+                } => Self::send(state, session, ServerMessage::Event { trigger, zxid }),
                 Output::Link(session, link) => {
+                    if matches!(link.phase, Phase::Down | Phase::Over(_)) {
+                        Self::send(state, session, ServerMessage::HangUp);
+                        state.remotes.remove(&session);
+                    }
                     if let Some(links) = state.links.get(&session) {
                         links.send(link);
                     }
@@ -186,6 +298,13 @@ impl Driver {
             }
         }
         garbage
+    }
+
+    /// Sends a message to a client on the other side of a byte stream, if it has a connection.
+    fn send(state: &State, session: SessionId, message: ServerMessage) {
+        if let Some(remote) = state.remotes.get(&session) {
+            let _gone = remote.send(message);
+        }
     }
 
     fn response(
@@ -225,6 +344,7 @@ impl Driver {
                 });
                 Response::Watching(watching(receiver, guard))
             }
+            ServerReply::Wire(_) => unreachable!("only clients on byte streams request it"),
             ServerReply::Closed => return Err(TransportError::Ended(SessionEnd::Closed)),
         })
     }

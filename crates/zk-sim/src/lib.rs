@@ -56,7 +56,7 @@
 //! | servers without a leader elect one | 300 ms | |
 //! | a restarted server serves | 200 ms | |
 //!
-//! A client with a link keeps its session alive: pings are not simulated.
+//! A session of this crate with a link keeps itself alive: pings are not simulated.
 //!
 //! # Guarantees
 //!
@@ -108,6 +108,35 @@
 //! A new ensemble has the nodes that a server creates: `/zookeeper`, `/zookeeper/config` and `/zookeeper/quota`.
 //! [`Tree::nodes`] omits them.
 //!
+//! # Clients on byte streams
+//!
+//! A client in any language can be tested on the same servers: [`Ensemble::listen`] listens on a port of 127.0.0.1 for
+//! each of them, and [`Ensemble::serve`] serves one connection on any byte stream, such as an in-memory stream under
+//! paused time. The program `zk-sim serve`, with the feature `cli`, does the first without any Rust:
+//!
+//! ```text
+//! $ zk-sim serve --seed 7 --fault 'lose-reply:create:/locks/**'
+//! 127.0.0.1:40001,127.0.0.1:40002,127.0.0.1:40003
+//! ```
+//!
+//! It is ready within milliseconds, and ends on SIGTERM or ctrl-c. Real servers behave the same with these differences:
+//!
+//! - It is for unit tests. Everything is in memory and is kept until the end: nodes, sessions and the log of all
+//!   transactions. Nothing is written to a disk, nothing survives the process, and there is no TLS. It is nothing for
+//!   production, and for measurements neither.
+//! - Sessions have the timeout that their clients request, however short or long.
+//! - SASL has no mechanism, and `reconfig` is disabled. `whoAmI` returns no identity of the scheme `ip`.
+//! - The stat of a container or TTL node has no owner. A sequential node needs a name before its number.
+//! - The four-letter words are `ruok`, `isro` and `srvr`; they are not logged as requests, and neither are pings,
+//!   `setWatches`, `multiRead`, `removeWatches` and other requests that `zk-core` has not.
+//! - The port of a stopped server accepts connections and closes them.
+//!
+//! Such a client reconnects by itself and chooses its server: [`reconnect_after`](EnsembleBuilder::reconnect_after),
+//! [`latency`](EnsembleBuilder::latency), the pause of [`cut_for`](SessionHandle::cut_for) and the targets of
+//! [`move_to`](SessionHandle::move_to) and [`stall_then_move`](Script::stall_then_move) are not for it, and
+//! [`postpone`](Script::postpone) loses the request. All other failures apply. Its persistent watches survive a
+//! reconnect, as on real servers. The leader expires its session when it has not heard of it for the session timeout.
+//!
 //! # What it does not do
 //!
 //! - There are no quotas, observers or reconfigurations, and no session matches an ACL entry of the scheme `ip`.
@@ -118,11 +147,13 @@
 //! - A read-only session cannot move to or from another server.
 //! - Servers without persistent watches ([`without_persistent_watches`](EnsembleBuilder::without_persistent_watches))
 //!   otherwise behave as the chosen release.
-//! - Persistent watches end with the link, as with the client crate that `zk-core` uses. Watches that this crate leaves
+//! - Persistent watches of a session of this crate end with the link, as with the client crate that `zk-core` uses. Watches that this crate leaves
 //!   on a server remain here as well.
 //! - Replies have no size limit, because that crate sets none.
 //!
-//! The crate has no features.
+//! # Features
+//!
+//! `cli`: the program `zk-sim`.
 
 mod access;
 mod chaos;
@@ -148,6 +179,8 @@ mod transport;
 mod tree;
 pub mod wait;
 mod watches;
+mod wire_request;
+mod wire_server;
 mod world;
 
 pub use chaos::Chaos;
@@ -174,6 +207,7 @@ pub use tree::Counters;
 pub use tree::Kind;
 pub use tree::Node;
 pub use tree::Tree;
+pub use wire_server::SimListener;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

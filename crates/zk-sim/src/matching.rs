@@ -68,6 +68,20 @@ pub fn writes() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     is_write
 }
 
+/// Matches the requests of another matcher that have a path like this.
+pub fn with_path(
+    pattern: &str,
+    matcher: impl Fn(&Request) -> bool + Send + Clone + 'static,
+) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    let pattern = pattern.to_owned();
+    move |request| {
+        matcher(request)
+            && paths(request)
+                .iter()
+                .any(|path| fits(&pattern, path.as_str()))
+    }
+}
+
 /// Returns whether a request changes nodes, which requires the leader.
 pub(crate) fn is_write(request: &Request) -> bool {
     matches!(
@@ -107,13 +121,7 @@ fn by(
     pattern: &str,
     is_kind: fn(&Request) -> bool,
 ) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    let pattern = pattern.to_owned();
-    move |request| {
-        is_kind(request)
-            && paths(request)
-                .iter()
-                .any(|path| fits(&pattern, path.as_str()))
-    }
+    with_path(pattern, is_kind)
 }
 
 fn fits(pattern: &str, text: &str) -> bool {
@@ -185,6 +193,8 @@ mod tests {
             },
         ]);
         assert!(transactions("/b")(&both) && writes()(&both));
+        assert!(with_path("/b", writes())(&both) && !with_path("/b", syncs())(&both));
+        assert!(!with_path("/c", writes())(&both));
         assert!(!transactions("/c")(&both) && !deletes("/b")(&both));
     }
 }

@@ -193,7 +193,11 @@ impl Server {
         (Ok(answer), watch)
     }
 
-    fn evaluate(&self, identities: &[Identity], request: &Request) -> Result<Found, ErrorKind> {
+    pub(crate) fn evaluate(
+        &self,
+        identities: &[Identity],
+        request: &Request,
+    ) -> Result<Found, ErrorKind> {
         let readable = |path: &NodePath, wanted: &[Permissions]| {
             let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
             if access::is_granted(&node.acl, wanted, identities) {
@@ -268,7 +272,7 @@ impl Server {
 }
 
 /// The reply to a read, and the requested watch.
-type Found = (ServerReply, Option<(NodePath, WatchKind)>);
+pub(crate) type Found = (ServerReply, Option<(NodePath, WatchKind)>);
 
 #[cfg(test)]
 mod tests;

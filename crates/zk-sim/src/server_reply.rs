@@ -7,6 +7,8 @@ use zk_core::NodePath;
 use zk_core::Stat;
 use zk_core::transport::OpResult;
 
+use crate::wire_request::WireReply;
+
 /// The id of a watch, unique within an ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WatchNumber(pub(crate) u64);
@@ -38,4 +40,6 @@ pub(crate) enum ServerReply {
     Watching,
     /// The session is closed.
     Closed,
+    /// What only a client on a byte stream requests.
+    Wire(WireReply),
 }

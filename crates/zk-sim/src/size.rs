@@ -45,6 +45,7 @@ pub(crate) fn of_answer(answer: Option<&ServerReply>) -> usize {
                 ServerReply::Deleted
                 | ServerReply::Synced
                 | ServerReply::Watching
+                | ServerReply::Wire(_)
                 | ServerReply::Closed,
             )
             | None => 0,

@@ -98,6 +98,12 @@ impl Tree {
         })
     }
 
+    /// Returns the number of nodes below a node.
+    pub(crate) fn count_below(&self, path: &NodePath) -> usize {
+        let below = |other: &&NodePath| other.depth_below(path).is_some_and(|depth| depth > 0);
+        self.nodes.keys().filter(below).count()
+    }
+
     fn paths_where(&self, wanted: impl Fn(&Node) -> bool) -> Vec<NodePath> {
         self.nodes
             .iter()

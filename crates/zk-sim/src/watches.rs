@@ -12,6 +12,7 @@ use zk_core::WatchEvent;
 use crate::release::Release;
 use crate::tree::Tree;
 use crate::tree::Trigger;
+use crate::wire_request::WatchKinds;
 
 /// The kind of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +129,14 @@ impl Modes {
         usize::from(self.once) + usize::from(self.persistent) + usize::from(self.recursive)
     }
 
+    fn without(self, other: Self) -> Self {
+        Self {
+            once: self.once && !other.once,
+            persistent: self.persistent && !other.persistent,
+            recursive: self.recursive && !other.recursive,
+        }
+    }
+
     fn with(self, other: Self) -> Self {
         Self {
             once: self.once || other.once,
@@ -239,6 +248,49 @@ impl WatchTable {
                 recursive: modes.recursive && keeps_persistent,
             });
         }
+    }
+
+    /// Removes watches of a session on a node, unless it is a check. Returns whether there were any.
+    ///
+    /// A server of 3.8 keeps no kinds apart within a table.
+    pub(crate) fn remove_kinds(
+        &mut self,
+        session: SessionId,
+        path: &NodePath,
+        kinds: WatchKinds,
+        is_check: bool,
+    ) -> bool {
+        let all = Modes {
+            once: true,
+            persistent: true,
+            recursive: true,
+        };
+        let (in_data, in_children, modes) = match kinds {
+            WatchKinds::Data => (true, false, Modes::of(WatchKind::Data)),
+            WatchKinds::Children => (false, true, Modes::of(WatchKind::Child)),
+            WatchKinds::Any => (true, true, all),
+            WatchKinds::Persistent => (true, true, Modes::of(WatchKind::Persistent)),
+            WatchKinds::PersistentRecursive => {
+                (true, true, Modes::of(WatchKind::PersistentRecursive))
+            }
+        };
+        let modes = match self.release {
+            Release::V3_8 => all,
+            Release::V3_9 => modes,
+        };
+        let tables = [
+            in_data.then_some(&mut self.data),
+            in_children.then_some(&mut self.children),
+        ];
+        let mut has_any = false;
+        for waiters in tables.into_iter().flatten() {
+            waiters.change(session, path, |there| {
+                let left = there.without(modes);
+                has_any |= left != there;
+                if is_check { there } else { left }
+            });
+        }
+        has_any
     }
 
     /// Removes all watches of a connection.

@@ -31,13 +31,17 @@ use crate::server::Server;
 use crate::server_reply::ServerReply;
 use crate::server_reply::WatchNumber;
 use crate::tree::Counters;
+use crate::tree::Trigger;
+use crate::wire_request::WireRequest;
 pub(crate) use client::Break;
 use client::Client;
+pub(crate) use remote::Attachment;
 
 mod client;
 mod delivery;
 mod links;
 mod quorum;
+mod remote;
 mod service;
 
 /// The settings of an ensemble.
@@ -124,12 +128,16 @@ pub(crate) struct SessionOptions {
     pub(crate) timeout: Duration,
     pub(crate) identities: Vec<Identity>,
     pub(crate) takes_read_only: bool,
+    /// Whether its client is on the other side of a byte stream.
+    pub(crate) is_remote: bool,
 }
 
 /// The content of a message from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     Request(Request),
+    /// What only a client on a byte stream requests.
+    Wire(WireRequest),
     Close,
 }
 
@@ -144,6 +152,19 @@ pub(crate) enum Output {
         Result<ServerReply, TransportError>,
         Option<WatchNumber>,
     ),
+    /// The reply to a request of a remote client, with the latest transaction that its server had applied.
+    RemoteReply {
+        session: SessionId,
+        job: JobNumber,
+        zxid: i64,
+        outcome: Result<ServerReply, TransportError>,
+    },
+    /// A watch event for a remote client.
+    RemoteEvent {
+        session: SessionId,
+        trigger: Trigger,
+        zxid: Option<i64>,
+    },
     Fire(WatchNumber, WatchEvent),
     /// An event of a persistent watch.
     Notify(WatchNumber, WatchNotification),
@@ -284,11 +305,16 @@ impl World {
             .or_else(|| candidates.iter().find(serving));
         let session = SessionId::from_i64(i64::try_from(count + 1).ok()? | FIRST_SESSION);
         let identities = options.identities.clone();
-        let client =
-            |server, opening| Client::new(session, server, options.timeout, identities, opening);
+        let now = self.now;
+        let client = |server, opening| Client {
+            is_remote: options.is_remote,
+            heard_at: now,
+            ..Client::new(session, server, options.timeout, identities, opening)
+        };
         if let Some(server) = server.copied() {
             let zxid = self.leader.open(self.now);
             self.clients.insert(session, client(server, zxid));
+            self.expire_when_unheard(session);
             self.apply_due();
             return Some(session);
         }
@@ -371,7 +397,7 @@ impl World {
     /// Returns at most `count` of the last requests.
     pub(crate) fn last_seen(&self, count: usize) -> Vec<LoggedRequest> {
         let shown = |job: &Job| match &job.content {
-            Content::Close => None,
+            Content::Close | Content::Wire(_) => None,
             Content::Request(request) => Some(LoggedRequest {
                 at: job.at,
                 session: job.session,

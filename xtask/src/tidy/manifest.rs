@@ -62,7 +62,9 @@ impl Manifest {
                 ));
             }
         } else if name != BENCH {
-            let is_tool = |other: &&String| TEST_TOOLS.iter().any(|(tool, _)| tool == other);
+            let may = |tool: &str| (name, tool) == SIMULATED;
+            let is_tool =
+                |other: &&String| TEST_TOOLS.iter().any(|(tool, _)| tool == other) && !may(other);
             for tool in self.dependencies.iter().filter(is_tool) {
                 problems.push(format!("{tool}: only a development dependency, for tests"));
             }
@@ -119,6 +121,9 @@ const TEST_TOOLS: &[(&str, &[&str])] = &[
     ("zk-provision", &[]),
 ];
 
+/// The simulation is itself only for tests, and serves clients with the codec of the proxy.
+const SIMULATED: (&str, &str) = ("zk-sim", "zk-fault-proxy");
+
 /// Never published: its references are made on the wire client, on servers of the harness.
 const BENCH: &str = "zk-bench";
 
@@ -166,6 +171,8 @@ mod tests {
             ("zk-core", USED, "zk-harness", false),
             ("zk-core", IN_TESTS, "zk-harness", true),
             ("zk-bench", USED, "zk-harness", true),
+            ("zk-sim", USED, "zk-fault-proxy", true),
+            ("zk-sim", USED, "zk-harness", false),
             // Recipes stand on zk-core and not on each other, but for some.
             ("zk-lock", USED, "zk-core", true),
             ("zk-leader", USED, "zk-lock", true),

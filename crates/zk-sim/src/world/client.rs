@@ -42,6 +42,10 @@ pub(crate) struct Client {
     pub(crate) is_alive: bool,
     pub(super) is_closing: bool,
     pub(super) is_partitioned: bool,
+    /// Whether its client is on the other side of a byte stream, and decides itself when it reconnects.
+    pub(super) is_remote: bool,
+    /// When the leader last heard of a remote client.
+    pub(super) heard_at: Duration,
     /// Whether the link drops all messages without either side noticing.
     pub(super) is_silent: bool,
     /// Incremented whenever the leader restarts the timeout of the session.
@@ -141,6 +145,8 @@ impl Client {
             is_alive: true,
             is_closing: false,
             is_partitioned: false,
+            is_remote: false,
+            heard_at: Duration::ZERO,
             is_silent: false,
             clock: 0,
             silences: 0,

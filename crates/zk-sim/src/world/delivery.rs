@@ -37,7 +37,7 @@ impl World {
     }
 
     pub(super) fn push(&mut self, session: SessionId, body: Body) {
-        let (now, latency) = (self.now, self.settings.latency);
+        let (now, latency) = (self.now, self.latency(session));
         let sending = self.sending_time(&body);
         let client = self.client_mut(session);
         if client.is_hung_up || !client.is_up() {
@@ -82,6 +82,16 @@ impl World {
             match message.map(|message| message.body) {
                 None => return,
                 Some(Body::End(how)) => self.break_link(session, &how),
+                Some(Body::WatchNotification { trigger, zxid }) if self.is_remote(session) => {
+                    self.outputs.push(Output::RemoteEvent {
+                        session,
+                        trigger,
+                        zxid,
+                    });
+                }
+                Some(Body::Reply {
+                    job, zxid, outcome, ..
+                }) if self.is_remote(session) => self.reply_to_remote(job, zxid, outcome),
                 Some(Body::WatchNotification { trigger, zxid }) => {
                     self.fire(session, &trigger, zxid);
                 }
@@ -112,6 +122,35 @@ impl World {
                 .map(|rule| &self.rules[rule])
                 .is_some_and(|rule| rule.act == Act::Hold && !rule.is_released),
             Body::WatchNotification { .. } | Body::End(_) => false,
+        }
+    }
+
+    /// Sends a reply to a remote client, which completes its requests itself.
+    fn reply_to_remote(
+        &mut self,
+        number: JobNumber,
+        zxid: i64,
+        outcome: Result<ServerReply, TransportError>,
+    ) {
+        let job = &mut self.jobs[number];
+        let session = job.session;
+        job.answered = true;
+        job.is_resolved = true;
+        let client = self.client_mut(session);
+        client.in_flight.retain(|one| *one != number);
+        let ending = match &outcome {
+            Ok(ServerReply::Closed) => Some(SessionEnd::Closed),
+            Err(TransportError::Ended(ending)) => Some(*ending),
+            _ => None,
+        };
+        self.outputs.push(Output::RemoteReply {
+            session,
+            job: number,
+            zxid,
+            outcome,
+        });
+        if let Some(ending) = ending {
+            self.end(session, ending);
         }
     }
 

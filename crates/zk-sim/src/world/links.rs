@@ -49,9 +49,14 @@ impl World {
         client.tries = 0;
         let connection = client.connection;
         let in_flight = std::mem::take(&mut client.in_flight);
+        let is_remote = client.is_remote;
+        if is_remote {
+            // Another connection may request it again.
+            client.is_closing = false;
+        }
         self.outputs.push(Output::Link(session, client.link));
         for job in in_flight.iter().rev() {
-            if self.jobs[*job].content == Content::Close {
+            if self.jobs[*job].content == Content::Close && !is_remote {
                 client.unsent.push_front(*job);
             }
         }
@@ -64,11 +69,15 @@ impl World {
             if it.outcome == RequestOutcome::OnTheWay {
                 it.outcome = RequestOutcome::NeverArrived;
             }
-            if it.content != Content::Close {
+            if it.content != Content::Close || is_remote {
                 self.fail(job, TransportError::Lost(how.cause.clone()));
             }
         }
         self.servers[server].watches.forget(session);
+        if is_remote {
+            // The client reconnects when it chooses to, and the leader's timeout runs since its last message.
+            return;
+        }
         if was_heard {
             self.touch_session(session);
             self.schedule_expiry(session);
@@ -126,6 +135,9 @@ impl World {
     fn notice_silence(&mut self, session: SessionId, silences: u64) {
         let client = self.client_mut(session);
         let (is_silent, server, timeout) = (client.is_silent, client.server, client.timeout);
+        if client.is_remote {
+            return;
+        }
         if client.silences == silences && (is_silent || !self.servers[server].is_running()) {
             let link_timeout = Self::link_timeout(timeout);
             let cause = format!(
@@ -331,10 +343,11 @@ impl World {
         let was_partitioned = std::mem::take(&mut client.is_partitioned);
         let was_silent = std::mem::take(&mut client.is_silent);
         let (connection, server) = (client.connection, client.server);
+        let is_remote = client.is_remote;
         if was_silent && self.servers[server].is_running() {
             self.touch_session(session);
             self.deliver_muted(session);
-        } else if was_partitioned && self.is_down_since(session, connection) {
+        } else if was_partitioned && !is_remote && self.is_down_since(session, connection) {
             let to = (server + 1) % self.servers.len();
             let after = self.settings.reconnect;
             self.schedule_reattaching(session, connection, to, after);

@@ -233,12 +233,19 @@ impl World {
 
     /// Restarts the timeout of a session at the leader.
     pub(super) fn touch_session(&mut self, session: SessionId) {
-        self.client_mut(session).clock += 1;
+        let now = self.now;
+        let client = self.client_mut(session);
+        client.clock += 1;
+        client.heard_at = now;
     }
 
     /// Schedules the expiry of a session, unless the leader hears of it again.
     pub(super) fn schedule_expiry(&mut self, session: SessionId) {
         let client = self.client_mut(session);
+        if client.is_remote {
+            // It has a timeout of its own, which runs until it expires.
+            return;
+        }
         if client.is_alive && client.link.phase != Phase::ReadOnly {
             let (timeout, clock) = (client.timeout, client.clock);
             self.schedule(timeout, move |world| world.time_out_session(session, clock));

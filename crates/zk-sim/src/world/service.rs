@@ -34,11 +34,16 @@ use crate::server::Lag;
 use crate::server_reply::ServerReply;
 use crate::size;
 use crate::watches::Removal;
+use crate::wire_request::WireRequest;
 
 impl Job {
     /// Returns whether only the request log needs it.
     fn is_finished(&self) -> bool {
-        let is_read = matches!(&self.content, Content::Request(request) if !is_write(request));
+        let is_read = match &self.content {
+            Content::Request(request) => !is_write(request),
+            Content::Wire(_) => true,
+            Content::Close => false,
+        };
         self.is_resolved
             && match self.outcome {
                 RequestOutcome::Stuck | RequestOutcome::InDoubt => false,
@@ -109,8 +114,11 @@ impl World {
         if let Content::Request(request) = &job.content {
             job.rule = script::matching_rule(&mut self.rules, session, request);
         }
+        let is_remote = self.clients[&session].is_remote;
+        let job = &mut self.jobs[number];
         if let Some(rule) = job
             .rule
+            .filter(|_| !is_remote)
             .filter(|rule| self.rules[*rule].act == Act::Postpone)
         {
             self.takes_effect(rule);
@@ -125,7 +133,7 @@ impl World {
         client.in_flight.push(number);
         let (connection, server) = (client.connection, client.server);
         self.jobs[number].server = server;
-        let latency = self.settings.latency;
+        let latency = self.latency(session);
         self.schedule(latency, move |world| {
             world.arrive(session, number, connection);
         });
@@ -151,7 +159,8 @@ impl World {
             .map(|rule| (rule, self.rules[rule].act.clone()));
         let how = |world: &Self, rule: usize| Break::because(world.rules[rule].cause.clone());
         match act {
-            Some((rule, Act::LoseRequest)) => {
+            // A remote client has written the request when it is seen here.
+            Some((rule, Act::LoseRequest | Act::Postpone)) => {
                 let how = how(self, rule);
                 self.takes_effect(rule);
                 self.jobs[number].outcome = RequestOutcome::NeverArrived;
@@ -215,7 +224,7 @@ impl World {
                 self.answer_ready(session);
                 return;
             }
-            Some((_, Act::Postpone | Act::LoseReply | Act::Hold | Act::Misreport(_))) | None => {}
+            Some((_, Act::LoseReply | Act::Hold | Act::Misreport(_))) | None => {}
         }
         self.jobs[number].outcome = RequestOutcome::Arrived;
         self.client_mut(session).queue.push_back(number);
@@ -257,7 +266,7 @@ impl World {
     fn is_too_large(&self, number: JobNumber) -> bool {
         match &self.jobs[number].content {
             Content::Request(request) => size::of(request) > self.settings.max_request,
-            Content::Close => false,
+            Content::Wire(_) | Content::Close => false,
         }
     }
 
@@ -278,6 +287,7 @@ impl World {
         match &self.jobs[number].content {
             Content::Close => true,
             Content::Request(request) => is_write(request),
+            Content::Wire(_) => false,
         }
     }
 
@@ -307,6 +317,7 @@ impl World {
                     };
                     self.leader.write(author, request, self.now)
                 }
+                Content::Wire(_) => unreachable!("its server carries it out"),
             }
         } else {
             WriteResult {
@@ -428,8 +439,12 @@ impl World {
         let job = &mut self.jobs[number];
         let session = job.session;
         let zxid = self.servers[server].zxid();
-        let is_unknown = !self.settings.persistent_watches
-            && matches!(job.content, Content::Request(Request::AddWatch { .. }));
+        let is_unknown = match &job.content {
+            Content::Request(Request::AddWatch { .. }) => !self.settings.persistent_watches,
+            Content::Wire(WireRequest::Unknown) => true,
+            _ => false,
+        };
+        let mut missed = Vec::new();
         let (mut outcome, mut watch) = match (&job.ready, &job.content) {
             _ if is_unknown => (
                 Err(TransportError::Refused(ErrorKind::Unsupported, None)),
@@ -439,6 +454,12 @@ impl World {
             (Ready::Read, Content::Request(request)) => {
                 let identities = &self.clients[&session].identities;
                 self.servers[server].read(session, identities, request)
+            }
+            (Ready::Read, Content::Wire(request)) => {
+                let identities = &self.clients[&session].identities;
+                let (reply, events) = self.servers[server].carry_out(session, identities, request);
+                missed = events;
+                (Ok(reply), None)
             }
             (Ready::Read, Content::Close) | (Ready::Never, _) => {
                 unreachable!("the leader executes it")
@@ -450,7 +471,11 @@ impl World {
                 Err(fault) => RequestOutcome::Refused(fault.clone()),
             };
         }
-        match job.rule.map(|rule| (rule, self.rules[rule].act.clone())) {
+        let rule = job.rule;
+        for trigger in missed {
+            self.notify(session, trigger, None);
+        }
+        match rule.map(|rule| (rule, self.rules[rule].act.clone())) {
             Some((rule, Act::LoseReply)) => {
                 self.takes_effect(rule);
                 let how = Break::because(self.rules[rule].cause.clone());

@@ -19,6 +19,7 @@ fn open(world: &mut World, server: usize) -> SessionId {
         server: Some(server),
         timeout: MS * 1000,
         identities: Vec::new(),
+        is_remote: false,
         takes_read_only: false,
     };
     world.open(&options).unwrap()

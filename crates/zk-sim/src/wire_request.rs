@@ -1,0 +1,152 @@
+//! The requests that only clients on byte streams send: `zk-core` has none of them.
+//!
+//! Pure: no I/O and no clock.
+
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::Permissions;
+use zk_core::SessionId;
+use zk_core::transport::Request;
+
+use crate::access;
+use crate::access::Identity;
+use crate::server::Server;
+use crate::server_reply::ServerReply;
+use crate::tree::Trigger;
+use crate::watches;
+use crate::watches::WatchKind;
+
+/// A request that a server answers from its own state, in the order of the requests of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WireRequest {
+    Ping,
+    /// Sets the watches of a client that has reconnected; those that have missed a change fire at once.
+    SetWatches {
+        /// The newest transaction that the client has seen.
+        seen: i64,
+        watches: Vec<(NodePath, WatchKind)>,
+    },
+    /// Reads that each have a result of their own.
+    MultiRead(Vec<Request>),
+    /// Removes watches, or only checks whether there are any.
+    Watches {
+        path: NodePath,
+        kinds: WatchKinds,
+        is_check: bool,
+    },
+    WhoAmI,
+    /// Lists the paths of the session's ephemeral nodes that begin with this.
+    Ephemerals(String),
+    /// Counts the nodes below a node.
+    CountBelow(NodePath),
+    /// Returns no token: no SASL mechanism is configured.
+    Sasl,
+    /// Is refused with this error code.
+    Refuse(i32),
+    /// An operation that servers do not know: they refuse it and close the connection.
+    Unknown,
+}
+
+/// The watches that a request to remove or check them means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WatchKinds {
+    Children,
+    Data,
+    Any,
+    Persistent,
+    PersistentRecursive,
+}
+
+/// The reply to a [`WireRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WireReply {
+    Done,
+    Parts(Vec<Result<ServerReply, ErrorKind>>),
+    /// Each a scheme and a user.
+    Identities(Vec<(String, String)>),
+    Paths(Vec<NodePath>),
+    Number(usize),
+    NoToken,
+    Refused(i32),
+}
+
+impl Server {
+    /// Carries out a request, and returns the reply and the events that the client has missed, which come before it.
+    pub(crate) fn carry_out(
+        &mut self,
+        session: SessionId,
+        identities: &[Identity],
+        request: &WireRequest,
+    ) -> (ServerReply, Vec<Trigger>) {
+        let mut missed = Vec::new();
+        let reply = match request {
+            WireRequest::Ping => WireReply::Done,
+            WireRequest::SetWatches { seen, watches } => {
+                missed = self.set_watches(session, *seen, watches);
+                WireReply::Done
+            }
+            WireRequest::MultiRead(reads) => {
+                let results = reads.iter().map(|read| self.evaluate(identities, read));
+                WireReply::Parts(results.map(|found| Ok(found?.0)).collect())
+            }
+            WireRequest::Watches {
+                path,
+                kinds,
+                is_check,
+            } => {
+                let has_any = self.watches.remove_kinds(session, path, *kinds, *is_check);
+                if has_any {
+                    WireReply::Done
+                } else {
+                    WireReply::Refused(NO_WATCHER)
+                }
+            }
+            WireRequest::WhoAmI => {
+                WireReply::Identities(identities.iter().map(Identity::user).collect())
+            }
+            WireRequest::Ephemerals(prefix) => {
+                let mut paths = self.tree.ephemerals(session);
+                paths.retain(|path| path.as_str().starts_with(prefix));
+                WireReply::Paths(paths)
+            }
+            WireRequest::CountBelow(path) => match self.tree.at(path).map(|node| &node.acl) {
+                None => WireReply::Refused(NO_NODE),
+                Some(acl) if !access::is_granted(acl, &[Permissions::READ], identities) => {
+                    WireReply::Refused(NO_AUTH)
+                }
+                Some(_) => WireReply::Number(self.tree.count_below(path)),
+            },
+            WireRequest::Sasl => WireReply::NoToken,
+            WireRequest::Refuse(code) => WireReply::Refused(*code),
+            WireRequest::Unknown => WireReply::Refused(UNIMPLEMENTED),
+        };
+        (ServerReply::Wire(reply), missed)
+    }
+
+    fn set_watches(
+        &mut self,
+        session: SessionId,
+        seen: i64,
+        watches: &[(NodePath, WatchKind)],
+    ) -> Vec<Trigger> {
+        let mut missed = Vec::new();
+        for (path, kind) in watches {
+            let event = if kind.is_persistent() {
+                // It reports no change that was made before.
+                None
+            } else {
+                watches::missed(&self.tree, path, *kind, seen)
+            };
+            match event {
+                None => self.watches.add(session, path, *kind),
+                Some(event) => missed.push(Trigger::new(path, event)),
+            }
+        }
+        missed
+    }
+}
+
+pub(crate) const UNIMPLEMENTED: i32 = -6;
+const NO_NODE: i32 = -101;
+const NO_AUTH: i32 = -102;
+const NO_WATCHER: i32 = -121;
