@@ -1,0 +1,301 @@
+//! Drives a session of `zk-wire` over in-memory streams, which break where a test says.
+
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::io::DuplexStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use zk_sim::Ensemble;
+use zk_wire::Config;
+use zk_wire::Host;
+use zk_wire::Loss;
+use zk_wire::Reply;
+use zk_wire::Request;
+use zk_wire::session::Event;
+use zk_wire::session::Outcome;
+use zk_wire::session::Session;
+use zk_wire::session::Ticket;
+
+/// Where a connection is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Never,
+    /// When the client has written this many bytes.
+    Written(usize),
+    /// When the client has read this many bytes.
+    Read(usize),
+}
+
+/// A mistake that a test must notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlantedBug {
+    None,
+    /// A frame of which a part is written counts as written.
+    PartCountsAsWhole,
+    /// The request that sets the watches again is lost.
+    LosesSetWatches,
+}
+
+/// A session of `zk-wire` and its connection.
+pub(crate) struct Client {
+    ensemble: Ensemble,
+    pub(crate) session: Session,
+    begin: Instant,
+    stream: Option<DuplexStream>,
+    servers: JoinSet<()>,
+    /// Where the next connection is cut.
+    pub(crate) cut: Cut,
+    /// The most bytes of one read or write.
+    step: usize,
+    bug: PlantedBug,
+    /// Everything that was written to the current connection, or to the last one.
+    pub(crate) written: Vec<u8>,
+    /// The number of bytes that were read from it.
+    pub(crate) read: usize,
+    events: Vec<Event>,
+}
+
+impl Client {
+    pub(crate) fn new(ensemble: &Ensemble, step: usize, bug: PlantedBug) -> Self {
+        let hosts = (1..=ensemble.servers()).map(|server| Host {
+            name: "simulated".to_owned(),
+            port: u16::try_from(server).expect("there are few servers"),
+        });
+        let mut config = Config::new(SESSION_TIMEOUT);
+        config.seed = 7;
+        Self {
+            ensemble: ensemble.clone(),
+            session: Session::new(hosts.collect(), config, Duration::ZERO),
+            begin: Instant::now(),
+            stream: None,
+            servers: JoinSet::new(),
+            cut: Cut::Never,
+            step,
+            bug,
+            written: Vec::new(),
+            read: 0,
+            events: Vec::new(),
+        }
+    }
+
+    pub(crate) fn submit(&mut self, request: &Request) -> Ticket {
+        self.session.submit(request).expect("the session is alive")
+    }
+
+    /// Returns the outcome of a request, if it has one.
+    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<&Outcome> {
+        self.events.iter().find_map(|event| match event {
+            Event::Answered(of, outcome) if *of == ticket => Some(outcome),
+            _ => None,
+        })
+    }
+
+    /// Returns how often a watch has fired.
+    pub(crate) fn fired(&self, ticket: Ticket) -> usize {
+        let is_it =
+            |event: &&Event| matches!(event, Event::Fired { ticket: of, .. } if *of == ticket);
+        self.events.iter().filter(is_it).count()
+    }
+
+    /// Returns how often the session was connected.
+    pub(crate) fn epochs(&self) -> usize {
+        let is_it = |event: &&Event| matches!(event, Event::Connected { .. });
+        self.events.iter().filter(is_it).count()
+    }
+
+    /// Returns whether the session is over.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.events.last(), Some(Event::Over(_)))
+    }
+
+    /// Carries out a request.
+    pub(crate) async fn call(&mut self, request: &Request) -> Reply {
+        let ticket = self.submit(request);
+        self.until("a reply", |client| client.outcome(ticket).is_some())
+            .await;
+        match self.outcome(ticket) {
+            Some(Outcome::Done { reply, .. }) => reply.clone(),
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+
+    /// Drives the session until a condition holds.
+    pub(crate) async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let waited = tokio::time::timeout(LONGEST_WAIT, async {
+            while !holds(self) {
+                self.step().await;
+            }
+        });
+        if waited.await.is_err() {
+            panic!(
+                "no {what} within {LONGEST_WAIT:?}: {:?}, {:?}",
+                self.session, self.events
+            );
+        }
+    }
+
+    /// Drives the session until nothing has happened for a while.
+    pub(crate) async fn until_idle(&mut self) {
+        let mut seen = usize::MAX;
+        while seen != self.events.len() {
+            seen = self.events.len();
+            let quiet = async {
+                loop {
+                    self.step().await;
+                }
+            };
+            let _quiet = tokio::time::timeout(Duration::from_millis(100), quiet).await;
+        }
+    }
+
+    /// Breaks the connection.
+    pub(crate) fn break_connection(&mut self) {
+        if self.stream.take().is_some() {
+            let now = self.now();
+            let why = Loss::Broken("cut by the test".to_owned());
+            self.session.connection_lost(&why, now);
+            self.take_events();
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    /// Does one thing: connects, writes, reads, or waits.
+    async fn step(&mut self) {
+        self.cut_if_due().await;
+        let now = self.now();
+        if self.stream.is_none() {
+            if let Some(host) = self.session.poll_dial(now) {
+                self.connect(&host, now);
+            } else {
+                self.wait().await;
+            }
+        } else if self.write(now).await {
+            // The server may see a part of what was written.
+            tokio::task::yield_now().await;
+        } else {
+            self.read_or_wait().await;
+        }
+        self.take_events();
+        if !self.session.wants_connection() {
+            self.stream = None;
+        }
+        self.cut_if_due().await;
+    }
+
+    async fn cut_if_due(&mut self) {
+        let is_cut = match self.cut {
+            Cut::Never => false,
+            Cut::Written(at) => self.written.len() >= at,
+            Cut::Read(at) => self.read >= at,
+        };
+        if is_cut && self.stream.is_some() {
+            self.cut = Cut::Never;
+            // What the server has received, it carries out.
+            tokio::task::yield_now().await;
+            self.break_connection();
+        }
+    }
+
+    fn connect(&mut self, host: &Host, now: Duration) {
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let (ensemble, server) = (self.ensemble.clone(), usize::from(host.port));
+        self.servers.spawn(async move {
+            // The client sees how it ends.
+            let _ended = ensemble.serve(server, far).await;
+        });
+        self.stream = Some(near);
+        self.written.clear();
+        self.read = 0;
+        self.session.dialed(now);
+    }
+
+    /// Writes a part of what there is; returns whether there was anything.
+    async fn write(&mut self, now: Duration) -> bool {
+        let mut bytes = Vec::new();
+        let mut skipped = 0;
+        for slice in self.session.transmit() {
+            let is_set_watches = slice.get(4..8) == Some(&SET_WATCHES);
+            if is_set_watches && self.bug == PlantedBug::LosesSetWatches && bytes.is_empty() {
+                skipped = slice.len();
+                break;
+            }
+            if is_set_watches && self.bug == PlantedBug::LosesSetWatches {
+                break;
+            }
+            bytes.extend_from_slice(&slice);
+        }
+        if skipped > 0 {
+            self.session.transmitted(skipped, now);
+            return true;
+        }
+        let mut most = self.step;
+        if let Cut::Written(at) = self.cut {
+            most = most.min(at - self.written.len());
+        }
+        let whole = bytes.len();
+        bytes.truncate(most);
+        let Some(stream) = &mut self.stream else {
+            return false;
+        };
+        if bytes.is_empty() {
+            return false;
+        }
+        stream.write_all(&bytes).await.unwrap_or_default();
+        let counted = match self.bug {
+            PlantedBug::PartCountsAsWhole => whole,
+            PlantedBug::None | PlantedBug::LosesSetWatches => bytes.len(),
+        };
+        self.session.transmitted(counted, now);
+        self.written.extend(bytes);
+        true
+    }
+
+    async fn read_or_wait(&mut self) {
+        let mut most = self.step;
+        if let Cut::Read(at) = self.cut {
+            most = most.min(at - self.read);
+        }
+        let mut buffer = vec![0; most];
+        let due = self.session.poll_timeout().map(|at| self.begin + at);
+        let Some(stream) = &mut self.stream else {
+            return;
+        };
+        let due = due.unwrap_or_else(|| Instant::now() + LONGEST_WAIT);
+        let read = tokio::time::timeout_at(due, stream.read(&mut buffer)).await;
+        let now = self.now();
+        match read {
+            Err(_) => self.session.handle_timeout(now),
+            Ok(Ok(read @ 1..)) => {
+                self.read += read;
+                self.session.buffer().extend_from_slice(&buffer[..read]);
+                self.session.received(now);
+            }
+            Ok(_) => self.break_connection(),
+        }
+    }
+
+    async fn wait(&mut self) {
+        let due = self.session.poll_timeout().map(|at| self.begin + at);
+        let due = due.unwrap_or_else(|| Instant::now() + LONGEST_WAIT);
+        let never = std::future::pending::<()>();
+        let _late = tokio::time::timeout_at(due, never).await;
+        let now = self.now();
+        self.session.handle_timeout(now);
+    }
+}
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The number of a request that sets watches again.
+const SET_WATCHES: [u8; 4] = (-8_i32).to_be_bytes();

@@ -1,0 +1,333 @@
+//! What simulated servers answer to each operation, and when sessions end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+use zk_wire::AclEntry;
+use zk_wire::CreateMode;
+use zk_wire::Credentials;
+use zk_wire::ErrorCode;
+use zk_wire::MultiOp;
+use zk_wire::MultiRead;
+use zk_wire::MultiRefusal;
+use zk_wire::MultiResult;
+use zk_wire::NewNode;
+use zk_wire::ReadResult;
+use zk_wire::Reply;
+use zk_wire::Request;
+use zk_wire::WatchKind;
+use zk_wire::session::Outcome;
+
+use crate::byte_stream::Client;
+use crate::byte_stream::PlantedBug;
+
+fn node(path: &str, mode: CreateMode) -> NewNode {
+    NewNode {
+        path: path.to_owned(),
+        data: Bytes::from_static(b"data"),
+        acl: vec![AclEntry::open()],
+        mode,
+    }
+}
+
+fn get(path: &str, watch: bool) -> Request {
+    Request::GetData {
+        path: path.to_owned(),
+        watch,
+    }
+}
+
+fn list(path: &str) -> Request {
+    Request::GetChildren {
+        path: path.to_owned(),
+        watch: false,
+    }
+}
+
+fn delete(path: &str) -> MultiOp {
+    MultiOp::Delete {
+        path: path.to_owned(),
+        version: None,
+    }
+}
+
+async fn client(ensemble: &Ensemble) -> Client {
+    let mut client = Client::new(ensemble, 1 << 16, PlantedBug::None);
+    client.until("session", |client| client.epochs() == 1).await;
+    client
+}
+
+/// Returns the code of a refusal.
+async fn refusal(client: &mut Client, request: &Request) -> ErrorCode {
+    let ticket = client.submit(request);
+    client
+        .until("a refusal", |client| client.outcome(ticket).is_some())
+        .await;
+    match client.outcome(ticket) {
+        Some(Outcome::Refused { code, .. }) => *code,
+        other => panic!("{request:?}: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_operation_has_the_reply_of_a_server() {
+    let ensemble = Ensemble::new(3);
+    let mut client = client(&ensemble).await;
+    let created = client
+        .call(&Request::Create(node("/a", CreateMode::Persistent)))
+        .await;
+    assert!(
+        matches!(&created, Reply::Created { path, stat: None } if path == "/a"),
+        "{created:?}"
+    );
+    let mode = CreateMode::EphemeralSequential;
+    let created = client.call(&Request::Create2(node("/a/e-", mode))).await;
+    let Reply::Created {
+        path,
+        stat: Some(stat),
+    } = created
+    else {
+        panic!("{created:?}");
+    };
+    assert_eq!(path, "/a/e-0000000000");
+    assert_eq!(stat.ephemeral_owner, client.session.id());
+    for mode in [
+        CreateMode::Container,
+        CreateMode::PersistentWithTtl(Duration::from_secs(60)),
+    ] {
+        let path = if mode == CreateMode::Container {
+            "/c"
+        } else {
+            "/t"
+        };
+        let created = client.call(&Request::Create(node(path, mode))).await;
+        assert!(matches!(created, Reply::Created { .. }), "{created:?}");
+    }
+
+    let Reply::Data { data, stat } = client.call(&get("/a", false)).await else {
+        panic!("no data");
+    };
+    assert_eq!((&data[..], stat.num_children), (&b"data"[..], 1));
+    let names = client.call(&list("/a")).await;
+    assert!(
+        matches!(&names, Reply::Children { names, stat: None } if names == &["e-0000000000"]),
+        "{names:?}"
+    );
+    let path = "/a".to_owned();
+    let acl = vec![AclEntry {
+        permissions: 1 | 2 | 16,
+        scheme: "world".to_owned(),
+        id: "anyone".to_owned(),
+    }];
+    let set_acl = Request::SetAcl {
+        path: path.clone(),
+        acl: acl.clone(),
+        version: Some(0),
+    };
+    client.call(&set_acl).await;
+    let found = client.call(&Request::GetAcl { path: path.clone() }).await;
+    assert!(
+        matches!(&found, Reply::Acl { acl: found, stat } if *found == acl && stat.aversion == 1),
+        "{found:?}"
+    );
+    client.call(&Request::Sync { path: path.clone() }).await;
+
+    let own = client
+        .call(&Request::GetEphemerals {
+            prefix: "/a/".to_owned(),
+        })
+        .await;
+    assert_eq!(own, Reply::Paths(vec!["/a/e-0000000000".to_owned()]));
+    let root = "/".to_owned();
+    let count = client
+        .call(&Request::GetAllChildrenNumber { path: root })
+        .await;
+    // Four of the client, and three of the servers.
+    assert_eq!(count, Reply::Count(7));
+    let members = Request::Reconfig {
+        joining: None,
+        leaving: None,
+        new_members: None,
+        version: None,
+    };
+    assert_eq!(refusal(&mut client, &members).await.code(), -123);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_has_a_result_for_each_part_or_names_the_refused_one() {
+    let ensemble = Ensemble::new(3);
+    let mut client = client(&ensemble).await;
+    let both = Request::Multi(vec![
+        MultiOp::Create2(node("/a", CreateMode::Persistent)),
+        MultiOp::Create(node("/a/b", CreateMode::Persistent)),
+        delete("/a/b"),
+    ]);
+    let Reply::Multi(Ok(results)) = client.call(&both).await else {
+        panic!("it is refused");
+    };
+    assert!(
+        matches!(
+            &results[..],
+            [
+                MultiResult::Created { stat: Some(_), .. },
+                MultiResult::Created { stat: None, .. },
+                MultiResult::Deleted
+            ]
+        ),
+        "{results:?}"
+    );
+    let refused = Request::Multi(vec![delete("/a"), delete("/b"), delete("/c")]);
+    let refusal = MultiRefusal {
+        index: 1,
+        code: ErrorCode::NO_NODE,
+    };
+    assert_eq!(client.call(&refused).await, Reply::Multi(Err(refusal)));
+    assert_eq!(ensemble.tree().paths(), ["/a"]);
+    let reads = Request::MultiRead(vec![
+        MultiRead::GetData {
+            path: "/b".to_owned(),
+        },
+        MultiRead::GetChildren {
+            path: "/a".to_owned(),
+        },
+    ]);
+    let nothing = ReadResult::Children(Vec::new());
+    assert_eq!(
+        client.call(&reads).await,
+        Reply::MultiRead(vec![Err(ErrorCode::NO_NODE), Ok(nothing)])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_checked_removed_and_fire_before_the_reply_that_shows_the_change() {
+    let ensemble = Ensemble::new(3);
+    let observer = ensemble.connect().server(1).await;
+    observer.create("/a", "").await.unwrap();
+    let mut client = client(&ensemble).await;
+    let path = "/a".to_owned();
+    let check = |kind| Request::CheckWatches {
+        path: "/a".to_owned(),
+        kind,
+    };
+    let no_watcher = ErrorCode::new(-121).unwrap();
+    assert_eq!(
+        refusal(&mut client, &check(Some(WatchKind::Data))).await,
+        no_watcher
+    );
+    let data = client.submit(&get("/a", true));
+    let below = client.submit(&Request::AddWatch {
+        path: path.clone(),
+        recursive: true,
+    });
+    client.call(&check(Some(WatchKind::Data))).await;
+    client.call(&check(None)).await;
+    assert_eq!(ensemble.watch_count(), 2);
+
+    // Of the same connection, so that it comes after the write.
+    let set = client.submit(&Request::SetData {
+        path: path.clone(),
+        data: Bytes::new(),
+        version: None,
+    });
+    client
+        .until("the reply", |client| client.outcome(set).is_some())
+        .await;
+    assert_eq!((client.fired(data), client.fired(below)), (1, 1));
+
+    let remove = Request::RemoveWatches { path, kind: None };
+    client.call(&remove).await;
+    assert_eq!(ensemble.watch_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_belong_to_a_connection() {
+    let ensemble = Ensemble::new(3);
+    let mut client = client(&ensemble).await;
+    let creator = AclEntry {
+        permissions: 31,
+        scheme: "auth".to_owned(),
+        id: String::new(),
+    };
+    let secret = NewNode {
+        acl: vec![creator],
+        ..node("/secret", CreateMode::Persistent)
+    };
+    let create = Request::Create(secret);
+    assert_eq!(
+        refusal(&mut client, &create).await,
+        ErrorCode::new(-114).unwrap()
+    );
+    let credentials = Credentials {
+        scheme: "digest".to_owned(),
+        data: Bytes::from_static(b"ann:pw"),
+    };
+    client.call(&Request::Auth(credentials)).await;
+    client.call(&create).await;
+    client.call(&get("/secret", false)).await;
+    let Reply::Identities(who) = client.call(&Request::WhoAmI).await else {
+        panic!("no identities");
+    };
+    assert_eq!((who.len(), who[0].name.as_str()), (1, "ann"));
+
+    client.break_connection();
+    client
+        .until("connection", |client| client.epochs() == 2)
+        .await;
+    assert_eq!(
+        refusal(&mut client, &get("/secret", false)).await,
+        ErrorCode::new(-102).unwrap()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_moves_when_its_server_stops_and_expires_when_nobody_is_heard() {
+    let ensemble = Ensemble::new(3);
+    let mut client = client(&ensemble).await;
+    let own = Request::Create(node("/own", CreateMode::Ephemeral));
+    client.call(&own).await;
+    let id = zk_core::SessionId::from_i64(client.session.id());
+    let server = ensemble.session(id).server().unwrap();
+    ensemble.server(server).stop();
+    client
+        .until("another server", |client| client.epochs() == 2)
+        .await;
+    assert_ne!(ensemble.session(id).server(), Some(server));
+    // Longer than the session timeout: pings keep it alive.
+    let pass = tokio::time::timeout(Duration::from_secs(30), client.until("nothing", |_| false));
+    assert!(pass.await.is_err());
+    assert_eq!(ensemble.tree().paths(), ["/own"]);
+    assert_eq!(client.epochs(), 2);
+
+    // Nothing is driven now: the connection is up, and silent.
+    zk_sim::wait::pass(Duration::from_secs(11)).await;
+    assert_eq!(ensemble.tree().paths(), [""; 0]);
+    client.until("the end", Client::is_over).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scripted_failure_is_that_of_the_library() {
+    let ensemble = Ensemble::new(3);
+    let mut client = client(&ensemble).await;
+    ensemble.on(matching::creates("/lost")).lose_request();
+    ensemble.on(matching::creates("/applied")).lose_reply();
+    for (path, is_applied) in [("/lost", false), ("/applied", true)] {
+        let ticket = client.submit(&Request::Create(node(path, CreateMode::Persistent)));
+        client
+            .until("an outcome", |client| client.outcome(ticket).is_some())
+            .await;
+        let outcome = client.outcome(ticket);
+        assert!(
+            matches!(outcome, Some(Outcome::Unknown { .. })),
+            "{path}: {outcome:?}"
+        );
+        assert_eq!(ensemble.tree().node(path).is_some(), is_applied, "{path}");
+    }
+    let log = ensemble.requests();
+    let outcomes: Vec<bool> = log
+        .iter()
+        .map(zk_sim::LoggedRequest::is_carried_out)
+        .collect();
+    assert_eq!(outcomes, [false, true]);
+}
