@@ -41,9 +41,8 @@ pub(crate) fn up(state: &Path, options: &ServeArgs) -> anyhow::Result<()> {
     }
     let begin = Instant::now();
     let mut child = start(&lock, options)?;
-    let connect = match first_line(&mut child) {
-        Some(connect) => connect,
-        None => bail!("it has ended: {}", child.wait()?),
+    let Some(connect) = first_line(&mut child) else {
+        bail!("it has ended: {}", child.wait()?);
     };
     fs::write(state.join(PID), child.id().to_string())?;
     fs::write(state.join(CONNECT), &connect)?;
@@ -61,13 +60,9 @@ pub(crate) fn up(state: &Path, options: &ServeArgs) -> anyhow::Result<()> {
 
 /// Ends the process that `up` has started.
 pub(crate) fn down(state: &Path) -> anyhow::Result<()> {
-    let lock = match File::options()
-        .read(true)
-        .write(true)
-        .open(state.join(LOCK))
-    {
-        Ok(lock) => lock,
-        Err(_) => bail!("no simulated ensemble is up"),
+    let file = state.join(LOCK);
+    let Ok(lock) = File::options().read(true).write(true).open(file) else {
+        bail!("no simulated ensemble is up");
     };
     let was_up = !is_free(&lock)?;
     if was_up {
