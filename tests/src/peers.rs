@@ -23,6 +23,8 @@
 //! | `QueuePeer.java` | [`Curator::queue`] | puts items into Curator's queues or takes them, and measures it |
 //! | `queue_peer.py` | [`Kazoo::queue`] | the same with kazoo's `Queue` |
 //! | `Operations.java`, `NewerOperations.java` | [`JavaClient`] | perform every operation of ZooKeeper's own client |
+//! | `Basics.java` | [`Curator::basics`] | does what every client does, with ZooKeeper's own client |
+//! | `basics.py` | [`Kazoo::basics`] | the same with kazoo, and its `Lock` |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
 //! On a distribution without these packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
@@ -30,6 +32,7 @@
 //! jackson-databind, guava, failureaccess unless guava contains it, ecj, and zookeeper-recipes-lock unless it is next
 //! to ZooKeeper's own jars.
 
+mod basics;
 mod bench;
 mod cache;
 mod clock;

@@ -52,6 +52,7 @@ const RECIPE: &str = "zookeeper-recipes-lock";
 const SOURCES: &[(&str, &str)] = &[
     ("Peer.java", include_str!("../../java/Peer.java")),
     ("Contender.java", include_str!("../../java/Contender.java")),
+    ("Basics.java", include_str!("../../java/Basics.java")),
     (
         "RecipeContender.java",
         include_str!("../../java/RecipeContender.java"),

@@ -23,6 +23,7 @@ const PROGRAM: &str = include_str!("../../python/contender.py");
 const HBASE: &str = include_str!("../../python/hbase_contender.py");
 const MELEE: &str = include_str!("../../python/melee.py");
 const QUEUE: &str = include_str!("../../python/queue_peer.py");
+const BASICS: &str = include_str!("../../python/basics.py");
 const BENCH: &str = include_str!("../../python/bench.py");
 
 /// For starting Python and connecting, beside the time that is measured.
@@ -99,6 +100,13 @@ impl Kazoo {
     pub(super) fn queue_program(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", QUEUE]);
+        command
+    }
+
+    /// The program that does what every client does, to be given its arguments.
+    pub(super) fn basics_program(&self) -> Command {
+        let mut command = self.python();
+        command.args(["-c", BASICS]);
         command
     }
 

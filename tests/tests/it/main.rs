@@ -13,5 +13,6 @@ mod nemesis;
 mod oldest_servers;
 mod peers;
 mod queue;
+mod simulated;
 mod smoke;
 mod sweep;
