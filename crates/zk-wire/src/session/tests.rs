@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::proto::Credentials;
+use crate::proto::DecodeError;
 use crate::proto::SaslToken;
 
 /// A session and the other end of its connection.

@@ -1,0 +1,183 @@
+//! What a session reports: events, the outcomes of requests, and why a connection or a session ended.
+//!
+//! Pure: no I/O and no clock.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::proto::DecodeError;
+use crate::proto::ErrorCode;
+use crate::proto::Reply;
+use crate::proto::WatchEvent;
+
+/// A request that was submitted, and the watch that it sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub(crate) u64);
+
+/// A request was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The session is over, or is being closed.
+    #[error("the session is over: {0}")]
+    Over(SessionEnd),
+    /// Too many requests wait to be sent. Wait for replies.
+    #[error(
+        "{requests} requests of {bytes} bytes wait to be sent, which is the limit; wait for replies"
+    )]
+    Busy {
+        /// How many wait.
+        requests: usize,
+        /// How many bytes they have.
+        bytes: usize,
+    },
+    /// The request is longer than servers accept.
+    #[error(
+        "a request of {len} bytes exceeds the limit of {limit}; raise it together with jute.maxbuffer of the servers"
+    )]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+}
+
+/// What became of a request. Every accepted request has one outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
+pub enum Outcome {
+    /// The server carried it out.
+    Done {
+        /// What it returned.
+        reply: Reply,
+        /// The newest transaction that the server had applied.
+        zxid: i64,
+        /// The number of the connection.
+        epoch: u64,
+    },
+    /// The server refused it, and nothing was changed.
+    Refused {
+        /// Why.
+        code: ErrorCode,
+        /// The newest transaction that the server had applied.
+        zxid: i64,
+        /// The number of the connection.
+        epoch: u64,
+    },
+    /// It was sent, and no reply arrived: it was carried out, or will be, or not.
+    Unknown {
+        /// The number of the connection.
+        epoch: u64,
+        /// Why there is no reply.
+        why: Loss,
+    },
+    /// No server has received it as a whole, nor will one.
+    NotSent {
+        /// Why it cannot be sent any more.
+        why: NotSent,
+    },
+}
+
+/// Why a request was not sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
+pub enum NotSent {
+    /// The session is over.
+    #[error("the session is over: {0}")]
+    Over(SessionEnd),
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Loss {
+    /// It could not be made, or it broke.
+    #[error("{0}")]
+    Broken(String),
+    /// It was not made in time.
+    #[error("no connection within {0:?}")]
+    NotConnected(Duration),
+    /// The server sent nothing for too long.
+    #[error("no bytes from the server for {0:?}")]
+    Silent(Duration),
+    /// The server sent something that is not of the protocol.
+    #[error("the server sent no message of the protocol: {0}")]
+    Malformed(DecodeError),
+    /// The server replied to another request than the oldest.
+    #[error("the server replied to request {got} instead of request {wanted:?}")]
+    OutOfOrder {
+        /// The number in the reply.
+        got: i32,
+        /// The number of the oldest request.
+        wanted: Option<i32>,
+    },
+    /// The server granted no session.
+    #[error("the server granted no session")]
+    Refused,
+    /// The server did not set the watches of the session.
+    #[error("the server did not set the watches of the session: {0}")]
+    WatchesRefused(ErrorCode),
+    /// The session ended.
+    #[error("the session is over: {0}")]
+    Over(SessionEnd),
+}
+
+/// Why a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
+pub enum SessionEnd {
+    /// It was closed.
+    Closed,
+    /// The ensemble expired it, or has to be assumed to have: a server granted another one instead, or no server replied
+    /// for 7/5 of the session timeout.
+    Expired,
+    /// The server refused the credentials.
+    AuthFailed,
+    /// The runtime of its task has shut down. The ensemble expires it after its timeout.
+    RuntimeEnded,
+}
+
+impl std::error::Error for SessionEnd {}
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "it was closed",
+            Self::Expired => "it has expired",
+            Self::AuthFailed => "the server refused the credentials",
+            Self::RuntimeEnded => "its runtime has ended",
+        })
+    }
+}
+
+/// What a session reports to its driver, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "owners handle each of these")]
+pub enum Event {
+    /// A request has its outcome.
+    Answered(Ticket, Outcome),
+    /// A watch has reported a change. One-shot watches are gone then.
+    Fired {
+        /// The request that has set the watch.
+        ticket: Ticket,
+        /// The change.
+        event: WatchEvent,
+        /// The number of the connection.
+        epoch: u64,
+    },
+    /// A server has granted or resumed the session.
+    Connected {
+        /// The number of the connection; each one has a higher number than those before.
+        epoch: u64,
+        /// The session timeout that is in force from now on.
+        timeout: Duration,
+    },
+    /// The connection is lost; another one is being looked for.
+    Disconnected {
+        /// Why.
+        why: Loss,
+    },
+    /// The session is over. No more events follow.
+    Over(SessionEnd),
+}
