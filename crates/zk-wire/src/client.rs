@@ -259,8 +259,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for the next event; `None` if there is none any more: the session is over, or a one-shot watch has
-    /// reported its event.
+    /// Waits for the next event; `None` if there is none any more: the session is over, a one-shot watch has reported
+    /// its event, or the session has moved to a server before 3.6, which has no persistent watches.
     ///
     /// # Cancel safety
     ///

@@ -4,13 +4,17 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::tcp::OwnedWriteHalf;
 
 use crate::session::Host;
 use crate::session::Loss;
 use crate::shared::Shared;
+
+mod dial;
+mod probe;
+
+use probe::Probes;
 
 /// Drives a session until it is over.
 ///
@@ -19,13 +23,14 @@ use crate::shared::Shared;
 /// Ends the session: nothing would drive it any more.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let shared = Driven(shared);
-    let shared = &*shared.0;
+    let shared = &shared.0;
+    let mut probes = Probes::default();
     loop {
-        let next = {
+        let (next, wanted) = {
             let mut inner = shared.lock();
             inner.session.handle_timeout(shared.now());
             inner.dispatch();
-            match (
+            let next = match (
                 inner.session.poll_dial(shared.now()),
                 inner.session.poll_timeout(),
             ) {
@@ -33,12 +38,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 (None, Some(wake)) => Err(wake),
                 // The session is over.
                 (None, None) => return,
-            }
+            };
+            (next, probe::wanted(&mut inner.session))
         };
+        probes.start(shared, wanted);
         match next {
             Ok(host) => {
-                let lost = connection(shared, &host).await;
-                let why = Loss::Broken(format!("{}:{}: {lost}", host.name, host.port));
+                let lost = connection(shared, &host, &mut probes).await;
+                let why = Loss::Broken(format!("{host}: {lost}"));
                 shared.lock().session.connection_lost(&why, shared.now());
             }
             Err(wake) => shared.wait_until(Some(wake)).await,
@@ -56,18 +63,21 @@ impl Drop for Driven {
 }
 
 /// Makes a connection and serves it until it is lost or not wanted any more; returns why it was lost.
-async fn connection(shared: &Shared, host: &Host) -> io::Error {
-    let mut dial = pin!(TcpStream::connect((host.name.as_str(), host.port)));
+async fn connection(shared: &Arc<Shared>, host: &Host, probes: &mut Probes) -> io::Error {
+    let deadline = shared.lock().session.dial_deadline().unwrap_or_default();
+    let mut dial = pin!(dial::connect(host, shared.instant(deadline)));
     let stream = loop {
-        let wake = {
+        let (wake, wanted) = {
             let mut inner = shared.lock();
             inner.session.handle_timeout(shared.now());
             inner.dispatch();
             if !inner.session.wants_connection() {
                 return not_wanted();
             }
-            inner.session.poll_timeout()
+            let wanted = probe::wanted(&mut inner.session);
+            (inner.session.poll_timeout(), wanted)
         };
+        probes.start(shared, wanted);
         tokio::select! {
             dialed = &mut dial => match dialed {
                 Ok(stream) => break stream,
@@ -83,7 +93,7 @@ async fn connection(shared: &Shared, host: &Host) -> io::Error {
     shared.lock().session.dialed(shared.now());
     let (mut reader, mut writer) = stream.into_split();
     loop {
-        match serve(shared, &mut reader, &mut writer).await {
+        match serve(shared, &mut reader, &mut writer, probes).await {
             Ok(()) => {}
             Err(error) => return error,
         }
@@ -92,12 +102,13 @@ async fn connection(shared: &Shared, host: &Host) -> io::Error {
 
 /// Writes what is to be written, and reads once something has arrived.
 async fn serve(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     reader: &mut OwnedReadHalf,
     writer: &mut OwnedWriteHalf,
+    probes: &mut Probes,
 ) -> io::Result<()> {
     let mut is_full = false;
-    let wake = {
+    let (wake, wanted) = {
         let mut inner = shared.lock();
         inner.session.handle_timeout(shared.now());
         inner.dispatch();
@@ -116,11 +127,15 @@ async fn serve(
                 Err(error) => return Err(error),
             }
         }
+        // Requests that the server does not know have an outcome instead of being written.
+        inner.dispatch();
         if !inner.session.wants_connection() {
             return Err(not_wanted());
         }
-        inner.session.poll_timeout()
+        let wanted = probe::wanted(&mut inner.session);
+        (inner.session.poll_timeout(), wanted)
     };
+    probes.start(shared, wanted);
     tokio::select! {
         biased;
         readable = reader.readable() => {

@@ -25,6 +25,18 @@
 //! # }
 //! ```
 //!
+//! # What it does
+//!
+//! | for | see |
+//! |---|---|
+//! | requests, one by one or many at a time | [`Client::request`], [`Request`], [`Reply`] |
+//! | several writes at once, several reads at once | [`Request::Multi`], [`Request::MultiRead`] |
+//! | watches | [`Answer::watch`], [`Watch`] |
+//! | the state of the connection and of the session | [`Client::states`], [`ConnectionState`] |
+//! | other hosts at run time | [`Client::update_hosts`] |
+//! | credentials | [`Config::auth`] |
+//! | limits of requests, replies and memory | [`Config`] |
+//!
 //! # Guarantees
 //!
 //! 1. Every request that is accepted has exactly one outcome: done, refused by the server, not sent, or unknown.
@@ -50,12 +62,13 @@
 //! | no server replies for 7/5 of the session timeout | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
 //! | the credentials of the [`Config`] are wrong | the session is over: [`SessionEnd::AuthFailed`] |
-//! | a server does not know an operation and drops the connection | unknown, each time |
+//! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default) |
+//! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
 //! | a reply makes no sense | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |
 //! | the runtime of the client ends | requests are unknown or not sent, and the session is over: [`SessionEnd::RuntimeEnded`]; the ensemble expires it |
 //!
 //! Hosts are dialled in a random order, the next one at once after a loss. A round without success is followed by a
-//! random pause of at most 500 ms. Names are resolved at each dial.
+//! random pause of at most 500 ms. Names are resolved at each dial, and each of their addresses has its share of the time.
 //!
 //! # Parts
 //!
@@ -65,8 +78,7 @@
 //!
 //! # Not there yet
 //!
-//! TLS, SASL, read-only servers, chroots, connect strings, resuming a session by its id and password, lookups of hosts
-//! other than by name, and a check whether the server's version has an operation.
+//! TLS, SASL, read-only servers, chroots, connect strings, resuming a session by its id and password, and lookups of hosts other than by name.
 //!
 //! # Features
 //!
@@ -96,6 +108,7 @@ pub use proto::MultiRefusal;
 pub use proto::MultiResult;
 pub use proto::NewNode;
 pub use proto::ReadResult;
+pub use proto::Release;
 pub use proto::Reply;
 pub use proto::Request;
 pub use proto::SaslToken;

@@ -7,6 +7,7 @@ mod frame;
 mod handshake;
 mod jute;
 mod records;
+mod release;
 mod reply;
 mod request;
 
@@ -22,6 +23,7 @@ pub use records::SaslToken;
 pub use records::Stat;
 pub use records::WatchEventKind;
 pub use records::WatchKind;
+pub use release::Release;
 pub use reply::Identity;
 pub use reply::Incoming;
 pub use reply::MultiRefusal;

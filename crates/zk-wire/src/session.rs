@@ -10,7 +10,9 @@
 //! 3. with one, write [`transmit`](Session::transmit) and report how much was written to
 //!    [`transmitted`](Session::transmitted), append what is read to [`buffer`](Session::buffer) and call
 //!    [`received`](Session::received);
-//! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout).
+//! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout);
+//! 5. at any time, ask what [`poll_probe`](Session::poll_probe) returns, and report the answer to
+//!    [`probed`](Session::probed).
 //!
 //! Moments are durations since a moment that the driver chooses, and never decrease.
 //!
@@ -29,6 +31,7 @@ use crate::proto::ConnectRequest;
 use crate::proto::ConnectResponse;
 use crate::proto::ErrorCode;
 use crate::proto::Incoming;
+use crate::proto::Release;
 use crate::proto::Reply;
 use crate::proto::Request;
 use crate::proto::WatchEvent;
@@ -38,6 +41,8 @@ use crate::proto::take_frame;
 mod event;
 mod hosts;
 mod pending;
+mod probe;
+mod releases;
 mod watches;
 
 pub use event::Event;
@@ -48,10 +53,14 @@ pub use event::SessionEnd;
 pub use event::SubmitError;
 pub use event::Ticket;
 pub use hosts::Host;
+pub use probe::Probe;
 
 use hosts::Hosts;
 use pending::Frame;
 use pending::Role;
+use probe::FourLetterWord;
+use releases::Releases;
+use releases::Support;
 use watches::Watches;
 
 /// A session, see the [module](self). Its debug output contains no secrets and no data.
@@ -78,6 +87,8 @@ pub struct Session {
     sent: VecDeque<Frame>,
     received: BytesMut,
     watches: Watches,
+    releases: Releases,
+    probes: VecDeque<Probe>,
     events: VecDeque<Event>,
     is_closing: bool,
     last_sent: Duration,
@@ -116,9 +127,9 @@ impl Session {
             hosts: Hosts::new(hosts, config.seed),
             phase: Phase::Waiting { until: now },
             id: 0,
-            password: Bytes::from_static(&[0; 16]),
             timeout: config.timeout,
             last_zxid: 0,
+            password: Bytes::from_static(&[0; 16]),
             epoch: 0,
             next_ticket: 1,
             next_xid: Xid::FIRST,
@@ -129,6 +140,8 @@ impl Session {
             sent: VecDeque::new(),
             received: BytesMut::new(),
             watches: Watches::default(),
+            releases: Releases::default(),
+            probes: VecDeque::new(),
             events: VecDeque::new(),
             is_closing: false,
             last_sent: now,
@@ -278,6 +291,14 @@ impl Session {
         }
     }
 
+    /// Returns when the connection that was asked for must be made; `None` if none was.
+    pub const fn dial_deadline(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Dialing { deadline, .. } => Some(deadline),
+            _ => None,
+        }
+    }
+
     /// Returns whether a connection that was asked for or made is still wanted.
     pub const fn wants_connection(&self) -> bool {
         matches!(
@@ -291,10 +312,7 @@ impl Session {
         let Phase::Dialing { host, .. } = &self.phase else {
             return;
         };
-        self.phase = Phase::Handshake {
-            host: host.clone(),
-            deadline: now + self.dial_timeout(),
-        };
+        let host = host.clone();
         self.received.clear();
         self.written = 0;
         self.last_sent = now;
@@ -311,7 +329,8 @@ impl Session {
             self.outgoing
                 .push_back(Frame::new(&auth, Xid::AUTH, Role::Internal));
         }
-        for lists in self.watches.lists(SET_WATCHES_LIMIT) {
+        let with_persistent = !self.releases.lacks_persistent_watches(&host);
+        for lists in self.watches.lists(SET_WATCHES_LIMIT, with_persistent) {
             let set = Request::SetWatches {
                 last_zxid_seen: self.last_zxid,
                 lists,
@@ -319,9 +338,11 @@ impl Session {
             self.outgoing
                 .push_back(Frame::new(&set, Xid::SET_WATCHES, Role::Internal));
         }
+        let deadline = now + self.dial_timeout();
+        self.phase = Phase::Handshake { host, deadline };
     }
 
-    /// Returns what is to be written now, in order.
+    /// Returns what is to be written now, in order. Requests that the server does not know have an outcome instead.
     pub fn transmit(&mut self) -> Vec<IoSlice<'_>> {
         self.admit();
         let mut skipped = self.written;
@@ -384,8 +405,15 @@ impl Session {
             }
             Phase::Dialing { .. } | Phase::Handshake { .. } => {}
         }
+        if let Loss::Broken(_) | Loss::OutOfOrder { .. } = why
+            && let Some(needs) = self.sent.iter().filter_map(|frame| frame.needs).max()
+        {
+            self.request_failed(needs);
+        }
         let pause = self.hosts.failed();
         self.phase = Phase::Waiting { until: now + pause };
+        self.releases.disconnected();
+        self.probes.clear();
         self.received.clear();
         for frame in std::mem::take(&mut self.sent) {
             if let Some(ticket) = frame.ticket() {
@@ -442,6 +470,18 @@ impl Session {
         }
     }
 
+    /// Returns the next question to ask a server, on a connection of its own and beside everything else.
+    pub fn poll_probe(&mut self) -> Option<Probe> {
+        self.probes.pop_front()
+    }
+
+    /// Records the answer to a question; `None` if there was none.
+    pub fn probed(&mut self, probe: &Probe, answer: Option<&str>) {
+        match probe.word {
+            FourLetterWord::Srvr => self.releases.answered(&probe.host, answer),
+        }
+    }
+
     /// Returns a request without a reply.
     fn frame_mut(&mut self, ticket: Ticket) -> Option<&mut Frame> {
         let queues = [&mut self.queue, &mut self.outgoing, &mut self.sent];
@@ -459,15 +499,38 @@ impl Session {
 
     /// Moves queued requests to the connection, as far as it may have more of them.
     fn admit(&mut self) {
-        let Phase::Up { .. } = self.phase else {
+        let Phase::Up { host, .. } = &self.phase else {
             return;
         };
         while self.outgoing.len() + self.sent.len() < self.config.max_in_flight {
+            let Some(needs) = self.queue.front().map(|frame| frame.needs) else {
+                return;
+            };
+            let support = self.releases.support(host, needs);
+            if support == Support::Asked {
+                return;
+            }
             let Some(frame) = self.queue.pop_front() else {
                 return;
             };
             self.queued_bytes -= frame.payload_len();
-            self.outgoing.push_back(frame);
+            match (support, needs, frame.ticket()) {
+                (Support::Missing(release), Some(needs), Some(ticket)) => {
+                    let why = NotSent::Unsupported { needs, release };
+                    let outcome = Outcome::NotSent { why };
+                    self.events.push_back(Event::Answered(ticket, outcome));
+                }
+                // It would remove a watch, and the server cannot.
+                (Support::Missing(_), ..) => {}
+                _ => self.outgoing.push_back(frame),
+            }
+        }
+    }
+
+    /// Records that the server did not carry out a request that `needs` a release, and drops the connection.
+    fn request_failed(&mut self, needs: Release) {
+        if let Phase::Up { host, .. } = &self.phase {
+            self.releases.failed(host, needs);
         }
     }
 
@@ -485,12 +548,20 @@ impl Session {
         self.password = granted.password;
         self.timeout = granted.timeout;
         self.epoch += 1;
-        self.hosts.succeeded();
-        self.phase = Phase::Up { host };
+        if self.releases.connected(&host) {
+            let (host, word) = (host.clone(), FourLetterWord::Srvr);
+            self.probes.push_back(Probe { host, word });
+        }
+        if self.releases.lacks_persistent_watches(&host) {
+            let ended = self.watches.end_persistent().into_iter();
+            self.events.extend(ended.map(Event::WatchEnded));
+        }
         self.events.push_back(Event::Connected {
             epoch: self.epoch,
             timeout: self.timeout,
         });
+        self.phase = Phase::Up { host };
+        self.settle();
         Ok(())
     }
 
@@ -507,12 +578,13 @@ impl Session {
             got: xid.get(),
             wanted: wanted.map(|frame| frame.xid.get()),
         };
-        // Replies come in the order of the requests, but those to pings and credentials may overtake.
-        let is_fixed = xid.get() < 0;
+        // Replies come in the order of the requests, but those to pings and credentials may overtake, and so may that to
+        // a request which the server does not know.
+        let may_overtake = xid.get() < 0 || matches!(body, Err(ErrorCode::UNIMPLEMENTED));
         let at = self
             .sent
             .iter()
-            .position(|frame| frame.xid == xid || (!is_fixed && frame.xid.get() > 0));
+            .position(|frame| frame.xid == xid || (!may_overtake && frame.xid.get() > 0));
         let oldest = at.and_then(|at| self.sent.get(at));
         if oldest.is_none_or(|frame| frame.xid != xid) {
             return Err(out_of_order(oldest));
@@ -528,6 +600,9 @@ impl Session {
         let Some(frame) = at.and_then(|at| self.sent.remove(at)) else {
             return Ok(());
         };
+        if let (Err(ErrorCode::UNIMPLEMENTED), Some(needs)) = (&reply, frame.needs) {
+            self.request_failed(needs);
+        }
         match frame.ticket() {
             Some(ticket) => {
                 let outcome = self.outcome(ticket, frame, zxid, reply);
@@ -538,10 +613,18 @@ impl Session {
             None => match reply {
                 // The next connection sets the watches again.
                 Err(code) if xid == Xid::SET_WATCHES => return Err(Loss::WatchesRefused(code)),
-                _ => {}
+                _ => self.settle(),
             },
         }
         Ok(())
+    }
+
+    /// Records that the host is a good one, once it has granted the session and set its watches.
+    fn settle(&mut self) {
+        let mut frames = self.outgoing.iter().chain(&self.sent);
+        if frames.all(|frame| frame.xid != Xid::SET_WATCHES) {
+            self.hosts.succeeded();
+        }
     }
 
     /// Returns the outcome of an answered request, and adds the watch that it has set.

@@ -88,12 +88,17 @@ impl Shared {
         self.start.elapsed()
     }
 
+    /// Returns a moment of the session as one of the clock.
+    pub(crate) fn instant(&self, moment: Duration) -> Instant {
+        self.start + moment
+    }
+
     /// Waits for a moment, or until something was submitted.
     pub(crate) async fn wait_until(&self, moment: Option<Duration>) {
         let submitted = self.submitted.notified();
         match moment {
             Some(moment) => {
-                let deadline = self.start + moment;
+                let deadline = self.instant(moment);
                 // Both ends of the wait are the same to the caller, which looks at the session.
                 drop(tokio::time::timeout_at(deadline, submitted).await);
             }
@@ -141,6 +146,10 @@ impl Inner {
                     event,
                     epoch,
                 } => self.fire(ticket, (event, epoch)),
+                // Without its sender, the watch has no next event.
+                Event::WatchEnded(ticket) => {
+                    self.watches.remove(&ticket);
+                }
                 Event::Connected { epoch, timeout } => {
                     self.state.send_replace(ConnectionState::Connected {
                         session_id: self.session.id(),

@@ -463,6 +463,9 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
             TransportError::Refused(ErrorKind::TooLarge, Some(error.to_string()))
         }
         Kind::Submit(_) => TransportError::Later(ErrorKind::Throttled),
+        Kind::NotSent(NotSent::Unsupported { .. }) => {
+            TransportError::Refused(ErrorKind::Unsupported, Some(error.to_string()))
+        }
         _ => TransportError::Lost(error.to_string()),
     }
 }

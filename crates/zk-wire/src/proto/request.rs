@@ -170,7 +170,7 @@ pub struct WatchLists {
 }
 
 impl WatchLists {
-    fn needs_set_watches2(&self) -> bool {
+    pub(super) fn needs_set_watches2(&self) -> bool {
         !self.persistent.is_empty() || !self.recursive.is_empty()
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::proto::DecodeError;
 use crate::proto::ErrorCode;
+use crate::proto::Release;
 use crate::proto::Reply;
 use crate::proto::WatchEvent;
 
@@ -86,6 +87,14 @@ pub enum NotSent {
     /// The session is over.
     #[error("the session is over: {0}")]
     Over(SessionEnd),
+    /// The server runs a release that does not know the request. Another server may.
+    #[error("the request needs ZooKeeper {needs}, and the server runs {release}")]
+    Unsupported {
+        /// The first release that knows the request.
+        needs: Release,
+        /// The release that the server runs.
+        release: Release,
+    },
 }
 
 /// Why a connection is of no use any more.
@@ -166,6 +175,8 @@ pub enum Event {
         /// The number of the connection.
         epoch: u64,
     },
+    /// A persistent watch has ended, because the new connection is to a server before 3.6, which has none.
+    WatchEnded(Ticket),
     /// A server has granted or resumed the session.
     Connected {
         /// The number of the connection; each one has a higher number than those before.

@@ -2,6 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::fmt;
 use std::time::Duration;
 
 /// A server, as the caller named it.
@@ -12,6 +13,17 @@ pub struct Host {
     pub name: String,
     /// The port for clients.
     pub port: u16,
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port } = self;
+        if name.contains(':') {
+            write!(f, "[{name}]:{port}")
+        } else {
+            write!(f, "{name}:{port}")
+        }
+    }
 }
 
 /// The hosts in the order in which they are dialled.

@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use super::Ticket;
 use crate::proto::ConnectRequest;
 use crate::proto::ErrorCode;
+use crate::proto::Release;
 use crate::proto::ReplyShape;
 use crate::proto::Request;
 use crate::proto::WatchKind;
@@ -21,6 +22,8 @@ pub(super) struct Frame {
     pub(super) shape: ReplyShape,
     role: Role,
     watch: Option<WatchRequest>,
+    /// The first release that knows it; `None` if all do.
+    pub(super) needs: Option<Release>,
     /// Whether the caller does not want the watch any more.
     pub(super) is_watch_dropped: bool,
 }
@@ -56,6 +59,7 @@ impl Frame {
             shape: request.reply_shape(),
             role,
             watch: WatchRequest::of(request),
+            needs: request.first_release(),
             is_watch_dropped: false,
         }
     }
@@ -70,6 +74,7 @@ impl Frame {
             shape: ReplyShape::Empty,
             role: Role::Handshake,
             watch: None,
+            needs: None,
             is_watch_dropped: false,
         }
     }

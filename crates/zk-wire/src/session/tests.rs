@@ -7,6 +7,8 @@ use bytes::Buf as _;
 use bytes::BufMut as _;
 use proptest::prelude::*;
 
+mod releases;
+
 use super::*;
 use crate::proto::Credentials;
 use crate::proto::DecodeError;
@@ -40,13 +42,17 @@ impl Peer {
     }
 
     fn with(config: Config) -> Self {
+        Self::with_hosts(&["a", "b"], config)
+    }
+
+    fn with_hosts(hosts: &[&str], config: Config) -> Self {
         let now = Duration::from_hours(1);
         let host = |name: &str| Host {
             name: name.to_owned(),
             port: 2181,
         };
         Self {
-            session: Session::new(vec![host("a"), host("b")], config, now),
+            session: Session::new(hosts.iter().map(|name| host(name)).collect(), config, now),
             start: now,
             now,
             stream: BytesMut::new(),

@@ -69,14 +69,11 @@ impl Watches {
             return None;
         }
         kinds.remove(&kind);
-        let is_persistent = |kind: &WatchKind| {
-            matches!(kind, WatchKind::Persistent | WatchKind::PersistentRecursive)
-        };
         let removed = if kinds.is_empty() {
             self.by_path.remove(&path);
             None
-        } else if is_persistent(&kind)
-            || kinds.keys().any(is_persistent)
+        } else if is_persistent(kind)
+            || kinds.keys().copied().any(is_persistent)
             || kinds.keys().any(|other| is_one_to_the_server(kind, *other))
         {
             return None;
@@ -89,13 +86,28 @@ impl Watches {
         })
     }
 
-    /// Returns the lists that set all watches on another connection, in parts of at most `limit` bytes of paths.
-    pub(super) fn lists(&self, limit: usize) -> Vec<WatchLists> {
+    /// Ends all persistent watches, and returns the requests that have set them.
+    pub(super) fn end_persistent(&mut self) -> Vec<Ticket> {
+        let persistent = self
+            .paths
+            .iter()
+            .filter(|(_, (_, kind))| is_persistent(*kind));
+        let ended: Vec<_> = persistent.map(|(ticket, _)| *ticket).collect();
+        for ticket in &ended {
+            self.forget(*ticket);
+        }
+        ended
+    }
+
+    /// Returns the lists that set the watches on another connection, in parts of at most `limit` bytes of paths: all of
+    /// them, or those that fire once.
+    pub(super) fn lists(&self, limit: usize, with_persistent: bool) -> Vec<WatchLists> {
         let mut parts = Vec::new();
         let mut part = WatchLists::default();
         let mut bytes = 0;
         for (path, kinds) in &self.by_path {
-            for kind in kinds.keys() {
+            let wanted = |kind: &&WatchKind| with_persistent || !is_persistent(**kind);
+            for kind in kinds.keys().filter(wanted) {
                 if bytes > 0 && bytes + path.len() > limit {
                     parts.push(std::mem::take(&mut part));
                     bytes = 0;
@@ -127,6 +139,11 @@ const fn fired_by(event: WatchEventKind) -> &'static [WatchKind] {
         WatchEventKind::Deleted => &[WatchKind::Data, WatchKind::Exist, WatchKind::Child],
         WatchEventKind::ChildrenChanged => &[WatchKind::Child],
     }
+}
+
+/// Returns whether watches of a kind stay set after they have fired.
+const fn is_persistent(kind: WatchKind) -> bool {
+    matches!(kind, WatchKind::Persistent | WatchKind::PersistentRecursive)
 }
 
 /// Returns whether the server keeps both as one watch.
@@ -249,7 +266,7 @@ mod tests {
                 WatchKind::Data,
             );
         }
-        let parts = watches.lists(1000);
+        let parts = watches.lists(1000, true);
         assert_eq!(parts.len(), 100);
         let mut paths = Vec::new();
         for part in parts {
@@ -265,6 +282,6 @@ mod tests {
             paths.extend(part);
         }
         assert_eq!(paths.len(), 995);
-        assert!(Watches::default().lists(1000).is_empty());
+        assert!(Watches::default().lists(1000, true).is_empty());
     }
 }

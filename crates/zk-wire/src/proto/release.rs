@@ -1,0 +1,197 @@
+//! The releases of ZooKeeper, and the first one that knows a request.
+//!
+//! Pure: no I/O and no clock.
+
+use std::fmt;
+
+use super::CreateMode;
+use super::MultiOp;
+use super::NewNode;
+use super::Request;
+
+/// A release of ZooKeeper, for example 3.4.13.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Release {
+    major: u16,
+    minor: u16,
+    patch: u16,
+}
+
+impl Release {
+    /// The first release with persistent watches.
+    pub(crate) const PERSISTENT_WATCHES: Self = Self::new(3, 6, 0);
+    /// The first release that knows every request of this crate.
+    pub(crate) const COMPLETE: Self = Self::new(3, 7, 0);
+
+    /// Returns the release with this number.
+    pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
+        Self {
+            major,
+            minor,
+            patch,
+        }
+    }
+
+    /// Returns the release that a server names in its reply to `srvr`; `None` if it names none of ZooKeeper.
+    pub fn from_srvr(reply: &str) -> Option<Self> {
+        let version = reply.strip_prefix("Zookeeper version: ")?;
+        // Behind the number comes, for example, `-alpha` or the revision.
+        let end = version.find(|character: char| character != '.' && !character.is_ascii_digit());
+        let number = &version[..end.unwrap_or(version.len())];
+        let mut parts = number.split('.').map(str::parse);
+        let mut part = || parts.next()?.ok();
+        Some(Self::new(part()?, part()?, part()?))
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+impl Request {
+    /// Returns the first release that knows the request; `None` if 3.4 does.
+    ///
+    /// Older servers drop the connection that it arrives on, with or without a reply.
+    pub fn first_release(&self) -> Option<Release> {
+        match self {
+            Self::Create(node) => created_first(node),
+            Self::Create2(node) => created_first(node).or(Some(CREATE2)),
+            Self::Multi(ops) => ops
+                .iter()
+                .filter_map(|op| match op {
+                    MultiOp::Create(node) => created_first(node),
+                    MultiOp::Create2(node) => created_first(node).or(Some(CREATE2)),
+                    MultiOp::Delete { .. } | MultiOp::SetData { .. } | MultiOp::Check { .. } => {
+                        None
+                    }
+                })
+                .max(),
+            Self::Reconfig { .. } | Self::CheckWatches { .. } | Self::RemoveWatches { .. } => {
+                Some(Release::new(3, 5, 0))
+            }
+            Self::MultiRead(_) | Self::GetEphemerals { .. } | Self::GetAllChildrenNumber { .. } => {
+                Some(Release::new(3, 6, 0))
+            }
+            Self::AddWatch { .. } => Some(Release::PERSISTENT_WATCHES),
+            Self::SetWatches { lists, .. } => lists
+                .needs_set_watches2()
+                .then_some(Release::PERSISTENT_WATCHES),
+            Self::WhoAmI => Some(Release::new(3, 7, 0)),
+            Self::Delete { .. }
+            | Self::Exists { .. }
+            | Self::GetData { .. }
+            | Self::SetData { .. }
+            | Self::GetAcl { .. }
+            | Self::SetAcl { .. }
+            | Self::GetChildren { .. }
+            | Self::GetChildren2 { .. }
+            | Self::Sync { .. }
+            | Self::Auth(_)
+            | Self::Sasl(_)
+            | Self::Ping
+            | Self::CloseSession => None,
+        }
+    }
+}
+
+/// Returns the first release that knows the kind of a node to create; `None` if 3.4 does.
+const fn created_first(node: &NewNode) -> Option<Release> {
+    match node.mode {
+        CreateMode::Persistent
+        | CreateMode::PersistentSequential
+        | CreateMode::Ephemeral
+        | CreateMode::EphemeralSequential => None,
+        CreateMode::Container => Some(Release::new(3, 5, 1)),
+        CreateMode::PersistentWithTtl(_) | CreateMode::PersistentSequentialWithTtl(_) => {
+            Some(Release::new(3, 5, 3))
+        }
+    }
+}
+
+const CREATE2: Release = Release::new(3, 5, 0);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::proto::WatchLists;
+
+    #[test]
+    fn the_release_is_taken_from_the_reply_to_srvr() {
+        for (reply, release) in [
+            (
+                "Zookeeper version: 3.4.13-2d71af4dbe22557fda74f9a9b4309b15a7487f03, built on 06/29/2018\nLatency",
+                Some(Release::new(3, 4, 13)),
+            ),
+            (
+                "Zookeeper version: 3.5.0-alpha-1, built",
+                Some(Release::new(3, 5, 0)),
+            ),
+            ("Zookeeper version: 3.10.0", Some(Release::new(3, 10, 0))),
+            ("Zookeeper version: 3.9", None),
+            ("Zookeeper version: v22.8.1-lts", None),
+            ("ClickHouse Keeper version: v24.3.1.2672-stable", None),
+            (
+                "srvr is not executed because it is not in the whitelist.\n",
+                None,
+            ),
+            (
+                "This ZooKeeper instance is not currently serving requests\n",
+                None,
+            ),
+            ("", None),
+        ] {
+            assert_eq!(Release::from_srvr(reply), release, "{reply}");
+        }
+        assert_eq!(Release::new(3, 4, 13).to_string(), "3.4.13");
+        assert!(Release::new(3, 4, 13) < Release::new(3, 5, 0));
+    }
+
+    #[test]
+    fn a_transaction_needs_what_the_newest_of_its_operations_needs() {
+        let node = |mode| NewNode {
+            path: "/a".to_owned(),
+            data: Bytes::new(),
+            acl: Vec::new(),
+            mode,
+        };
+        let ttl = CreateMode::PersistentWithTtl(Duration::from_secs(1));
+        let first = |ops| Request::Multi(ops).first_release();
+        assert_eq!(
+            first(vec![MultiOp::Create(node(CreateMode::Ephemeral))]),
+            None
+        );
+        assert_eq!(
+            first(vec![
+                MultiOp::Create2(node(CreateMode::Ephemeral)),
+                MultiOp::Create(node(ttl)),
+                MultiOp::Create(node(CreateMode::Persistent)),
+            ]),
+            Some(Release::new(3, 5, 3))
+        );
+    }
+
+    #[test]
+    fn only_lists_of_persistent_watches_need_a_newer_release() {
+        let first = |lists| {
+            let last_zxid_seen = 0;
+            Request::SetWatches {
+                last_zxid_seen,
+                lists,
+            }
+            .first_release()
+        };
+        let mut lists = WatchLists {
+            data: vec!["/a".to_owned()],
+            ..WatchLists::default()
+        };
+        assert_eq!(first(lists.clone()), None);
+        lists.recursive.push("/a".to_owned());
+        assert_eq!(first(lists), Some(Release::new(3, 6, 0)));
+    }
+}

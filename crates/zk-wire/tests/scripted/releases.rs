@@ -1,0 +1,72 @@
+//! Requests that the server's release does not know.
+
+use std::time::Duration;
+
+use zk_wire::Client;
+use zk_wire::Config;
+use zk_wire::NotSent;
+use zk_wire::Release;
+use zk_wire::Request;
+use zk_wire::RequestErrorKind;
+
+use crate::expected;
+use crate::server::Script;
+use crate::server::Server;
+
+const WHO_AM_I: i32 = 107;
+
+async fn outcome(client: &Client, request: Request) -> Result<(), RequestErrorKind> {
+    let answer = expected("the outcome", client.request(&request)).await;
+    answer.map(drop).map_err(|error| error.kind)
+}
+
+fn sync() -> Request {
+    let path = "/".to_owned();
+    Request::Sync { path }
+}
+
+// covers: W7
+#[tokio::test]
+async fn an_unknown_request_costs_one_connection() {
+    let server = Server::start(Script {
+        srvr: "Zookeeper version: 3.6.4--d65253dcf68e9097c6e95a126463fd5fdeb4521c, built on 2022-12-18",
+        unknown: WHO_AM_I,
+        ..Script::default()
+    })
+    .await;
+    let client = Client::new(vec![server.host()], Config::new(Duration::from_secs(10)));
+    let lost = outcome(&client, Request::WhoAmI).await;
+    assert!(
+        matches!(lost, Err(RequestErrorKind::Unknown { epoch: 1, .. })),
+        "{lost:?}"
+    );
+    for _ in 0..3 {
+        let refused = outcome(&client, Request::WhoAmI).await;
+        let why = NotSent::Unsupported {
+            needs: Release::new(3, 7, 0),
+            release: Release::new(3, 6, 4),
+        };
+        assert_eq!(refused, Err(RequestErrorKind::NotSent(why)));
+        assert_eq!(outcome(&client, sync()).await, Ok(()));
+    }
+    assert_eq!(server.granted(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_name_its_release_is_sent_everything() {
+    let server = Server::start(Script {
+        srvr: "srvr is not executed because it is not in the whitelist.\n",
+        unknown: WHO_AM_I,
+        ..Script::default()
+    })
+    .await;
+    let client = Client::new(vec![server.host()], Config::new(Duration::from_secs(10)));
+    for connection in 1..4 {
+        let lost = outcome(&client, Request::WhoAmI).await;
+        assert!(
+            matches!(lost, Err(RequestErrorKind::Unknown { epoch, .. }) if epoch == connection),
+            "{lost:?}"
+        );
+    }
+    assert_eq!(outcome(&client, sync()).await, Ok(()));
+}
