@@ -10,6 +10,11 @@ use crate::proto::Credentials;
 pub struct Config {
     /// The session timeout to ask for. The server grants one within its own limits.
     pub timeout: Duration,
+    /// Whether a read-only server will do, one that is cut off from the quorum, while no writable one can be reached.
+    ///
+    /// The default is `false`. A read-only server is asked for a session only after a round of all hosts without success,
+    /// and left as soon as a writable one is found.
+    pub read_only: bool,
     /// What is sent on every connection.
     pub auth: Vec<Credentials>,
     /// The longest request in bytes; servers refuse more than their `jute.maxbuffer` by closing the connection.
@@ -32,6 +37,7 @@ impl Config {
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
+            read_only: false,
             auth: Vec::new(),
             // The default `jute.maxbuffer` of servers.
             max_request: 0xf_ffff,

@@ -35,6 +35,7 @@
 //! | the state of the connection and of the session | [`Client::states`], [`ConnectionState`] |
 //! | other hosts at run time | [`Client::update_hosts`] |
 //! | credentials | [`Config::auth`] |
+//! | reads while there is no quorum | [`Config::read_only`] |
 //! | limits of requests, replies and memory | [`Config`] |
 //!
 //! # Guarantees
@@ -47,7 +48,8 @@
 //! 3. A reply names the connection that it came over, and the newest transaction that the server had applied.
 //! 4. Watches are set again on every new connection, however many there are. A one-shot watch reports what it missed.
 //! 5. If the ensemble has ended the session, the client says so and makes no other one: also if a server grants a new
-//!    session instead, as `ClickHouse` Keeper may.
+//!    session instead, as `ClickHouse` Keeper may. A session that only a read-only server knows is none of the
+//!    ensemble: a writable server replaces it, and [`ConnectionState::Connected`] has another id.
 //! 6. Memory is bounded. A request beyond a limit is a [`SubmitError`], except that those beyond
 //!    [`max_in_flight`](Config::max_in_flight) wait; a reply beyond the limit breaks the connection
 //!    ([`Loss::Malformed`]). Events of watches that are not read are not bounded.
@@ -64,6 +66,7 @@
 //! | the credentials of the [`Config`] are wrong | the session is over: [`SessionEnd::AuthFailed`] |
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default) |
 //! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
+//! | the server is read-only | writes are refused with [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY), and writable servers are looked for |
 //! | a reply makes no sense | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |
 //! | the runtime of the client ends | requests are unknown or not sent, and the session is over: [`SessionEnd::RuntimeEnded`]; the ensemble expires it |
 //!
@@ -78,7 +81,7 @@
 //!
 //! # Not there yet
 //!
-//! TLS, SASL, read-only servers, chroots, connect strings, resuming a session by its id and password, and lookups of hosts other than by name.
+//! TLS, SASL, chroots, connect strings, resuming a session by its id and password, and lookups of hosts other than by name.
 //!
 //! # Features
 //!

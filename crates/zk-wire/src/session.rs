@@ -44,6 +44,7 @@ mod pending;
 mod probe;
 mod releases;
 mod watches;
+mod writable_server;
 
 pub use event::Event;
 pub use event::Loss;
@@ -62,6 +63,7 @@ use probe::FourLetterWord;
 use releases::Releases;
 use releases::Support;
 use watches::Watches;
+use writable_server::WritableServerSearch;
 
 /// A session, see the [module](self). Its debug output contains no secrets and no data.
 pub struct Session {
@@ -70,6 +72,8 @@ pub struct Session {
     phase: Phase,
     id: i64,
     password: Bytes,
+    /// Whether the ensemble knows the session: a read-only server makes up a session of its own.
+    is_established: bool,
     /// The granted session timeout; the requested one before that.
     timeout: Duration,
     last_zxid: i64,
@@ -95,7 +99,7 @@ pub struct Session {
     last_received: Duration,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Phase {
     /// There is no connection before this moment.
     Waiting {
@@ -111,6 +115,8 @@ enum Phase {
     },
     Up {
         host: Host,
+        /// Runs on a read-only server.
+        search: Option<WritableServerSearch>,
     },
     Over(SessionEnd),
 }
@@ -127,9 +133,10 @@ impl Session {
             hosts: Hosts::new(hosts, config.seed),
             phase: Phase::Waiting { until: now },
             id: 0,
+            is_established: false,
             timeout: config.timeout,
             last_zxid: 0,
-            password: Bytes::from_static(&[0; 16]),
+            password: NO_PASSWORD,
             epoch: 0,
             next_ticket: 1,
             next_xid: Xid::FIRST,
@@ -232,7 +239,8 @@ impl Session {
             return;
         }
         self.is_closing = true;
-        if self.id == 0 {
+        let is_up = matches!(self.phase, Phase::Up { .. });
+        if !self.is_established && !is_up {
             self.end(SessionEnd::Closed);
             return;
         }
@@ -256,9 +264,9 @@ impl Session {
             return;
         }
         let is_gone = match &self.phase {
-            Phase::Dialing { host, .. } | Phase::Handshake { host, .. } | Phase::Up { host } => {
-                !hosts.contains(host)
-            }
+            Phase::Dialing { host, .. }
+            | Phase::Handshake { host, .. }
+            | Phase::Up { host, .. } => !hosts.contains(host),
             Phase::Waiting { .. } | Phase::Over(_) => false,
         };
         self.hosts.replace(hosts);
@@ -319,9 +327,13 @@ impl Session {
         let connect = ConnectRequest {
             last_zxid_seen: self.last_zxid,
             timeout: self.config.timeout,
-            session_id: self.id,
-            password: self.password.clone(),
-            read_only: false,
+            session_id: if self.is_established { self.id } else { 0 },
+            password: if self.is_established {
+                self.password.clone()
+            } else {
+                NO_PASSWORD
+            },
+            read_only: self.config.read_only && self.hosts.has_failed_a_round(),
         };
         self.outgoing.push_back(Frame::handshake(&connect));
         for credentials in &self.config.auth {
@@ -384,8 +396,8 @@ impl Session {
                 Ok(None) => return,
                 Err(error) => return self.connection_lost(&Loss::Malformed(error), now),
             };
-            let handled = match self.phase.clone() {
-                Phase::Handshake { host, .. } => self.connected(host, payload),
+            let handled = match &self.phase {
+                Phase::Handshake { host, .. } => self.connected(host.clone(), payload, now),
                 Phase::Up { .. } => self.message(payload),
                 Phase::Waiting { .. } | Phase::Dialing { .. } | Phase::Over(_) => Ok(()),
             };
@@ -426,6 +438,10 @@ impl Session {
         }
         // A frame that was written in part is none to the server.
         self.written = 0;
+        if self.is_closing && !self.is_established {
+            self.end(SessionEnd::Closed);
+            return;
+        }
         while let Some(frame) = self.outgoing.pop_back() {
             if frame.ticket().is_some() || frame.is_close() {
                 self.queued_bytes += frame.payload_len();
@@ -440,7 +456,11 @@ impl Session {
         let next = match self.phase {
             Phase::Waiting { until } => until,
             Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. } => deadline,
-            Phase::Up { .. } => return Some(self.dead_at().min(self.ping_at())),
+            Phase::Up { ref search, .. } => {
+                let next = self.dead_at().min(self.ping_at());
+                let search = search.as_ref().map(WritableServerSearch::next);
+                search.map_or(next, |search| next.min(search))
+            }
             Phase::Over(_) => return None,
         };
         Some(self.expires_at().map_or(next, |expiry| next.min(expiry)))
@@ -448,6 +468,7 @@ impl Session {
 
     /// Handles that it is `now`.
     pub fn handle_timeout(&mut self, now: Duration) {
+        self.search_writable_server(now);
         if self.expires_at().is_some_and(|expiry| expiry <= now) {
             return self.end(self.end_if_gone());
         }
@@ -476,9 +497,36 @@ impl Session {
     }
 
     /// Records the answer to a question; `None` if there was none.
-    pub fn probed(&mut self, probe: &Probe, answer: Option<&str>) {
+    pub fn probed(&mut self, probe: &Probe, answer: Option<&str>, now: Duration) {
         match probe.word {
             FourLetterWord::Srvr => self.releases.answered(&probe.host, answer),
+            FourLetterWord::Isro => {
+                let is_searching = matches!(
+                    self.phase,
+                    Phase::Up {
+                        search: Some(_),
+                        ..
+                    }
+                );
+                if is_searching && answer.is_some_and(|answer| answer.trim() == "rw") {
+                    self.connection_lost(&Loss::WritableFound, now);
+                    self.hosts.prefer(&probe.host);
+                }
+            }
+        }
+    }
+
+    /// Asks all hosts whether they are writable, on a read-only server and when it is time to.
+    fn search_writable_server(&mut self, now: Duration) {
+        if let Phase::Up { search, .. } = &mut self.phase
+            && search.as_mut().is_some_and(|search| search.is_due(now))
+        {
+            let word = FourLetterWord::Isro;
+            let ask = |host: &Host| Probe {
+                host: host.clone(),
+                word,
+            };
+            self.probes.extend(self.hosts.iter().map(ask));
         }
     }
 
@@ -534,16 +582,20 @@ impl Session {
         }
     }
 
-    fn connected(&mut self, host: Host, payload: Bytes) -> Result<(), Loss> {
+    fn connected(&mut self, host: Host, payload: Bytes, now: Duration) -> Result<(), Loss> {
         let granted = ConnectResponse::decode(payload).map_err(Loss::Malformed)?;
-        let is_resumed = self.id != 0;
-        if is_resumed && (granted.is_expired() || granted.session_id != self.id) {
+        if self.is_established && (granted.is_expired() || granted.session_id != self.id) {
             self.end(self.end_if_gone());
             return Ok(());
         }
         if granted.is_expired() {
             return Err(Loss::Refused);
         }
+        let read_only = granted.read_only;
+        if read_only && !self.config.read_only {
+            return Err(Loss::ReadOnly);
+        }
+        self.is_established |= !read_only;
         self.id = granted.session_id;
         self.password = granted.password;
         self.timeout = granted.timeout;
@@ -559,8 +611,10 @@ impl Session {
         self.events.push_back(Event::Connected {
             epoch: self.epoch,
             timeout: self.timeout,
+            read_only,
         });
-        self.phase = Phase::Up { host };
+        let search = read_only.then(|| WritableServerSearch::new(now));
+        self.phase = Phase::Up { host, search };
         self.settle();
         Ok(())
     }
@@ -708,7 +762,7 @@ impl Session {
     /// Returns when a session without a connection is taken for expired.
     fn expires_at(&self) -> Option<Duration> {
         let is_up = matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
-        (!is_up && self.id != 0).then(|| self.last_received + self.timeout * 7 / 5)
+        (!is_up && self.is_established).then(|| self.last_received + self.timeout * 7 / 5)
     }
 
     fn dial_timeout(&self) -> Duration {
@@ -734,6 +788,7 @@ const SET_WATCHES_LIMIT: usize = 100 << 10;
 /// How many frames one write has at most; the kernel takes no more than 1,024 slices.
 const MAX_SLICES: usize = 512;
 const SHORTEST_DIAL: Duration = Duration::from_secs(1);
+const NO_PASSWORD: Bytes = Bytes::from_static(&[0; 16]);
 
 #[cfg(test)]
 mod tests;

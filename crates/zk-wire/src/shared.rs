@@ -33,12 +33,15 @@ pub enum ConnectionState {
     },
     /// Requests are sent.
     Connected {
-        /// The session id.
+        /// The session id. It changes when a session that only read-only servers knew gets a writable one.
         session_id: i64,
         /// The number of the connection; each one has a higher number than those before.
         epoch: u64,
         /// The session timeout that is in force.
         timeout: Duration,
+        /// Whether the server is cut off from the quorum: it answers reads, and refuses writes with
+        /// [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY).
+        read_only: bool,
     },
     /// The session is over.
     Over(SessionEnd),
@@ -150,11 +153,16 @@ impl Inner {
                 Event::WatchEnded(ticket) => {
                     self.watches.remove(&ticket);
                 }
-                Event::Connected { epoch, timeout } => {
+                Event::Connected {
+                    epoch,
+                    timeout,
+                    read_only,
+                } => {
                     self.state.send_replace(ConnectionState::Connected {
                         session_id: self.session.id(),
                         epoch,
                         timeout,
+                        read_only,
                     });
                 }
                 Event::Disconnected { why } => {

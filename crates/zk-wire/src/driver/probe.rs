@@ -27,7 +27,8 @@ impl Probes {
             let shared = Arc::clone(shared);
             self.tasks.spawn(async move {
                 let answer = ask(&probe).await;
-                shared.lock().session.probed(&probe, answer.as_deref());
+                let now = shared.now();
+                shared.lock().session.probed(&probe, answer.as_deref(), now);
                 shared.submitted.notify_one();
             });
         }

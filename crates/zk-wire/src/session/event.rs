@@ -124,6 +124,12 @@ pub enum Loss {
     /// The server granted no session.
     #[error("the server granted no session")]
     Refused,
+    /// The server granted a read-only session, which was not asked for.
+    #[error("the server is read-only")]
+    ReadOnly,
+    /// The server is read-only, and a writable one was found.
+    #[error("the server is read-only, and a writable one was found")]
+    WritableFound,
     /// The server did not set the watches of the session.
     #[error("the server did not set the watches of the session: {0}")]
     WatchesRefused(ErrorCode),
@@ -183,6 +189,8 @@ pub enum Event {
         epoch: u64,
         /// The session timeout that is in force from now on.
         timeout: Duration,
+        /// Whether the server is cut off from the quorum: it answers reads and refuses writes.
+        read_only: bool,
     },
     /// The connection is lost; another one is being looked for.
     Disconnected {

@@ -74,6 +74,23 @@ impl Hosts {
         longest.mul_f64(0.5 + self.random.f64() / 2.0)
     }
 
+    /// Returns whether every host was dialled without success.
+    pub(super) const fn has_failed_a_round(&self) -> bool {
+        self.failures >= self.order.len()
+    }
+
+    /// Dials a host next, if it is still in the list.
+    pub(super) fn prefer(&mut self, host: &Host) {
+        if let Some(at) = self.order.iter().position(|other| other == host) {
+            self.order[..=at].rotate_right(1);
+        }
+    }
+
+    /// Returns all hosts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Host> {
+        self.order.iter()
+    }
+
     /// Replaces the list. Hosts that were there keep their places, and new ones are dialled first.
     pub(super) fn replace(&mut self, hosts: Vec<Host>) {
         let (kept, mut new): (Vec<_>, Vec<_>) = hosts
@@ -139,6 +156,16 @@ mod tests {
         assert!(pauses[29] >= LONGEST_PAUSE / 2);
         hosts.succeeded();
         assert_eq!(hosts.failed(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_preferred_host_is_dialled_next_and_the_others_keep_their_order() {
+        let mut hosts = Hosts::new(three(), 7);
+        let order: Vec<_> = hosts.iter().cloned().collect();
+        hosts.prefer(&order[2]);
+        hosts.prefer(&host("gone"));
+        let next: Vec<_> = (0..3).map(|_| hosts.take_next()).collect();
+        assert_eq!(next, [2, 0, 1].map(|at| order[at].clone()));
     }
 
     #[test]

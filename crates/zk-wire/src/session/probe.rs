@@ -20,6 +20,8 @@ pub struct Probe {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FourLetterWord {
+    /// Whether the server is read-only.
+    Isro,
     /// What the server is; names its release.
     Srvr,
 }
@@ -36,6 +38,7 @@ impl Probe {
     /// Returns the bytes to send.
     pub const fn word(&self) -> &'static str {
         match self.word {
+            FourLetterWord::Isro => "isro",
             FourLetterWord::Srvr => "srvr",
         }
     }

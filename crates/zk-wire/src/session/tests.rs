@@ -7,6 +7,7 @@ use bytes::Buf as _;
 use bytes::BufMut as _;
 use proptest::prelude::*;
 
+mod read_only;
 mod releases;
 
 use super::*;
@@ -21,6 +22,8 @@ struct Peer {
     now: Duration,
     /// What the session has written and the peer has not read.
     stream: BytesMut,
+    /// The last handshake that it has read.
+    handshake: Bytes,
     zxid: i64,
 }
 
@@ -56,6 +59,7 @@ impl Peer {
             start: now,
             now,
             stream: BytesMut::new(),
+            handshake: Bytes::new(),
             zxid: 0,
         }
     }
@@ -83,18 +87,22 @@ impl Peer {
         self.session.dialed(self.now);
         self.write_all();
         let handshake = take_frame(&mut self.stream, usize::MAX).unwrap();
-        assert!(handshake.is_some(), "the handshake comes first");
+        self.handshake = handshake.expect("the handshake comes first");
         self.seen()
     }
 
     fn grant(&mut self, session_id: i64, timeout: Duration) {
+        self.grant_as(session_id, timeout, false);
+    }
+
+    fn grant_as(&mut self, session_id: i64, timeout: Duration, read_only: bool) {
         let mut payload = BytesMut::new();
         payload.put_i32(0);
         payload.put_i32(i32::try_from(timeout.as_millis()).unwrap());
         payload.put_i64(session_id);
         payload.put_i32(16);
         payload.put_slice(&[7; 16]);
-        payload.put_u8(0);
+        payload.put_u8(read_only.into());
         self.frame(&payload);
     }
 
@@ -464,6 +472,7 @@ fn a_renegotiated_timeout_is_in_force_at_once() {
     let connected = Event::Connected {
         epoch: 2,
         timeout: TIMEOUT / 3,
+        read_only: false,
     };
     assert_eq!(peer.events().last(), Some(&connected));
     assert_eq!(peer.session.poll_timeout(), Some(peer.now + TIMEOUT / 9));

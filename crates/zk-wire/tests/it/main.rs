@@ -18,6 +18,7 @@ use zk_wire::RequestError;
 
 mod connections;
 mod operations;
+mod sessions;
 
 /// How long a test waits for what it expects.
 const MAX_WAIT: Duration = Duration::from_secs(20);

@@ -42,7 +42,7 @@ fn an_unknown_request_costs_one_connection() {
     let who = peer.submit(&Request::WhoAmI);
     let sync = peer.submit(&sync("/a"));
     assert!(peer.sent().is_empty(), "it waits for the answer");
-    peer.session.probed(&probe, Some(OLD));
+    peer.session.probed(&probe, Some(OLD), peer.now);
     assert_eq!(xids(&peer.sent()), [3]);
     peer.reply(3, 0, b"");
     let [first, second] = &peer.events()[..] else {
@@ -61,7 +61,7 @@ fn without_an_answer_the_request_is_sent() {
     let (mut peer, probe) = cut_after_who_am_i();
     peer.submit(&Request::WhoAmI);
     assert!(peer.sent().is_empty());
-    peer.session.probed(&probe, None);
+    peer.session.probed(&probe, None, peer.now);
     assert_eq!(xids(&peer.sent()), [2]);
 }
 
@@ -92,7 +92,7 @@ fn only_the_loss_of_a_newer_request_is_a_reason_to_ask() {
 #[test]
 fn a_new_server_is_asked_once() {
     let (mut peer, probe) = cut_after_who_am_i();
-    peer.session.probed(&probe, Some(NEW));
+    peer.session.probed(&probe, Some(NEW), peer.now);
     for _ in 0..3 {
         peer.submit(&Request::WhoAmI);
         assert_eq!(peer.sent().len(), 1);
@@ -142,7 +142,7 @@ fn persistent_watches_end_on_a_server_that_has_none() {
     let probe = peer.session.poll_probe().expect("there is reason to ask");
     peer.cut();
     // The answer comes too late for this connection.
-    peer.session.probed(&probe, Some(OLD));
+    peer.session.probed(&probe, Some(OLD), peer.now);
     peer.events();
     assert_eq!(peer.dial()[0].opcode, 101, "only the other watch is set");
     peer.grant(ID, TIMEOUT);
