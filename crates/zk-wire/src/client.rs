@@ -8,7 +8,10 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio::sync::watch;
 
+use crate::chroot::Chroot;
 use crate::config::Config;
+use crate::connect_string::ConnectString;
+use crate::connect_string::ParseConnectStringError;
 use crate::driver;
 use crate::proto::ErrorCode;
 use crate::proto::Reply;
@@ -109,6 +112,28 @@ impl Client {
         Self {
             handle: Arc::new(Handle { shared, states }),
         }
+    }
+
+    /// Begins a session with the ensemble of a connect string, for example `zk1:2181,zk2:2181/app`.
+    ///
+    /// A chroot in it replaces that of `config`. Otherwise as [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a connect string.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn from_connect_string(
+        text: &str,
+        mut config: Config,
+    ) -> Result<Self, ParseConnectStringError> {
+        let ConnectString { hosts, chroot } = text.parse()?;
+        if chroot != Chroot::default() {
+            config.chroot = chroot;
+        }
+        Ok(Self::new(hosts, config))
     }
 
     /// Waits until the session has a connection; without end if no server can be reached.

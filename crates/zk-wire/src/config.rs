@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::chroot::Chroot;
 use crate::proto::Credentials;
 
 /// The settings of a session.
@@ -10,6 +11,8 @@ use crate::proto::Credentials;
 pub struct Config {
     /// The session timeout to ask for. The server grants one within its own limits.
     pub timeout: Duration,
+    /// The node that all paths are relative to; the root by default. It is not created.
+    pub chroot: Chroot,
     /// Whether a read-only server will do, one that is cut off from the quorum, while no writable one can be reached.
     ///
     /// The default is `false`. A read-only server is asked for a session only after a round of all hosts without success,
@@ -37,6 +40,7 @@ impl Config {
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
+            chroot: Chroot::default(),
             read_only: false,
             auth: Vec::new(),
             // The default `jute.maxbuffer` of servers.

@@ -6,10 +6,10 @@
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
-//! use zk_wire::{Client, Config, Host, Reply, Request};
+//! use zk_wire::{Client, Config, Reply, Request};
 //!
-//! let hosts = vec![Host { name: "zk1".to_owned(), port: 2181 }];
-//! let client = Client::new(hosts, Config::new(Duration::from_secs(10)));
+//! let config = Config::new(Duration::from_secs(10));
+//! let client = Client::from_connect_string("zk1:2181,zk2:2181/app", config)?;
 //! client.connected().await?;
 //!
 //! let get = Request::GetData { path: "/config".to_owned(), watch: true };
@@ -33,6 +33,7 @@
 //! | several writes at once, several reads at once | [`Request::Multi`], [`Request::MultiRead`] |
 //! | watches | [`Answer::watch`], [`Watch`] |
 //! | the state of the connection and of the session | [`Client::states`], [`ConnectionState`] |
+//! | hosts and chroot from a text | [`Client::from_connect_string`], [`ConnectString`] |
 //! | other hosts at run time | [`Client::update_hosts`] |
 //! | credentials | [`Config::auth`] |
 //! | reads while there is no quorum | [`Config::read_only`] |
@@ -81,25 +82,31 @@
 //!
 //! # Not there yet
 //!
-//! TLS, SASL, chroots, connect strings, resuming a session by its id and password, and lookups of hosts other than by name.
+//! TLS, SASL, resuming a session by its id and password, and lookups of hosts other than by name.
 //!
 //! # Features
 //!
 //! None.
 
+mod chroot;
 mod client;
 mod config;
+mod connect_string;
 mod driver;
 pub mod proto;
 pub mod session;
 mod shared;
 
+pub use chroot::Chroot;
+pub use chroot::ParseChrootError;
 pub use client::Answer;
 pub use client::Client;
 pub use client::RequestError;
 pub use client::RequestErrorKind;
 pub use client::Watch;
 pub use config::Config;
+pub use connect_string::ConnectString;
+pub use connect_string::ParseConnectStringError;
 pub use proto::AclEntry;
 pub use proto::CreateMode;
 pub use proto::Credentials;

@@ -74,6 +74,12 @@ pub enum DecodeError {
         /// The number.
         value: i32,
     },
+    /// A path is not below the chroot of the session.
+    #[error("{what} is not below the chroot")]
+    OutsideChroot {
+        /// The path.
+        what: &'static str,
+    },
     /// A frame exceeds the limit.
     #[error("a frame of {len} bytes exceeds the limit of {limit}")]
     TooLong {

@@ -180,7 +180,9 @@ impl Session {
             return Err(SubmitError::Over(SessionEnd::Closed));
         }
         let ticket = Ticket(self.next_ticket);
-        let frame = Frame::new(request, self.next_xid, Role::Caller(ticket));
+        let outer = self.config.chroot.request(request);
+        let outer = outer.map_err(|path| SubmitError::InvalidPath { path })?;
+        let frame = Frame::new(&outer, self.next_xid, Role::Caller(ticket));
         let (len, limit) = (frame.payload_len(), self.config.max_request);
         if len > limit {
             return Err(SubmitError::TooLong { len, limit });
@@ -646,7 +648,9 @@ impl Session {
         let reply = match (body, oldest) {
             // A request whose reply makes no sense has none: it is among those that the lost connection leaves.
             (Ok(body), Some(frame)) => {
-                Ok(Reply::decode(frame.shape, body).map_err(Loss::Malformed)?)
+                let reply = Reply::decode(frame.shape, body);
+                let reply = reply.and_then(|reply| self.config.chroot.reply(reply));
+                Ok(reply.map_err(Loss::Malformed)?)
             }
             (Ok(_), None) => return Ok(()),
             (Err(code), _) => Err(code),
@@ -709,7 +713,7 @@ impl Session {
         for ticket in self.watches.fire(&event.path, kind) {
             self.events.push_back(Event::Fired {
                 ticket,
-                event: event.clone(),
+                event: self.config.chroot.event(event),
                 epoch: self.epoch,
             });
         }

@@ -175,6 +175,18 @@ impl CreateMode {
         }
     }
 
+    /// Returns whether the server adds a number to the name.
+    pub(crate) const fn is_sequential(self) -> bool {
+        match self {
+            Self::PersistentSequential
+            | Self::EphemeralSequential
+            | Self::PersistentSequentialWithTtl(_) => true,
+            Self::Persistent | Self::Ephemeral | Self::Container | Self::PersistentWithTtl(_) => {
+                false
+            }
+        }
+    }
+
     pub(crate) fn ttl(self) -> Option<i64> {
         match self {
             Self::PersistentWithTtl(ttl) | Self::PersistentSequentialWithTtl(ttl) => {

@@ -32,6 +32,12 @@ pub enum SubmitError {
         /// How many bytes they have.
         bytes: usize,
     },
+    /// A path does not begin with a `/`, so it cannot be below the chroot.
+    #[error("the path {path:?} does not begin with a '/'")]
+    InvalidPath {
+        /// The path.
+        path: String,
+    },
     /// The request is longer than servers accept.
     #[error(
         "a request of {len} bytes exceeds the limit of {limit}; raise it together with jute.maxbuffer of the servers"

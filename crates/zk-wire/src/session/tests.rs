@@ -689,6 +689,44 @@ fn a_watch_dropped_before_the_reply_is_removed_after_it() {
     assert!(peer.sent().is_empty());
 }
 
+#[test]
+fn a_session_with_a_chroot_speaks_of_other_paths_than_its_server() {
+    let mut config = config();
+    config.chroot = "/app".parse().unwrap();
+    let mut peer = Peer::with(config);
+    peer.connect();
+    let refused = peer.session.submit(&sync("le"));
+    let path = "le".to_owned();
+    assert_eq!(refused, Err(SubmitError::InvalidPath { path }));
+    let watch = peer.submit(&get("/a"));
+    let sent = peer.sent();
+    assert_eq!(sent[0].body[..], b"\0\0\0\x06/app/a\x01"[..]);
+    peer.reply(1, 0, &data());
+    peer.cut();
+    let set = peer.connect();
+    assert_eq!(
+        set[0].body[8..22],
+        b"\0\0\0\x01\0\0\0\x06/app/a"[..],
+        "once prefixed"
+    );
+    peer.notify(3, "/app/a");
+    let fired = |event: &Event| matches!(event, Event::Fired { ticket, event, .. } if *ticket == watch && event.path == "/a");
+    assert!(peer.events().iter().any(fired));
+    let new = crate::proto::NewNode {
+        path: "/b".to_owned(),
+        data: Bytes::new(),
+        acl: Vec::new(),
+        mode: crate::proto::CreateMode::Persistent,
+    };
+    let create = peer.submit(&Request::Create(new));
+    peer.sent();
+    peer.reply(2, 0, b"\0\0\0\x06/app/b");
+    let path = "/b".to_owned();
+    let reply = Reply::Created { path, stat: None };
+    let done = |event: &Event| matches!(event, Event::Answered(of, Outcome::Done { reply: got, .. }) if *of == create && *got == reply);
+    assert!(peer.events().iter().any(done));
+}
+
 /// What happens to a session in a random run.
 #[derive(Debug, Clone)]
 enum Step {

@@ -1,4 +1,4 @@
-//! Sessions on read-only servers.
+//! Where a session is, and whose it is: chroots, read-only servers.
 
 use std::time::Duration;
 
@@ -8,15 +8,19 @@ use zk_wire::Config;
 use zk_wire::ConnectionState;
 use zk_wire::CreateMode;
 use zk_wire::ErrorCode;
+use zk_wire::MultiOp;
+use zk_wire::MultiResult;
 use zk_wire::Reply;
 use zk_wire::Request;
 use zk_wire::RequestErrorKind;
+use zk_wire::WatchEventKind;
 
 use crate::connect;
 use crate::expected;
 use crate::hosts;
 use crate::node;
 use crate::request;
+use crate::start;
 
 fn path(path: &str) -> String {
     path.to_owned()
@@ -28,6 +32,79 @@ async fn reply(client: &Client, sent: Request) -> Reply {
         Ok(answer) => answer.reply,
         Err(error) => panic!("{what}: {error}"),
     }
+}
+
+#[tokio::test]
+async fn a_chroot_hides_the_rest_of_the_tree() {
+    let ensemble = start(1, false).await;
+    let outside = connect(&ensemble, Duration::from_secs(10)).await;
+    for at in ["/app", "/apple"] {
+        reply(
+            &outside,
+            Request::Create(node(at, "", CreateMode::Persistent)),
+        )
+        .await;
+    }
+    let connect_string = format!("{}/app", ensemble.connect_string());
+    let config = Config::new(Duration::from_secs(10));
+    let client = Client::from_connect_string(&connect_string, config).expect("it is one");
+
+    let recursive = Request::AddWatch {
+        path: path("/"),
+        recursive: true,
+    };
+    let watching = request(&client, recursive).await.expect("the watch is set");
+    let mut watch = watching.watch.expect("it was asked for");
+    let created = reply(
+        &client,
+        Request::Create2(node("/a", "x", CreateMode::Persistent)),
+    )
+    .await;
+    assert!(
+        matches!(&created, Reply::Created { path, .. } if path == "/a"),
+        "{created:?}"
+    );
+    let event = expected("the creation", watch.next())
+        .await
+        .expect("it fires");
+    assert_eq!(
+        (event.path.as_str(), event.kind),
+        ("/a", Some(WatchEventKind::Created))
+    );
+    let numbered = Request::Create(node("/", "", CreateMode::PersistentSequential));
+    let created = reply(&client, numbered).await;
+    assert!(
+        matches!(&created, Reply::Created { path, .. } if path == "/0000000001"),
+        "{created:?}"
+    );
+    let multi = Request::Multi(vec![
+        MultiOp::Create(node("/a/b", "", CreateMode::Ephemeral)),
+        MultiOp::Check {
+            path: path("/a"),
+            version: Some(0),
+        },
+    ]);
+    let Reply::Multi(Ok(results)) = reply(&client, multi).await else {
+        panic!("the transaction is refused");
+    };
+    assert!(matches!(&results[0], MultiResult::Created { path, .. } if path == "/a/b"));
+    let prefix = path("/");
+    let ephemerals = reply(&client, Request::GetEphemerals { prefix }).await;
+    assert_eq!(ephemerals, Reply::Paths(vec![path("/a/b")]));
+    let (root, watch) = (path("/"), false);
+    let listed = reply(&client, Request::GetChildren { path: root, watch }).await;
+    let Reply::Children { mut names, .. } = listed else {
+        panic!("a list answers names");
+    };
+    names.sort();
+    assert_eq!(names, ["0000000001", "a"]);
+    let data = Request::GetData {
+        path: path("/app/a"),
+        watch,
+    };
+    assert!(matches!(reply(&outside, data).await, Reply::Data { .. }));
+    client.close().await;
+    ensemble.down().await.expect("the server goes down");
 }
 
 // covers: W6
