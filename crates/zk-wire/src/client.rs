@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::chroot::Chroot;
 use crate::config::Config;
+use crate::config::SavedSession;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
 use crate::driver;
@@ -207,6 +208,14 @@ impl Client {
                 why: Loss::Over(SessionEnd::RuntimeEnded),
             })),
         }
+    }
+
+    /// Returns what [resumes](Config::resume) the session elsewhere; `None` before its first connection, and while only
+    /// a read-only server knows it.
+    ///
+    /// The ensemble keeps the session for its timeout after the last connection, unless it was closed.
+    pub fn saved_session(&self) -> Option<SavedSession> {
+        self.handle.shared.lock().session.saved()
     }
 
     /// Replaces the list of hosts. An empty list is ignored. The connection is given up if its host is not in the list.

@@ -1,6 +1,9 @@
 //! The settings of a session.
 
+use std::fmt;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use crate::chroot::Chroot;
 use crate::proto::Credentials;
@@ -13,6 +16,10 @@ pub struct Config {
     pub timeout: Duration,
     /// The node that all paths are relative to; the root by default. It is not created.
     pub chroot: Chroot,
+    /// The session to resume; by default a new one is begun.
+    ///
+    /// If the ensemble does not have it any more, the session ends as [expired](crate::SessionEnd::Expired).
+    pub resume: Option<SavedSession>,
     /// Whether a read-only server will do, one that is cut off from the quorum, while no writable one can be reached.
     ///
     /// The default is `false`. A read-only server is asked for a session only after a round of all hosts without success,
@@ -35,12 +42,36 @@ pub struct Config {
     pub seed: u64,
 }
 
+/// What resumes a session of the ensemble, also from another process.
+///
+/// Watches are not part of it: set them again. Its debug output does not contain the password.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the protocol needs these")]
+pub struct SavedSession {
+    /// The session id.
+    pub id: i64,
+    /// The password, 16 bytes. It permits to use and to end the session.
+    pub password: Bytes,
+    /// The newest transaction that the session has seen: it is resumed on servers only that have seen it, too. 0 for any.
+    pub last_zxid: i64,
+}
+
+impl fmt::Debug for SavedSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SavedSession")
+            .field("id", &format_args!("{:#x}", self.id))
+            .field("last_zxid", &self.last_zxid)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Config {
     /// Returns the default settings with this session timeout and a random seed.
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
             chroot: Chroot::default(),
+            resume: None,
             read_only: false,
             auth: Vec::new(),
             // The default `jute.maxbuffer` of servers.

@@ -37,6 +37,7 @@
 //! | other hosts at run time | [`Client::update_hosts`] |
 //! | credentials | [`Config::auth`] |
 //! | reads while there is no quorum | [`Config::read_only`] |
+//! | a session that moves to another process | [`Client::saved_session`], [`Config::resume`] |
 //! | limits of requests, replies and memory | [`Config`] |
 //!
 //! # Guarantees
@@ -82,7 +83,7 @@
 //!
 //! # Not there yet
 //!
-//! TLS, SASL, resuming a session by its id and password, and lookups of hosts other than by name.
+//! TLS, SASL, and lookups of hosts other than by name.
 //!
 //! # Features
 //!
@@ -105,6 +106,7 @@ pub use client::RequestError;
 pub use client::RequestErrorKind;
 pub use client::Watch;
 pub use config::Config;
+pub use config::SavedSession;
 pub use connect_string::ConnectString;
 pub use connect_string::ParseConnectStringError;
 pub use proto::AclEntry;

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use bytes::BytesMut;
 
 use crate::config::Config;
+use crate::config::SavedSession;
 use crate::proto::ConnectRequest;
 use crate::proto::ConnectResponse;
 use crate::proto::ErrorCode;
@@ -127,16 +128,17 @@ impl Session {
     /// # Panics
     ///
     /// If there is no host.
-    pub fn new(hosts: Vec<Host>, config: Config, now: Duration) -> Self {
+    pub fn new(hosts: Vec<Host>, mut config: Config, now: Duration) -> Self {
         assert!(!hosts.is_empty(), "a session needs a host");
+        let resumed = config.resume.take();
         Self {
             hosts: Hosts::new(hosts, config.seed),
             phase: Phase::Waiting { until: now },
-            id: 0,
-            is_established: false,
+            id: resumed.as_ref().map_or(0, |saved| saved.id),
+            is_established: resumed.is_some(),
             timeout: config.timeout,
-            last_zxid: 0,
-            password: NO_PASSWORD,
+            last_zxid: resumed.as_ref().map_or(0, |saved| saved.last_zxid),
+            password: resumed.map_or(NO_PASSWORD, |saved| saved.password),
             epoch: 0,
             next_ticket: 1,
             next_xid: Xid::FIRST,
@@ -160,6 +162,15 @@ impl Session {
     /// Returns the session id; 0 before the first connection.
     pub const fn id(&self) -> i64 {
         self.id
+    }
+
+    /// Returns what resumes the session; `None` if the ensemble does not know it.
+    pub fn saved(&self) -> Option<SavedSession> {
+        self.is_established.then(|| SavedSession {
+            id: self.id,
+            password: self.password.clone(),
+            last_zxid: self.last_zxid,
+        })
     }
 
     /// Returns the newest transaction that a reply has named.
@@ -766,7 +777,9 @@ impl Session {
     /// Returns when a session without a connection is taken for expired.
     fn expires_at(&self) -> Option<Duration> {
         let is_up = matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
-        (!is_up && self.is_established).then(|| self.last_received + self.timeout * 7 / 5)
+        // How long a session from elsewhere lives is not known here.
+        let is_ours = self.is_established && (self.epoch > 0 || self.is_closing);
+        (!is_up && is_ours).then(|| self.last_received + self.timeout * 7 / 5)
     }
 
     fn dial_timeout(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! Where a session is, and whose it is: chroots, read-only servers.
+//! Where a session is, and whose it is: chroots, other processes, read-only servers.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use zk_wire::MultiResult;
 use zk_wire::Reply;
 use zk_wire::Request;
 use zk_wire::RequestErrorKind;
+use zk_wire::SessionEnd;
 use zk_wire::WatchEventKind;
 
 use crate::connect;
@@ -105,6 +106,46 @@ async fn a_chroot_hides_the_rest_of_the_tree() {
     assert!(matches!(reply(&outside, data).await, Reply::Data { .. }));
     client.close().await;
     ensemble.down().await.expect("the server goes down");
+}
+
+#[test]
+fn a_session_is_resumed_in_another_process() {
+    let ours = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let ensemble = ours.block_on(start(1, false));
+    // The end of its runtime is for a session what the end of its process is.
+    let theirs = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let (first, saved) = theirs.block_on(async {
+        let client = connect(&ensemble, Duration::from_secs(10)).await;
+        reply(
+            &client,
+            Request::Create(node("/e", "", CreateMode::Ephemeral)),
+        )
+        .await;
+        let saved = client.saved_session().expect("there is a session");
+        (client, saved)
+    });
+    theirs.shutdown_background();
+    ours.block_on(async {
+        expected("its end", first.close()).await;
+        let mut config = Config::new(Duration::from_secs(10));
+        config.resume = Some(saved.clone());
+        let client = Client::new(hosts(&ensemble), config.clone());
+        let prefix = path("/");
+        let ephemerals = reply(&client, Request::GetEphemerals { prefix }).await;
+        assert_eq!(ephemerals, Reply::Paths(vec![path("/e")]));
+        assert_eq!(client.saved_session().map(|saved| saved.id), Some(saved.id));
+        assert_eq!(
+            expected("its end", client.close()).await,
+            SessionEnd::Closed
+        );
+        // Now the ensemble has it no more.
+        let late = Client::new(hosts(&ensemble), config.clone());
+        assert_eq!(
+            expected("the refusal", late.connected()).await,
+            Err(SessionEnd::Expired)
+        );
+        ensemble.down().await.expect("the server goes down");
+    });
 }
 
 // covers: W6

@@ -41,6 +41,11 @@ async fn a_writable_server_is_moved_to_when_it_is_there() {
     let read_only = |state: &ConnectionState| connected_id(state, true).is_some();
     let now = state(&client, "a read-only session", read_only).await;
     assert_eq!(connected_id(&now, true), Some(0x999));
+    assert_eq!(
+        client.saved_session(),
+        None,
+        "the ensemble does not know it"
+    );
     let _writable = Server::start_at(later, Script::default()).await;
     let writable = |state: &ConnectionState| connected_id(state, false).is_some();
     let now = state(&client, "a writable session", writable).await;
@@ -49,6 +54,9 @@ async fn a_writable_server_is_moved_to_when_it_is_there() {
         Some(0x100),
         "a session of its own"
     );
+    let saved = client.saved_session().expect("the ensemble knows it");
+    assert_eq!((saved.id, saved.password.as_ref()), (0x100, &[7; 16][..]));
+    assert!(!format!("{saved:?}").contains("x07"));
 }
 
 #[tokio::test]
