@@ -14,6 +14,7 @@ use crate::config::SavedSession;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
 use crate::driver;
+use crate::host_provider::HostProvider;
 use crate::proto::ErrorCode;
 use crate::proto::Reply;
 use crate::proto::Request;
@@ -108,11 +109,21 @@ impl Client {
     ///
     /// Outside a tokio runtime, and if there is no host.
     pub fn new(hosts: Vec<Host>, config: Config) -> Self {
-        let (shared, states) = Shared::new(Session::new(hosts, config, Duration::ZERO));
-        tokio::spawn(driver::run(Arc::clone(&shared)));
-        Self {
-            handle: Arc::new(Handle { shared, states }),
-        }
+        Self::start(Session::new(hosts, config, Duration::ZERO), None)
+    }
+
+    /// Begins a session with the ensemble whose hosts a provider returns. Otherwise as [`new`](Self::new).
+    ///
+    /// Until it has returned hosts, the state is [`Disconnected`](ConnectionState::Disconnected) with
+    /// [the reason](Loss::NoHosts).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn with_host_provider(provider: impl HostProvider, config: Config) -> Self {
+        let session =
+            Session::with_host_lookup(config, provider.refresh_interval(), Duration::ZERO);
+        Self::start(session, Some(Arc::new(provider)))
     }
 
     /// Begins a session with the ensemble of a connect string, for example `zk1:2181,zk2:2181/app`.
@@ -236,6 +247,14 @@ impl Client {
         match self.states().wait_for(is_over).await.as_deref() {
             Ok(ConnectionState::Over(end)) => *end,
             _ => SessionEnd::Closed,
+        }
+    }
+
+    fn start(session: Session, provider: Option<Arc<dyn HostProvider>>) -> Self {
+        let (shared, states) = Shared::new(session);
+        tokio::spawn(driver::run(Arc::clone(&shared), provider));
+        Self {
+            handle: Arc::new(Handle { shared, states }),
         }
     }
 

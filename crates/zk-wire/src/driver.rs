@@ -7,24 +7,27 @@ use std::sync::Arc;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::tcp::OwnedWriteHalf;
 
+use crate::host_provider::HostProvider;
 use crate::session::Host;
 use crate::session::Loss;
 use crate::shared::Shared;
 
 mod dial;
+mod lookups;
 mod probe;
 
-use probe::Probes;
+use lookups::Lookups;
+use lookups::Wanted;
 
 /// Drives a session until it is over.
 ///
 /// # Dropping
 ///
 /// Ends the session: nothing would drive it any more.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(shared: Arc<Shared>, provider: Option<Arc<dyn HostProvider>>) {
     let shared = Driven(shared);
     let shared = &shared.0;
-    let mut probes = Probes::default();
+    let mut lookups = Lookups::new(provider);
     loop {
         let (next, wanted) = {
             let mut inner = shared.lock();
@@ -39,12 +42,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 // The session is over.
                 (None, None) => return,
             };
-            (next, probe::wanted(&mut inner.session))
+            (next, Wanted::by(&mut inner.session, shared.now()))
         };
-        probes.start(shared, wanted);
+        lookups.start(shared, wanted);
         match next {
             Ok(host) => {
-                let lost = connection(shared, &host, &mut probes).await;
+                let lost = connection(shared, &host, &mut lookups).await;
                 let why = Loss::Broken(format!("{host}: {lost}"));
                 shared.lock().session.connection_lost(&why, shared.now());
             }
@@ -63,7 +66,7 @@ impl Drop for Driven {
 }
 
 /// Makes a connection and serves it until it is lost or not wanted any more; returns why it was lost.
-async fn connection(shared: &Arc<Shared>, host: &Host, probes: &mut Probes) -> io::Error {
+async fn connection(shared: &Arc<Shared>, host: &Host, lookups: &mut Lookups) -> io::Error {
     let deadline = shared.lock().session.dial_deadline().unwrap_or_default();
     let mut dial = pin!(dial::connect(host, shared.instant(deadline)));
     let stream = loop {
@@ -74,10 +77,10 @@ async fn connection(shared: &Arc<Shared>, host: &Host, probes: &mut Probes) -> i
             if !inner.session.wants_connection() {
                 return not_wanted();
             }
-            let wanted = probe::wanted(&mut inner.session);
+            let wanted = Wanted::by(&mut inner.session, shared.now());
             (inner.session.poll_timeout(), wanted)
         };
-        probes.start(shared, wanted);
+        lookups.start(shared, wanted);
         tokio::select! {
             dialed = &mut dial => match dialed {
                 Ok(stream) => break stream,
@@ -93,7 +96,7 @@ async fn connection(shared: &Arc<Shared>, host: &Host, probes: &mut Probes) -> i
     shared.lock().session.dialed(shared.now());
     let (mut reader, mut writer) = stream.into_split();
     loop {
-        match serve(shared, &mut reader, &mut writer, probes).await {
+        match serve(shared, &mut reader, &mut writer, lookups).await {
             Ok(()) => {}
             Err(error) => return error,
         }
@@ -105,7 +108,7 @@ async fn serve(
     shared: &Arc<Shared>,
     reader: &mut OwnedReadHalf,
     writer: &mut OwnedWriteHalf,
-    probes: &mut Probes,
+    lookups: &mut Lookups,
 ) -> io::Result<()> {
     let mut is_full = false;
     let (wake, wanted) = {
@@ -132,10 +135,10 @@ async fn serve(
         if !inner.session.wants_connection() {
             return Err(not_wanted());
         }
-        let wanted = probe::wanted(&mut inner.session);
+        let wanted = Wanted::by(&mut inner.session, shared.now());
         (inner.session.poll_timeout(), wanted)
     };
-    probes.start(shared, wanted);
+    lookups.start(shared, wanted);
     tokio::select! {
         biased;
         readable = reader.readable() => {

@@ -34,6 +34,7 @@
 //! | watches | [`Answer::watch`], [`Watch`] |
 //! | the state of the connection and of the session | [`Client::states`], [`ConnectionState`] |
 //! | hosts and chroot from a text | [`Client::from_connect_string`], [`ConnectString`] |
+//! | hosts from DNS, from SRV records, or from elsewhere | [`Client::with_host_provider`], [`DnsHosts`], `SrvHosts`, [`HostProvider`] |
 //! | other hosts at run time | [`Client::update_hosts`] |
 //! | credentials | [`Config::auth`] |
 //! | reads while there is no quorum | [`Config::read_only`] |
@@ -69,6 +70,7 @@
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default) |
 //! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
 //! | the server is read-only | writes are refused with [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY), and writable servers are looked for |
+//! | the hosts cannot be looked up | those of the last lookup are used; before the first one, [`Loss::NoHosts`] |
 //! | a reply makes no sense | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |
 //! | the runtime of the client ends | requests are unknown or not sent, and the session is over: [`SessionEnd::RuntimeEnded`]; the ensemble expires it |
 //!
@@ -83,17 +85,18 @@
 //!
 //! # Not there yet
 //!
-//! TLS, SASL, and lookups of hosts other than by name.
+//! TLS and SASL.
 //!
 //! # Features
 //!
-//! None.
+//! - `srv`: `SrvHosts`, hosts from the SRV records of a name.
 
 mod chroot;
 mod client;
 mod config;
 mod connect_string;
 mod driver;
+mod host_provider;
 pub mod proto;
 pub mod session;
 mod shared;
@@ -109,6 +112,12 @@ pub use config::Config;
 pub use config::SavedSession;
 pub use connect_string::ConnectString;
 pub use connect_string::ParseConnectStringError;
+pub use host_provider::DnsHosts;
+pub use host_provider::HostProvider;
+pub use host_provider::HostsError;
+pub use host_provider::HostsFuture;
+#[cfg(feature = "srv")]
+pub use host_provider::SrvHosts;
 pub use proto::AclEntry;
 pub use proto::CreateMode;
 pub use proto::Credentials;

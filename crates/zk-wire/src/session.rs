@@ -11,7 +11,8 @@
 //!    [`transmitted`](Session::transmitted), append what is read to [`buffer`](Session::buffer) and call
 //!    [`received`](Session::received);
 //! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout);
-//! 5. at any time, ask what [`poll_probe`](Session::poll_probe) returns, and report the answer to
+//! 5. if hosts are looked up, do so whenever [`poll_hosts`](Session::poll_hosts) says so;
+//! 6. at any time, ask what [`poll_probe`](Session::poll_probe) returns, and report the answer to
 //!    [`probed`](Session::probed).
 //!
 //! Moments are durations since a moment that the driver chooses, and never decrease.
@@ -40,6 +41,7 @@ use crate::proto::Xid;
 use crate::proto::take_frame;
 
 mod event;
+mod host_refresh;
 mod hosts;
 mod pending;
 mod probe;
@@ -57,6 +59,7 @@ pub use event::Ticket;
 pub use hosts::Host;
 pub use probe::Probe;
 
+use host_refresh::HostRefresh;
 use hosts::Hosts;
 use pending::Frame;
 use pending::Role;
@@ -70,6 +73,8 @@ use writable_server::WritableServerSearch;
 pub struct Session {
     config: Config,
     hosts: Hosts,
+    /// Runs if the hosts are looked up.
+    refresh: Option<HostRefresh>,
     phase: Phase,
     id: i64,
     password: Bytes,
@@ -128,11 +133,24 @@ impl Session {
     /// # Panics
     ///
     /// If there is no host.
-    pub fn new(hosts: Vec<Host>, mut config: Config, now: Duration) -> Self {
+    pub fn new(hosts: Vec<Host>, config: Config, now: Duration) -> Self {
         assert!(!hosts.is_empty(), "a session needs a host");
+        Self::begin(hosts, config, now)
+    }
+
+    /// Begins a session whose hosts are looked up: [`poll_hosts`](Self::poll_hosts) says when, and also returns `true`
+    /// after each `interval`.
+    pub fn with_host_lookup(config: Config, interval: Option<Duration>, now: Duration) -> Self {
+        let mut session = Self::begin(Vec::new(), config, now);
+        session.refresh = Some(HostRefresh::new(interval, now));
+        session
+    }
+
+    fn begin(hosts: Vec<Host>, mut config: Config, now: Duration) -> Self {
         let resumed = config.resume.take();
         Self {
             hosts: Hosts::new(hosts, config.seed),
+            refresh: None,
             phase: Phase::Waiting { until: now },
             id: resumed.as_ref().map_or(0, |saved| saved.id),
             is_established: resumed.is_some(),
@@ -291,6 +309,42 @@ impl Session {
         }
     }
 
+    /// Returns whether the hosts are to be looked up now. The driver replies with [`hosts_found`](Self::hosts_found) or
+    /// [`hosts_not_found`](Self::hosts_not_found), and connects meanwhile to those it knows.
+    pub fn poll_hosts(&mut self, now: Duration) -> bool {
+        let is_over = matches!(self.phase, Phase::Over(_));
+        let refresh = self.refresh.as_mut().filter(|_| !is_over);
+        refresh.is_some_and(|refresh| refresh.is_due(now))
+    }
+
+    /// Records the hosts that were looked up. The connection stays also if its host is not among them.
+    pub fn hosts_found(&mut self, hosts: Vec<Host>, now: Duration) {
+        if hosts.is_empty() {
+            return self.hosts_not_found("the list is empty", now);
+        }
+        let is_known = |host: &Host| self.hosts.iter().any(|known| known == host);
+        if hosts.len() != self.hosts.len() || !hosts.iter().all(is_known) {
+            self.hosts.replace(hosts);
+        }
+        self.hosts_answered(now);
+    }
+
+    /// Records that the hosts could not be looked up: those that are known stay.
+    pub fn hosts_not_found(&mut self, why: &str, now: Duration) {
+        if self.hosts.len() == 0 && !matches!(self.phase, Phase::Over(_)) {
+            let why = Loss::NoHosts(why.to_owned());
+            self.events.push_back(Event::Disconnected { why });
+        }
+        self.hosts_answered(now);
+    }
+
+    fn hosts_answered(&mut self, now: Duration) {
+        let has_hosts = self.hosts.len() > 0;
+        if let Some(refresh) = &mut self.refresh {
+            refresh.answered(has_hosts, now);
+        }
+    }
+
     /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -300,7 +354,7 @@ impl Session {
     /// [`connection_lost`](Self::connection_lost).
     pub fn poll_dial(&mut self, now: Duration) -> Option<Host> {
         match self.phase {
-            Phase::Waiting { until } if until <= now => {
+            Phase::Waiting { until } if until <= now && self.hosts.len() > 0 => {
                 let host = self.hosts.take_next();
                 self.phase = Phase::Dialing {
                     host: host.clone(),
@@ -436,6 +490,10 @@ impl Session {
             self.request_failed(needs);
         }
         let pause = self.hosts.failed();
+        // A pause follows each round without success.
+        if let Some(refresh) = self.refresh.as_mut().filter(|_| !pause.is_zero()) {
+            refresh.hosts_failed(now);
+        }
         self.phase = Phase::Waiting { until: now + pause };
         self.releases.disconnected();
         self.probes.clear();
@@ -467,6 +525,7 @@ impl Session {
     /// asked again; `None` once the session is over.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let next = match self.phase {
+            Phase::Waiting { .. } if self.hosts.len() == 0 => NEVER,
             Phase::Waiting { until } => until,
             Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. } => deadline,
             Phase::Up { ref search, .. } => {
@@ -476,7 +535,9 @@ impl Session {
             }
             Phase::Over(_) => return None,
         };
-        Some(self.expires_at().map_or(next, |expiry| next.min(expiry)))
+        let refresh = self.refresh.as_ref().and_then(HostRefresh::next);
+        let others = [self.expires_at(), refresh].into_iter().flatten();
+        Some(others.fold(next, Duration::min))
     }
 
     /// Handles that it is `now`.
@@ -783,7 +844,7 @@ impl Session {
     }
 
     fn dial_timeout(&self) -> Duration {
-        let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        let hosts = u32::try_from(self.hosts.len().max(1)).unwrap_or(u32::MAX);
         (self.timeout / (2 * hosts)).max(SHORTEST_DIAL)
     }
 }
@@ -805,6 +866,8 @@ const SET_WATCHES_LIMIT: usize = 100 << 10;
 /// How many frames one write has at most; the kernel takes no more than 1,024 slices.
 const MAX_SLICES: usize = 512;
 const SHORTEST_DIAL: Duration = Duration::from_secs(1);
+/// Later than any session lives.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 const NO_PASSWORD: Bytes = Bytes::from_static(&[0; 16]);
 
 #[cfg(test)]

@@ -127,6 +127,9 @@ pub enum Loss {
         /// The number of the oldest request.
         wanted: Option<i32>,
     },
+    /// The hosts could not be looked up, and none are known.
+    #[error("no hosts: {0}")]
+    NoHosts(String),
     /// The server granted no session.
     #[error("the server granted no session")]
     Refused,

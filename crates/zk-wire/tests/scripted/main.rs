@@ -7,6 +7,7 @@ use std::time::Duration;
 use zk_wire::Client;
 use zk_wire::ConnectionState;
 
+mod host_provider;
 mod read_only;
 mod releases;
 mod server;
