@@ -557,8 +557,11 @@ impl Session {
                 self.connection_lost(&Loss::Silent(self.timeout * 2 / 3), now);
             }
             Phase::Up { .. } if self.ping_at() <= now => {
-                self.outgoing
-                    .push_back(Frame::new(&Request::Ping, Xid::PING, Role::Internal));
+                // A server that reads nothing may send for long; one ping that waits is enough.
+                if !self.outgoing.iter().any(|frame| frame.xid == Xid::PING) {
+                    let ping = Frame::new(&Request::Ping, Xid::PING, Role::Internal);
+                    self.outgoing.push_back(ping);
+                }
                 self.last_sent = now;
             }
             _ => {}
@@ -701,7 +704,6 @@ impl Session {
             }
             Incoming::Reply { xid, zxid, body } => (xid, zxid, body),
         };
-        self.last_zxid = self.last_zxid.max(zxid);
         let out_of_order = |wanted: Option<&Frame>| Loss::OutOfOrder {
             got: xid.get(),
             wanted: wanted.map(|frame| frame.xid.get()),
@@ -717,6 +719,7 @@ impl Session {
         if oldest.is_none_or(|frame| frame.xid != xid) {
             return Err(out_of_order(oldest));
         }
+        self.last_zxid = self.last_zxid.max(zxid);
         let reply = match (body, oldest) {
             // A request whose reply makes no sense has none: it is among those that the lost connection leaves.
             (Ok(body), Some(frame)) => {

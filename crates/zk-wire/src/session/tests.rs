@@ -502,6 +502,31 @@ fn silence_is_pinged_at_a_third_and_given_up_at_two_thirds() {
 }
 
 #[test]
+fn pings_do_not_pile_up_while_nothing_can_be_written() {
+    let mut peer = Peer::new();
+    peer.connect();
+    for _ in 0..10 {
+        peer.pass(TIMEOUT / 3);
+        // The server sends, so the connection stays, and it reads nothing.
+        peer.notify(3, "/a");
+    }
+    assert_eq!(xids(&peer.sent()), [-2]);
+}
+
+#[test]
+fn a_reply_that_is_not_accepted_does_not_count_as_seen() {
+    let mut peer = Peer::new();
+    peer.connect();
+    peer.zxid = i64::MAX - 1;
+    peer.reply(9, 0, b"");
+    assert_eq!(
+        peer.session.last_zxid(),
+        0,
+        "no server would take the session back"
+    );
+}
+
+#[test]
 fn a_session_without_servers_expires_after_seven_fifths() {
     let mut peer = Peer::new();
     peer.connect();
