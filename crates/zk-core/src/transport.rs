@@ -16,6 +16,7 @@ use crate::stat::SessionId;
 use crate::stat::Stat;
 
 pub(crate) mod client;
+mod client_session;
 mod link;
 mod watching;
 #[cfg(feature = "wire")]

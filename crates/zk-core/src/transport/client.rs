@@ -17,16 +17,16 @@ use super::LinkSender;
 use super::Op;
 use super::OpResult;
 use super::Phase;
-use super::Reply;
 use super::Request;
 use super::Response;
 use super::SessionEnd;
-use super::Transport;
 use super::TransportError;
 use super::WatchEvent;
 use super::WatchNotification;
 use super::Watched;
 use super::Watching;
+use super::client_session::Client;
+use super::client_session::ClientSession;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
@@ -40,15 +40,7 @@ use crate::stat::Stat;
 use crate::tls::Tls;
 
 /// One session of the client crate.
-#[derive(Debug)]
-pub(crate) struct ClientTransport {
-    /// Taken by [`close`](Transport::close): the session ends when the last clone is gone.
-    client: Mutex<Option<zk::Client>>,
-    link: LinkReceiver,
-    broken: Arc<Mutex<Option<Instant>>>,
-    session_id: SessionId,
-    session_timeout: Duration,
-}
+pub(crate) type ClientTransport = ClientSession<zk::Client>;
 
 /// The options of a connection.
 pub(crate) struct ConnectOptions<'a> {
@@ -159,45 +151,13 @@ fn next_link(before: Link, state: zk::SessionState) -> Link {
     }
 }
 
-impl Transport for ClientTransport {
-    fn session_id(&self) -> SessionId {
-        self.session_id
-    }
-
-    fn session_timeout(&self) -> Duration {
-        self.session_timeout
-    }
-
-    fn link(&self) -> LinkReceiver {
-        self.link.clone()
-    }
-
-    fn broken(&self) -> Option<Instant> {
-        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn submit(&self, request: Request) -> Reply {
-        let client = self
-            .client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let link = self.link();
-        Box::pin(async move {
-            match client {
-                None => Err(TransportError::Ended(SessionEnd::Closed)),
-                Some(client) => answer(&client, request, link).await,
-            }
-        })
-    }
-
-    fn close(&self) {
-        drop(
-            self.client
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+impl Client for zk::Client {
+    async fn answer(
+        self,
+        request: Request,
+        link: LinkReceiver,
+    ) -> Result<Response, TransportError> {
+        answer(&self, request, link).await
     }
 }
 

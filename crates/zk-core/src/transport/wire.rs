@@ -17,17 +17,17 @@ use super::LinkSender;
 use super::Op;
 use super::OpResult;
 use super::Phase;
-use super::Reply;
 use super::Request;
 use super::Response;
 use super::SessionEnd;
-use super::Transport;
 use super::TransportError;
 use super::WatchEvent;
 use super::WatchNotification;
 use super::Watched;
 use super::Watching;
 use super::client::to_time;
+use super::client_session::Client;
+use super::client_session::ClientSession;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
@@ -38,15 +38,13 @@ use crate::stat::SessionId;
 use crate::stat::Stat;
 
 /// One session of `zk_wire`.
-#[derive(Debug)]
-pub(crate) struct WireTransport {
-    /// Taken by [`close`](Transport::close): the session ends when the last clone is gone.
-    client: Mutex<Option<wire::Client>>,
-    chroot: NodePath,
-    link: LinkReceiver,
-    broken: Arc<Mutex<Option<Instant>>>,
-    session_id: SessionId,
-    session_timeout: Duration,
+pub(crate) type WireTransport = ClientSession<WireClient>;
+
+/// A client whose paths are below a chroot.
+#[derive(Debug, Clone)]
+pub(crate) struct WireClient {
+    client: wire::Client,
+    chroot: Chroot,
 }
 
 impl WireTransport {
@@ -85,13 +83,13 @@ impl WireTransport {
             None => return Err(TransportError::Ended(SessionEnd::RuntimeEnded)),
         };
         let broken = Arc::default();
+        let chroot = Chroot(servers.chroot().clone());
         Ok(Self {
             link: follow(client.states(), Arc::clone(&broken)),
             broken,
-            chroot: servers.chroot().clone(),
             session_id,
             session_timeout,
-            client: Mutex::new(Some(client)),
+            client: Mutex::new(Some(WireClient { client, chroot })),
         })
     }
 }
@@ -139,47 +137,19 @@ fn next_link(epoch: &mut u64, state: &wire::ConnectionState) -> Link {
     Link { phase, breaks }
 }
 
-impl Transport for WireTransport {
-    fn session_id(&self) -> SessionId {
-        self.session_id
-    }
-
-    fn session_timeout(&self) -> Duration {
-        self.session_timeout
-    }
-
-    fn link(&self) -> LinkReceiver {
-        self.link.clone()
-    }
-
-    fn broken(&self) -> Option<Instant> {
-        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn submit(&self, request: Request) -> Reply {
-        let client = self
-            .client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let link = self.link();
-        let paths = Chroot(self.chroot.clone());
-        Box::pin(async move {
-            let Some(client) = client else {
-                return Err(TransportError::Ended(SessionEnd::Closed));
-            };
-            let answer = client.request(&paths.request(&request)).await;
-            response(&request, answer, paths, link)
-        })
-    }
-
-    fn close(&self) {
-        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(client.take());
+impl Client for WireClient {
+    async fn answer(
+        self,
+        request: Request,
+        link: LinkReceiver,
+    ) -> Result<Response, TransportError> {
+        let answer = self.client.request(&self.chroot.request(&request)).await;
+        response(&request, answer, self.chroot, link)
     }
 }
 
 /// The node that all paths are relative to.
+#[derive(Debug, Clone)]
 struct Chroot(NodePath);
 
 impl Chroot {
