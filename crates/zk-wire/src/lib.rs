@@ -66,7 +66,7 @@
 //! | no server grants a first session | `connected` and requests wait without end; bound them with a timeout |
 //! | no server replies for 7/5 of the session timeout | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
-//! | the credentials of the [`Config`] are wrong | the session is over: [`SessionEnd::AuthFailed`] |
+//! | the credentials of the [`Config`] are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default) |
 //! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
 //! | the server is read-only | writes are refused with [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY), and writable servers are looked for |

@@ -685,15 +685,26 @@ impl Session {
             let ended = self.watches.end_persistent().into_iter();
             self.events.extend(ended.map(Event::WatchEnded));
         }
+        let search = read_only.then(|| WritableServerSearch::new(now));
+        self.phase = Phase::Up { host, search };
+        self.report_connected();
+        self.settle();
+        Ok(())
+    }
+
+    /// Reports the connection once the server has accepted all credentials, so that a session with wrong ones is never
+    /// connected.
+    fn report_connected(&mut self) {
+        let mut frames = self.outgoing.iter().chain(&self.sent);
+        if frames.any(|frame| frame.xid == Xid::AUTH && frame.ticket().is_none()) {
+            return;
+        }
+        let read_only = matches!(&self.phase, Phase::Up { search, .. } if search.is_some());
         self.events.push_back(Event::Connected {
             epoch: self.epoch,
             timeout: self.timeout,
             read_only,
         });
-        let search = read_only.then(|| WritableServerSearch::new(now));
-        self.phase = Phase::Up { host, search };
-        self.settle();
-        Ok(())
     }
 
     fn message(&mut self, payload: Bytes) -> Result<(), Loss> {
@@ -742,6 +753,7 @@ impl Session {
                 self.events.push_back(Event::Answered(ticket, outcome));
             }
             None if xid == Xid::AUTH && reply.is_err() => self.end(SessionEnd::AuthFailed),
+            None if xid == Xid::AUTH => self.report_connected(),
             None if frame.is_close() => self.end(SessionEnd::Closed),
             None => match reply {
                 // The next connection sets the watches again.

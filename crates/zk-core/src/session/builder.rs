@@ -242,30 +242,11 @@ impl SessionBuilder {
         &self,
         servers: &ConnectString,
     ) -> Result<Box<dyn Transport>, ConnectError> {
-        let digest = self
-            .digest
-            .as_ref()
-            .map(|credentials| credentials.text.as_str());
-        #[cfg(feature = "wire")]
-        if self.uses_wire {
-            return match WireTransport::connect(servers, self.session_timeout, digest).await {
-                Ok(transport) => Ok(Box::new(transport)),
-                Err(_) => Err(ConnectError::AuthFailed),
-            };
-        }
         let mut pause = FIRST_PAUSE;
         let bounded_by_caller = Deadline::after(self.connect_timeout);
         loop {
-            let options = ConnectOptions {
-                servers,
-                session_timeout: self.session_timeout,
-                digest,
-                allow_read_only: self.allow_read_only,
-                #[cfg(feature = "tls")]
-                tls: self.tls.as_ref(),
-            };
-            match ClientTransport::connect(&options).await {
-                Ok(transport) => return Ok(Box::new(transport)),
+            match self.attempt(servers).await {
+                Ok(transport) => return Ok(transport),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);
                 }
@@ -280,6 +261,27 @@ impl SessionBuilder {
             bounded_by_caller.pause(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    async fn attempt(&self, servers: &ConnectString) -> Result<Box<dyn Transport>, TransportError> {
+        let digest = self
+            .digest
+            .as_ref()
+            .map(|credentials| credentials.text.as_str());
+        #[cfg(feature = "wire")]
+        if self.uses_wire {
+            let transport = WireTransport::connect(servers, self.session_timeout, digest).await?;
+            return Ok(Box::new(transport));
+        }
+        let options = ConnectOptions {
+            servers,
+            session_timeout: self.session_timeout,
+            digest,
+            allow_read_only: self.allow_read_only,
+            #[cfg(feature = "tls")]
+            tls: self.tls.as_ref(),
+        };
+        Ok(Box::new(ClientTransport::connect(&options).await?))
     }
 
     fn check(&self) -> Result<(), ConnectError> {

@@ -10,9 +10,11 @@ use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_harness::Ensemble;
 
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::eventually;
 use crate::with_ensemble;
+use crate::within;
 
 // covers: C1
 #[tokio::test(flavor = "multi_thread")]
@@ -261,5 +263,21 @@ async fn short_session_timeout_does_not_break_the_connection() {
     server.resume().await.expect("it goes on");
     assert!(early.is_err(), "no server replies: {early:?}");
     write.await.expect("the connection is still the same");
+    ensemble.down().await.expect("the server goes down");
+}
+
+// covers: C1
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_credentials_fail_the_connect() {
+    let ensemble = Ensemble::builder()
+        .servers(1)
+        .property("DigestAuthenticationProvider.enabled", "false");
+    let ensemble = ensemble.start().await.expect("a server starts");
+    let builder = Session::builder(ensemble.connect_string()).digest_auth("user", "secret");
+    for builder in [builder.clone(), builder.wire()] {
+        let connected = within(MAX_WAIT, "the server's refusal", builder.connect()).await;
+        let error = connected.map(|session| session.state()).unwrap_err();
+        assert!(matches!(error, ConnectError::AuthFailed), "{error}");
+    }
     ensemble.down().await.expect("the server goes down");
 }

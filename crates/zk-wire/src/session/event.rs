@@ -192,7 +192,7 @@ pub enum Event {
     },
     /// A persistent watch has ended, because the new connection is to a server before 3.6, which has none.
     WatchEnded(Ticket),
-    /// A server has granted or resumed the session.
+    /// A server has granted or resumed the session, and accepted its credentials.
     Connected {
         /// The number of the connection; each one has a higher number than those before.
         epoch: u64,

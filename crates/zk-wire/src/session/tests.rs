@@ -64,10 +64,13 @@ impl Peer {
         }
     }
 
-    /// Connects, and returns what the session sent with the handshake.
+    /// Connects, accepts the credentials, and returns what the session sent with the handshake.
     fn connect(&mut self) -> Vec<Seen> {
         let sent = self.dial();
         self.grant(ID, TIMEOUT);
+        for _ in sent.iter().filter(|seen| seen.opcode == 100) {
+            self.reply(-4, 0, b"");
+        }
         assert!(matches!(
             self.events().last(),
             Some(Event::Connected { .. })
@@ -303,7 +306,6 @@ fn credentials_and_watches_leave_with_the_handshake() {
     assert_eq!(opcodes(peer.connect()), [100]);
     let watch = peer.submit(&get("/a"));
     peer.sent();
-    peer.reply(-4, 0, b"");
     peer.reply(1, 0, &data());
     peer.events();
     peer.cut();
@@ -346,12 +348,15 @@ fn debug_output_contains_no_credentials() {
 }
 
 #[test]
-fn wrong_credentials_end_the_session() {
+fn wrong_credentials_end_the_session_before_it_is_connected() {
     let mut config = config();
-    config.auth = vec![digest(b"x")];
+    config.auth = vec![digest(b"x"), digest(b"y")];
     let mut peer = Peer::with(config);
-    peer.connect();
+    peer.dial();
+    peer.grant(ID, TIMEOUT);
     let ticket = peer.submit(&sync("/a"));
+    peer.reply(-4, 0, b"");
+    assert_eq!(peer.events(), []);
     peer.reply(-4, -115, b"");
     let why = NotSent::Over(SessionEnd::AuthFailed);
     let expected = [
