@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod client;
 mod counters;
 mod discovery;
 mod expire;

@@ -82,7 +82,7 @@ impl SessionBuilder {
             digest: None,
             allow_read_only: false,
             #[cfg(feature = "wire")]
-            uses_wire: false,
+            uses_wire: wire_is_default(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -320,6 +320,27 @@ impl SessionBuilder {
     }
 }
 
+/// Returns whether sessions use `zk-wire` if their builder does not say so.
+#[cfg(all(feature = "wire", not(feature = "client-from-env")))]
+const fn wire_is_default() -> bool {
+    false
+}
+
+/// Reads from the environment whether sessions use `zk-wire` if their builder does not say so. Tests run on both clients
+/// in this way, together with the processes that they start.
+#[cfg(feature = "client-from-env")]
+fn wire_is_default() -> bool {
+    match std::env::var_os(CLIENT) {
+        None => false,
+        Some(client) if client == "zookeeper-client" => false,
+        Some(client) if client == "zk-wire" => true,
+        Some(client) => panic!(
+            "{CLIENT}={} is no client; set it to zookeeper-client or zk-wire",
+            client.display()
+        ),
+    }
+}
+
 async fn check_chroot(session: &Session, deadline: Deadline) -> Result<(), ConnectError> {
     let chroot = session.servers().chroot().clone();
     if chroot.is_root() {
@@ -399,6 +420,8 @@ impl fmt::Debug for Credentials {
     }
 }
 
+#[cfg(feature = "client-from-env")]
+const CLIENT: &str = "ZK_CORE_CLIENT";
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
