@@ -3,6 +3,7 @@
 mod beside;
 mod counts;
 mod needs;
+mod wire;
 
 use std::ffi::OsString;
 use std::io;
@@ -90,6 +91,10 @@ impl Scope {
 pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let outcome = match args.split_first() {
         Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
+        Some((first, args)) if first == "wire" => {
+            let (scope, args) = Scope::split(args);
+            wire::run(workspace, scope, args)?
+        }
         _ => {
             let (scope, args) = Scope::split(args);
             run(workspace, scope, args, &[])?
@@ -99,8 +104,29 @@ pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Resul
     Ok(outcome.good)
 }
 
-/// Runs the tests with these additions to the environment.
+/// Runs the tests with these additions to the environment, and in the deep scope those on real servers once more, with
+/// `zk-wire`.
 pub(crate) fn run(
+    workspace: &Workspace,
+    scope: Scope,
+    args: &[OsString],
+    env: &[(&str, OsString)],
+) -> anyhow::Result<Outcome> {
+    let first = run_once(workspace, scope, args, env)?;
+    if scope != Scope::Deep {
+        return Ok(first);
+    }
+    let second = wire::run(workspace, scope, args)?;
+    println!("with zookeeper-client: {}", first.counts);
+    println!("with zk-wire: {}", second.counts);
+    Ok(Outcome {
+        counts: first.counts + second.counts,
+        good: first.good && second.good,
+        skipped: first.skipped,
+    })
+}
+
+fn run_once(
     workspace: &Workspace,
     scope: Scope,
     args: &[OsString],
