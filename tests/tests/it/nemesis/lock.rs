@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use zk_core::ConnectionState;
 use zk_core::ErrorKind;
 use zk_core::Sequence;
@@ -11,6 +12,7 @@ use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::InjectedFault;
+use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::tally;
 use zk_history::Op;
 use zk_history::Recorder;
@@ -30,6 +32,7 @@ use super::semaphore;
 use super::spread;
 use super::stage;
 use super::work::BOUND;
+use super::work::Beside;
 use super::work::Grants;
 use super::work::SESSION_TIMEOUT;
 use super::work::Work;
@@ -295,4 +298,75 @@ async fn observer(ensemble: &Ensemble) -> Session {
         .connect()
         .await
         .expect("the ensemble grants a session")
+}
+
+mod deep {
+    use super::*;
+
+    const ENOUGH: usize = 100_000;
+    /// Faults of connections and sessions, and elections. Between faults there is time for many turns.
+    const FAULTS: [Fault; 7] = [
+        Fault::Cut,
+        Fault::LoseRequest,
+        Fault::LoseReply,
+        Fault::Silence,
+        Fault::Slow,
+        Fault::Expire,
+        Fault::Kill,
+    ];
+    const ROUND: Duration = Duration::from_secs(30);
+    const LONGEST: Duration = Duration::from_secs(45 * 60);
+
+    // covers: L1 L3 H7
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_hundred_thousand_grants_under_faults_never_overlap() {
+        let ensemble = stage().await;
+        let run = Run::seeded("nemesis-grants").unwrap();
+        let run = run.judged_by(FencedMutex::default().with_order()).unwrap();
+        run.keep_with(ensemble.directories());
+        let seed = run.seed();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let recorder = run.recorder("nemesis").unwrap();
+        let observer = observer(&ensemble).await;
+        observer.create(PATH, "").parents().await.unwrap();
+        observer.create(COUNTER, "0").await.unwrap();
+
+        let (end, ends) = watch::channel(false);
+        let mut lock = Beside::new("fair lock", run, "grants");
+        for _ in 0..WORKERS {
+            let task = lock.task(&ends);
+            lock.spawn(work(ensemble.connect_string(), task, random.fork()));
+        }
+        let began = Instant::now();
+        let mut struck = Vec::new();
+        while lock.granted() < ENOUGH {
+            let granted = lock.granted();
+            assert!(
+                began.elapsed() < LONGEST,
+                "seed {seed}: only {granted} grants within {LONGEST:?}"
+            );
+            let nemesis = Nemesis::new(random.u64(..))
+                .faults(FAULTS)
+                .pausing(Duration::from_secs(1), Duration::from_secs(4))
+                .recorder(recorder.clone());
+            let round = nemesis.run(&ensemble, ROUND).await;
+            struck.extend(round.expect("faults can be made and undone"));
+        }
+        let took = began.elapsed();
+        assert!(
+            lock.goes_on(&struck).await,
+            "seed {seed}: no more grants since the last fault"
+        );
+        end.send(true).unwrap();
+        agreed(&ensemble);
+        drop(recorder);
+        let (granted, faults) = (lock.granted(), tally(&struck));
+        lock.finish(&struck, &ensemble).await;
+        println!(
+            "seed {seed}: {granted} grants in {took:?} with {} faults, 0 violations: {faults:?}",
+            struck.len()
+        );
+        observer.close().await.unwrap();
+        ensemble.down().await.unwrap();
+    }
 }

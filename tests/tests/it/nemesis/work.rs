@@ -74,6 +74,11 @@ impl Beside {
         self.name
     }
 
+    /// How many grants there were so far.
+    pub(super) fn granted(&self) -> usize {
+        self.grants.all.lock().unwrap().len()
+    }
+
     /// What the next worker needs.
     pub(super) fn task(&self, ends: &watch::Receiver<bool>) -> Work {
         Work {
