@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::time::Instant;
 use zk_core::Session;
+use zk_core::SessionBuilder;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::FaultProxy;
 use zk_fault_proxy::Match;
@@ -247,7 +248,7 @@ impl Stage {
 }
 
 impl Contender {
-    /// Ours: a session of its own and a lock on `path`.
+    /// Ours: a session of its own, from `builder`, and a lock on `path`.
     ///
     /// # Errors
     ///
@@ -256,8 +257,8 @@ impl Contender {
     /// # Cancel safety
     ///
     /// Safe: nothing is left.
-    pub async fn ours(connect: &str, path: &str) -> anyhow::Result<Self> {
-        let session = Session::builder(connect)
+    pub async fn ours(builder: SessionBuilder, path: &str) -> anyhow::Result<Self> {
+        let session = builder
             // A session whose commits take longer than 9/20 of this never has a valid lease and acquires no lock; with
             // a lag of 2.5 s each way a commit takes 5 s.
             .session_timeout(Duration::from_secs(20))

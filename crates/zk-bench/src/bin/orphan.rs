@@ -1,4 +1,4 @@
-//! Runs the orphan-contender scenario with our lock, Curator's, kazoo's and the client crate's, and prints a comparison.
+//! Runs the orphan-contender scenario with our lock on both clients, Curator's, kazoo's and the client crate's, and prints a comparison.
 
 #![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use zk_bench::table;
+use zk_core::Session;
 use zk_tests::orphan::Contender;
 use zk_tests::orphan::Ending;
 use zk_tests::orphan::Slow;
@@ -17,6 +18,8 @@ use zk_tests::peers::Kazoo;
 use zk_tests::peers::PeerContender;
 use zk_tests::peers::Recipe;
 
+/// Our lock in a session of zk-wire.
+const ON_WIRE: &str = "zk-lock on zk-wire";
 const LAGS: [u64; 4] = [10, 30, 300, 2500];
 const TIMES: usize = 3;
 
@@ -35,7 +38,8 @@ async fn main() -> anyhow::Result<()> {
         wire: own.with_file_name("wire-contender"),
     };
     let mut stage = Stage::start(None).await?;
-    let mut names = vec!["zk-lock".to_owned(), "zookeeper-client 0.11.2".to_owned()];
+    let ours_and_clients = ["zk-lock", ON_WIRE, "zookeeper-client 0.11.2"];
+    let mut names = ours_and_clients.map(str::to_owned).to_vec();
     match &peers.kazoo {
         Ok(kazoo) => names.push(format!("kazoo {}", kazoo.version())),
         Err(error) => println!("not run: kazoo: {error:#}"),
@@ -82,7 +86,13 @@ async fn begin(peers: &Peers, name: &str, connect: &str, path: &str) -> anyhow::
         (Some("Curator"), Ok(curator), _) => Recipe::CuratorMutex(curator),
         (Some("kazoo"), _, Ok(kazoo)) => Recipe::Kazoo(kazoo),
         (Some("zookeeper-client"), ..) => Recipe::Program(&peers.wire),
-        _ => return Contender::ours(connect, path).await,
+        _ => {
+            let mut builder = Session::builder(connect);
+            if name == ON_WIRE {
+                builder = builder.wire();
+            }
+            return Contender::ours(builder, path).await;
+        }
     };
     let peer = PeerContender::start(recipe, connect, path).await?;
     Ok(Contender::Peer(peer))

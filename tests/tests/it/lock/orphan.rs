@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zk_core::Session;
 use zk_tests::orphan::Contender;
 use zk_tests::orphan::Slow;
 use zk_tests::orphan::Stage;
@@ -21,8 +22,9 @@ async fn a_create_on_its_way_is_waited_for_and_never_becomes_an_orphan() {
     let mut stage = Stage::start(None).await.unwrap();
     for slow in [Slow::FromLeader, Slow::ToLeader] {
         for lag in LAGS {
-            let begin =
-                async |connect: String, path: String| Contender::ours(&connect, &path).await;
+            let begin = async |connect: String, path: String| {
+                Contender::ours(Session::builder(connect), &path).await
+            };
             let ending = stage.play(slow, lag, begin).await.unwrap();
             let what = format!("{slow:?}, {lag:?}: {ending:?}");
             println!("{what}");
