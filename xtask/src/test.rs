@@ -266,8 +266,8 @@ fn prepare(workspace: &Workspace, env: &[(&str, OsString)]) -> anyhow::Result<()
     Ok(())
 }
 
-/// The releases that most tests run.
-const ZOOKEEPERS: [&str; 2] = ["3.9", "3.8"];
+/// The releases that tests run.
+const ZOOKEEPERS: [&str; 3] = ["3.9", "3.8", "3.4"];
 
 /// Adds arguments that skip tests by a part of their names, which nextest and `cargo test` share.
 fn with_skips(args: &[OsString], skip: &[&str]) -> Vec<OsString> {
