@@ -57,7 +57,9 @@ usage: cargo xtask COMMAND [ARGS]
 
   ensemble ARGS   run zk-ensemble: a real ensemble of servers on this machine
                   (prepare, up, down, list, status, kill, stop, start, restart, pause, resume, logs, env),
-                  and faults (partition, slow, cut, heal, expire, fill-disk, free-disk, clock)
+                  and faults (partition, slow, cut, heal, expire, fill-disk, free-disk, clock);
+                  `up --simulated` serves a simulated ensemble on loopback TCP instead, without Java and for unit tests
+                  only, until `down`
   zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, deleteall, stat), on locks (locks)
                   and on configuration (config);
                   without --connect and ZK_CONNECT it talks to the running ensemble

@@ -13,8 +13,71 @@ use anyhow::Context as _;
 
 use crate::workspace::Workspace;
 
-/// Runs `zk-ensemble` in place of this process; returns only on failure.
+/// Runs `zk-ensemble`, or `zk-sim` for a simulated ensemble, in place of this process; returns only on failure.
 pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
+    let state = simulated_state(workspace);
+    match Simulated::of(args, state.exists()) {
+        Some(wanted) => simulated(workspace, &wanted, &state),
+        None => real_ensemble(workspace, args),
+    }
+}
+
+/// What `zk-sim` is to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Simulated {
+    Up(Vec<OsString>),
+    Down,
+    /// An error of the user.
+    Other,
+}
+
+impl Simulated {
+    /// Returns what arguments ask of the simulated ensemble; `None` if they are about real servers.
+    ///
+    /// A `down` without arguments is about the simulated ensemble if there is one.
+    fn of(args: &[OsString], is_there: bool) -> Option<Self> {
+        let (command, rest) = args.split_first()?;
+        let is_simulated = rest.iter().any(|arg| arg == "--simulated");
+        if !is_simulated {
+            let is_down = command == "down" && rest.is_empty() && is_there;
+            return is_down.then_some(Self::Down);
+        }
+        let options = rest.iter().filter(|arg| *arg != "--simulated").cloned();
+        Some(match command.to_str() {
+            Some("up") => Self::Up(options.collect()),
+            Some("down") if rest.len() == 1 => Self::Down,
+            _ => Self::Other,
+        })
+    }
+}
+
+/// Runs `zk-sim` in place of this process; returns only on failure.
+fn simulated(workspace: &Workspace, wanted: &Simulated, state: &Path) -> anyhow::Result<bool> {
+    let (word, options) = match wanted {
+        Simulated::Up(options) => ("up", options.as_slice()),
+        Simulated::Down => ("down", [].as_slice()),
+        Simulated::Other => anyhow::bail!(
+            "--simulated: only `up` and `down` are about a simulated ensemble; `up --simulated --help` has its options"
+        ),
+    };
+    let package = ["-p", "zk-sim", "--features", "cli"];
+    if !build(workspace, "zk-sim", &package, false)? {
+        return Ok(false);
+    }
+    let mut sim = Command::new(workspace.program("zk-sim"));
+    sim.arg(word).arg("--state").arg(state).args(options);
+    become_program(&mut sim)
+}
+
+/// Returns the directory that says which process serves the simulated ensemble.
+///
+/// It is apart from those of real ensembles: `status`, `list` and `env` never take the one for the others.
+fn simulated_state(workspace: &Workspace) -> PathBuf {
+    workspace.target_dir().join("zk-simulated")
+}
+
+/// Runs `zk-ensemble` in place of this process; returns only on failure.
+fn real_ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let directory = ensembles(workspace, args, env::var_os(DIR));
     let features = if asks_for_containers(args) || has_containers(&directory) {
         "cli,containers"
@@ -225,6 +288,29 @@ mod tests {
         let with = has_containers(&root);
         fs::remove_dir_all(&root).unwrap();
         assert_eq!((before, without, with), (false, false, true));
+    }
+
+    #[test]
+    fn a_simulated_ensemble_is_never_chosen_implicitly() {
+        let up = |options: &[&str]| Some(Simulated::Up(args(options)));
+        for (words, is_there, expected) in [
+            (&["up", "--simulated"][..], false, up(&[])),
+            (
+                &["up", "--seed", "7", "--simulated", "--chaos"],
+                true,
+                up(&["--seed", "7", "--chaos"]),
+            ),
+            (&["down", "--simulated"], false, Some(Simulated::Down)),
+            (&["down"], true, Some(Simulated::Down)),
+            (&["down"], false, None),
+            (&["down", "--name", "other"], true, None),
+            (&["status", "--simulated"], true, Some(Simulated::Other)),
+            (&["up"], true, None),
+            (&["status"], true, None),
+            (&[], true, None),
+        ] {
+            assert_eq!(Simulated::of(&args(words), is_there), expected, "{words:?}");
+        }
     }
 
     #[test]
