@@ -1,4 +1,4 @@
-//! The splitter of frames, given arbitrary bytes in arbitrary parts.
+//! The splitting of a stream into frames, given arbitrary bytes in arbitrary parts.
 
 use arbitrary::Result;
 use arbitrary::Unstructured;

@@ -65,6 +65,7 @@ pub(crate) fn check(program: &Program) {
         newest_seen: 0,
         epoch: 0,
         is_closing: false,
+        forgotten: 0,
         end: None,
     };
     for step in &program.steps {
@@ -99,6 +100,8 @@ struct Run<'a> {
     newest_seen: i64,
     epoch: u64,
     is_closing: bool,
+    /// How many watches may have been removed from the server.
+    forgotten: usize,
     end: Option<SessionEnd>,
 }
 
@@ -128,6 +131,10 @@ enum Predicted {
 
 /// The other end of a connection.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they change independently of each other"
+)]
 struct Connection {
     /// What has left and is not a complete frame yet.
     stream: BytesMut,
@@ -206,6 +213,7 @@ impl Run<'_> {
             }
             Step::Deliver(limit) => self.deliver(*limit),
             Step::Connect => self.connect(),
+            Step::Exchange => self.exchange(),
             Step::Cut => {
                 if self.connection.take().is_some() {
                     self.lose("cut");
@@ -367,6 +375,10 @@ impl Run<'_> {
             Err(SubmitError::TooLong { .. }) => assert!(len > config.max_request),
             Err(SubmitError::Busy { requests, bytes }) => {
                 assert!(requests >= config.max_queued || bytes + len > config.max_queued_bytes);
+                let waiting = self.waiting.iter().map(|ticket| &self.submitted[ticket]);
+                let waiting: usize = waiting.map(|one| PREFIX + one.content.len()).sum();
+                let most = waiting + self.forgotten * REMOVAL;
+                assert!(bytes <= most, "it counts {bytes} bytes, and {most} wait");
             }
             Err(other) => panic!("{other}"),
         }
@@ -407,6 +419,7 @@ impl Run<'_> {
             return;
         };
         self.session.forget_watch(ticket);
+        self.forgotten += 1;
         let request = self.submitted.get_mut(&ticket).expect("it was submitted");
         if matches!(request.state, State::Waiting | State::Left(_)) {
             request.is_watch_dropped = true;
@@ -460,6 +473,15 @@ impl Run<'_> {
         self.deliver(usize::MAX);
     }
 
+    fn exchange(&mut self) {
+        self.write(usize::MAX);
+        let unanswered = |it: &Connection| it.unanswered.len();
+        for _ in 0..self.connection.as_ref().map_or(0, unanswered) {
+            self.answer(Answer::Done, &[]);
+        }
+        self.deliver(usize::MAX);
+    }
+
     fn pass_to(&mut self, now: Duration) {
         self.now = now;
         // A connection that is given up may end the session at once.
@@ -494,7 +516,7 @@ impl Run<'_> {
         }
         self.session.transmitted(written, self.now);
         while let Some(frame) = self.take_frame() {
-            self.arrive(frame);
+            self.arrive(&frame);
         }
     }
 
@@ -511,15 +533,15 @@ impl Run<'_> {
     }
 
     /// Judges a complete frame that has left.
-    fn arrive(&mut self, frame: Bytes) {
+    fn arrive(&mut self, frame: &Bytes) {
         let connection = self.connection.as_mut().expect("there is a connection");
         if !connection.has_handshake {
             connection.has_handshake = true;
-            assert_eq!(long_at(&frame, 4), connection.newest_at_handshake);
-            assert_eq!(long_at(&frame, 16), self.session_id);
+            assert_eq!(long_at(frame, 4), connection.newest_at_handshake);
+            assert_eq!(long_at(frame, 16), self.session_id);
             return;
         }
-        let (xid, opcode) = (int_at(&frame, 0), int_at(&frame, 4));
+        let (xid, opcode) = (int_at(frame, 0), int_at(frame, 4));
         let mut arrived = Arrived {
             xid,
             opcode,
@@ -534,19 +556,19 @@ impl Run<'_> {
                 connection.credentials += 1;
             }
             SET_WATCHES | SET_WATCHES_2 => {
-                assert_eq!(long_at(&frame, 8), connection.newest_at_handshake);
+                assert_eq!(long_at(frame, 8), connection.newest_at_handshake);
                 for watch in set_watches(&frame[16..]) {
                     let is_set = connection.unset_watches.remove(&watch);
                     assert!(is_set, "{watch:?} is set, and is no watch or is set twice");
                 }
             }
             PING => assert_eq!(xid, -2),
-            REMOVE_WATCHES => self.removed(&frame),
+            REMOVE_WATCHES => self.removed(frame),
             CLOSE => {
                 assert!(self.is_closing);
                 assert!(self.waiting.is_empty(), "requests are behind the close");
             }
-            _ => arrived = self.request_left(arrived, &frame),
+            _ => arrived = self.request_left(arrived, frame),
         }
         let connection = self.connection.as_mut().expect("there is a connection");
         if opcode != AUTH || arrived.ticket.is_some() {
@@ -663,7 +685,6 @@ impl Run<'_> {
         let mut body = replies::body(&reply);
         let (mut xid, mut code, mut is_malformed) = (to.xid, 0, false);
         match how {
-            Answer::Done | Answer::Early => {}
             Answer::Refused(refusal) => {
                 code = refusal;
                 body.clear();
@@ -671,7 +692,7 @@ impl Run<'_> {
             Answer::CutShort => is_malformed = body.pop().is_some(),
             // Not one that announces an event.
             Answer::WrongNumber(delta) if xid > 0 && xid + delta != -1 => xid += delta,
-            Answer::WrongNumber(_) => {}
+            Answer::Done | Answer::Early | Answer::WrongNumber(_) => {}
         }
         self.zxid += 1;
         let zxid = self.zxid;
@@ -888,7 +909,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns a request; those without a watch are told apart by their number.
+/// Returns a request; those without a watch differ by their number.
 fn request(what: What, path: &str, number: usize) -> Request {
     let (watched, watch) = (path.to_owned(), true);
     let path = format!("{path}/{number}");
@@ -1001,6 +1022,8 @@ fn long_at(bytes: &[u8], at: usize) -> i64 {
 }
 
 const PREFIX: usize = 4;
+/// The most bytes that a request to remove a watch has.
+const REMOVAL: usize = 24;
 const SESSION_ID: i64 = 0x100;
 const EXISTS: i32 = 3;
 const PING: i32 = 11;

@@ -44,4 +44,4 @@ proptest! {
 }
 
 /// They take a few seconds; the fuzz targets run for longer.
-const CASES: u32 = 2048;
+const CASES: u32 = 4096;

@@ -48,6 +48,8 @@ pub(crate) enum Step {
     Deliver(usize),
     /// From the dial to the session that is granted.
     Connect,
+    /// Everything is written, done and received.
+    Exchange,
     Cut,
     Pass(Duration),
     /// Waits until the session wants to be woken.
@@ -139,7 +141,7 @@ fn host(number: u16) -> Host {
 }
 
 fn step(from: &mut Unstructured<'_>) -> Result<Step> {
-    Ok(match from.int_in_range(0..=39)? {
+    Ok(match from.int_in_range(0..=47)? {
         0..=9 => Step::Submit {
             what: what(from)?,
             path: from.choose(&PATHS)?,
@@ -173,6 +175,11 @@ fn step(from: &mut Unstructured<'_>) -> Result<Step> {
         35 => Step::Pass(Duration::from_millis(from.arbitrary::<u16>()?.into())),
         36..=37 => Step::PassToTimeout,
         38 => Step::UpdateHosts(hosts(from)?),
+        39..=43 => Step::Exchange,
+        44..=46 => Step::Notify {
+            kind: from.int_in_range(1..=4)?,
+            path: from.choose(&PATHS)?,
+        },
         _ if from.ratio(1, 4)? => Step::Abandon,
         _ => Step::Close,
     })
