@@ -99,6 +99,47 @@ impl Program {
         program
     }
 
+    /// Returns the program with one request at a time, most of them of the first session, and without persistent
+    /// watches, which end with their connection.
+    pub(crate) fn one_by_one(&self) -> Self {
+        let mut steps = Vec::new();
+        for step in &self.steps {
+            match step {
+                Step::Burst { session, requests } => {
+                    let is_wanted =
+                        |request: &&Request| !matches!(request, Request::AddWatch { .. });
+                    for request in requests.iter().filter(is_wanted).take(REQUESTS_OF_A_BURST) {
+                        let session = if steps.len() % 2 == 0 { 0 } else { *session };
+                        let requests = vec![request.clone()];
+                        steps.push(Step::Burst { session, requests });
+                    }
+                }
+                Step::Reopen(session) => steps.push(Step::Reopen(*session)),
+                Step::Drop(_) => {}
+            }
+        }
+        Self {
+            steps,
+            ..self.clone()
+        }
+    }
+
+    /// Draws writes below the root of the program.
+    pub(crate) fn other_writes(&self) -> Vec<Request> {
+        let mut random = Draw {
+            random: fastrand::Rng::with_seed(!self.seed),
+            root: self.root.clone(),
+        };
+        let mut writes = Vec::new();
+        while writes.len() < self.len() {
+            let request = random.request();
+            if let Request::Create(_) | Request::Set { .. } | Request::Delete { .. } = request {
+                writes.push(request);
+            }
+        }
+        writes
+    }
+
     /// Returns the same program below another node.
     pub(crate) fn at_a_new_root(&self) -> Self {
         let root = new_root();
@@ -365,4 +406,5 @@ impl Draw {
     }
 }
 
+const REQUESTS_OF_A_BURST: usize = 2;
 const NAMES: [&str; 3] = ["a", "b", "ba"];
