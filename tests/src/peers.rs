@@ -9,6 +9,7 @@
 //! | `Contender.java` | [`PeerContender`] | acquires and releases an `InterProcessMutex` on command |
 //! | `SemaphoreContender.java` | [`PeerContender`] | acquires and releases leases of an `InterProcessSemaphoreV2` on command |
 //! | `Revocable.java` | [`CuratorProcess`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
+//! | `PlainClient.java` | [`CuratorProcess`] | does on command what all clients of the protocol can do, with ZooKeeper's own |
 //! | `DiscoveryPeer.java` | [`CuratorProcess`] | registers instances with Curator's service discovery, and lists them |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerContender`] | acquires and releases an `InterProcessReadWriteLock` on command |

@@ -73,6 +73,10 @@ const SOURCES: &[(&str, &str)] = &[
     ),
     ("Melee.java", include_str!("../../java/Melee.java")),
     ("Counter.java", include_str!("../../java/Counter.java")),
+    (
+        "PlainClient.java",
+        include_str!("../../java/PlainClient.java"),
+    ),
     ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
     (

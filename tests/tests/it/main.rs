@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod client;
+mod clients;
 mod counters;
 mod discovery;
 mod expire;
