@@ -128,12 +128,13 @@ impl Client {
                 self.step().await;
             }
         });
-        if waited.await.is_err() {
-            panic!(
-                "no {what} within {LONGEST_WAIT:?}: {:?}, {:?}",
-                self.session, self.events
-            );
-        }
+        let waited = waited.await;
+        assert!(
+            waited.is_ok(),
+            "no {what} within {LONGEST_WAIT:?}: {:?}, {:?}",
+            self.session,
+            self.events
+        );
     }
 
     /// Drives the session until nothing has happened for a while.

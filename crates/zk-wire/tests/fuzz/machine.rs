@@ -276,13 +276,21 @@ impl Run<'_> {
                     event,
                     epoch,
                 } => self.fired(ticket, &event, epoch),
-                Event::Connected { epoch, timeout } => {
+                Event::Connected {
+                    epoch,
+                    timeout,
+                    read_only,
+                } => {
                     assert!(epoch > self.epoch, "{epoch} after {}", self.epoch);
                     assert!(!timeout.is_zero(), "no session is granted");
+                    assert!(!read_only, "no server is read-only");
                     self.epoch = epoch;
                     self.session_id = self.session.id();
                     let connection = self.connection.as_mut().expect("there is a connection");
                     connection.is_up = true;
+                }
+                Event::WatchEnded(ticket) => {
+                    panic!("{ticket:?} has ended, and no server has said its release")
                 }
                 Event::Over(end) => self.end = Some(end),
                 // What follows from the loss is judged in `settle`.
