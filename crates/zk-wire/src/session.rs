@@ -13,7 +13,7 @@
 //! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout);
 //! 5. if hosts are looked up, do so whenever [`poll_hosts`](Session::poll_hosts) says so;
 //! 6. at any time, ask what [`poll_probe`](Session::poll_probe) returns, and report the answer to
-//!    [`probed`](Session::probed).
+//!    [`probed`](Session::probed), or soon that there is none: requests may wait for it.
 //!
 //! Moments are durations since a moment that the driver chooses, and never decrease.
 //!
@@ -189,6 +189,11 @@ impl Session {
             password: self.password.clone(),
             last_zxid: self.last_zxid,
         })
+    }
+
+    /// Returns the number of the last connection that a server has granted; 0 before the first one.
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Returns the newest transaction that a reply has named.

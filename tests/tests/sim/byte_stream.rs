@@ -165,7 +165,12 @@ impl Client {
         self.begin.elapsed()
     }
 
+    /// Takes the events. The servers answer no question about their release.
     fn take_events(&mut self) {
+        while let Some(probe) = self.session.poll_probe() {
+            let now = self.now();
+            self.session.probed(&probe, None, now);
+        }
         while let Some(event) = self.session.poll_event() {
             self.events.push(event);
         }

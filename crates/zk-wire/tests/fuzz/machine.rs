@@ -281,13 +281,9 @@ impl Run<'_> {
                     timeout,
                     read_only,
                 } => {
-                    assert!(epoch > self.epoch, "{epoch} after {}", self.epoch);
+                    assert_eq!(epoch, self.epoch);
                     assert!(!timeout.is_zero(), "no session is granted");
                     assert!(!read_only, "no server is read-only");
-                    self.epoch = epoch;
-                    self.session_id = self.session.id();
-                    let connection = self.connection.as_mut().expect("there is a connection");
-                    connection.is_up = true;
                 }
                 Event::WatchEnded(ticket) => {
                     panic!("{ticket:?} has ended, and no server has said its release")
@@ -789,6 +785,7 @@ impl Run<'_> {
         }
         self.session.buffer().extend_from_slice(&bytes);
         self.session.received(self.now);
+        self.note_grant();
         let is_wanted = self.session.wants_connection();
         if !is_garbled {
             assert_eq!(is_wanted, !is_broken, "is the connection kept?");
@@ -799,6 +796,18 @@ impl Run<'_> {
             rest < most || !is_wanted,
             "{rest} bytes wait for the rest of a frame"
         );
+    }
+
+    /// Notes whether the session was granted. It reports that once its credentials are accepted.
+    fn note_grant(&mut self) {
+        let epoch = self.session.epoch();
+        if epoch != self.epoch {
+            assert!(epoch > self.epoch, "{epoch} after {}", self.epoch);
+            self.epoch = epoch;
+            self.session_id = self.session.id();
+            let connection = self.connection.as_mut().expect("there is a connection");
+            connection.is_up = true;
+        }
     }
 
     /// Predicts what a message causes; returns whether the connection is of use after it.
