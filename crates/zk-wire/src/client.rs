@@ -60,7 +60,7 @@ pub struct Answer {
 pub struct RequestError {
     /// What is known.
     pub kind: RequestErrorKind,
-    /// The watch that the request has set all the same: an `exists` that finds no node sets one.
+    /// The watch that the request has set all the same: an `exists` that finds no node sets one, no other request does.
     pub watch: Option<Watch>,
 }
 
@@ -207,7 +207,9 @@ impl Client {
             }),
             Ok(Outcome::Refused { code, zxid, epoch }) => Err(RequestError {
                 kind: RequestErrorKind::Refused { code, zxid, epoch },
-                watch: watch.filter(|_| code == ErrorCode::NO_NODE),
+                watch: watch.filter(|_| {
+                    code == ErrorCode::NO_NODE && matches!(request, Request::Exists { .. })
+                }),
             }),
             Ok(Outcome::Unknown { epoch, why }) => {
                 Err(no_watch(RequestErrorKind::Unknown { epoch, why }))

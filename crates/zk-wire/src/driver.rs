@@ -24,9 +24,16 @@ use lookups::Wanted;
 /// # Dropping
 ///
 /// Ends the session: nothing would drive it any more.
-pub(crate) async fn run(shared: Arc<Shared>, provider: Option<Arc<dyn HostProvider>>) {
-    let shared = Driven(shared);
-    let shared = &shared.0;
+pub(crate) fn run(
+    shared: Arc<Shared>,
+    provider: Option<Arc<dyn HostProvider>>,
+) -> impl Future<Output = ()> + Send {
+    // A task may be dropped before it is polled.
+    let driven = Driven(shared);
+    async move { drive(&driven.0, provider).await }
+}
+
+async fn drive(shared: &Arc<Shared>, provider: Option<Arc<dyn HostProvider>>) {
     let mut lookups = Lookups::new(provider);
     loop {
         let (next, wanted) = {

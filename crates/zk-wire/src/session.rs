@@ -177,7 +177,7 @@ impl Session {
         }
     }
 
-    /// Returns the session id; 0 before the first connection.
+    /// Returns the session id; 0 before the first connection, unless a session is resumed.
     pub const fn id(&self) -> i64 {
         self.id
     }
@@ -657,7 +657,7 @@ impl Session {
         }
     }
 
-    /// Records that the server did not carry out a request that `needs` a release, and drops the connection.
+    /// Records that the server did not carry out a request that `needs` a release.
     fn request_failed(&mut self, needs: Release) {
         if let Phase::Up { host, .. } = &self.phase {
             self.releases.failed(host, needs);
@@ -666,6 +666,10 @@ impl Session {
 
     fn connected(&mut self, host: Host, payload: Bytes, now: Duration) -> Result<(), Loss> {
         let granted = ConnectResponse::decode(payload).map_err(Loss::Malformed)?;
+        // A server without a quorum cannot know that the ensemble has ended a session.
+        if granted.read_only && self.is_established && granted.is_expired() {
+            return Err(Loss::ReadOnly);
+        }
         if self.is_established && (granted.is_expired() || granted.session_id != self.id) {
             self.end(self.end_if_gone());
             return Ok(());
@@ -757,8 +761,12 @@ impl Session {
                 let outcome = self.outcome(ticket, frame, zxid, reply);
                 self.events.push_back(Event::Answered(ticket, outcome));
             }
-            None if xid == Xid::AUTH && reply.is_err() => self.end(SessionEnd::AuthFailed),
-            None if xid == Xid::AUTH => self.report_connected(),
+            None if xid == Xid::AUTH => match reply {
+                Ok(_) => self.report_connected(),
+                Err(ErrorCode::AUTH_FAILED) => self.end(SessionEnd::AuthFailed),
+                // It says nothing of the credentials; the next connection sends them again.
+                Err(code) => return Err(Loss::CredentialsNotChecked(code)),
+            },
             None if frame.is_close() => self.end(SessionEnd::Closed),
             None => match reply {
                 // The next connection sets the watches again.

@@ -153,7 +153,7 @@ pub enum CreateMode {
     Ephemeral,
     /// As [`Ephemeral`](Self::Ephemeral), and the server adds a number to its name.
     EphemeralSequential,
-    /// The server deletes it some time after its last child was deleted; from 3.5.3 on.
+    /// The server deletes it some time after its last child was deleted; from 3.5.1 on.
     Container,
     /// The server deletes it when it has had no child and no change for this long, in whole milliseconds; from 3.5.3
     /// on, if the server allows it.

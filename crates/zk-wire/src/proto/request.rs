@@ -102,7 +102,7 @@ pub enum Request {
         /// The configuration that is to be changed, by the zxid that it was made with.
         version: Option<i64>,
     },
-    /// Fails with [`NO_WATCHER`](super::ErrorCode::NO_WATCHER) if this session has no such watch; from 3.6 on.
+    /// Fails with [`NO_WATCHER`](super::ErrorCode::NO_WATCHER) if this session has no such watch; from 3.5 on.
     CheckWatches {
         /// The watched node.
         path: String,

@@ -50,7 +50,7 @@ pub enum SubmitError {
     },
 }
 
-/// What became of a request. Every accepted request has one outcome.
+/// What became of a request. Every accepted request has one outcome, unless it was taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
 pub enum Outcome {
@@ -139,6 +139,9 @@ pub enum Loss {
     /// The server is read-only, and a writable one was found.
     #[error("the server is read-only, and a writable one was found")]
     WritableFound,
+    /// The server could not check the credentials.
+    #[error("the server could not check the credentials: {0}")]
+    CredentialsNotChecked(ErrorCode),
     /// The server did not set the watches of the session.
     #[error("the server did not set the watches of the session: {0}")]
     WatchesRefused(ErrorCode),

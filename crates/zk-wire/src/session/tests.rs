@@ -348,6 +348,19 @@ fn debug_output_contains_no_credentials() {
 }
 
 #[test]
+fn credentials_that_the_server_could_not_check_are_sent_again() {
+    let mut config = config();
+    config.auth = vec![digest(b"x")];
+    let mut peer = Peer::with(config);
+    peer.dial();
+    peer.grant(ID, TIMEOUT);
+    peer.reply(-4, -4, b"");
+    let why = Loss::CredentialsNotChecked(ErrorCode::CONNECTION_LOSS);
+    assert_eq!(peer.events(), [Event::Disconnected { why }]);
+    assert_eq!(xids(&peer.dial()), [-4]);
+}
+
+#[test]
 fn wrong_credentials_end_the_session_before_it_is_connected() {
     let mut config = config();
     config.auth = vec![digest(b"x"), digest(b"y")];

@@ -280,6 +280,26 @@ fn calls_end_with_the_runtime_of_the_client() {
     assert_eq!(ours.block_on(client.close()), end);
 }
 
+#[test]
+fn a_session_whose_task_never_ran_is_over() {
+    let nowhere = Host {
+        name: "127.0.0.1".to_owned(),
+        port: 1,
+    };
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+    };
+    let theirs = runtime().expect("a runtime starts");
+    let config = Config::new(Duration::from_secs(10));
+    let client = theirs.block_on(async { Client::new(vec![nowhere], config) });
+    drop(theirs);
+    let ours = runtime().expect("a runtime starts");
+    let connected = ours.block_on(expected("the end", client.connected()));
+    assert_eq!(connected, Err(SessionEnd::RuntimeEnded));
+}
+
 #[tokio::test]
 async fn the_task_of_a_closed_session_ends() {
     let ensemble = start(1, false).await;

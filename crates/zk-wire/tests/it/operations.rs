@@ -123,6 +123,22 @@ async fn every_operation_is_understood_by_a_server() {
     };
     assert_eq!(reply(&client, exists("/a")).await, Reply::Stat(stat));
     assert_eq!(refusal(&client, exists("/no")).await, ErrorCode::NO_NODE);
+    let (path_of_none, watch) = ("/no".to_owned(), true);
+    let get_none = Request::GetData {
+        path: path_of_none.clone(),
+        watch,
+    };
+    let exists_none = Request::Exists {
+        path: path_of_none,
+        watch,
+    };
+    for (request, sets_watch) in [(get_none, false), (exists_none, true)] {
+        let error = client
+            .request(&request)
+            .await
+            .expect_err("there is no node");
+        assert_eq!(error.watch.is_some(), sets_watch, "{request:?}");
+    }
     let (names, watch) = (vec![path("b")], false);
     let children = Request::GetChildren {
         path: a.clone(),

@@ -65,6 +65,25 @@ fn a_read_only_session_that_was_not_asked_for_is_not_taken() {
 }
 
 #[test]
+fn a_read_only_server_does_not_end_a_session_of_the_quorum() {
+    let mut peer = peer();
+    peer.dial();
+    peer.grant(ID, TIMEOUT);
+    peer.cut();
+    peer.dial();
+    while !asked(&peer).1 {
+        peer.cut();
+        peer.dial();
+    }
+    peer.events();
+    // What a server replies that does not know the session.
+    peer.grant_as(0, Duration::ZERO, true);
+    assert_eq!(peer.events(), []);
+    peer.dial();
+    assert_eq!(asked(&peer).0, ID, "it is still asked for");
+}
+
+#[test]
 fn a_session_that_no_quorum_knows_becomes_another_one() {
     let mut peer = peer();
     connect_read_only(&mut peer, MADE_UP);
