@@ -16,7 +16,9 @@ use crate::workspace::Workspace;
 /// Runs `zk-ensemble`, or `zk-sim` for a simulated ensemble, in place of this process; returns only on failure.
 pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let state = simulated_state(workspace);
-    match Simulated::of(args, state.exists()) {
+    // A name is that of a real ensemble.
+    let is_there = state.join("connect").exists() && env::var_os("ZK_ENSEMBLE").is_none();
+    match Simulated::of(args, is_there) {
         Some(wanted) => simulated(workspace, &wanted, &state),
         None => real_ensemble(workspace, args),
     }

@@ -40,7 +40,7 @@ pub(crate) struct ServeArgs {
     /// The port of the first server, those of the others follow; by default any free ports.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
-    /// What all random choices are drawn from.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Inject random failures, drawn from the seed.

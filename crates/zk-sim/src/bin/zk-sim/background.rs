@@ -40,9 +40,12 @@ pub(crate) fn up(state: &Path, options: &ServeArgs) -> anyhow::Result<()> {
         );
     }
     let begin = Instant::now();
-    let mut child = start(&lock, options)?;
+    let mut child = start(state, &lock, options)?;
     let Some(connect) = first_line(&mut child) else {
-        bail!("it has ended: {}", child.wait()?);
+        let status = child.wait()?;
+        let said = fs::read_to_string(state.join(ERRORS)).unwrap_or_default();
+        remove(state);
+        bail!("it has ended: {status}\n{}", said.trim());
     };
     fs::write(state.join(PID), child.id().to_string())?;
     fs::write(state.join(CONNECT), &connect)?;
@@ -72,10 +75,7 @@ pub(crate) fn down(state: &Path) -> anyhow::Result<()> {
         rustix::process::kill_process(pid, Signal::TERM)?;
         wait_until_free(&lock)?;
     }
-    for file in [CONNECT, PID, LOCK] {
-        drop(fs::remove_file(state.join(file)));
-    }
-    drop(fs::remove_dir(state));
+    remove(state);
     if was_up {
         print("the simulated ensemble is down\n")?;
         return Ok(());
@@ -84,7 +84,7 @@ pub(crate) fn down(state: &Path) -> anyhow::Result<()> {
 }
 
 /// Starts `serve` so that it holds the lock, through the descriptor that it inherits as its standard input.
-fn start(lock: &File, options: &ServeArgs) -> anyhow::Result<Child> {
+fn start(state: &Path, lock: &File, options: &ServeArgs) -> anyhow::Result<Child> {
     let mut serve = Command::new(std::env::current_exe()?);
     serve.arg("serve");
     serve.args(["--servers", &options.servers.to_string()]);
@@ -102,6 +102,8 @@ fn start(lock: &File, options: &ServeArgs) -> anyhow::Result<Child> {
     serve
         .stdin(Stdio::from(lock.try_clone()?))
         .stdout(Stdio::piped())
+        // A program that reads what `up` prints would wait until this process ends.
+        .stderr(File::create(state.join(ERRORS))?)
         // A ctrl-c in this terminal is not for it.
         .process_group(0)
         .spawn()
@@ -115,6 +117,14 @@ fn first_line(child: &mut Child) -> Option<String> {
     BufReader::new(stdout).read_line(&mut line).ok()?;
     let line = line.trim();
     (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// Removes what tells of a process that has ended.
+fn remove(state: &Path) {
+    for file in [CONNECT, PID, ERRORS, LOCK] {
+        drop(fs::remove_file(state.join(file)));
+    }
+    drop(fs::remove_dir(state));
 }
 
 /// Takes the lock if no process has it.
@@ -134,7 +144,7 @@ fn wait_until_free(lock: &File) -> anyhow::Result<()> {
         }
         #[expect(
             clippy::disallowed_methods,
-            reason = "the pause between two looks whether the process has ended"
+            reason = "the pause between two checks that the process has ended"
         )]
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -150,4 +160,6 @@ fn print(text: &str) -> std::io::Result<()> {
 const LOCK: &str = "lock";
 const PID: &str = "pid";
 const CONNECT: &str = "connect";
+/// What the process has printed as errors.
+const ERRORS: &str = "errors";
 const END_WITHIN: Duration = Duration::from_secs(10);
