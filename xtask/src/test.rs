@@ -82,6 +82,7 @@ impl Scope {
                 ("SEEDS", "2000"),
                 ("PROGRAMS", "1000"),
                 ("SWEEP", "full"),
+                ("GRANTS", "10000"),
             ],
         }
     }
@@ -93,7 +94,7 @@ pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Resul
         Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
         Some((first, args)) if first == "wire" => {
             let (scope, args) = Scope::split(args);
-            wire::run(workspace, scope, args)?
+            wire::run(workspace, scope, args, &[])?
         }
         _ => {
             let (scope, args) = Scope::split(args);
@@ -116,7 +117,7 @@ pub(crate) fn run(
     if scope != Scope::Deep {
         return Ok(first);
     }
-    let second = wire::run(workspace, scope, args)?;
+    let second = wire::run(workspace, scope, args, env)?;
     println!("with zookeeper-client: {}", first.counts);
     println!("with zk-wire: {}", second.counts);
     Ok(Outcome {

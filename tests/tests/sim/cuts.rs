@@ -143,7 +143,7 @@ async fn change(observer: &Observer) -> Result<(), zk_core::Error> {
     Ok(())
 }
 
-/// Returns the numbers of the requests that were written as a whole.
+/// Returns the requests that were written as a whole.
 fn written_whole(bytes: &[u8]) -> Vec<RequestBody> {
     let mut decoder = FrameDecoder::for_client();
     decoder.buffer().extend_from_slice(bytes);

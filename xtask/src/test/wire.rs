@@ -36,7 +36,12 @@ pub(super) fn run(
     workspace: &Workspace,
     scope: Scope,
     args: &[OsString],
+    env: &[(&str, OsString)],
 ) -> anyhow::Result<Outcome> {
+    anyhow::ensure!(
+        super::is_installed("nextest"),
+        "`test wire` needs cargo-nextest: cargo install --locked cargo-nextest"
+    );
     for exception in EXCEPTIONS {
         let Exception {
             package,
@@ -45,7 +50,8 @@ pub(super) fn run(
         } = exception;
         println!("not run with zk-wire: {package} {test}: {reason}");
     }
-    let env = [("ZK_CORE_CLIENT", "zk-wire".into())];
+    let mut env = env.to_vec();
+    env.push(("ZK_CORE_CLIENT", "zk-wire".into()));
     run_once(workspace, scope, &restricted(args, &filter()), &env)
 }
 
@@ -72,6 +78,11 @@ fn restricted(args: &[OsString], filter: &str) -> Vec<OsString> {
             restricted.push(format!("({}) & {filter}", arg.display()).into());
             continue;
         }
+        if let Some((option, joined)) = are_options.then(|| joined_filter(arg)).flatten() {
+            has_filters = true;
+            restricted.push(format!("{option}({joined}) & {filter}").into());
+            continue;
+        }
         is_filter = are_options && FILTERS.iter().any(|name| arg == name);
         has_filters |= is_filter;
         restricted.push(arg.clone());
@@ -81,6 +92,15 @@ fn restricted(args: &[OsString], filter: &str) -> Vec<OsString> {
         restricted.splice(0..0, all);
     }
     restricted
+}
+
+/// Splits a filter that is in one argument with its option.
+fn joined_filter(arg: &OsString) -> Option<(&'static str, &str)> {
+    let arg = arg.to_str()?;
+    ["--filterset=", "-E=", "-E"]
+        .into_iter()
+        .find_map(|option| Some((option, arg.strip_prefix(option)?)))
+        .filter(|(_, filter)| !filter.is_empty())
 }
 
 #[cfg(test)]
@@ -95,8 +115,12 @@ mod tests {
             let file = format!("crates/{package}/tests/it/{module}.rs");
             let text = std::fs::read_to_string(workspace.join(&file));
             let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-            let is_there = text.contains(&format!("fn {name}"));
-            assert!(is_there && text.contains("::test"), "{file} has no {test}");
+            let is_there = if name.is_empty() {
+                text.contains("#[test]") || text.contains("::test") || text.contains("\nmod ")
+            } else {
+                text.contains(&format!("fn {name}("))
+            };
+            assert!(is_there, "{file} has no {test}");
         }
     }
 
@@ -111,6 +135,9 @@ mod tests {
         assert_eq!(restrict(&[]), ["-E", "x & y"]);
         assert_eq!(restrict(&["lock"]), ["-E", "x & y", "lock"]);
         assert_eq!(restrict(&["-E", "a | b"]), ["-E", "(a | b) & x & y"]);
+        assert_eq!(restrict(&["-Ea | b"]), ["-E(a | b) & x & y"]);
+        assert_eq!(restrict(&["-E=a"]), ["-E=(a) & x & y"]);
+        assert_eq!(restrict(&["--filterset=a"]), ["--filterset=(a) & x & y"]);
         assert_eq!(restrict(&["--", "-E"]), ["-E", "x & y", "--", "-E"]);
     }
 

@@ -1,6 +1,7 @@
 //! The crate `zookeeper-client` on command.
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use zookeeper_client as zk;
 
@@ -13,8 +14,8 @@ pub(super) struct ThirdParty {
     /// Why there is none, if connecting failed.
     client: Result<zk::Client, zk::Error>,
     begun: Option<JoinHandle<String>>,
-    /// One-shot watches that have not fired, each with its event.
-    once: Vec<tokio::sync::oneshot::Receiver<zk::WatchedEvent>>,
+    /// One-shot watches that have not fired.
+    once: Vec<BoxFuture<'static, zk::WatchedEvent>>,
     persistent: Vec<zk::PersistentWatcher>,
 }
 
@@ -71,9 +72,7 @@ impl ThirdParty {
             }
             ["watch", path] => {
                 let (_, _, watcher) = client.get_and_watch_data(path).await.expect("a reply");
-                let (sender, fired) = tokio::sync::oneshot::channel();
-                tokio::spawn(async { drop(sender.send(watcher.changed().await)) });
-                self.once.push(fired);
+                self.once.push(watcher.changed().boxed());
                 "ok".to_owned()
             }
             ["persist", path] => {
@@ -83,7 +82,7 @@ impl ThirdParty {
             }
             ["events"] => {
                 client.sync("/").await.expect("the server catches up");
-                self.events().await
+                self.events()
             }
             ["multi", path, version] => {
                 multi(&client, path, version.parse().expect("a version")).await
@@ -92,18 +91,14 @@ impl ThirdParty {
         }
     }
 
-    async fn events(&mut self) -> String {
-        // The tasks that wait for the watches run first.
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
+    fn events(&mut self) -> String {
         let mut events = Vec::new();
-        self.once.retain_mut(|fired| match fired.try_recv() {
-            Ok(event) => {
+        self.once.retain_mut(|fired| match fired.now_or_never() {
+            Some(event) => {
                 events.push(format!("{:?} {}", event.event_type, event.path));
                 false
             }
-            Err(_) => true,
+            None => true,
         });
         for watcher in &mut self.persistent {
             while let Some(event) = watcher.changed().now_or_never() {

@@ -529,7 +529,7 @@ async fn faults_have_the_same_outcomes_on_both_clients_and_simulated() {
     println!("{operations} operations in {:?}", started.elapsed());
     for (allowed, is_seen) in ALLOWED.iter().zip(seen) {
         assert!(
-            is_seen || is_partial(),
+            is_seen || is_partial(DEFAULT_PROGRAMS),
             "not seen, so it is no difference: {}",
             allowed.what
         );
