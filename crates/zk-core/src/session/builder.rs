@@ -161,7 +161,7 @@ impl SessionBuilder {
 
     /// Connects with `zk-wire` instead of `zookeeper-client`.
     ///
-    /// It knows neither [`tls`](Self::tls) nor [`allow_read_only`](Self::allow_read_only): together with one of these,
+    /// Not yet with [`tls`](Self::tls) or [`allow_read_only`](Self::allow_read_only): together with one of these,
     /// connecting is a [`ConnectError::InvalidOption`].
     #[cfg(feature = "wire")]
     pub fn wire(mut self) -> Self {
@@ -305,7 +305,10 @@ impl SessionBuilder {
         }
         #[cfg(feature = "wire")]
         if self.uses_wire && self.allow_read_only {
-            return invalid("allow_read_only", "zk-wire has no read-only sessions");
+            return invalid(
+                "allow_read_only",
+                "sessions of zk-wire are not read-only yet",
+            );
         }
         #[cfg(all(feature = "wire", feature = "tls"))]
         if self.uses_wire && self.tls.is_some() {

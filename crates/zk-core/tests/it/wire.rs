@@ -163,7 +163,7 @@ async fn what_the_transport_lacks_is_refused_before_it_connects() {
     );
     assert_eq!(
         error.to_string(),
-        "allow_read_only is not valid: zk-wire has no read-only sessions"
+        "allow_read_only is not valid: sessions of zk-wire are not read-only yet"
     );
     let nowhere = Session::builder("127.0.0.1:1").wire();
     let nowhere = nowhere.connect_timeout(Duration::from_millis(500));
