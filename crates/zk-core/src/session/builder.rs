@@ -163,6 +163,8 @@ impl SessionBuilder {
     ///
     /// Not yet with [`tls`](Self::tls) or [`allow_read_only`](Self::allow_read_only): together with one of these,
     /// connecting is a [`ConnectError::InvalidOption`].
+    ///
+    /// The session ends as expired if it moves to a server that shortens its timeout.
     #[cfg(feature = "wire")]
     pub fn wire(mut self) -> Self {
         self.uses_wire = true;

@@ -85,7 +85,7 @@ impl WireTransport {
         let broken = Arc::default();
         let chroot = Chroot(servers.chroot().clone());
         Ok(Self {
-            link: follow(client.states(), Arc::clone(&broken)),
+            link: follow(client.states(), session_timeout, Arc::clone(&broken)),
             broken,
             session_id,
             session_timeout,
@@ -97,10 +97,11 @@ impl WireTransport {
 /// Forwards the client's states to a channel until the session is over or all receivers are dropped.
 fn follow(
     mut states: tokio::sync::watch::Receiver<wire::ConnectionState>,
+    session_timeout: Duration,
     broken: Arc<Mutex<Option<Instant>>>,
 ) -> LinkReceiver {
     let mut epoch = 0;
-    let first = next_link(&mut epoch, &states.borrow_and_update());
+    let first = next_link(&mut epoch, session_timeout, &states.borrow_and_update());
     let link = LinkSender::new(first);
     let receiver = link.subscribe();
     tokio::spawn(async move {
@@ -118,15 +119,21 @@ fn follow(
             if let wire::ConnectionState::Disconnected { .. } = state {
                 *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             }
-            link.send(next_link(&mut epoch, &state));
+            link.send(next_link(&mut epoch, session_timeout, &state));
         }
     });
     receiver
 }
 
 /// Returns the link in a state of the client. Connections are numbered, so no break between two states is missed.
-fn next_link(epoch: &mut u64, state: &wire::ConnectionState) -> Link {
+///
+/// A server with a smaller `maxSessionTimeout` shortens the timeout of a session that moves to it. What is proved with
+/// the longer one does not hold any more, so the session is over then.
+fn next_link(epoch: &mut u64, session_timeout: Duration, state: &wire::ConnectionState) -> Link {
     let (phase, breaks) = match state {
+        wire::ConnectionState::Connected { timeout, .. } if *timeout < session_timeout => {
+            (Phase::Over(SessionEnd::Expired), *epoch)
+        }
         wire::ConnectionState::Connected { epoch: now, .. } => {
             *epoch = *now;
             (Phase::Up, now.saturating_sub(1))
@@ -497,4 +504,25 @@ fn from_acl(entries: &[wire::AclEntry]) -> Acl {
         let permissions = Permissions::from_bits(entry.permissions);
         AclEntry::new(permissions, entry.scheme.as_str(), entry.id.as_str())
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_ends_when_a_server_shortens_its_timeout() {
+        let granted = Duration::from_secs(40);
+        let phase = |secs| {
+            let state = wire::ConnectionState::Connected {
+                session_id: 1,
+                epoch: 2,
+                timeout: Duration::from_secs(secs),
+                read_only: false,
+            };
+            next_link(&mut 1, granted, &state).phase
+        };
+        assert_eq!(phase(39), Phase::Over(SessionEnd::Expired));
+        assert_eq!([phase(40), phase(41)], [Phase::Up; 2]);
+    }
 }
