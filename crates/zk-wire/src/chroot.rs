@@ -91,7 +91,7 @@ impl Chroot {
             if !path.starts_with('/') {
                 return Err(path.clone());
             }
-            // A name that only begins like the chroot is not below it.
+            // The chroot itself has no slash at its end.
             if path == "/" && !is_prefix {
                 path.clear();
             }
@@ -151,6 +151,7 @@ impl Chroot {
         match path.strip_prefix(&self.path)? {
             "" => Some("/".to_owned()),
             rest if rest.starts_with('/') => Some(rest.to_owned()),
+            // Its name only begins like that of the chroot.
             _ => None,
         }
     }

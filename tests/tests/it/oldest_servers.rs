@@ -6,12 +6,10 @@ use bytes::Bytes;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_harness::Server;
 use zk_wire::AclEntry;
 use zk_wire::Client;
 use zk_wire::Config;
 use zk_wire::CreateMode;
-use zk_wire::Host;
 use zk_wire::NewNode;
 use zk_wire::Reply;
 use zk_wire::Request;
@@ -43,7 +41,8 @@ async fn reads_writes_and_notifies(servers: usize) {
         assert_eq!(server.wchs().await.unwrap().watches, 0);
         server.cons().await.unwrap();
     }
-    let client = Client::new(hosts(&ensemble), Config::new(MAX_WAIT));
+    let client = Client::from_connect_string(&ensemble.connect_string(), Config::new(MAX_WAIT));
+    let client = client.expect("it is a connect string");
     create(&client, "/a", CreateMode::Persistent).await;
     create(&client, "/a/one", CreateMode::Ephemeral).await;
     create(&client, "/a/two", CreateMode::PersistentSequential).await;
@@ -104,14 +103,4 @@ async fn create(client: &Client, path: &str, mode: CreateMode) {
     };
     assert!(created.starts_with(path), "{created}");
     assert_eq!(stat, None, "only newer creates return one");
-}
-
-/// The addresses of an ensemble's servers.
-fn hosts(ensemble: &Ensemble) -> Vec<Host> {
-    let addresses = ensemble.servers().iter().map(Server::client_address);
-    let hosts = addresses.map(|address| Host {
-        name: address.ip().to_string(),
-        port: address.port(),
-    });
-    hosts.collect()
 }

@@ -40,7 +40,8 @@ use zk_wire::proto::Incoming;
 use zk_wire::proto::ReplyShape;
 use zk_wire::proto::WatchLists;
 use zk_wire::proto::Xid;
-use zk_wire::proto::take_frame;
+
+use crate::payload;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_096))]
@@ -148,14 +149,6 @@ proptest! {
         };
         prop_assert_eq!(ConnectResponse::decode(payload(&granted.encode())), Ok(expected));
     }
-}
-
-/// The payload of the only frame of a stream.
-fn payload(stream: &[u8]) -> Bytes {
-    let mut stream = BytesMut::from(stream);
-    let frame = take_frame(&mut stream, 1 << 20).expect("it is a frame");
-    assert!(stream.is_empty(), "it is one frame");
-    frame.expect("it is complete")
 }
 
 fn millis(millis: i32) -> Duration {

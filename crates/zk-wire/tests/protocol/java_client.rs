@@ -16,9 +16,9 @@ use zk_wire::proto::ConnectResponse;
 use zk_wire::proto::Incoming;
 use zk_wire::proto::Reply;
 use zk_wire::proto::Xid;
-use zk_wire::proto::take_frame;
 
-use super::java_requests::requests;
+use crate::java_requests::requests;
+use crate::payload;
 
 /// A series of releases, and the recording of one of them.
 const RECORDINGS: [(&str, &str); 3] = [
@@ -202,14 +202,6 @@ fn steps(text: &str) -> Vec<Step<'_>> {
         }
     }
     steps
-}
-
-/// Takes a frame out of the stream, as a client does.
-fn payload(frame: &[u8]) -> Bytes {
-    let mut stream = BytesMut::from(frame);
-    let payload = take_frame(&mut stream, 1 << 20).expect("it is a frame");
-    assert!(stream.is_empty(), "it is one frame");
-    payload.expect("the frame is complete")
 }
 
 fn bytes(hex: &str) -> Bytes {

@@ -2,6 +2,18 @@
 
 #![cfg(test)]
 
+use bytes::Bytes;
+use bytes::BytesMut;
+use zk_wire::proto::take_frame;
+
 mod fault_proxy;
 mod java_client;
 mod java_requests;
+
+/// Returns the message in a stream that consists of one frame.
+fn payload(stream: &[u8]) -> Bytes {
+    let mut stream = BytesMut::from(stream);
+    let frame = take_frame(&mut stream, 1 << 20).expect("it is a frame");
+    assert!(stream.is_empty(), "it is one frame");
+    frame.expect("it is complete")
+}

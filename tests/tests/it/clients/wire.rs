@@ -10,7 +10,6 @@ use zk_wire::Config;
 use zk_wire::ConnectionState;
 use zk_wire::CreateMode;
 use zk_wire::Credentials;
-use zk_wire::Host;
 use zk_wire::MultiOp;
 use zk_wire::MultiResult;
 use zk_wire::NewNode;
@@ -35,13 +34,6 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) async fn start(connect: &Connect) -> Self {
-        let host = |host: &str| {
-            let (name, port) = host.rsplit_once(':').expect("an address has a port");
-            Host {
-                name: name.to_owned(),
-                port: port.parse().expect("a port is a number"),
-            }
-        };
         let mut config = Config::new(connect.timeout);
         if let Some((scheme, credentials)) = connect.auth {
             config.auth.push(Credentials {
@@ -49,7 +41,8 @@ impl Wire {
                 data: Bytes::from_static(credentials.as_bytes()),
             });
         }
-        let client = Client::new(connect.servers.split(',').map(host).collect(), config);
+        let client = Client::from_connect_string(&connect.servers, config);
+        let client = client.expect("it is a connect string");
         // The end of the session is what some tests are about.
         let _: Result<(), SessionEnd> = client.connected().await;
         Self {
