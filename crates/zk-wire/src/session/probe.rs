@@ -5,6 +5,10 @@
 use std::time::Duration;
 
 use super::Host;
+use super::Loss;
+use super::Phase;
+use super::Session;
+use crate::proto::Release;
 
 /// A question to a server.
 ///
@@ -40,6 +44,54 @@ impl Probe {
         match self.word {
             FourLetterWord::Isro => "isro",
             FourLetterWord::Srvr => "srvr",
+        }
+    }
+}
+
+impl Session {
+    /// Returns the next question to ask a server, on a connection of its own and beside everything else.
+    pub fn poll_probe(&mut self) -> Option<Probe> {
+        self.probes.pop_front()
+    }
+
+    /// Records the answer to a question; `None` if there was none.
+    pub fn probed(&mut self, probe: &Probe, answer: Option<&str>, now: Duration) {
+        match probe.word {
+            FourLetterWord::Srvr => self.releases.answered(&probe.host, answer),
+            FourLetterWord::Isro => {
+                let is_searching = matches!(
+                    self.phase,
+                    Phase::Up {
+                        search: Some(_),
+                        ..
+                    }
+                );
+                if is_searching && answer.is_some_and(|answer| answer.trim() == "rw") {
+                    self.connection_lost(&Loss::WritableFound, now);
+                    self.hosts.prefer(&probe.host);
+                }
+            }
+        }
+    }
+
+    /// Asks all hosts whether they are writable, on a read-only server and when it is time to.
+    pub(super) fn search_writable_server(&mut self, now: Duration) {
+        if let Phase::Up { search, .. } = &mut self.phase
+            && search.as_mut().is_some_and(|search| search.is_due(now))
+        {
+            let word = FourLetterWord::Isro;
+            let ask = |host: &Host| Probe {
+                host: host.clone(),
+                word,
+            };
+            self.probes.extend(self.hosts.iter().map(ask));
+        }
+    }
+
+    /// Records that the server did not carry out a request that `needs` a release.
+    pub(super) fn request_failed(&mut self, needs: Release) {
+        if let Phase::Up { host, .. } = &self.phase {
+            self.releases.failed(host, needs);
         }
     }
 }

@@ -13,7 +13,11 @@ mod releases;
 use super::*;
 use crate::proto::Credentials;
 use crate::proto::DecodeError;
+use crate::proto::ErrorCode;
+use crate::proto::Release;
+use crate::proto::Reply;
 use crate::proto::SaslToken;
+use crate::proto::take_frame;
 
 /// A session and the other end of its connection.
 struct Peer {

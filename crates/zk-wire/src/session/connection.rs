@@ -1,0 +1,219 @@
+//! A connection from the dial to its loss: the handshake, and what is sent with it.
+//!
+//! Pure: no I/O and no clock.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Event;
+use super::Host;
+use super::Loss;
+use super::NO_PASSWORD;
+use super::Outcome;
+use super::Phase;
+use super::Probe;
+use super::Session;
+use super::SessionEnd;
+use super::pending::Frame;
+use super::pending::Role;
+use super::probe::FourLetterWord;
+use super::writable_server::WritableServerSearch;
+use crate::proto::ConnectRequest;
+use crate::proto::ConnectResponse;
+use crate::proto::Request;
+use crate::proto::Xid;
+
+impl Session {
+    /// Returns the host to connect to now, if any. The driver replies with [`dialed`](Self::dialed) or
+    /// [`connection_lost`](Self::connection_lost).
+    pub fn poll_dial(&mut self, now: Duration) -> Option<Host> {
+        match self.phase {
+            Phase::Waiting { until } if until <= now && self.hosts.len() > 0 => {
+                let host = self.hosts.take_next();
+                self.phase = Phase::Dialing {
+                    host: host.clone(),
+                    deadline: now + self.dial_timeout(),
+                };
+                Some(host)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns when the connection that was asked for must be made; `None` if none was.
+    pub const fn dial_deadline(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Dialing { deadline, .. } => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a connection that was asked for or made is still wanted.
+    pub const fn wants_connection(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Dialing { .. } | Phase::Handshake { .. } | Phase::Up { .. }
+        )
+    }
+
+    /// Records that the connection is made: the handshake begins.
+    pub fn dialed(&mut self, now: Duration) {
+        let Phase::Dialing { host, .. } = &self.phase else {
+            return;
+        };
+        let host = host.clone();
+        self.received.clear();
+        self.written = 0;
+        self.last_sent = now;
+        let connect = ConnectRequest {
+            last_zxid_seen: self.last_zxid,
+            timeout: self.config.timeout,
+            session_id: if self.is_established { self.id } else { 0 },
+            password: if self.is_established {
+                self.password.clone()
+            } else {
+                NO_PASSWORD
+            },
+            read_only: self.config.read_only && self.hosts.has_failed_a_round(),
+        };
+        self.outgoing.push_back(Frame::handshake(&connect));
+        for credentials in &self.config.auth {
+            let auth = Request::Auth(credentials.clone());
+            self.outgoing
+                .push_back(Frame::new(&auth, Xid::AUTH, Role::Internal));
+        }
+        let with_persistent = !self.releases.lacks_persistent_watches(&host);
+        for lists in self.watches.lists(SET_WATCHES_LIMIT, with_persistent) {
+            let set = Request::SetWatches {
+                last_zxid_seen: self.last_zxid,
+                lists,
+            };
+            self.outgoing
+                .push_back(Frame::new(&set, Xid::SET_WATCHES, Role::Internal));
+        }
+        let deadline = now + self.dial_timeout();
+        self.phase = Phase::Handshake { host, deadline };
+    }
+
+    /// Records that a connection could not be made, or is lost.
+    pub fn connection_lost(&mut self, why: &Loss, now: Duration) {
+        match &self.phase {
+            Phase::Waiting { .. } | Phase::Over(_) => return,
+            Phase::Up { .. } => {
+                self.events
+                    .push_back(Event::Disconnected { why: why.clone() });
+            }
+            Phase::Dialing { .. } | Phase::Handshake { .. } => {}
+        }
+        if let Loss::Broken(_) | Loss::OutOfOrder { .. } = why
+            && let Some(needs) = self.sent.iter().filter_map(|frame| frame.needs).max()
+        {
+            self.request_failed(needs);
+        }
+        let pause = self.hosts.failed();
+        // A pause follows each round without success.
+        if let Some(refresh) = self.refresh.as_mut().filter(|_| !pause.is_zero()) {
+            refresh.hosts_failed(now);
+        }
+        self.phase = Phase::Waiting { until: now + pause };
+        self.releases.disconnected();
+        self.probes.clear();
+        self.received.clear();
+        for frame in std::mem::take(&mut self.sent) {
+            if let Some(ticket) = frame.ticket() {
+                let (epoch, why) = (self.epoch, why.clone());
+                let outcome = Outcome::Unknown { epoch, why };
+                self.events.push_back(Event::Answered(ticket, outcome));
+            } else if frame.is_close() {
+                self.outgoing.push_back(frame);
+            }
+        }
+        // A frame that was written in part is none to the server.
+        self.written = 0;
+        if self.is_closing && !self.is_established {
+            self.end(SessionEnd::Closed);
+            return;
+        }
+        while let Some(frame) = self.outgoing.pop_back() {
+            if frame.ticket().is_some() || frame.is_close() {
+                self.queued_bytes += frame.payload_len();
+                self.queue.push_front(frame);
+            }
+        }
+    }
+
+    pub(super) fn connected(
+        &mut self,
+        host: Host,
+        payload: Bytes,
+        now: Duration,
+    ) -> Result<(), Loss> {
+        let granted = ConnectResponse::decode(payload).map_err(Loss::Malformed)?;
+        // A server without a quorum cannot know that the ensemble has ended a session.
+        if granted.read_only && self.is_established && granted.is_expired() {
+            return Err(Loss::ReadOnly);
+        }
+        if self.is_established && (granted.is_expired() || granted.session_id != self.id) {
+            self.end(self.end_if_gone());
+            return Ok(());
+        }
+        if granted.is_expired() {
+            return Err(Loss::Refused);
+        }
+        let read_only = granted.read_only;
+        if read_only && !self.config.read_only {
+            return Err(Loss::ReadOnly);
+        }
+        self.is_established |= !read_only;
+        self.id = granted.session_id;
+        self.password = granted.password;
+        self.timeout = granted.timeout;
+        self.epoch += 1;
+        if self.releases.connected(&host) {
+            let (host, word) = (host.clone(), FourLetterWord::Srvr);
+            self.probes.push_back(Probe { host, word });
+        }
+        if self.releases.lacks_persistent_watches(&host) {
+            let ended = self.watches.end_persistent().into_iter();
+            self.events.extend(ended.map(Event::WatchEnded));
+        }
+        let search = read_only.then(|| WritableServerSearch::new(now));
+        self.phase = Phase::Up { host, search };
+        self.report_connected();
+        self.settle();
+        Ok(())
+    }
+
+    /// Reports the connection once the server has accepted all credentials, so that a session with wrong ones is never
+    /// connected.
+    pub(super) fn report_connected(&mut self) {
+        let mut frames = self.outgoing.iter().chain(&self.sent);
+        if frames.any(|frame| frame.xid == Xid::AUTH && frame.ticket().is_none()) {
+            return;
+        }
+        let read_only = matches!(&self.phase, Phase::Up { search, .. } if search.is_some());
+        self.events.push_back(Event::Connected {
+            epoch: self.epoch,
+            timeout: self.timeout,
+            read_only,
+        });
+    }
+
+    /// Records that the host is a good one, once it has granted the session and set its watches.
+    pub(super) fn settle(&mut self) {
+        let mut frames = self.outgoing.iter().chain(&self.sent);
+        if frames.all(|frame| frame.xid != Xid::SET_WATCHES) {
+            self.hosts.succeeded();
+        }
+    }
+
+    pub(super) fn dial_timeout(&self) -> Duration {
+        let hosts = u32::try_from(self.hosts.len().max(1)).unwrap_or(u32::MAX);
+        (self.timeout / (2 * hosts)).max(SHORTEST_DIAL)
+    }
+}
+
+/// How many bytes of paths one request sets watches on; the Java client has 128 KiB.
+const SET_WATCHES_LIMIT: usize = 100 << 10;
+const SHORTEST_DIAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,145 @@
+//! What the server sends: replies to requests, and notifications of watches.
+//!
+//! Pure: no I/O and no clock.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use bytes::BytesMut;
+
+use super::Event;
+use super::Loss;
+use super::Outcome;
+use super::Phase;
+use super::Session;
+use super::SessionEnd;
+use super::Ticket;
+use super::pending::Frame;
+use crate::proto::ErrorCode;
+use crate::proto::Incoming;
+use crate::proto::Reply;
+use crate::proto::WatchEvent;
+use crate::proto::Xid;
+use crate::proto::take_frame;
+
+impl Session {
+    /// Returns the buffer to which received bytes are appended, before [`received`](Self::received).
+    pub const fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.received
+    }
+
+    /// Handles what was appended to the [`buffer`](Self::buffer).
+    pub fn received(&mut self, now: Duration) {
+        self.last_received = now;
+        while self.wants_connection() {
+            let payload = match take_frame(&mut self.received, self.config.max_reply) {
+                Ok(Some(payload)) => payload,
+                Ok(None) => return,
+                Err(error) => return self.connection_lost(&Loss::Malformed(error), now),
+            };
+            let handled = match &self.phase {
+                Phase::Handshake { host, .. } => self.connected(host.clone(), payload, now),
+                Phase::Up { .. } => self.message(payload),
+                Phase::Waiting { .. } | Phase::Dialing { .. } | Phase::Over(_) => Ok(()),
+            };
+            if let Err(loss) = handled {
+                return self.connection_lost(&loss, now);
+            }
+        }
+    }
+
+    fn message(&mut self, payload: Bytes) -> Result<(), Loss> {
+        let (xid, zxid, body) = match Incoming::decode(payload).map_err(Loss::Malformed)? {
+            Incoming::Notification(event) => {
+                self.notify(&event);
+                return Ok(());
+            }
+            Incoming::Reply { xid, zxid, body } => (xid, zxid, body),
+        };
+        let out_of_order = |wanted: Option<&Frame>| Loss::OutOfOrder {
+            got: xid.get(),
+            wanted: wanted.map(|frame| frame.xid.get()),
+        };
+        // Replies come in the order of the requests, but those to pings and credentials may overtake, and so may that to
+        // a request which the server does not know.
+        let may_overtake = xid.get() < 0 || matches!(body, Err(ErrorCode::UNIMPLEMENTED));
+        let at = self
+            .sent
+            .iter()
+            .position(|frame| frame.xid == xid || (!may_overtake && frame.xid.get() > 0));
+        let oldest = at.and_then(|at| self.sent.get(at));
+        if oldest.is_none_or(|frame| frame.xid != xid) {
+            return Err(out_of_order(oldest));
+        }
+        self.last_zxid = self.last_zxid.max(zxid);
+        let reply = match (body, oldest) {
+            // A request whose reply makes no sense has none: it is among those that the lost connection leaves.
+            (Ok(body), Some(frame)) => {
+                let reply = Reply::decode(frame.shape, body);
+                let reply = reply.and_then(|reply| self.config.chroot.reply(reply));
+                Ok(reply.map_err(Loss::Malformed)?)
+            }
+            (Ok(_), None) => return Ok(()),
+            (Err(code), _) => Err(code),
+        };
+        let Some(frame) = at.and_then(|at| self.sent.remove(at)) else {
+            return Ok(());
+        };
+        if let (Err(ErrorCode::UNIMPLEMENTED), Some(needs)) = (&reply, frame.needs) {
+            self.request_failed(needs);
+        }
+        match frame.ticket() {
+            Some(ticket) => {
+                let outcome = self.outcome(ticket, frame, zxid, reply);
+                self.events.push_back(Event::Answered(ticket, outcome));
+            }
+            None if xid == Xid::AUTH => match reply {
+                Ok(_) => self.report_connected(),
+                Err(ErrorCode::AUTH_FAILED) => self.end(SessionEnd::AuthFailed),
+                // It says nothing of the credentials; the next connection sends them again.
+                Err(code) => return Err(Loss::CredentialsNotChecked(code)),
+            },
+            None if frame.is_close() => self.end(SessionEnd::Closed),
+            None => match reply {
+                // The next connection sets the watches again.
+                Err(code) if xid == Xid::SET_WATCHES => return Err(Loss::WatchesRefused(code)),
+                _ => self.settle(),
+            },
+        }
+        Ok(())
+    }
+
+    /// Returns the outcome of an answered request, and adds the watch that it has set.
+    fn outcome(
+        &mut self,
+        ticket: Ticket,
+        frame: Frame,
+        zxid: i64,
+        reply: Result<Reply, ErrorCode>,
+    ) -> Outcome {
+        let epoch = self.epoch;
+        let kind = frame.watch_kind(reply.as_ref().err().copied());
+        let is_watch_dropped = frame.is_watch_dropped;
+        if let (Some(kind), Some(path)) = (kind, frame.into_watched_path()) {
+            self.watches.add(ticket, path, kind);
+            if is_watch_dropped {
+                self.forget_watch(ticket);
+            }
+        }
+        match reply {
+            Ok(reply) => Outcome::Done { reply, zxid, epoch },
+            Err(code) => Outcome::Refused { code, zxid, epoch },
+        }
+    }
+
+    fn notify(&mut self, event: &WatchEvent) {
+        let Some(kind) = event.kind else { return };
+        for ticket in self.watches.fire(&event.path, kind) {
+            self.events.push_back(Event::Fired {
+                ticket,
+                event: self.config.chroot.event(event),
+                epoch: self.epoch,
+            });
+        }
+    }
+}

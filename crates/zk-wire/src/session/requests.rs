@@ -1,0 +1,165 @@
+//! Requests on their way to the server: submitted, taken back, written.
+//!
+//! Pure: no I/O and no clock.
+
+use std::io::IoSlice;
+use std::time::Duration;
+
+use super::Event;
+use super::NotSent;
+use super::Outcome;
+use super::Phase;
+use super::Session;
+use super::SessionEnd;
+use super::SubmitError;
+use super::Ticket;
+use super::pending::Frame;
+use super::pending::Role;
+use super::releases::Support;
+use crate::proto::Request;
+
+impl Session {
+    /// Submits a request. It is sent after all that were submitted before, on this connection or a later one.
+    ///
+    /// # Errors
+    ///
+    /// If it is not accepted, see [`SubmitError`]. It has no outcome then.
+    pub fn submit(&mut self, request: &Request) -> Result<Ticket, SubmitError> {
+        if let Phase::Over(end) = self.phase {
+            return Err(SubmitError::Over(end));
+        }
+        if self.is_closing {
+            return Err(SubmitError::Over(SessionEnd::Closed));
+        }
+        let ticket = Ticket(self.next_ticket);
+        let outer = self.config.chroot.request(request);
+        let outer = outer.map_err(|path| SubmitError::InvalidPath { path })?;
+        let frame = Frame::new(&outer, self.next_xid, Role::Caller(ticket));
+        let (len, limit) = (frame.payload_len(), self.config.max_request);
+        if len > limit {
+            return Err(SubmitError::TooLong { len, limit });
+        }
+        let (requests, bytes) = (self.queue.len(), self.queued_bytes);
+        let is_too_much = bytes + len > self.config.max_queued_bytes && requests > 0;
+        if requests >= self.config.max_queued || is_too_much {
+            return Err(SubmitError::Busy { requests, bytes });
+        }
+        self.next_ticket += 1;
+        self.enqueue(frame);
+        Ok(ticket)
+    }
+
+    /// Takes back a request that was not sent yet; returns `false` if it may have been.
+    pub fn cancel(&mut self, ticket: Ticket) -> bool {
+        let at = self.queue.iter().position(|frame| frame.is_of(ticket));
+        let cancelled = at.and_then(|at| self.queue.remove(at));
+        self.queued_bytes -= cancelled.as_ref().map_or(0, Frame::payload_len);
+        cancelled.is_some()
+    }
+
+    /// Forgets the watch that a request has set, so that it fires no more, and removes it from the server if possible.
+    pub fn forget_watch(&mut self, ticket: Ticket) {
+        if let Some(frame) = self.frame_mut(ticket) {
+            // The server has not set it yet.
+            frame.is_watch_dropped = true;
+            return;
+        }
+        let Some(removal) = self.watches.forget(ticket) else {
+            return;
+        };
+        let Request::RemoveWatches { path, .. } = &removal else {
+            return;
+        };
+        // A request that sets a watch there again would set it before this removes it.
+        let is_needed = |frame: &Frame| frame.watched_path() == Some(path);
+        let mut frames = self.queue.iter().chain(&self.outgoing).chain(&self.sent);
+        if self.is_closing || frames.any(is_needed) {
+            return;
+        }
+        if let Phase::Up { .. } = self.phase {
+            let frame = Frame::new(&removal, self.next_xid, Role::Internal);
+            self.enqueue(frame);
+        }
+    }
+
+    /// Returns whether the watch that a request has set is still there.
+    pub fn has_watch(&self, ticket: Ticket) -> bool {
+        self.watches.has(ticket)
+    }
+
+    /// Returns what is to be written now, in order. Requests that the server does not know have an outcome instead.
+    pub fn transmit(&mut self) -> Vec<IoSlice<'_>> {
+        self.admit();
+        let mut skipped = self.written;
+        let frames = self.outgoing.iter().take(MAX_SLICES);
+        frames
+            .map(|frame| IoSlice::new(&frame.bytes[std::mem::take(&mut skipped)..]))
+            .collect()
+    }
+
+    /// Records that this many bytes of [`transmit`](Self::transmit) are written.
+    pub fn transmitted(&mut self, bytes: usize, now: Duration) {
+        if bytes > 0 {
+            self.last_sent = now;
+        }
+        self.written += bytes;
+        while let Some(first) = self.outgoing.front() {
+            let len = first.bytes.len();
+            if self.written < len {
+                break;
+            }
+            self.written -= len;
+            let sent = self.outgoing.pop_front();
+            // The handshake's reply has no number, and is not waited for here.
+            self.sent.extend(sent.filter(|frame| !frame.is_handshake()));
+        }
+    }
+
+    /// Returns a request without a reply.
+    fn frame_mut(&mut self, ticket: Ticket) -> Option<&mut Frame> {
+        let queues = [&mut self.queue, &mut self.outgoing, &mut self.sent];
+        queues
+            .into_iter()
+            .flatten()
+            .find(|frame| frame.is_of(ticket))
+    }
+
+    pub(super) fn enqueue(&mut self, frame: Frame) {
+        self.next_xid = self.next_xid.next();
+        self.queued_bytes += frame.payload_len();
+        self.queue.push_back(frame);
+    }
+
+    /// Moves queued requests to the connection, as far as it may have more of them.
+    fn admit(&mut self) {
+        let Phase::Up { host, .. } = &self.phase else {
+            return;
+        };
+        while self.outgoing.len() + self.sent.len() < self.config.max_in_flight {
+            let Some(needs) = self.queue.front().map(|frame| frame.needs) else {
+                return;
+            };
+            let support = self.releases.support(host, needs);
+            if support == Support::Asked {
+                return;
+            }
+            let Some(frame) = self.queue.pop_front() else {
+                return;
+            };
+            self.queued_bytes -= frame.payload_len();
+            match (support, needs, frame.ticket()) {
+                (Support::Missing(release), Some(needs), Some(ticket)) => {
+                    let why = NotSent::Unsupported { needs, release };
+                    let outcome = Outcome::NotSent { why };
+                    self.events.push_back(Event::Answered(ticket, outcome));
+                }
+                // It would remove a watch, and the server cannot.
+                (Support::Missing(_), ..) => {}
+                _ => self.outgoing.push_back(frame),
+            }
+        }
+    }
+}
+
+/// How many frames one write has at most; the kernel takes no more than 1,024 slices.
+const MAX_SLICES: usize = 512;

@@ -1,0 +1,85 @@
+//! What happens at which moment: pings, lost connections, and the expiry of the session.
+//!
+//! Pure: no I/O and no clock.
+
+use std::time::Duration;
+
+use super::Loss;
+use super::Phase;
+use super::Session;
+use super::host_refresh::HostRefresh;
+use super::pending::Frame;
+use super::pending::Role;
+use super::writable_server::WritableServerSearch;
+use crate::proto::Request;
+use crate::proto::Xid;
+
+impl Session {
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called, or [`poll_dial`](Self::poll_dial) to be
+    /// asked again; `None` once the session is over.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let next = match self.phase {
+            Phase::Waiting { .. } if self.hosts.len() == 0 => NEVER,
+            Phase::Waiting { until } => until,
+            Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. } => deadline,
+            Phase::Up { ref search, .. } => {
+                let next = self.dead_at().min(self.ping_at());
+                let search = search.as_ref().map(WritableServerSearch::next);
+                search.map_or(next, |search| next.min(search))
+            }
+            Phase::Over(_) => return None,
+        };
+        let refresh = self.refresh.as_ref().and_then(HostRefresh::next);
+        let others = [self.expires_at(), refresh].into_iter().flatten();
+        Some(others.fold(next, Duration::min))
+    }
+
+    /// Handles that it is `now`.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        self.search_writable_server(now);
+        if self.expires_at().is_some_and(|expiry| expiry <= now) {
+            return self.end(self.end_if_gone());
+        }
+        match self.phase {
+            Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. }
+                if deadline <= now =>
+            {
+                let timeout = self.dial_timeout();
+                self.connection_lost(&Loss::NotConnected(timeout), now);
+            }
+            Phase::Up { .. } if self.dead_at() <= now => {
+                self.connection_lost(&Loss::Silent(self.timeout * 2 / 3), now);
+            }
+            Phase::Up { .. } if self.ping_at() <= now => {
+                // A server that reads nothing may send for long; one ping that waits is enough.
+                if !self.outgoing.iter().any(|frame| frame.xid == Xid::PING) {
+                    let ping = Frame::new(&Request::Ping, Xid::PING, Role::Internal);
+                    self.outgoing.push_back(ping);
+                }
+                self.last_sent = now;
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns when a connection is given up on which nothing arrives.
+    fn dead_at(&self) -> Duration {
+        self.last_received + self.timeout * 2 / 3
+    }
+
+    /// Returns when a ping is sent if nothing else is.
+    fn ping_at(&self) -> Duration {
+        self.last_sent + self.timeout / 3
+    }
+
+    /// Returns when a session without a connection is taken for expired.
+    fn expires_at(&self) -> Option<Duration> {
+        let is_up = matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
+        // How long a session from elsewhere lives is not known here.
+        let is_ours = self.is_established && (self.epoch > 0 || self.is_closing);
+        (!is_up && is_ours).then(|| self.last_received + self.timeout * 7 / 5)
+    }
+}
+
+/// Later than any session lives.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
