@@ -84,12 +84,12 @@ pub enum RequestErrorKind {
         /// The number of the connection.
         epoch: u64,
     },
-    /// It was sent, and no reply arrived: it was carried out, or will be, or not.
+    /// It was sent, and no reply arrived that says what became of it: it was carried out, or will be, or not.
     #[error("the outcome of the request is unknown: {why}")]
     Unknown {
         /// The number of the connection.
         epoch: u64,
-        /// Why there is no reply.
+        /// Why there is no such reply.
         why: Loss,
     },
 }

@@ -44,8 +44,8 @@
 //! # Guarantees
 //!
 //! 1. Every request that is accepted has exactly one outcome: done, refused by the server, not sent, or unknown.
-//!    *Not sent* means that no server has received the whole request, nor will one. *Unknown* means that it was sent and
-//!    that its connection was lost.
+//!    *Not sent* means that no server has received the whole request, nor will one. *Unknown* means that it was sent, and
+//!    that its connection was lost or the server [does not say](ErrorCode::leaves_outcome_unknown) what became of it.
 //! 2. Requests are sent in the order in which they were submitted, also over a reconnect. A server executes the
 //!    requests of a connection in that order.
 //! 3. A reply names the connection that it came over, and the newest transaction that the server had applied.
@@ -70,6 +70,7 @@
 //! | the credentials of the [`Config`] are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default) |
 //! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
+//! | a server fails at a request, or gives up waiting for the others | [unknown](Loss::ServerFailed), with the code; the connection stays |
 //! | the server is read-only | writes are refused with [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY), and writable servers are looked for |
 //! | the hosts cannot be looked up | those of the last lookup are used; before the first one, [`Loss::NoHosts`] |
 //! | a reply makes no sense | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |

@@ -430,6 +430,10 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
     use wire::SubmitError;
     match error {
         Kind::Refused { code, .. } => refused(*code),
+        Kind::Unknown {
+            why: Loss::ServerFailed(code),
+            ..
+        } => TransportError::Server(code.to_string()),
         Kind::Submit(SubmitError::Over(end))
         | Kind::NotSent(NotSent::Over(end))
         | Kind::Unknown {
@@ -468,7 +472,7 @@ fn refused(code: wire::ErrorCode) -> TransportError {
             let why = "the server refuses it".to_owned();
             return TransportError::Refused(ErrorKind::InvalidArgument, Some(why));
         }
-        // A server that fails does not say what it did before.
+        // It may be a failure of the server, and not a refusal.
         _ => return TransportError::Server(code.to_string()),
     };
     TransportError::Refused(kind, None)
@@ -524,5 +528,22 @@ mod tests {
         };
         assert_eq!(phase(39), Phase::Over(SessionEnd::Expired));
         assert_eq!([phase(40), phase(41)], [Phase::Up; 2]);
+    }
+
+    #[test]
+    fn a_failure_of_the_server_is_no_refusal() {
+        let failed = wire::RequestErrorKind::Unknown {
+            epoch: 1,
+            why: wire::Loss::ServerFailed(wire::ErrorCode::OPERATION_TIMEOUT),
+        };
+        let failure = "OperationTimeout (-7)".to_owned();
+        assert_eq!(fault(&failed), TransportError::Server(failure));
+        let refused = wire::RequestErrorKind::Refused {
+            code: wire::ErrorCode::NODE_EXISTS,
+            zxid: 1,
+            epoch: 1,
+        };
+        let refusal = TransportError::Refused(ErrorKind::NodeExists, None);
+        assert_eq!(fault(&refused), refusal);
     }
 }

@@ -25,13 +25,13 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The server failed; the outcome is unknown.
+    /// The server failed.
     SYSTEM_ERROR = -1, "SystemError";
     /// The operation was not tried, because another one of its transaction was refused.
     RUNTIME_INCONSISTENCY = -2, "RuntimeInconsistency";
     /// The server found its data inconsistent.
     DATA_INCONSISTENCY = -3, "DataInconsistency";
-    /// The server lost its connection to the leader; the outcome is unknown.
+    /// The server lost its connection to the leader.
     CONNECTION_LOSS = -4, "ConnectionLoss";
     /// The server could not decode the request.
     MARSHALLING_ERROR = -5, "MarshallingError";
@@ -96,6 +96,23 @@ impl ErrorCode {
     pub const fn code(self) -> i32 {
         self.0
     }
+
+    /// Returns whether a server that replies so may have carried out the request all the same, or may do so yet.
+    ///
+    /// `ZooKeeper` refuses a write before it proposes it, with codes up to -100 and with a few of the others, which stand
+    /// for failures of a server. `ClickHouse` Keeper replies [`OPERATION_TIMEOUT`](Self::OPERATION_TIMEOUT) and
+    /// [`CONNECTION_LOSS`](Self::CONNECTION_LOSS) to writes that are in its log and may be committed later.
+    pub const fn leaves_outcome_unknown(self) -> bool {
+        match self {
+            Self::MARSHALLING_ERROR
+            | Self::UNIMPLEMENTED
+            | Self::BAD_ARGUMENTS
+            | Self::NEW_CONFIG_NO_QUORUM
+            | Self::RECONFIG_IN_PROGRESS => false,
+            Self::REQUEST_TIMEOUT => true,
+            Self(code) => code > API_ERROR,
+        }
+    }
 }
 
 impl fmt::Display for ErrorCode {
@@ -110,5 +127,28 @@ impl fmt::Display for ErrorCode {
 impl fmt::Debug for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The codes up to here are refusals, those above failures of a server.
+const API_ERROR: i32 = -100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_proves_that_nothing_was_changed() {
+        let unknown = [-1, -2, -3, -4, -7, -9, -99, -122, 7];
+        let refused = [
+            -5, -6, -8, -13, -14, -100, -101, -102, -103, -108, -110, -111, -112, -114, -115, -118,
+            -119, -120, -121, -123, -124, -125, -127,
+        ];
+        for code in unknown {
+            assert!(ErrorCode(code).leaves_outcome_unknown(), "{code}");
+        }
+        for code in refused {
+            assert!(!ErrorCode(code).leaves_outcome_unknown(), "{code}");
+        }
     }
 }

@@ -72,11 +72,11 @@ pub enum Outcome {
         /// The number of the connection.
         epoch: u64,
     },
-    /// It was sent, and no reply arrived: it was carried out, or will be, or not.
+    /// It was sent, and no reply arrived that says what became of it: it was carried out, or will be, or not.
     Unknown {
         /// The number of the connection.
         epoch: u64,
-        /// Why there is no reply.
+        /// Why there is no such reply.
         why: Loss,
     },
     /// No server has received it as a whole, nor will one.
@@ -103,7 +103,7 @@ pub enum NotSent {
     },
 }
 
-/// Why a connection is of no use any more.
+/// Why a connection is of no use any more, or the outcome of a request unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
@@ -145,6 +145,10 @@ pub enum Loss {
     /// The server did not set the watches of the session.
     #[error("the server did not set the watches of the session: {0}")]
     WatchesRefused(ErrorCode),
+    /// The server replied with a code that [does not say](ErrorCode::leaves_outcome_unknown) what became of the request.
+    /// The connection stays.
+    #[error("the server failed, and may have carried out the request: {0}")]
+    ServerFailed(ErrorCode),
     /// The session ended.
     #[error("the session is over: {0}")]
     Over(SessionEnd),

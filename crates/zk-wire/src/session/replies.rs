@@ -128,6 +128,10 @@ impl Session {
         }
         match reply {
             Ok(reply) => Outcome::Done { reply, zxid, epoch },
+            Err(code) if code.leaves_outcome_unknown() => {
+                let why = Loss::ServerFailed(code);
+                Outcome::Unknown { epoch, why }
+            }
             Err(code) => Outcome::Refused { code, zxid, epoch },
         }
     }

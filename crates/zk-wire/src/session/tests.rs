@@ -8,6 +8,7 @@ use bytes::BufMut as _;
 use proptest::prelude::*;
 
 mod read_only;
+mod refusals;
 mod releases;
 
 use super::*;

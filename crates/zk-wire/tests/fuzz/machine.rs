@@ -3,7 +3,8 @@
 //! The judge knows the protocol and the guarantees of the crate, and nothing of the session's insides:
 //!
 //! - each accepted request has one outcome, or was taken back;
-//! - *not sent* means that no complete frame of it has left, *unknown* that one has, and that its connection is lost;
+//! - *not sent* means that no complete frame of it has left, *unknown* that one has, and that its connection is lost or
+//!   the server has replied that it failed;
 //! - requests leave in the order in which they were submitted, also over a reconnect, and no more than allowed are in
 //!   flight;
 //! - a valid reply gives its request the outcome that it says, and nothing valid breaks a connection;
@@ -309,11 +310,16 @@ impl Run<'_> {
         let request = self.submitted.get_mut(&ticket).expect("it was submitted");
         let state = std::mem::replace(&mut request.state, State::Over);
         match &outcome {
-            Outcome::Done { epoch, .. } | Outcome::Refused { epoch, .. } => {
+            Outcome::Done { epoch, .. }
+            | Outcome::Refused { epoch, .. }
+            | Outcome::Unknown {
+                epoch,
+                why: Loss::ServerFailed(_),
+            } => {
                 assert_eq!(state, State::Left(*epoch), "{outcome:?}");
                 let is_garbled = self.connection.as_ref().is_none_or(|it| it.is_garbled);
                 if is_garbled {
-                    self.set_watch(ticket, outcome_code(&outcome));
+                    self.set_watch(ticket, &outcome);
                 } else {
                     let Some(Predicted::Answered(of, expected)) = self.predicted.pop_front() else {
                         panic!("no reply to {ticket:?} was delivered, but it is {outcome:?}");
@@ -869,9 +875,13 @@ impl Run<'_> {
                         Outcome::Done { reply, zxid, epoch }
                     }
                     Ok(reply) => Outcome::Done { reply, zxid, epoch },
+                    Err(code) if code == ErrorCode::OPERATION_TIMEOUT => {
+                        let why = Loss::ServerFailed(code);
+                        Outcome::Unknown { epoch, why }
+                    }
                     Err(code) => Outcome::Refused { code, zxid, epoch },
                 };
-                self.set_watch(ticket, outcome_code(&outcome));
+                self.set_watch(ticket, &outcome);
                 self.predicted
                     .push_back(Predicted::Answered(ticket, outcome));
                 true
@@ -880,16 +890,18 @@ impl Run<'_> {
     }
 
     /// Adds the watch that the server has set with this answer, if any.
-    fn set_watch(&mut self, ticket: Ticket, refusal: Option<ErrorCode>) {
+    fn set_watch(&mut self, ticket: Ticket, outcome: &Outcome) {
         let request = &self.submitted[&ticket];
         let Some((path, kind)) = request.watch.clone() else {
             return;
         };
         let is_exists = request.content.starts_with(&EXISTS.to_be_bytes());
-        let kind = match refusal {
-            None => kind,
-            Some(ErrorCode::NO_NODE) if is_exists => WatchKind::Exist,
-            Some(_) => return,
+        let kind = match outcome {
+            Outcome::Done { .. } => kind,
+            Outcome::Refused { code, .. } if *code == ErrorCode::NO_NODE && is_exists => {
+                WatchKind::Exist
+            }
+            _ => return,
         };
         if !request.is_watch_dropped {
             self.watches.insert(ticket, (path, kind));
@@ -984,13 +996,6 @@ fn watch_of(request: &Request) -> Option<(String, WatchKind)> {
             path,
             recursive: true,
         } => Some((path.clone(), WatchKind::PersistentRecursive)),
-        _ => None,
-    }
-}
-
-const fn outcome_code(outcome: &Outcome) -> Option<ErrorCode> {
-    match outcome {
-        Outcome::Refused { code, .. } => Some(*code),
         _ => None,
     }
 }

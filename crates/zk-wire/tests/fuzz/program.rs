@@ -215,7 +215,7 @@ fn grant(from: &mut Unstructured<'_>) -> Result<Grant> {
 
 fn answer(from: &mut Unstructured<'_>) -> Result<Answer> {
     Ok(match from.int_in_range(0..=15)? {
-        0..=2 => Answer::Refused(*from.choose(&[-101, -110, -115, -127])?),
+        0..=2 => Answer::Refused(*from.choose(&[-7, -101, -110, -115, -127])?),
         3 => Answer::CutShort,
         4 => Answer::WrongNumber(from.int_in_range(-9..=9)?),
         5 => Answer::Early,
