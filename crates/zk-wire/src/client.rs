@@ -238,7 +238,9 @@ impl Client {
         shared.submitted.notify_one();
     }
 
-    /// Ends the session after all requests that were submitted before, and waits until it is over.
+    /// Ends the session after all requests that were submitted before, and waits until it is over; returns how it ended.
+    ///
+    /// If a server refuses to close it, the next connection is tried, without end; bound the wait with a timeout.
     ///
     /// # Cancel safety
     ///

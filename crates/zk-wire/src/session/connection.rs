@@ -200,10 +200,11 @@ impl Session {
         });
     }
 
-    /// Records that the host is a good one, once it has granted the session and set its watches.
+    /// Records that the host is a good one, once it has granted the session and set its watches. For a session that is
+    /// being closed, none is until it has done so.
     pub(super) fn settle(&mut self) {
         let mut frames = self.outgoing.iter().chain(&self.sent);
-        if frames.all(|frame| frame.xid != Xid::SET_WATCHES) {
+        if !self.is_closing && frames.all(|frame| frame.xid != Xid::SET_WATCHES) {
             self.hosts.succeeded();
         }
     }

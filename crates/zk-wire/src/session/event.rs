@@ -145,6 +145,9 @@ pub enum Loss {
     /// The server did not set the watches of the session.
     #[error("the server did not set the watches of the session: {0}")]
     WatchesRefused(ErrorCode),
+    /// The server did not close the session, which the next connection is to do.
+    #[error("the server did not close the session: {0}")]
+    CloseRefused(ErrorCode),
     /// The server replied with a code that [does not say](ErrorCode::leaves_outcome_unknown) what became of the request.
     /// The connection stays.
     #[error("the server failed, and may have carried out the request: {0}")]

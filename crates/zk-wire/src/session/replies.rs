@@ -99,7 +99,18 @@ impl Session {
                 // It says nothing of the credentials; the next connection sends them again.
                 Err(code) => return Err(Loss::CredentialsNotChecked(code)),
             },
-            None if frame.is_close() => self.end(SessionEnd::Closed),
+            None if frame.is_close() => match reply {
+                Ok(_) => self.end(SessionEnd::Closed),
+                Err(ErrorCode::SESSION_EXPIRED) => self.end(SessionEnd::Expired),
+                Err(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) => {
+                    self.end(SessionEnd::AuthFailed);
+                }
+                // The next connection sends it again.
+                Err(code) => {
+                    self.outgoing.push_back(frame);
+                    return Err(Loss::CloseRefused(code));
+                }
+            },
             None => match reply {
                 // The next connection sets the watches again.
                 Err(code) if xid == Xid::SET_WATCHES => return Err(Loss::WatchesRefused(code)),
