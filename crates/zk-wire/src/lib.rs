@@ -68,7 +68,7 @@
 //! | no server replies for 7/5 of the session timeout | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
 //! | the credentials of the [`Config`] are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
-//! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default) |
+//! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default). It is asked on the next connections, too; where one name stands for several servers, another one may reply |
 //! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
 //! | a server refuses to close the session | if its code says so, the session is expired, or its credentials are refused; otherwise [the connection is given up](Loss::CloseRefused), and the next one closes it |
 //! | a server fails at a request, or gives up waiting for the others | [unknown](Loss::ServerFailed), with the code; the connection stays |

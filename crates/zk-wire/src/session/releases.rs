@@ -4,6 +4,10 @@
 //! in flight are lost with it. So the servers are asked for their releases, but only when there is a reason to: a
 //! connection has ended that way before. A server that does not name its release may know everything.
 //!
+//! Nothing that a server has said is kept for good. Its answer may be missed, it may run another release by now, and one
+//! name may stand for several servers. So a server is asked again on each connection, unless it knows everything; no
+//! answer takes back the last one, and so does a connection that ends that way all the same.
+//!
 //! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
@@ -16,8 +20,8 @@ use crate::proto::Release;
 pub(super) struct Releases {
     /// Whether a connection has ended after a request that its server may not have known.
     is_asking: bool,
-    /// The releases of the servers that were asked; `None` for those that do not name it.
-    known: BTreeMap<Host, Option<Release>>,
+    /// The releases that servers have named.
+    known: BTreeMap<Host, Release>,
     /// The server of the present connection, while it has not answered.
     asked: Option<Host>,
 }
@@ -36,18 +40,10 @@ pub(super) enum Support {
 impl Releases {
     /// Records a connection to a server; returns whether to ask it for its release.
     pub(super) fn connected(&mut self, host: &Host) -> bool {
-        self.asked = None;
-        let is_settled = match self.known.get(host) {
-            None => false,
-            Some(None) => true,
-            // It may run a newer one since.
-            Some(Some(release)) => *release >= Release::COMPLETE,
-        };
-        if !self.is_asking || is_settled {
-            return false;
-        }
-        self.asked = Some(host.clone());
-        true
+        let is_complete = |release: &Release| *release >= Release::COMPLETE;
+        let is_asked = self.is_asking && !self.known.get(host).is_some_and(is_complete);
+        self.asked = is_asked.then(|| host.clone());
+        is_asked
     }
 
     /// Records that the connection is lost.
@@ -56,10 +52,11 @@ impl Releases {
     }
 
     /// Records that a server did not carry out a request which `needs` a release, and closed the connection or is about
-    /// to. Servers are asked from then on, unless this one is known to be new enough.
+    /// to. Servers are asked from then on, also this one again.
     pub(super) fn failed(&mut self, host: &Host, needs: Release) {
-        if !matches!(self.known.get(host), Some(Some(release)) if *release >= needs) {
-            self.is_asking = true;
+        self.is_asking = true;
+        if self.known.get(host).is_some_and(|known| *known >= needs) {
+            self.known.remove(host);
         }
     }
 
@@ -71,11 +68,10 @@ impl Releases {
         }
         match reply.and_then(Release::from_srvr) {
             Some(release) => {
-                self.known.insert(host.clone(), Some(release));
+                self.known.insert(host.clone(), release);
             }
-            // It serves this session, but does not name its release. Another server may do so later.
             None if is_serving => {
-                self.known.insert(host.clone(), None);
+                self.known.remove(host);
             }
             None => {}
         }
@@ -90,15 +86,15 @@ impl Releases {
             return Support::Asked;
         }
         match self.known.get(host) {
-            Some(Some(release)) if *release < needs => Support::Missing(*release),
+            Some(release) if *release < needs => Support::Missing(*release),
             _ => Support::Possible,
         }
     }
 
     /// Returns whether a server is known to have no persistent watches.
     pub(super) fn lacks_persistent_watches(&self, host: &Host) -> bool {
-        let known = self.known.get(host).copied().flatten();
-        known.is_some_and(|release| release < Release::PERSISTENT_WATCHES)
+        let known = self.known.get(host);
+        known.is_some_and(|release| *release < Release::PERSISTENT_WATCHES)
     }
 }
 
@@ -127,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn after_one_loss_each_server_is_asked_once() {
+    fn after_one_loss_each_server_is_asked() {
         let mut releases = lost();
         for name in ["a", "b"] {
             let host = host(name);
@@ -136,7 +132,7 @@ mod tests {
             assert_eq!(releases.support(&host, None), Support::Possible);
             releases.answered(&host, Some(NEW));
             assert_eq!(releases.support(&host, Some(NEEDS)), Support::Possible);
-            assert!(!releases.connected(&host));
+            assert!(!releases.connected(&host), "it knows everything");
         }
     }
 
@@ -167,7 +163,7 @@ mod tests {
             assert!(releases.connected(&a));
             releases.answered(&a, reply);
             assert_eq!(releases.support(&a, Some(NEEDS)), Support::Possible);
-            assert!(!releases.connected(&a), "it is not asked again");
+            assert!(releases.connected(&a), "it is asked again");
         }
         // An answer that was overtaken by the end of the connection says nothing of the server.
         let (mut releases, a) = (lost(), host("a"));
@@ -178,11 +174,28 @@ mod tests {
     }
 
     #[test]
-    fn a_server_known_to_be_new_gives_no_reason_to_ask_others() {
-        let a = host("a");
-        let mut releases = Releases::default();
+    fn a_missed_answer_takes_back_the_last_one() {
+        let (mut releases, a) = (lost(), host("a"));
+        assert!(releases.connected(&a));
+        releases.answered(&a, Some(OLD));
+        assert!(releases.connected(&a));
+        releases.answered(&a, None);
+        assert_eq!(releases.support(&a, Some(NEEDS)), Support::Possible);
+        assert!(!releases.lacks_persistent_watches(&a));
+        assert!(releases.connected(&a), "it is asked again");
+    }
+
+    #[test]
+    fn a_loss_takes_back_what_it_contradicts() {
+        let (mut releases, a) = (lost(), host("a"));
         releases.answered(&a, Some(NEW));
+        releases.answered(&host("b"), Some(NEW));
         releases.failed(&a, NEEDS);
+        assert!(releases.connected(&a), "another server may have its name");
         assert!(!releases.connected(&host("b")));
+        // That an old server closes a connection is what it is known for.
+        releases.answered(&a, Some("Zookeeper version: 3.5.9-83df9301, built"));
+        releases.failed(&a, Release::new(3, 6, 0));
+        assert!(releases.lacks_persistent_watches(&a));
     }
 }

@@ -90,16 +90,47 @@ fn only_the_loss_of_a_newer_request_is_a_reason_to_ask() {
 }
 
 #[test]
-fn a_new_server_is_asked_once() {
+fn a_new_server_is_asked_again_only_after_another_loss() {
     let (mut peer, probe) = cut_after_who_am_i();
     peer.session.probed(&probe, Some(NEW), peer.now);
     for _ in 0..3 {
-        peer.submit(&Request::WhoAmI);
+        peer.submit(&sync("/a"));
         assert_eq!(peer.sent().len(), 1);
         peer.cut();
         peer.connect();
         assert_eq!(peer.session.poll_probe(), None);
     }
+    peer.submit(&Request::WhoAmI);
+    assert_eq!(peer.sent().len(), 1);
+    peer.cut();
+    peer.connect();
+    assert!(peer.session.poll_probe().is_some());
+}
+
+// covers: W7
+#[test]
+fn a_missed_answer_is_asked_for_on_the_next_connection() {
+    let (mut peer, probe) = cut_after_who_am_i();
+    peer.session.probed(&probe, None, peer.now);
+    peer.submit(&Request::WhoAmI);
+    assert_eq!(peer.sent().len(), 1, "it may know it");
+    peer.cut();
+    peer.connect();
+    let probe = peer.session.poll_probe().expect("it is asked again");
+    peer.events();
+    let who = peer.submit(&Request::WhoAmI);
+    peer.session.probed(&probe, Some(OLD), peer.now);
+    assert!(peer.sent().is_empty());
+    let outcome = unsupported(Release::new(3, 7, 0));
+    assert_eq!(peer.events(), [Event::Answered(who, outcome)]);
+    // Behind the same name, another server has this connection, and no answer comes.
+    peer.cut();
+    peer.connect();
+    let probe = peer.session.poll_probe().expect("it is asked again");
+    peer.submit(&Request::WhoAmI);
+    assert!(peer.sent().is_empty(), "it waits for the answer");
+    peer.session.probed(&probe, None, peer.now);
+    assert_eq!(peer.sent().len(), 1);
 }
 
 #[test]
