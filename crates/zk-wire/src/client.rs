@@ -306,7 +306,8 @@ impl fmt::Debug for Client {
 /// # Dropping
 ///
 /// Ends the events. The watch is also removed from the server, in the background, where that is possible without removing
-/// another one.
+/// another one. A server that does not know how closes the connection; if it does not name its release either, as
+/// `ClickHouse` Keeper, its host is not asked again, and the watch stays there until it fires or the connection ends.
 #[derive(Debug)]
 pub struct Watch {
     shared: Arc<Shared>,

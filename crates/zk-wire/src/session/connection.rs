@@ -106,10 +106,9 @@ impl Session {
             }
             Phase::Dialing { .. } | Phase::Handshake { .. } => {}
         }
-        if let Loss::Broken(_) | Loss::OutOfOrder { .. } = why
-            && let Some(needs) = self.sent.iter().filter_map(|frame| frame.needs).max()
-        {
-            self.request_failed(needs);
+        let sent = std::mem::take(&mut self.sent);
+        if let Loss::Broken(_) | Loss::OutOfOrder { .. } = why {
+            self.requests_failed(&sent.iter().collect::<Vec<_>>());
         }
         let pause = self.hosts.failed();
         // A pause follows each round without success.
@@ -120,7 +119,7 @@ impl Session {
         self.releases.disconnected();
         self.probes.clear();
         self.received.clear();
-        for frame in std::mem::take(&mut self.sent) {
+        for frame in sent {
             if let Some(ticket) = frame.ticket() {
                 let (epoch, why) = (self.epoch, why.clone());
                 let outcome = Outcome::Unknown { epoch, why };

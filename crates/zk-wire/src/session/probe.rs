@@ -8,7 +8,6 @@ use super::Host;
 use super::Loss;
 use super::Phase;
 use super::Session;
-use crate::proto::Release;
 
 /// A question to a server.
 ///
@@ -85,13 +84,6 @@ impl Session {
                 word,
             };
             self.probes.extend(self.hosts.iter().map(ask));
-        }
-    }
-
-    /// Records that the server did not carry out a request that `needs` a release.
-    pub(super) fn request_failed(&mut self, needs: Release) {
-        if let Phase::Up { host, .. } = &self.phase {
-            self.releases.failed(host, needs);
         }
     }
 }

@@ -11,6 +11,7 @@
 //! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::Host;
 use crate::proto::Release;
@@ -24,6 +25,8 @@ pub(super) struct Releases {
     known: BTreeMap<Host, Release>,
     /// The server of the present connection, while it has not answered.
     asked: Option<Host>,
+    /// The hosts that have closed a connection after a request to remove watches, before they have named a release.
+    closing_at_removals: BTreeSet<Host>,
 }
 
 /// Whether a server knows a request.
@@ -60,6 +63,13 @@ impl Releases {
         }
     }
 
+    /// Records that a server has closed a connection after a request to remove watches.
+    pub(super) fn removal_failed(&mut self, host: &Host) {
+        if !self.known.contains_key(host) {
+            self.closing_at_removals.insert(host.clone());
+        }
+    }
+
     /// Records the answer of a server; `None` if there was none.
     pub(super) fn answered(&mut self, host: &Host, reply: Option<&str>) {
         let is_serving = self.asked.as_ref() == Some(host);
@@ -89,6 +99,12 @@ impl Releases {
             Some(release) if *release < needs => Support::Missing(*release),
             _ => Support::Possible,
         }
+    }
+
+    /// Returns whether a request to remove watches may cost the connection, as far as is known. `ClickHouse` Keeper
+    /// does not know it before ClickHouse/ClickHouse#88813, and names no release of `ZooKeeper`.
+    pub(super) fn closes_at_removals(&self, host: &Host) -> bool {
+        !self.known.contains_key(host) && self.closing_at_removals.contains(host)
     }
 
     /// Returns whether a server is known to have no persistent watches.
@@ -197,5 +213,19 @@ mod tests {
         releases.answered(&a, Some("Zookeeper version: 3.5.9-83df9301, built"));
         releases.failed(&a, Release::new(3, 6, 0));
         assert!(releases.lacks_persistent_watches(&a));
+    }
+
+    #[test]
+    fn only_a_host_without_a_release_is_spared_removals() {
+        let (mut releases, a) = (Releases::default(), host("a"));
+        assert!(!releases.closes_at_removals(&a));
+        releases.removal_failed(&a);
+        assert!(releases.closes_at_removals(&a));
+        assert!(!releases.closes_at_removals(&host("b")));
+        releases.answered(&a, Some(NEW));
+        assert!(!releases.closes_at_removals(&a));
+        releases.answered(&host("b"), Some(NEW));
+        releases.removal_failed(&host("b"));
+        assert!(!releases.closes_at_removals(&host("b")), "a loss like any");
     }
 }

@@ -85,8 +85,8 @@ impl Session {
         let Some(frame) = at.and_then(|at| self.sent.remove(at)) else {
             return Ok(());
         };
-        if let (Err(ErrorCode::UNIMPLEMENTED), Some(needs)) = (&reply, frame.needs) {
-            self.request_failed(needs);
+        if let Err(ErrorCode::UNIMPLEMENTED) = &reply {
+            self.requests_failed(&[&frame]);
         }
         match frame.ticket() {
             Some(ticket) => {

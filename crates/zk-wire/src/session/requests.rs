@@ -115,6 +115,19 @@ impl Session {
         }
     }
 
+    /// Records that the server did not carry out requests, which it may not know.
+    pub(super) fn requests_failed(&mut self, frames: &[&Frame]) {
+        let Phase::Up { host, .. } = &self.phase else {
+            return;
+        };
+        if frames.iter().any(|frame| frame.is_removal()) {
+            self.releases.removal_failed(host);
+        }
+        if let Some(needs) = frames.iter().filter_map(|frame| frame.needs).max() {
+            self.releases.failed(host, needs);
+        }
+    }
+
     /// Returns a request without a reply.
     fn frame_mut(&mut self, ticket: Ticket) -> Option<&mut Frame> {
         let queues = [&mut self.queue, &mut self.outgoing, &mut self.sent];
@@ -140,6 +153,7 @@ impl Session {
                 return;
             };
             let support = self.releases.support(host, needs);
+            let closes_at_removals = self.releases.closes_at_removals(host);
             if support == Support::Asked {
                 return;
             }
@@ -153,8 +167,9 @@ impl Session {
                     let outcome = Outcome::NotSent { why };
                     self.events.push_back(Event::Answered(ticket, outcome));
                 }
-                // It would remove a watch, and the server cannot.
+                // It would remove a watch, and the server cannot, or closes the connection.
                 (Support::Missing(_), ..) => {}
+                (_, _, None) if frame.is_removal() && closes_at_removals => {}
                 _ => self.outgoing.push_back(frame),
             }
         }

@@ -13,6 +13,7 @@ use crate::expected;
 use crate::server::Script;
 use crate::server::Server;
 
+const REMOVE_WATCHES: i32 = 18;
 const WHO_AM_I: i32 = 107;
 
 async fn outcome(client: &Client, request: Request) -> Result<(), RequestErrorKind> {
@@ -69,4 +70,27 @@ async fn a_server_that_does_not_name_its_release_is_sent_everything() {
         );
     }
     assert_eq!(outcome(&client, sync()).await, Ok(()));
+}
+
+// covers: W7
+#[tokio::test]
+async fn dropping_watches_costs_one_connection_at_most() {
+    let server = Server::start(Script {
+        srvr: "ClickHouse Keeper version: v23.8.15.35-lts-060ff8e813a766a16a540063127f8e91e2d9b9c5\n",
+        unknown: REMOVE_WATCHES,
+        ..Script::default()
+    })
+    .await;
+    let client = Client::new(vec![server.host()], Config::new(Duration::from_secs(10)));
+    for _ in 0..3 {
+        let path = "/".to_owned();
+        let recursive = false;
+        let add = Request::AddWatch { path, recursive };
+        let set = expected("the watch", client.request(&add)).await;
+        drop(set.expect("the server sets it").watch);
+        // What is in flight behind the first removal is lost with it.
+        drop(outcome(&client, sync()).await);
+    }
+    assert_eq!(outcome(&client, sync()).await, Ok(()));
+    assert_eq!(server.granted(), 2);
 }

@@ -202,3 +202,35 @@ fn refused_watches_are_followed_by_growing_pauses() {
     }
     assert!(last >= Duration::from_millis(250), "{last:?}");
 }
+
+// covers: W7
+#[test]
+fn dropping_watches_costs_a_host_without_a_release_one_connection() {
+    let mut peer = one_host();
+    peer.connect();
+    let set_and_forget = |peer: &mut Peer, path: &str| {
+        let watch = peer.submit(&get(path));
+        let xid = peer.sent()[0].xid;
+        peer.reply(xid, 0, &data());
+        peer.session.forget_watch(watch);
+        peer.sent()
+    };
+    assert_eq!(set_and_forget(&mut peer, "/a")[0].opcode, 18);
+    peer.cut();
+    for answer in [None, Some("ClickHouse Keeper version: v23.8.15.35-lts")] {
+        peer.connect();
+        let probe = peer.session.poll_probe().expect("there is reason to ask");
+        peer.session.probed(&probe, answer, peer.now);
+        assert_eq!(set_and_forget(&mut peer, "/a"), []);
+        // A caller's own is sent.
+        let kind = None;
+        let path = "/b".to_owned();
+        peer.submit(&Request::RemoveWatches { path, kind });
+        assert_eq!(peer.sent()[0].opcode, 18);
+        peer.cut();
+    }
+    peer.connect();
+    let probe = peer.session.poll_probe().expect("it is asked again");
+    peer.session.probed(&probe, Some(NEW), peer.now);
+    assert_eq!(set_and_forget(&mut peer, "/a")[0].opcode, 18);
+}
