@@ -92,6 +92,8 @@ pub struct Session {
     received: BytesMut,
     watches: Watches,
     releases: Releases,
+    /// Runs on a read-only server.
+    search: WritableServerSearch,
     probes: VecDeque<Probe>,
     events: VecDeque<Event>,
     is_closing: bool,
@@ -115,8 +117,7 @@ enum Phase {
     },
     Up {
         host: Host,
-        /// Runs on a read-only server.
-        search: Option<WritableServerSearch>,
+        read_only: bool,
     },
     Over(SessionEnd),
 }
@@ -162,6 +163,7 @@ impl Session {
             received: BytesMut::new(),
             watches: Watches::default(),
             releases: Releases::default(),
+            search: WritableServerSearch::new(),
             probes: VecDeque::new(),
             events: VecDeque::new(),
             is_closing: false,

@@ -177,8 +177,12 @@ impl Session {
             let ended = self.watches.end_persistent().into_iter();
             self.events.extend(ended.map(Event::WatchEnded));
         }
-        let search = read_only.then(|| WritableServerSearch::new(now));
-        self.phase = Phase::Up { host, search };
+        if read_only {
+            self.search.begin(now);
+        } else {
+            self.search = WritableServerSearch::new();
+        }
+        self.phase = Phase::Up { host, read_only };
         self.report_connected();
         self.settle();
         Ok(())
@@ -191,7 +195,7 @@ impl Session {
         if frames.any(|frame| frame.xid == Xid::AUTH && frame.ticket().is_none()) {
             return;
         }
-        let read_only = matches!(&self.phase, Phase::Up { search, .. } if search.is_some());
+        let read_only = self.is_read_only();
         self.events.push_back(Event::Connected {
             epoch: self.epoch,
             timeout: self.timeout,

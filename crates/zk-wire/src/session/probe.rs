@@ -58,14 +58,7 @@ impl Session {
         match probe.word {
             FourLetterWord::Srvr => self.releases.answered(&probe.host, answer),
             FourLetterWord::Isro => {
-                let is_searching = matches!(
-                    self.phase,
-                    Phase::Up {
-                        search: Some(_),
-                        ..
-                    }
-                );
-                if is_searching && answer.is_some_and(|answer| answer.trim() == "rw") {
+                if self.is_read_only() && answer.is_some_and(|answer| answer.trim() == "rw") {
                     self.connection_lost(&Loss::WritableFound, now);
                     self.hosts.prefer(&probe.host);
                 }
@@ -75,9 +68,7 @@ impl Session {
 
     /// Asks all hosts whether they are writable, on a read-only server and when it is time to.
     pub(super) fn search_writable_server(&mut self, now: Duration) {
-        if let Phase::Up { search, .. } = &mut self.phase
-            && search.as_mut().is_some_and(|search| search.is_due(now))
-        {
+        if self.is_read_only() && self.search.is_due(now) {
             let word = FourLetterWord::Isro;
             let ask = |host: &Host| Probe {
                 host: host.clone(),
@@ -85,5 +76,15 @@ impl Session {
             };
             self.probes.extend(self.hosts.iter().map(ask));
         }
+    }
+
+    pub(super) const fn is_read_only(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Up {
+                read_only: true,
+                ..
+            }
+        )
     }
 }

@@ -10,7 +10,6 @@ use super::Session;
 use super::host_refresh::HostRefresh;
 use super::pending::Frame;
 use super::pending::Role;
-use super::writable_server::WritableServerSearch;
 use crate::proto::Request;
 use crate::proto::Xid;
 
@@ -22,9 +21,9 @@ impl Session {
             Phase::Waiting { .. } if self.hosts.len() == 0 => NEVER,
             Phase::Waiting { until } => until,
             Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. } => deadline,
-            Phase::Up { ref search, .. } => {
+            Phase::Up { read_only, .. } => {
                 let next = self.dead_at().min(self.ping_at());
-                let search = search.as_ref().map(WritableServerSearch::next);
+                let search = read_only.then(|| self.search.next());
                 search.map_or(next, |search| next.min(search))
             }
             Phase::Over(_) => return None,

@@ -5,6 +5,9 @@
 use std::time::Duration;
 
 /// When to ask the servers next whether one of them is writable.
+///
+/// The pauses grow until there is a connection to a writable server, also over other read-only ones: a name that stands
+/// for several servers may reply for a writable one and lead to a read-only one, again and again.
 #[derive(Debug)]
 pub(super) struct WritableServerSearch {
     next: Duration,
@@ -12,11 +15,17 @@ pub(super) struct WritableServerSearch {
 }
 
 impl WritableServerSearch {
-    pub(super) fn new(now: Duration) -> Self {
+    /// A search that begins with the shortest pause.
+    pub(super) const fn new() -> Self {
         Self {
-            next: now + SHORTEST_PAUSE,
+            next: Duration::ZERO,
             pause: SHORTEST_PAUSE,
         }
+    }
+
+    /// Records a connection to a read-only server: the next pause begins.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.next = now + self.pause;
     }
 
     /// Returns when the servers are asked next.
@@ -46,7 +55,8 @@ mod tests {
     #[test]
     fn the_pauses_double_up_to_a_minute() {
         let mut now = Duration::from_hours(1);
-        let mut search = WritableServerSearch::new(now);
+        let mut search = WritableServerSearch::new();
+        search.begin(now);
         let mut pauses = Vec::new();
         for _ in 0..12 {
             let next = search.next();
@@ -59,5 +69,16 @@ mod tests {
             100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000,
         ];
         assert_eq!(pauses, expected);
+    }
+
+    #[test]
+    fn the_pauses_grow_over_other_read_only_servers() {
+        let mut search = WritableServerSearch::new();
+        for pause in [100, 200, 400] {
+            let now = Duration::from_secs(pause);
+            search.begin(now);
+            assert_eq!(search.next(), now + Duration::from_millis(pause));
+            assert!(search.is_due(search.next()));
+        }
     }
 }

@@ -208,3 +208,28 @@ fn a_read_only_server_is_left_for_a_writable_one() {
     peer.pass(Duration::from_millis(100));
     assert_eq!(peer.session.poll_probe(), None, "the search is over");
 }
+
+// covers: W6
+#[test]
+fn futile_moves_behind_one_name_become_rarer() {
+    let mut config = config();
+    config.read_only = true;
+    let mut peer = Peer::with_hosts(&["a"], config);
+    connect_read_only(&mut peer, MADE_UP);
+    for pause in [100, 200, 400, 800, 1600] {
+        let next = peer.now + Duration::from_millis(pause);
+        assert_eq!(peer.session.poll_timeout(), Some(next));
+        peer.pass(Duration::from_millis(pause));
+        let probe = peer.session.poll_probe().expect("it is time to ask");
+        // One server replies, and the next connection leads to another one.
+        peer.session.probed(&probe, Some("rw"), peer.now);
+        connect_read_only(&mut peer, MADE_UP);
+    }
+    peer.cut();
+    peer.dial();
+    peer.grant(ID, TIMEOUT);
+    peer.cut();
+    connect_read_only(&mut peer, ID);
+    let next = peer.now + Duration::from_millis(100);
+    assert_eq!(peer.session.poll_timeout(), Some(next));
+}
