@@ -65,7 +65,7 @@
 //! | a server is silent for two thirds of the session timeout | as above; the connection is given up |
 //! | a server accepts a connection and grants nothing, as one may that is starting | it is given up after half of the session timeout, divided by the number of hosts, and after 1 s at the earliest |
 //! | no server grants a first session | `connected` and requests wait without end; bound them with a timeout |
-//! | no server replies for 7/5 of the session timeout | the session is [expired](SessionEnd::Expired) |
+//! | no server that has granted the session sends a whole message for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
 //! | the credentials of the [`Config`] are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default). It is asked on the next connections, too; where one name stands for several servers, another one may reply |

@@ -98,7 +98,10 @@ pub struct Session {
     events: VecDeque<Event>,
     is_closing: bool,
     last_sent: Duration,
+    /// When anything last arrived over the connection.
     last_received: Duration,
+    /// When the last whole message of a server arrived that has granted the session.
+    last_message: Duration,
 }
 
 #[derive(Debug)]
@@ -169,6 +172,7 @@ impl Session {
             is_closing: false,
             last_sent: now,
             last_received: now,
+            last_message: now,
             config,
         }
     }

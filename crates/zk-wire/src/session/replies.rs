@@ -45,6 +45,9 @@ impl Session {
             if let Err(loss) = handled {
                 return self.connection_lost(&loss, now);
             }
+            if let Phase::Up { .. } = self.phase {
+                self.last_message = now;
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 mod read_only;
 mod refusals;
 mod releases;
+mod timeouts;
 
 use super::*;
 use crate::proto::Credentials;

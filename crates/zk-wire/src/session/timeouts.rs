@@ -76,7 +76,7 @@ impl Session {
         let is_up = matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
         // How long a session from elsewhere lives is not known here.
         let is_ours = self.is_established && (self.epoch > 0 || self.is_closing);
-        (!is_up && is_ours).then(|| self.last_received + self.timeout * 7 / 5)
+        (!is_up && is_ours).then(|| self.last_message + self.timeout * 7 / 5)
     }
 }
 
