@@ -32,7 +32,9 @@ pub(super) struct Hosts {
     /// The next one comes first.
     order: Vec<Host>,
     random: fastrand::Rng,
-    /// How many dials have failed in a row.
+    /// How many rounds of all hosts have failed in a row.
+    failed_rounds: u32,
+    /// How many dials of the present round have failed.
     failures: usize,
 }
 
@@ -41,6 +43,7 @@ impl Hosts {
         let mut hosts = Self {
             order: hosts,
             random: fastrand::Rng::with_seed(seed),
+            failed_rounds: 0,
             failures: 0,
         };
         hosts.random.shuffle(&mut hosts.order);
@@ -56,6 +59,7 @@ impl Hosts {
 
     /// Records that the last host has granted a session.
     pub(super) const fn succeeded(&mut self) {
+        self.failed_rounds = 0;
         self.failures = 0;
     }
 
@@ -65,18 +69,19 @@ impl Hosts {
     /// [`LONGEST_PAUSE`], and random, so that the clients of a restarted ensemble do not come all at once.
     pub(super) fn failed(&mut self) -> Duration {
         self.failures += 1;
-        if !self.failures.is_multiple_of(self.order.len()) {
+        if self.failures < self.order.len() {
             return Duration::ZERO;
         }
-        let rounds = self.failures / self.order.len();
-        let doublings = u32::try_from(rounds - 1).unwrap_or(u32::MAX).min(16);
+        self.failures = 0;
+        let doublings = self.failed_rounds.min(16);
+        self.failed_rounds = self.failed_rounds.saturating_add(1);
         let longest = (SHORTEST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE);
         longest.mul_f64(0.5 + self.random.f64() / 2.0)
     }
 
     /// Returns whether every host was dialled without success.
     pub(super) const fn has_failed_a_round(&self) -> bool {
-        self.failures >= self.order.len()
+        self.failed_rounds > 0
     }
 
     /// Dials a host next, if it is still in the list.
@@ -92,15 +97,23 @@ impl Hosts {
     }
 
     /// Replaces the list. Hosts that were there keep their places, and new ones are dialled first.
+    ///
+    /// After a failed round the pauses go on growing, however often the list changes. A list with new hosts permits one
+    /// dial without a pause before it.
     pub(super) fn replace(&mut self, hosts: Vec<Host>) {
         let (kept, mut new): (Vec<_>, Vec<_>) = hosts
             .into_iter()
             .partition(|host| self.order.contains(host));
         self.random.shuffle(&mut new);
+        let has_new = !new.is_empty();
         self.order.retain(|host| kept.contains(host));
         new.append(&mut self.order);
         self.order = new;
-        self.failures = 0;
+        let len = self.order.len();
+        if has_new && self.failed_rounds > 0 {
+            self.failures = self.failures.max(len.saturating_sub(2));
+        }
+        self.failures = self.failures.min(len.saturating_sub(1));
     }
 
     pub(super) fn len(&self) -> usize {
@@ -176,5 +189,48 @@ mod tests {
         let rest: BTreeSet<_> = [hosts.take_next(), hosts.take_next()].into();
         assert_eq!(rest, BTreeSet::from(["a", "c"].map(host)));
         assert_eq!(hosts.take_next(), host("d"));
+    }
+
+    /// Fails until the first pause; returns how many dials there were, and the pause.
+    fn fail_until_a_pause(hosts: &mut Hosts) -> (usize, Duration) {
+        let mut pauses = (1..).map(|dials| (dials, hosts.failed()));
+        pauses.find(|(_, pause)| !pause.is_zero()).unwrap()
+    }
+
+    #[test]
+    fn a_list_that_changes_each_time_is_dialled_ever_more_rarely() {
+        for len in 1..5 {
+            let mut hosts = Hosts::new(three(), 7);
+            let mut last = fail_until_a_pause(&mut hosts);
+            assert_eq!(last.0, 3);
+            for round in 0..10 {
+                let new = (0..len).map(|number| host(&format!("{round}-{number}")));
+                hosts.replace(new.collect());
+                last = fail_until_a_pause(&mut hosts);
+                assert!(last.0 <= 2, "{} dials of {len} hosts", last.0);
+            }
+            assert!(last.1 >= LONGEST_PAUSE / 2, "{last:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_without_a_new_host_changes_no_pause() {
+        let mut hosts = Hosts::new(three(), 7);
+        for _ in 0..9 {
+            fail_until_a_pause(&mut hosts);
+        }
+        hosts.failed();
+        hosts.failed();
+        let two = hosts.order[..2].to_vec();
+        hosts.replace(two.clone());
+        let (dials, pause) = fail_until_a_pause(&mut hosts);
+        assert_eq!(dials, 1, "the round goes on");
+        assert!(pause >= LONGEST_PAUSE / 2, "{pause:?}");
+        hosts.replace(two);
+        assert_eq!(fail_until_a_pause(&mut hosts).0, 2);
+        // Before a round has failed, all are dialled at once.
+        hosts.succeeded();
+        hosts.replace(three());
+        assert_eq!(fail_until_a_pause(&mut hosts).0, 3);
     }
 }
