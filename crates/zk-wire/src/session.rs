@@ -97,6 +97,8 @@ pub struct Session {
     probes: VecDeque<Probe>,
     events: VecDeque<Event>,
     is_closing: bool,
+    /// When the last dial began.
+    dial_began: Duration,
     last_sent: Duration,
     /// When anything last arrived over the connection.
     last_received: Duration,
@@ -170,6 +172,7 @@ impl Session {
             probes: VecDeque::new(),
             events: VecDeque::new(),
             is_closing: false,
+            dial_began: now,
             last_sent: now,
             last_received: now,
             last_message: now,

@@ -31,9 +31,10 @@ impl Session {
         match self.phase {
             Phase::Waiting { until } if until <= now && self.hosts.len() > 0 => {
                 let host = self.hosts.take_next();
+                self.dial_began = now;
                 self.phase = Phase::Dialing {
                     host: host.clone(),
-                    deadline: now + self.dial_timeout(),
+                    deadline: now + self.dial_timeout(&host),
                 };
                 Some(host)
             }
@@ -92,20 +93,30 @@ impl Session {
             self.outgoing
                 .push_back(Frame::new(&set, Xid::SET_WATCHES, Role::Internal));
         }
-        let deadline = now + self.dial_timeout();
+        let deadline = now + self.dial_timeout(&host);
         self.phase = Phase::Handshake { host, deadline };
     }
 
     /// Records that a connection could not be made, or is lost.
     pub fn connection_lost(&mut self, why: &Loss, now: Duration) {
-        match &self.phase {
+        let began = match &self.phase {
             Phase::Waiting { .. } | Phase::Over(_) => return,
             Phase::Up { .. } => {
                 self.events
                     .push_back(Event::Disconnected { why: why.clone() });
+                now
             }
-            Phase::Dialing { .. } | Phase::Handshake { .. } => {}
-        }
+            Phase::Dialing { host, .. } | Phase::Handshake { host, .. } => {
+                let took = now.saturating_sub(self.dial_began);
+                // A name with several addresses may fail at the last one just before the deadline.
+                if took >= self.dial_timeout(host) / 2 {
+                    self.hosts.was_late(host);
+                } else {
+                    self.hosts.was_in_time(host);
+                }
+                self.dial_began
+            }
+        };
         let sent = std::mem::take(&mut self.sent);
         if let Loss::Broken(_) | Loss::OutOfOrder { .. } = why {
             self.requests_failed(&sent.iter().collect::<Vec<_>>());
@@ -115,7 +126,8 @@ impl Session {
         if let Some(refresh) = self.refresh.as_mut().filter(|_| !pause.is_zero()) {
             refresh.hosts_failed(now);
         }
-        self.phase = Phase::Waiting { until: now + pause };
+        let until = now.max(began + pause);
+        self.phase = Phase::Waiting { until };
         self.releases.disconnected();
         self.probes.clear();
         self.received.clear();
@@ -169,6 +181,7 @@ impl Session {
         self.password = granted.password;
         self.timeout = granted.timeout;
         self.epoch += 1;
+        self.hosts.was_in_time(&host);
         if self.releases.connected(&host) {
             let (host, word) = (host.clone(), FourLetterWord::Srvr);
             self.probes.push_back(Probe { host, word });
@@ -212,12 +225,15 @@ impl Session {
         }
     }
 
-    pub(super) fn dial_timeout(&self) -> Duration {
+    /// Returns how long a dial may take, and then the handshake.
+    pub(super) fn dial_timeout(&self, host: &Host) -> Duration {
         let hosts = u32::try_from(self.hosts.len().max(1)).unwrap_or(u32::MAX);
-        (self.timeout / (2 * hosts)).max(SHORTEST_DIAL)
+        let longest = (self.timeout / (2 * hosts)).max(MIN_LONGEST_DIAL);
+        self.hosts.dial_time(host, longest)
     }
 }
 
 /// How many bytes of paths one request sets watches on; the Java client has 128 KiB.
 const SET_WATCHES_LIMIT: usize = 100 << 10;
-const SHORTEST_DIAL: Duration = Duration::from_secs(1);
+/// What the longest time of a dial is at least, however short the session timeout.
+const MIN_LONGEST_DIAL: Duration = Duration::from_secs(1);

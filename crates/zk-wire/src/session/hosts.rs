@@ -2,6 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(super) struct Hosts {
     failed_rounds: u32,
     /// How many dials of the present round have failed.
     failures: usize,
+    /// How often in a row each host was too slow; none without such a time.
+    late: BTreeMap<Host, u32>,
 }
 
 impl Hosts {
@@ -45,6 +48,7 @@ impl Hosts {
             random: fastrand::Rng::with_seed(seed),
             failed_rounds: 0,
             failures: 0,
+            late: BTreeMap::new(),
         };
         hosts.random.shuffle(&mut hosts.order);
         hosts
@@ -79,6 +83,25 @@ impl Hosts {
         longest.mul_f64(0.5 + self.random.f64() / 2.0)
     }
 
+    /// Returns how long a dial of a host may take, and then its handshake; `longest` at most.
+    ///
+    /// Twice as long each time that the host was too slow in a row, so that one which is overloaded is left in peace.
+    pub(super) fn dial_time(&self, host: &Host, longest: Duration) -> Duration {
+        let doublings = self.late.get(host).copied().unwrap_or(0).min(16);
+        (SHORTEST_DIAL * 2_u32.pow(doublings)).min(longest)
+    }
+
+    /// Records that a host was too slow.
+    pub(super) fn was_late(&mut self, host: &Host) {
+        let times = self.late.entry(host.clone()).or_default();
+        *times = times.saturating_add(1);
+    }
+
+    /// Records that a host has granted a session, or soon refused to.
+    pub(super) fn was_in_time(&mut self, host: &Host) {
+        self.late.remove(host);
+    }
+
     /// Returns whether every host was dialled without success.
     pub(super) const fn has_failed_a_round(&self) -> bool {
         self.failed_rounds > 0
@@ -107,6 +130,7 @@ impl Hosts {
         self.random.shuffle(&mut new);
         let has_new = !new.is_empty();
         self.order.retain(|host| kept.contains(host));
+        self.late.retain(|host, _| kept.contains(host));
         new.append(&mut self.order);
         self.order = new;
         let len = self.order.len();
@@ -124,6 +148,9 @@ impl Hosts {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// No server that is back is noticed later than this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A standalone server that is starting may accept a connection and leave it without an answer for ever. It serves soon
+/// after, so this is how late the session is back then.
+const SHORTEST_DIAL: Duration = Duration::from_millis(750);
 
 #[cfg(test)]
 mod tests {
@@ -232,5 +259,26 @@ mod tests {
         hosts.succeeded();
         hosts.replace(three());
         assert_eq!(fail_until_a_pause(&mut hosts).0, 3);
+    }
+
+    #[test]
+    fn a_host_that_is_late_is_given_ever_more_time() {
+        let mut hosts = Hosts::new(three(), 7);
+        let (a, b) = (host("a"), host("b"));
+        let longest = Duration::from_secs(5);
+        let millis = |hosts: &Hosts, host: &Host| hosts.dial_time(host, longest).as_millis();
+        for expected in [750, 1500, 3000, 5000, 5000] {
+            assert_eq!(millis(&hosts, &a), expected);
+            hosts.was_late(&a);
+        }
+        assert_eq!(millis(&hosts, &b), 750, "each host has its own");
+        for _ in 0..99 {
+            hosts.was_late(&a);
+        }
+        assert_eq!(millis(&hosts, &a), 5000);
+        hosts.replace(vec![a.clone(), b.clone()]);
+        assert_eq!(millis(&hosts, &a), 5000);
+        hosts.was_in_time(&a);
+        assert_eq!(millis(&hosts, &a), 750);
     }
 }

@@ -39,11 +39,11 @@ impl Session {
         if self.expires_at().is_some_and(|expiry| expiry <= now) {
             return self.end(self.end_if_gone());
         }
-        match self.phase {
-            Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. }
-                if deadline <= now =>
+        match &self.phase {
+            Phase::Dialing { host, deadline } | Phase::Handshake { host, deadline }
+                if *deadline <= now =>
             {
-                let timeout = self.dial_timeout();
+                let timeout = self.dial_timeout(host);
                 self.connection_lost(&Loss::NotConnected(timeout), now);
             }
             Phase::Up { .. } if self.dead_at() <= now => {

@@ -3,10 +3,13 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use tokio::task::JoinSet;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
 use zk_fault_proxy::Match;
 use zk_fault_proxy::Route;
+use zk_harness::Server;
+use zk_harness::admin;
 use zk_wire::Client;
 use zk_wire::Config;
 use zk_wire::ConnectionState;
@@ -94,6 +97,59 @@ async fn a_server_that_is_back_is_noticed_within_a_second() {
         assert!(waited < Duration::from_secs(1), "{waited:?}");
     }
     client.close().await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+/// So many that some dial a server in its first moments. It may then leave a connection without an answer for ever: its
+/// `NIOServerCnxn.close` fails before the socket is closed, because there is no database yet.
+const CLIENTS: usize = 16;
+const RESTARTS: u64 = 5;
+
+/// Waits until a server answers `srvr` as one that serves.
+async fn serves(server: &Server) {
+    let soon = Duration::from_millis(100);
+    let answers = async {
+        while admin::srvr(server.client_address(), soon).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    expected("a server that serves", answers).await;
+}
+
+// covers: W6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_is_used_within_a_second() {
+    let ensemble = start(1, false).await;
+    let [server] = ensemble.servers() else {
+        panic!("one server expected");
+    };
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(connect(&ensemble, Duration::from_secs(20)).await);
+    }
+    let mut slowest = Vec::new();
+    for epoch in 1..=RESTARTS {
+        server.kill().await.expect("it is killed");
+        server.start().expect("it starts");
+        serves(server).await;
+        let back = Instant::now();
+        let mut waits = JoinSet::new();
+        for client in clients.iter().cloned() {
+            waits.spawn(async move {
+                epoch_after(&client, epoch).await;
+                let path = "/".to_owned();
+                let sync = request(&client, Request::Sync { path }).await;
+                sync.expect("the new connection serves");
+                back.elapsed()
+            });
+        }
+        slowest.extend(waits.join_all().await.into_iter().max());
+    }
+    let is_soon = |waited: &Duration| *waited < Duration::from_secs(1);
+    assert!(slowest.iter().all(is_soon), "{slowest:?}");
+    for client in clients {
+        client.close().await;
+    }
     ensemble.down().await.expect("the server goes down");
 }
 
