@@ -66,9 +66,9 @@ usage: cargo xtask COMMAND [ARGS]
   test [quick|deep] [ARGS]
                   run all tests; ARGS go to the test runner, and leave the documentation's tests out;
                   quick runs the pure and simulated ones and one on real servers, deep the long ones in full length,
-                  and those on real servers a second time, with zk-wire
-  test wire [deep] [ARGS]
-                  run the tests on real servers with zk-wire instead of zookeeper-client
+                  and those on real servers a second time, with zookeeper-client
+  test zookeeper-client [deep] [ARGS]
+                  run the tests on real servers with that client instead of zk-wire
   test beside COMMIT [ARGS]
                   run the tests of several processes, every second process built from that commit
   check [DIR]     check a failed run again, by default the newest one; --help explains the options

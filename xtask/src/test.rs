@@ -3,7 +3,7 @@
 mod beside;
 mod counts;
 mod needs;
-mod wire;
+mod other_client;
 
 use std::ffi::OsString;
 use std::io;
@@ -92,9 +92,9 @@ impl Scope {
 pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let outcome = match args.split_first() {
         Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
-        Some((first, args)) if first == "wire" => {
+        Some((first, args)) if first == "zookeeper-client" => {
             let (scope, args) = Scope::split(args);
-            wire::run(workspace, scope, args, &[])?
+            other_client::run(workspace, scope, args, &[])?
         }
         _ => {
             let (scope, args) = Scope::split(args);
@@ -106,7 +106,7 @@ pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Resul
 }
 
 /// Runs the tests with these additions to the environment, and in the deep scope those on real servers once more, with
-/// `zk-wire`.
+/// `zookeeper-client`.
 pub(crate) fn run(
     workspace: &Workspace,
     scope: Scope,
@@ -117,9 +117,9 @@ pub(crate) fn run(
     if scope != Scope::Deep {
         return Ok(first);
     }
-    let second = wire::run(workspace, scope, args, env)?;
-    println!("with zookeeper-client: {}", first.counts);
-    println!("with zk-wire: {}", second.counts);
+    let second = other_client::run(workspace, scope, args, env)?;
+    println!("with zk-wire: {}", first.counts);
+    println!("with zookeeper-client: {}", second.counts);
     Ok(Outcome {
         counts: first.counts + second.counts,
         good: first.good && second.good,

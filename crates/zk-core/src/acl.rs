@@ -97,13 +97,11 @@ impl Permissions {
     pub const NONE: Self = Self(0);
 
     /// Returns the number that stands for this set in the protocol.
-    #[cfg(feature = "wire")]
     pub(crate) const fn bits(self) -> u8 {
         self.0
     }
 
     /// Returns the set that a number stands for in the protocol; unknown permissions are left out.
-    #[cfg(feature = "wire")]
     pub(crate) fn from_bits(bits: i32) -> Self {
         Self(u8::try_from(bits & i32::from(Self::ALL.0)).unwrap_or_default())
     }

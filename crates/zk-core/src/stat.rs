@@ -1,6 +1,7 @@
 //! The metadata of a node.
 
 use std::fmt;
+use std::time::Duration;
 use std::time::SystemTime;
 
 /// The metadata of a node at the time of the server's reply.
@@ -80,5 +81,38 @@ impl fmt::Display for SessionId {
 impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// Converts a time of the leader's clock, in milliseconds since 1970.
+pub(crate) fn to_time(millis: i64) -> SystemTime {
+    let distance = Duration::from_millis(millis.unsigned_abs());
+    let time = if millis < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(distance)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(distance)
+    };
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_the_epoch_and_beyond_the_clock_do_not_panic() {
+        assert_eq!(to_time(0), SystemTime::UNIX_EPOCH);
+        assert_eq!(
+            to_time(1500),
+            SystemTime::UNIX_EPOCH + Duration::from_millis(1500)
+        );
+        assert_eq!(
+            to_time(-1),
+            SystemTime::UNIX_EPOCH - Duration::from_millis(1)
+        );
+        for extreme in [i64::MIN, i64::MAX] {
+            // Any answer will do; the server's clock is not ours.
+            let _time: SystemTime = to_time(extreme);
+        }
     }
 }

@@ -10,16 +10,19 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::acl::Acl;
+use crate::connect_string::ConnectString;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::stat::SessionId;
 use crate::stat::Stat;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
 
+#[cfg(feature = "zookeeper-client")]
 pub(crate) mod client;
 mod client_session;
 mod link;
 mod watching;
-#[cfg(feature = "wire")]
 pub(crate) mod wire;
 
 pub use link::Link;
@@ -42,6 +45,16 @@ pub type Reply = Pin<Box<dyn Future<Output = Result<Response, TransportError>> +
 ///
 /// Dropping it removes the watch in the background.
 pub type Watched = Pin<Box<dyn Future<Output = WatchEvent> + Send + Sync>>;
+
+/// How to connect.
+pub(crate) struct ConnectOptions<'a> {
+    pub(crate) servers: &'a ConnectString,
+    pub(crate) session_timeout: Duration,
+    pub(crate) digest: Option<&'a str>,
+    pub(crate) allow_read_only: bool,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<&'a Tls>,
+}
 
 /// One ZooKeeper session on the wire. It tries each request once, on the current connection.
 ///

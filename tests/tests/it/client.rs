@@ -1,4 +1,4 @@
-//! Which client the sessions of a run use: a run with `zk-wire` must not silently be one with `zookeeper-client`.
+//! Which client the sessions of a run use: a run with one client must not silently be one with the other.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,13 +17,17 @@ const SOON: Duration = Duration::from_secs(30);
 async fn sessions_use_the_client_that_the_environment_names() {
     let ensemble = Ensemble::builder().servers(1).start().await;
     let ensemble = ensemble.expect("a server starts");
-    let chosen = std::env::var(CLIENT).unwrap_or_else(|_| "zookeeper-client".to_owned());
+    let chosen = std::env::var(CLIENT).unwrap_or_else(|_| "zk-wire".to_owned());
     let by_default = Session::builder(ensemble.connect_string());
-    let wire = by_default.clone().wire();
-    for (builder, client) in [(by_default, chosen.as_str()), (wire, "zk-wire")] {
+    let other = by_default.clone().zookeeper_client();
+    for (builder, client) in [(by_default, chosen.as_str()), (other, "zookeeper-client")] {
         let transport = builder.transport().await.expect("a session is granted");
         let shown = format!("{transport:?}");
-        assert_eq!(shown.contains("WireClient"), client == "zk-wire", "{shown}");
+        assert_eq!(
+            shown.contains("state: Connected"),
+            client == "zk-wire",
+            "{shown}"
+        );
         transport.close();
     }
     ensemble.down().await.expect("the server goes down");

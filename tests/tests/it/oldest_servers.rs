@@ -49,7 +49,7 @@ async fn reads_writes_and_notifies(servers: usize) {
 
     for session in [
         Session::builder(ensemble.connect_string()),
-        Session::builder(ensemble.connect_string()).wire(),
+        Session::builder(ensemble.connect_string()).zookeeper_client(),
     ] {
         let session = session.connect().await.expect("a session is granted");
         session.sync("/a").await.unwrap();

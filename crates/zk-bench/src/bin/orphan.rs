@@ -19,7 +19,7 @@ use zk_tests::peers::PeerContender;
 use zk_tests::peers::Recipe;
 
 /// Our lock in a session of zk-wire.
-const ON_WIRE: &str = "zk-lock on zk-wire";
+const ON_OTHER_CLIENT: &str = "zk-lock on zookeeper-client";
 const LAGS: [u64; 4] = [10, 30, 300, 2500];
 const TIMES: usize = 3;
 
@@ -38,7 +38,7 @@ async fn main() -> anyhow::Result<()> {
         wire: own.with_file_name("wire-contender"),
     };
     let mut stage = Stage::start(None).await?;
-    let ours_and_clients = ["zk-lock", ON_WIRE, "zookeeper-client 0.11.2"];
+    let ours_and_clients = ["zk-lock", ON_OTHER_CLIENT, "zookeeper-client 0.11.2"];
     let mut names = ours_and_clients.map(str::to_owned).to_vec();
     match &peers.kazoo {
         Ok(kazoo) => names.push(format!("kazoo {}", kazoo.version())),
@@ -88,8 +88,8 @@ async fn begin(peers: &Peers, name: &str, connect: &str, path: &str) -> anyhow::
         (Some("zookeeper-client"), ..) => Recipe::Program(&peers.wire),
         _ => {
             let mut builder = Session::builder(connect);
-            if name == ON_WIRE {
-                builder = builder.wire();
+            if name == ON_OTHER_CLIENT {
+                builder = builder.zookeeper_client();
             }
             return Contender::ours(builder, path).await;
         }

@@ -22,12 +22,12 @@ use crate::session_defaults::SessionDefaults;
 use crate::session_handle::SessionHandle;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
+use crate::transport::ConnectOptions;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::transport::TransportError;
+#[cfg(feature = "zookeeper-client")]
 use crate::transport::client::ClientTransport;
-use crate::transport::client::ConnectOptions;
-#[cfg(feature = "wire")]
 use crate::transport::wire::WireTransport;
 
 /// A session to be; made by [`Session::builder`].
@@ -45,8 +45,8 @@ pub struct SessionBuilder {
     defaults: SessionDefaults,
     digest: Option<Credentials>,
     allow_read_only: bool,
-    #[cfg(feature = "wire")]
-    uses_wire: bool,
+    #[cfg(feature = "zookeeper-client")]
+    uses_other_client: bool,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
 }
@@ -81,8 +81,8 @@ impl SessionBuilder {
             defaults: SessionDefaults::default(),
             digest: None,
             allow_read_only: false,
-            #[cfg(feature = "wire")]
-            uses_wire: wire_is_default(),
+            #[cfg(feature = "zookeeper-client")]
+            uses_other_client: other_client_is_default(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -159,15 +159,10 @@ impl SessionBuilder {
         self
     }
 
-    /// Connects with `zk-wire` instead of `zookeeper-client`.
-    ///
-    /// Not yet with [`tls`](Self::tls) or [`allow_read_only`](Self::allow_read_only): together with one of these,
-    /// connecting is a [`ConnectError::InvalidOption`].
-    ///
-    /// The session ends as expired if it moves to a server that shortens its timeout.
-    #[cfg(feature = "wire")]
-    pub fn wire(mut self) -> Self {
-        self.uses_wire = true;
+    /// Connects with the crate `zookeeper-client` instead of `zk-wire`.
+    #[cfg(feature = "zookeeper-client")]
+    pub fn zookeeper_client(mut self) -> Self {
+        self.uses_other_client = true;
         self
     }
 
@@ -270,11 +265,6 @@ impl SessionBuilder {
             .digest
             .as_ref()
             .map(|credentials| credentials.text.as_str());
-        #[cfg(feature = "wire")]
-        if self.uses_wire {
-            let transport = WireTransport::connect(servers, self.session_timeout, digest).await?;
-            return Ok(Box::new(transport));
-        }
         let options = ConnectOptions {
             servers,
             session_timeout: self.session_timeout,
@@ -283,7 +273,11 @@ impl SessionBuilder {
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
         };
-        Ok(Box::new(ClientTransport::connect(&options).await?))
+        #[cfg(feature = "zookeeper-client")]
+        if self.uses_other_client {
+            return Ok(Box::new(ClientTransport::connect(&options).await?));
+        }
+        Ok(Box::new(WireTransport::connect(&options).await?))
     }
 
     fn check(&self) -> Result<(), ConnectError> {
@@ -305,15 +299,8 @@ impl SessionBuilder {
         if self.defaults.acl.entries().is_empty() {
             return invalid("acl", "it must have an entry");
         }
-        #[cfg(feature = "wire")]
-        if self.uses_wire && self.allow_read_only {
-            return invalid(
-                "allow_read_only",
-                "sessions of zk-wire are not read-only yet",
-            );
-        }
-        #[cfg(all(feature = "wire", feature = "tls"))]
-        if self.uses_wire && self.tls.is_some() {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() && !self.uses_other_client {
             return invalid("tls", "zk-wire has no encryption");
         }
         match &self.digest {
@@ -325,22 +312,22 @@ impl SessionBuilder {
     }
 }
 
-/// Returns whether sessions use `zk-wire` if their builder does not say so.
-#[cfg(all(feature = "wire", not(feature = "client-from-env")))]
-const fn wire_is_default() -> bool {
+/// Returns whether sessions use `zookeeper-client` if their builder does not say so.
+#[cfg(all(feature = "zookeeper-client", not(feature = "client-from-env")))]
+const fn other_client_is_default() -> bool {
     false
 }
 
-/// Reads from the environment whether sessions use `zk-wire` if their builder does not say so. Tests run on both clients
-/// in this way, together with the processes that they start.
+/// Reads from the environment whether sessions use `zookeeper-client` if their builder does not say so. Tests run on
+/// both clients in this way, together with the processes that they start.
 #[cfg(feature = "client-from-env")]
-fn wire_is_default() -> bool {
+fn other_client_is_default() -> bool {
     match std::env::var_os(CLIENT) {
         None => false,
-        Some(client) if client == "zookeeper-client" => false,
-        Some(client) if client == "zk-wire" => true,
+        Some(client) if client == "zk-wire" => false,
+        Some(client) if client == "zookeeper-client" => true,
         Some(client) => panic!(
-            "{CLIENT}={} is no client; set it to zookeeper-client or zk-wire",
+            "{CLIENT}={} is no client; set it to zk-wire or zookeeper-client",
             client.display()
         ),
     }

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
-use std::time::SystemTime;
 
 use zookeeper_client as zk;
 
+use super::ConnectOptions;
 use super::CreateMode;
 use super::Link;
 use super::LinkGone;
@@ -30,27 +30,17 @@ use super::client_session::ClientSession;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
-use crate::connect_string::ConnectString;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::stat::SessionId;
 use crate::stat::Stat;
+use crate::stat::to_time;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
 /// One session of the client crate.
 pub(crate) type ClientTransport = ClientSession<zk::Client>;
-
-/// The options of a connection.
-pub(crate) struct ConnectOptions<'a> {
-    pub(crate) servers: &'a ConnectString,
-    pub(crate) session_timeout: Duration,
-    pub(crate) digest: Option<&'a str>,
-    pub(crate) allow_read_only: bool,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<&'a Tls>,
-}
 
 impl ClientTransport {
     /// Tries each server once and returns the first session.
@@ -152,6 +142,11 @@ fn next_link(before: Link, state: zk::SessionState) -> Link {
 }
 
 impl Client for zk::Client {
+    fn close_session(self) {
+        // The last clone closes the session; answers in flight have the others.
+        drop(self);
+    }
+
     async fn answer(
         self,
         request: Request,
@@ -492,17 +487,6 @@ fn to_stat(stat: &zk::Stat) -> Stat {
         data_length: u32::try_from(stat.data_length).unwrap_or(0),
         num_children: u32::try_from(stat.num_children).unwrap_or(0),
     }
-}
-
-/// Converts a time of the leader's clock, in milliseconds since 1970.
-pub(super) fn to_time(millis: i64) -> SystemTime {
-    let distance = Duration::from_millis(millis.unsigned_abs());
-    let time = if millis < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(distance)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(distance)
-    };
-    time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn to_acl(acl: &Acl) -> Vec<zk::Acl> {

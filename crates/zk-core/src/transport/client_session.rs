@@ -24,6 +24,9 @@ pub(super) trait Client: Clone + fmt::Debug + Send + Sync + 'static {
         request: Request,
         link: LinkReceiver,
     ) -> impl Future<Output = Result<Response, TransportError>> + Send;
+
+    /// Starts to close the session, after the requests already sent.
+    fn close_session(self);
 }
 
 /// One session of a client crate.
@@ -68,6 +71,8 @@ impl<C: Client> Transport for ClientSession<C> {
 
     fn close(&self) {
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(client.take());
+        if let Some(client) = client.take() {
+            client.close_session();
+        }
     }
 }

@@ -6,8 +6,10 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use zk_wire as wire;
 
+use super::ConnectOptions;
 use super::CreateMode;
 use super::CreateRequest;
 use super::Link;
@@ -25,84 +27,141 @@ use super::WatchEvent;
 use super::WatchNotification;
 use super::Watched;
 use super::Watching;
-use super::client::to_time;
 use super::client_session::Client;
 use super::client_session::ClientSession;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
-use crate::connect_string::ConnectString;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::stat::SessionId;
 use crate::stat::Stat;
+use crate::stat::to_time;
 
 /// One session of `zk_wire`.
-pub(crate) type WireTransport = ClientSession<WireClient>;
-
-/// A client whose paths are below a chroot.
-#[derive(Debug, Clone)]
-pub(crate) struct WireClient {
-    client: wire::Client,
-    chroot: Chroot,
-}
+pub(crate) type WireTransport = ClientSession<wire::Client>;
 
 impl WireTransport {
     /// Tries the servers until one grants a session.
-    pub(crate) async fn connect(
-        servers: &ConnectString,
-        session_timeout: Duration,
-        digest: Option<&str>,
-    ) -> Result<Self, TransportError> {
-        let hosts = servers.servers().iter().map(|server| wire::Host {
-            name: server.host().to_owned(),
-            port: server.port(),
-        });
-        let mut config = wire::Config::new(session_timeout);
-        if let Some(digest) = digest {
-            let credentials = digest.as_bytes().to_vec().into();
+    pub(crate) async fn connect(options: &ConnectOptions<'_>) -> Result<Self, TransportError> {
+        let servers = options.servers;
+        let hosts = servers.servers().iter().map(|server| server.0.clone());
+        let mut config = wire::Config::new(options.session_timeout);
+        config.read_only = options.allow_read_only;
+        // Its rules for paths are no stricter.
+        config.chroot = servers
+            .chroot()
+            .as_str()
+            .parse()
+            .map_err(|error| malformed(&error))?;
+        if let Some(digest) = options.digest {
             config.auth.push(wire::Credentials {
                 scheme: "digest".to_owned(),
-                data: credentials,
+                data: digest.as_bytes().to_vec().into(),
             });
         }
         let client = wire::Client::new(hosts.collect(), config);
         let mut states = client.states();
-        let granted = |state: &wire::ConnectionState| match state {
-            wire::ConnectionState::Disconnected { .. } => None,
-            wire::ConnectionState::Over(end) => Some(Err(ended(*end))),
-            wire::ConnectionState::Connected {
-                session_id,
-                timeout,
-                ..
-            } => Some(Ok((SessionId::new(*session_id), *timeout))),
+        let granted = states.wait_for(|state| Granted::of(state).is_some()).await;
+        let granted = match granted.as_deref() {
+            Ok(wire::ConnectionState::Over(end)) => return Err(ended(*end)),
+            Ok(state) => Granted::of(state),
+            Err(_) => None,
         };
-        let state = states.wait_for(|state| granted(state).is_some()).await;
-        let (session_id, session_timeout) = match state.ok().as_deref().and_then(granted) {
-            Some(granted) => granted?,
-            None => return Err(TransportError::Ended(SessionEnd::RuntimeEnded)),
+        let Some(granted) = granted else {
+            return Err(TransportError::Ended(SessionEnd::RuntimeEnded));
         };
         let broken = Arc::default();
-        let chroot = Chroot(servers.chroot().clone());
         Ok(Self {
-            link: follow(client.states(), session_timeout, Arc::clone(&broken)),
+            link: follow(client.clone(), granted, Arc::clone(&broken)),
             broken,
-            session_id,
-            session_timeout,
-            client: Mutex::new(Some(WireClient { client, chroot })),
+            session_id: SessionId::new(granted.session_id),
+            session_timeout: granted.timeout,
+            client: Mutex::new(Some(client)),
         })
     }
 }
 
-/// Forwards the client's states to a channel until the session is over or all receivers are dropped.
+/// The session of the first connection.
+#[derive(Clone, Copy)]
+struct Granted {
+    session_id: i64,
+    timeout: Duration,
+}
+
+impl Granted {
+    /// Returns the session of a state; `None` if there is none yet.
+    fn of(state: &wire::ConnectionState) -> Option<Self> {
+        match state {
+            wire::ConnectionState::Disconnected { .. } => None,
+            wire::ConnectionState::Over(_) => Some(Self {
+                session_id: 0,
+                timeout: Duration::ZERO,
+            }),
+            wire::ConnectionState::Connected {
+                session_id,
+                timeout,
+                ..
+            } => Some(Self {
+                session_id: *session_id,
+                timeout: *timeout,
+            }),
+        }
+    }
+
+    /// Returns the link that follows another one in a state of the client. Connections are numbered, so no break between
+    /// two states is missed.
+    ///
+    /// A server with a smaller `maxSessionTimeout` shortens the timeout of a session that moves to it. What is proved
+    /// with the longer one does not hold any more, so the session is over then.
+    /// So it is if the client has another session now, as it may after a read-only connection: the session of a
+    /// read-only server is of that server alone.
+    fn link(&self, before: Link, state: &wire::ConnectionState) -> Link {
+        let expired = Phase::Over(SessionEnd::Expired);
+        let (phase, breaks) = match state {
+            wire::ConnectionState::Connected {
+                session_id,
+                epoch,
+                timeout,
+                read_only,
+            } => {
+                let breaks = epoch.saturating_sub(1);
+                let phase = match before.phase {
+                    _ if *session_id != self.session_id || *timeout < self.timeout => expired,
+                    Phase::ReadOnly if breaks != before.breaks => expired,
+                    _ if *read_only => Phase::ReadOnly,
+                    _ => Phase::Up,
+                };
+                (phase, breaks)
+            }
+            wire::ConnectionState::Disconnected { .. } => {
+                let is_connected = matches!(before.phase, Phase::Up | Phase::ReadOnly);
+                let phase = if before.phase == Phase::ReadOnly {
+                    expired
+                } else {
+                    Phase::Down
+                };
+                (phase, before.breaks + u64::from(is_connected))
+            }
+            wire::ConnectionState::Over(end) => (Phase::Over(session_end(*end)), before.breaks),
+        };
+        Link { phase, breaks }
+    }
+}
+
+/// Forwards the client's states to a channel until the session is over or all receivers are dropped. Closes a session
+/// that is over for us and not for the client.
 fn follow(
-    mut states: tokio::sync::watch::Receiver<wire::ConnectionState>,
-    session_timeout: Duration,
+    client: wire::Client,
+    granted: Granted,
     broken: Arc<Mutex<Option<Instant>>>,
 ) -> LinkReceiver {
-    let mut epoch = 0;
-    let first = next_link(&mut epoch, session_timeout, &states.borrow_and_update());
-    let link = LinkSender::new(first);
+    let mut states = client.states();
+    let down = Link {
+        phase: Phase::Down,
+        breaks: 0,
+    };
+    let link = LinkSender::new(granted.link(down, &states.borrow_and_update()));
     let receiver = link.subscribe();
     tokio::spawn(async move {
         while !matches!(link.now().phase, Phase::Over(_)) {
@@ -119,159 +178,116 @@ fn follow(
             if let wire::ConnectionState::Disconnected { .. } = state {
                 *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             }
-            link.send(next_link(&mut epoch, session_timeout, &state));
+            link.send(granted.link(link.now(), &state));
         }
+        client.close().await;
     });
     receiver
 }
 
-/// Returns the link in a state of the client. Connections are numbered, so no break between two states is missed.
-///
-/// A server with a smaller `maxSessionTimeout` shortens the timeout of a session that moves to it. What is proved with
-/// the longer one does not hold any more, so the session is over then.
-fn next_link(epoch: &mut u64, session_timeout: Duration, state: &wire::ConnectionState) -> Link {
-    let (phase, breaks) = match state {
-        wire::ConnectionState::Connected { timeout, .. } if *timeout < session_timeout => {
-            (Phase::Over(SessionEnd::Expired), *epoch)
-        }
-        wire::ConnectionState::Connected { epoch: now, .. } => {
-            *epoch = *now;
-            (Phase::Up, now.saturating_sub(1))
-        }
-        wire::ConnectionState::Disconnected { .. } => (Phase::Down, *epoch),
-        wire::ConnectionState::Over(end) => (Phase::Over(session_end(*end)), *epoch),
-    };
-    Link { phase, breaks }
-}
-
-impl Client for WireClient {
+impl Client for wire::Client {
     async fn answer(
         self,
         request: Request,
         link: LinkReceiver,
     ) -> Result<Response, TransportError> {
-        let answer = self.client.request(&self.chroot.request(&request)).await;
-        response(&request, answer, self.chroot, link)
+        let answer = self.request(&to_request(&request)).await;
+        response(&request, answer, link)
+    }
+
+    fn close_session(self) {
+        // The first poll closes the session; the rest waits for the end.
+        let _end: Option<wire::SessionEnd> = self.close().now_or_never();
     }
 }
 
-/// The node that all paths are relative to.
-#[derive(Debug, Clone)]
-struct Chroot(NodePath);
-
-impl Chroot {
-    /// Returns a path as the servers know it.
-    fn outer(&self, path: &NodePath) -> String {
-        match (self.0.is_root(), path.is_root()) {
-            (true, _) => path.as_str().to_owned(),
-            (false, true) => self.0.as_str().to_owned(),
-            (false, false) => format!("{}{path}", self.0),
-        }
+fn to_request(request: &Request) -> wire::Request {
+    match request {
+        Request::Create(create) => wire::Request::Create2(to_node(create)),
+        Request::Delete { path, version } => wire::Request::Delete {
+            path: path.as_str().to_owned(),
+            version: *version,
+        },
+        Request::Get { path, watch } => wire::Request::GetData {
+            path: path.as_str().to_owned(),
+            watch: *watch,
+        },
+        Request::Set {
+            path,
+            data,
+            version,
+        } => wire::Request::SetData {
+            path: path.as_str().to_owned(),
+            data: data.as_slice().to_vec().into(),
+            version: *version,
+        },
+        Request::Exists { path, watch } => wire::Request::Exists {
+            path: path.as_str().to_owned(),
+            watch: *watch,
+        },
+        Request::List { path, watch } => wire::Request::GetChildren2 {
+            path: path.as_str().to_owned(),
+            watch: *watch,
+        },
+        Request::Sync { path } => wire::Request::Sync {
+            path: path.as_str().to_owned(),
+        },
+        Request::GetAcl { path } => wire::Request::GetAcl {
+            path: path.as_str().to_owned(),
+        },
+        Request::SetAcl { path, acl, version } => wire::Request::SetAcl {
+            path: path.as_str().to_owned(),
+            acl: to_acl(acl),
+            version: *version,
+        },
+        Request::Transaction(ops) => wire::Request::Multi(ops.iter().map(to_op).collect()),
+        Request::AddWatch { path, recursive } => wire::Request::AddWatch {
+            path: path.as_str().to_owned(),
+            recursive: *recursive,
+        },
     }
+}
 
-    /// Returns a path of a server as the session knows it; `None` if it is not one below the chroot.
-    fn inner(&self, path: &str) -> Option<NodePath> {
-        let rest = if self.0.is_root() {
-            path
-        } else {
-            path.strip_prefix(self.0.as_str())?
-        };
-        match rest {
-            "" => Some(NodePath::root()),
-            rest => NodePath::parse(rest).ok(),
-        }
+fn to_op(op: &Op) -> wire::MultiOp {
+    match op {
+        Op::Check { path, version } => wire::MultiOp::Check {
+            path: path.as_str().to_owned(),
+            version: *version,
+        },
+        Op::Create(create) => wire::MultiOp::Create2(to_node(create)),
+        Op::Set {
+            path,
+            data,
+            version,
+        } => wire::MultiOp::SetData {
+            path: path.as_str().to_owned(),
+            data: data.as_slice().to_vec().into(),
+            version: *version,
+        },
+        Op::Delete { path, version } => wire::MultiOp::Delete {
+            path: path.as_str().to_owned(),
+            version: *version,
+        },
     }
+}
 
-    fn request(&self, request: &Request) -> wire::Request {
-        match request {
-            Request::Create(create) => wire::Request::Create2(self.node(create)),
-            Request::Delete { path, version } => wire::Request::Delete {
-                path: self.outer(path),
-                version: *version,
+fn to_node(create: &CreateRequest) -> wire::NewNode {
+    use wire::CreateMode as Wire;
+    wire::NewNode {
+        path: create.path.as_str().to_owned(),
+        data: create.data.as_slice().to_vec().into(),
+        acl: to_acl(&create.acl),
+        mode: match create.mode {
+            CreateMode::Persistent { sequential, ttl } => match (sequential, ttl) {
+                (false, None) => Wire::Persistent,
+                (true, None) => Wire::PersistentSequential,
+                (false, Some(ttl)) => Wire::PersistentWithTtl(ttl),
+                (true, Some(ttl)) => Wire::PersistentSequentialWithTtl(ttl),
             },
-            Request::Get { path, watch } => wire::Request::GetData {
-                path: self.outer(path),
-                watch: *watch,
-            },
-            Request::Set {
-                path,
-                data,
-                version,
-            } => wire::Request::SetData {
-                path: self.outer(path),
-                data: data.as_slice().to_vec().into(),
-                version: *version,
-            },
-            Request::Exists { path, watch } => wire::Request::Exists {
-                path: self.outer(path),
-                watch: *watch,
-            },
-            Request::List { path, watch } => wire::Request::GetChildren2 {
-                path: self.outer(path),
-                watch: *watch,
-            },
-            Request::Sync { path } => wire::Request::Sync {
-                path: self.outer(path),
-            },
-            Request::GetAcl { path } => wire::Request::GetAcl {
-                path: self.outer(path),
-            },
-            Request::SetAcl { path, acl, version } => wire::Request::SetAcl {
-                path: self.outer(path),
-                acl: to_acl(acl),
-                version: *version,
-            },
-            Request::Transaction(ops) => {
-                wire::Request::Multi(ops.iter().map(|op| self.op(op)).collect())
-            }
-            Request::AddWatch { path, recursive } => wire::Request::AddWatch {
-                path: self.outer(path),
-                recursive: *recursive,
-            },
-        }
-    }
-
-    fn op(&self, op: &Op) -> wire::MultiOp {
-        match op {
-            Op::Check { path, version } => wire::MultiOp::Check {
-                path: self.outer(path),
-                version: *version,
-            },
-            Op::Create(create) => wire::MultiOp::Create2(self.node(create)),
-            Op::Set {
-                path,
-                data,
-                version,
-            } => wire::MultiOp::SetData {
-                path: self.outer(path),
-                data: data.as_slice().to_vec().into(),
-                version: *version,
-            },
-            Op::Delete { path, version } => wire::MultiOp::Delete {
-                path: self.outer(path),
-                version: *version,
-            },
-        }
-    }
-
-    fn node(&self, create: &CreateRequest) -> wire::NewNode {
-        use wire::CreateMode as Wire;
-        wire::NewNode {
-            path: self.outer(&create.path),
-            data: create.data.as_slice().to_vec().into(),
-            acl: to_acl(&create.acl),
-            mode: match create.mode {
-                CreateMode::Persistent { sequential, ttl } => match (sequential, ttl) {
-                    (false, None) => Wire::Persistent,
-                    (true, None) => Wire::PersistentSequential,
-                    (false, Some(ttl)) => Wire::PersistentWithTtl(ttl),
-                    (true, Some(ttl)) => Wire::PersistentSequentialWithTtl(ttl),
-                },
-                CreateMode::Ephemeral { sequential: false } => Wire::Ephemeral,
-                CreateMode::Ephemeral { sequential: true } => Wire::EphemeralSequential,
-                CreateMode::Container => Wire::Container,
-            },
-        }
+            CreateMode::Ephemeral { sequential: false } => Wire::Ephemeral,
+            CreateMode::Ephemeral { sequential: true } => Wire::EphemeralSequential,
+            CreateMode::Container => Wire::Container,
+        },
     }
 }
 
@@ -279,10 +295,9 @@ impl Chroot {
 fn response(
     request: &Request,
     answer: Result<wire::Answer, wire::RequestError>,
-    paths: Chroot,
     link: LinkReceiver,
 ) -> Result<Response, TransportError> {
-    let malformed = || TransportError::Lost("a reply of the wrong kind".to_owned());
+    let wrong = || TransportError::Lost("a reply of the wrong kind".to_owned());
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
@@ -300,8 +315,8 @@ fn response(
     let (watch, epoch) = (answer.watch, answer.epoch);
     match (request, answer.reply) {
         (Request::Create(_), wire::Reply::Created { path, stat }) => Ok(Response::Created {
-            path: paths.inner(&path).ok_or_else(malformed)?,
-            stat: to_stat(&stat.ok_or_else(malformed)?),
+            path: NodePath::parse(&path).map_err(|error| malformed(&error))?,
+            stat: to_stat(&stat.ok_or_else(wrong)?),
         }),
         (Request::Delete { .. }, _) => Ok(Response::Deleted),
         (Request::Sync { .. }, _) => Ok(Response::Synced),
@@ -317,7 +332,7 @@ fn response(
         (_, wire::Reply::Stat(stat)) => Ok(Response::Set(to_stat(&stat))),
         (_, wire::Reply::Children { names, stat }) => Ok(Response::Children {
             names,
-            stat: to_stat(&stat.ok_or_else(malformed)?),
+            stat: to_stat(&stat.ok_or_else(wrong)?),
             watch: watch.map(|watch| watched(watch, link)),
         }),
         (_, wire::Reply::Acl { acl, stat }) => Ok(Response::Acl {
@@ -325,9 +340,8 @@ fn response(
             stat: to_stat(&stat),
         }),
         (_, wire::Reply::Multi(Ok(results))) => {
-            let results = results.into_iter().map(|result| result_of(result, &paths));
-            let results = results.collect::<Option<_>>().ok_or_else(malformed)?;
-            Ok(Response::Committed(results))
+            let results = results.into_iter().map(result_of);
+            Ok(Response::Committed(results.collect::<Result<_, _>>()?))
         }
         (_, wire::Reply::Multi(Err(refusal))) => Err(match refused(refusal.code) {
             TransportError::Refused(kind, _) => TransportError::RefusedAt {
@@ -337,17 +351,17 @@ fn response(
             other => other,
         }),
         (Request::AddWatch { .. }, _) => {
-            let watch = watch.ok_or_else(malformed)?;
-            Ok(Response::Watching(watching(watch, epoch, paths, link)))
+            let watch = watch.ok_or_else(wrong)?;
+            Ok(Response::Watching(watching(watch, epoch, link)))
         }
-        _ => Err(malformed()),
+        _ => Err(wrong()),
     }
 }
 
-fn result_of(result: wire::MultiResult, paths: &Chroot) -> Option<OpResult> {
-    Some(match result {
+fn result_of(result: wire::MultiResult) -> Result<OpResult, TransportError> {
+    Ok(match result {
         wire::MultiResult::Created { path, stat } => OpResult::Created {
-            path: paths.inner(&path)?,
+            path: NodePath::parse(&path).map_err(|error| malformed(&error))?,
             stat: stat.as_ref().map(to_stat),
         },
         wire::MultiResult::Deleted => OpResult::Deleted,
@@ -375,10 +389,10 @@ fn watched(mut watch: wire::Watch, mut link: LinkReceiver) -> Watched {
 
 /// Converts a persistent watch that was set over the connection `epoch` and ends with it: what happens until the next
 /// one is not reported.
-fn watching(watch: wire::Watch, epoch: u64, paths: Chroot, link: LinkReceiver) -> Watching {
-    let open = Some((watch, paths, link));
+fn watching(watch: wire::Watch, epoch: u64, link: LinkReceiver) -> Watching {
+    let open = Some((watch, link));
     Watching::new(futures_util::stream::unfold(open, move |open| async move {
-        let (mut watch, paths, mut link) = open?;
+        let (mut watch, mut link) = open?;
         let is_lost = |link: &Link| link.breaks >= epoch || link.phase != Phase::Up;
         let event = tokio::select! {
             // What came over the connection before it was lost is reported.
@@ -388,14 +402,14 @@ fn watching(watch: wire::Watch, epoch: u64, paths: Chroot, link: LinkReceiver) -
         };
         let changed = event.and_then(|event| {
             Some(WatchNotification::Changed {
-                path: paths.inner(&event.path)?,
+                path: NodePath::parse(&event.path).ok()?,
                 event: event_of(event.kind?),
                 zxid: event.zxid,
             })
         });
         // A change that cannot be reported is like a lost link.
         Some(match changed {
-            Some(changed) => (changed, Some((watch, paths, link))),
+            Some(changed) => (changed, Some((watch, link))),
             None => (WatchNotification::LinkLost, None),
         })
     }))
@@ -421,6 +435,11 @@ const fn session_end(end: wire::SessionEnd) -> SessionEnd {
 
 const fn ended(end: wire::SessionEnd) -> TransportError {
     TransportError::Ended(session_end(end))
+}
+
+/// Returns the error for a text of the server that does not follow the protocol's rules.
+fn malformed(error: &dyn std::error::Error) -> TransportError {
+    TransportError::Lost(error.to_string())
 }
 
 fn fault(error: &wire::RequestErrorKind) -> TransportError {
@@ -514,20 +533,77 @@ fn from_acl(entries: &[wire::AclEntry]) -> Acl {
 mod tests {
     use super::*;
 
+    const OURS: Granted = Granted {
+        session_id: 1,
+        timeout: Duration::from_secs(40),
+    };
+
+    fn connected(session_id: i64, epoch: u64, secs: u64, read_only: bool) -> wire::ConnectionState {
+        wire::ConnectionState::Connected {
+            session_id,
+            epoch,
+            timeout: Duration::from_secs(secs),
+            read_only,
+        }
+    }
+
+    /// Returns the phases and breaks after these states.
+    fn links(states: &[wire::ConnectionState]) -> Vec<(Phase, u64)> {
+        let mut link = Link {
+            phase: Phase::Down,
+            breaks: 0,
+        };
+        let mut next = |state| {
+            link = OURS.link(link, state);
+            (link.phase, link.breaks)
+        };
+        states.iter().map(&mut next).collect()
+    }
+
+    const EXPIRED: Phase = Phase::Over(SessionEnd::Expired);
+    const LOST: wire::ConnectionState = wire::ConnectionState::Disconnected { why: None };
+
     #[test]
     fn a_session_ends_when_a_server_shortens_its_timeout() {
-        let granted = Duration::from_secs(40);
-        let phase = |secs| {
-            let state = wire::ConnectionState::Connected {
-                session_id: 1,
-                epoch: 2,
-                timeout: Duration::from_secs(secs),
-                read_only: false,
-            };
-            next_link(&mut 1, granted, &state).phase
-        };
-        assert_eq!(phase(39), Phase::Over(SessionEnd::Expired));
-        assert_eq!([phase(40), phase(41)], [Phase::Up; 2]);
+        let moved = |secs| links(&[connected(1, 1, 40, false), connected(1, 2, secs, false)]);
+        assert_eq!(moved(39), [(Phase::Up, 0), (EXPIRED, 1)]);
+        assert_eq!(
+            [moved(40), moved(41)],
+            [[(Phase::Up, 0), (Phase::Up, 1)]; 2]
+        );
+    }
+
+    #[test]
+    fn each_break_is_counted_once() {
+        let up = |epoch| connected(1, epoch, 40, false);
+        let seen = links(&[up(1), LOST, LOST, up(2), up(5), LOST]);
+        let expected = [
+            (Phase::Up, 0),
+            (Phase::Down, 1),
+            (Phase::Down, 1),
+            (Phase::Up, 1),
+            (Phase::Up, 4),
+            (Phase::Down, 5),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    // covers: C7
+    #[test]
+    fn a_read_only_session_ends_with_its_connection() {
+        let read_only = |id, epoch| connected(id, epoch, 40, true);
+        assert_eq!(
+            links(&[read_only(1, 1), LOST]),
+            [(Phase::ReadOnly, 0), (EXPIRED, 1)]
+        );
+        for next in [connected(2, 2, 40, false), read_only(2, 2), read_only(1, 2)] {
+            assert_eq!(links(&[read_only(1, 1), next])[1].0, EXPIRED);
+        }
+        assert_eq!(
+            links(&[read_only(1, 1), read_only(1, 1)])[1],
+            (Phase::ReadOnly, 0),
+            "nothing has changed"
+        );
     }
 
     #[test]

@@ -274,7 +274,7 @@ async fn refused_credentials_fail_the_connect() {
         .property("DigestAuthenticationProvider.enabled", "false");
     let ensemble = ensemble.start().await.expect("a server starts");
     let builder = Session::builder(ensemble.connect_string()).digest_auth("user", "secret");
-    for builder in [builder.clone(), builder.wire()] {
+    for builder in [builder.clone(), builder.zookeeper_client()] {
         let connected = within(MAX_WAIT, "the server's refusal", builder.connect()).await;
         let error = connected.map(|session| session.state()).unwrap_err();
         assert!(matches!(error, ConnectError::AuthFailed), "{error}");

@@ -1,10 +1,7 @@
 //! Sessions on the transport over `zk-wire`.
 
-use std::time::Duration;
-
 use zk_core::Acl;
 use zk_core::AclEntry;
-use zk_core::ConnectError;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::OpResult;
@@ -37,7 +34,7 @@ async fn operations_below_a_chroot_are_those_of_the_other_client() {
         let raw = connect(ensemble).await;
         raw.create("/app", "").await.unwrap();
         let below = format!("{}/app", ensemble.connect_string());
-        let session = Session::builder(below).digest_auth("user", "secret").wire();
+        let session = Session::builder(below).digest_auth("user", "secret");
         let session = session.connect().await.unwrap();
 
         let (path, _) = session
@@ -80,7 +77,7 @@ async fn operations_below_a_chroot_are_those_of_the_other_client() {
 async fn a_create_is_done_once_although_its_reply_is_lost() {
     let ensemble = proxied().await;
     let proxy = ensemble.proxy().expect("it has a proxy");
-    let session = Session::builder(ensemble.connect_string()).wire();
+    let session = Session::builder(ensemble.connect_string());
     let session = session.connect().await.unwrap();
     for cut in [false, true] {
         let request = proxy.on(Match::create("/**")).once();
@@ -113,7 +110,7 @@ async fn one_shot_watches_outlive_a_link_and_persistent_ones_end_with_it() {
     let ensemble = proxied().await;
     let proxy = ensemble.proxy().expect("it has a proxy");
     let other = connect(&ensemble).await;
-    let transport = Session::builder(ensemble.connect_string()).wire();
+    let transport = Session::builder(ensemble.connect_string());
     let transport = transport.transport().await.unwrap();
     let path = || NodePath::parse("/a").unwrap();
     let exists = Request::Exists {
@@ -150,23 +147,4 @@ async fn one_shot_watches_outlive_a_link_and_persistent_ones_end_with_it() {
     );
     transport.close();
     ensemble.down().await.expect("the server goes down");
-}
-
-// covers: C9
-#[tokio::test(flavor = "multi_thread")]
-async fn what_the_transport_lacks_is_refused_before_it_connects() {
-    let builder = Session::builder("127.0.0.1:1").wire().allow_read_only();
-    let error = builder.connect().await.unwrap_err();
-    assert!(
-        matches!(error, ConnectError::InvalidOption { .. }),
-        "{error}"
-    );
-    assert_eq!(
-        error.to_string(),
-        "allow_read_only is not valid: sessions of zk-wire are not read-only yet"
-    );
-    let nowhere = Session::builder("127.0.0.1:1").wire();
-    let nowhere = nowhere.connect_timeout(Duration::from_millis(500));
-    let error = nowhere.connect().await.unwrap_err();
-    assert!(matches!(error, ConnectError::Unanswered(_)), "{error}");
 }

@@ -40,8 +40,8 @@ impl Open for Real {
         if session == 0 {
             builder = builder.digest_auth("ann", "pw");
         }
-        if let Client::ZkWire = self.client {
-            builder = builder.wire();
+        if let Client::ZookeeperClient = self.client {
+            builder = builder.zookeeper_client();
         }
         let transport = builder.transport().await;
         transport.expect("the server grants a session")

@@ -323,8 +323,8 @@ impl Real {
         if is_ann {
             builder = builder.digest_auth("ann", "pw");
         }
-        if let Client::ZkWire = self.client {
-            builder = builder.wire();
+        if let Client::ZookeeperClient = self.client {
+            builder = builder.zookeeper_client();
         }
         let transport = builder.transport().await;
         transport.expect("the server grants a session")

@@ -1,4 +1,4 @@
-//! `test wire`: runs the tests on real servers with sessions of `zk-wire` instead of `zookeeper-client`.
+//! `test zookeeper-client`: runs the tests on real servers with sessions of that client instead of `zk-wire`.
 //!
 //! The client is chosen when a test runs, by a variable that its processes inherit: one build serves both runs.
 //! `tests/tests/it/client.rs` checks that the variable has its effect.
@@ -10,7 +10,7 @@ use super::Scope;
 use super::run_once;
 use crate::workspace::Workspace;
 
-/// A test that runs with `zookeeper-client` only.
+/// A test that runs with `zk-wire` only.
 struct Exception {
     package: &'static str,
     /// The beginning of the test's name: a module or the whole name.
@@ -18,20 +18,13 @@ struct Exception {
     reason: &'static str,
 }
 
-const EXCEPTIONS: &[Exception] = &[
-    Exception {
-        package: "zk-sim",
-        test: "random::",
-        reason: "it compares both clients, whatever the environment says",
-    },
-    Exception {
-        package: "zk-core",
-        test: "read_only::",
-        reason: "zk-core opens no read-only sessions of zk-wire",
-    },
-];
+const EXCEPTIONS: &[Exception] = &[Exception {
+    package: "zk-sim",
+    test: "random::",
+    reason: "it compares both clients, whatever the environment says",
+}];
 
-/// Runs these tests with `zk-wire`, and prints which are left out.
+/// Runs these tests with `zookeeper-client`, and prints which are left out.
 pub(super) fn run(
     workspace: &Workspace,
     scope: Scope,
@@ -40,7 +33,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     anyhow::ensure!(
         super::is_installed("nextest"),
-        "`test wire` needs cargo-nextest: cargo install --locked cargo-nextest"
+        "`test zookeeper-client` needs cargo-nextest: cargo install --locked cargo-nextest"
     );
     for exception in EXCEPTIONS {
         let Exception {
@@ -48,10 +41,10 @@ pub(super) fn run(
             test,
             reason,
         } = exception;
-        println!("not run with zk-wire: {package} {test}: {reason}");
+        println!("not run with zookeeper-client: {package} {test}: {reason}");
     }
     let mut env = env.to_vec();
-    env.push(("ZK_CORE_CLIENT", "zk-wire".into()));
+    env.push(("ZK_CORE_CLIENT", "zookeeper-client".into()));
     run_once(workspace, scope, &restricted(args, &filter()), &env)
 }
 
