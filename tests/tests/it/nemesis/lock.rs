@@ -1,5 +1,6 @@
 //! The fair lock, and a counter that its guards protect; beside them the workers of other recipes.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -40,17 +41,28 @@ use super::work::open;
 
 const PATH: &str = "/nemesis/lock";
 const COUNTER: &str = "/nemesis/counter";
+const PLACE: Place = Place {
+    lock: Cow::Borrowed(PATH),
+    counter: Cow::Borrowed(COUNTER),
+};
 const WORKERS: usize = 8;
 const SCRIBBLERS: usize = 2;
 
+/// A lock, and the counter that its guards protect.
+#[derive(Clone)]
+struct Place {
+    lock: Cow<'static, str>,
+    counter: Cow<'static, str>,
+}
+
 /// Opens one session after the other and works, until it is over.
-async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
+async fn work(connect: String, place: Place, work: Work, mut random: fastrand::Rng) {
     let working = async {
         loop {
             let session = open(&connect).await;
-            let lock = FairLock::new(&session, PATH).expect("the path is one");
+            let lock = FairLock::new(&session, &*place.lock).expect("the path is one");
             while !session.state().is_lost() {
-                turn(&session, &lock, &work, &mut random).await;
+                turn(&session, &lock, &place, &work, &mut random).await;
             }
         }
     };
@@ -79,8 +91,14 @@ async fn scribble(connect: String, path: String, work: Work) {
 }
 
 /// Acquires, adds one to the counter, and releases.
-async fn turn(session: &Session, lock: &FairLock, work: &Work, random: &mut fastrand::Rng) {
-    let acquire = work.recorder.invoke(Op::acquire(PATH));
+async fn turn(
+    session: &Session,
+    lock: &FairLock,
+    place: &Place,
+    work: &Work,
+    random: &mut fastrand::Rng,
+) {
+    let acquire = work.recorder.invoke(Op::acquire(&*place.lock));
     let guard = match lock.acquire().await {
         Ok(guard) => guard,
         Err(error) => return acquire.unknown(error.to_string()),
@@ -89,7 +107,7 @@ async fn turn(session: &Session, lock: &FairLock, work: &Work, random: &mut fast
     let answer =
         ReturnValue::token(guard.fencing_token().as_u64()).with_sequence(sequence.number());
     let held = work.granted(session, acquire, answer);
-    let body = add_one(session, &guard, &work.recorder, random);
+    let body = add_one(session, &guard, &place.counter, &work.recorder, random);
     tokio::select! {
         biased;
         _loss = guard.lost() => work.lost(held),
@@ -110,6 +128,7 @@ async fn turn(session: &Session, lock: &FairLock, work: &Work, random: &mut fast
 async fn add_one(
     session: &Session,
     guard: &Guard,
+    counter: &str,
     recorder: &Recorder,
     random: &mut fastrand::Rng,
 ) {
@@ -117,16 +136,16 @@ async fn add_one(
     if random.bool() {
         return;
     }
-    let Ok((data, _)) = session.get(COUNTER).await else {
+    let Ok((data, _)) = session.get(counter).await else {
         return;
     };
     let value: i64 = String::from_utf8_lossy(&data)
         .parse()
         .expect("a number was written");
-    let pending = recorder.invoke(Op::increment(COUNTER, 1));
+    let pending = recorder.invoke(Op::increment(counter, 1));
     match guard
         .txn()
-        .set(COUNTER, (value + 1).to_string())
+        .set(counter, (value + 1).to_string())
         .commit()
         .await
     {
@@ -187,7 +206,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
             grants: grants.clone(),
             ends: ends.clone(),
         };
-        workers.spawn(work(ensemble.connect_string(), task, random.fork()));
+        workers.spawn(work(ensemble.connect_string(), PLACE, task, random.fork()));
     }
     for at in 0..SCRIBBLERS {
         let task = Work {
@@ -315,6 +334,9 @@ mod deep {
     ];
     const ROUND: Duration = Duration::from_secs(30);
     const LONGEST: Duration = Duration::from_secs(45 * 60);
+    /// Locks apart from each other: the servers have room for more than one chain of turns.
+    const LOCKS: usize = 8;
+    const WORKERS_EACH: usize = 3;
 
     /// Returns how many grants are enough: `GRANTS`, or 100,000.
     fn enough() -> usize {
@@ -332,14 +354,22 @@ mod deep {
         let mut random = fastrand::Rng::with_seed(seed);
         let recorder = run.recorder("nemesis").unwrap();
         let observer = observer(&ensemble).await;
-        observer.create(PATH, "").parents().await.unwrap();
-        observer.create(COUNTER, "0").await.unwrap();
 
         let (end, ends) = watch::channel(false);
         let mut lock = Beside::new("fair lock", run, "grants");
-        for _ in 0..WORKERS {
-            let task = lock.task(&ends);
-            lock.spawn(work(ensemble.connect_string(), task, random.fork()));
+        for at in 0..LOCKS {
+            let place = Place {
+                lock: format!("{PATH}-{at}").into(),
+                counter: format!("{COUNTER}-{at}").into(),
+            };
+            // A parent that stays, so that numbers do not begin anew.
+            observer.create(&*place.lock, "").parents().await.unwrap();
+            observer.create(&*place.counter, "0").await.unwrap();
+            for _ in 0..WORKERS_EACH {
+                let task = lock.task(&ends);
+                let connect = ensemble.connect_string();
+                lock.spawn(work(connect, place.clone(), task, random.fork()));
+            }
         }
         let began = Instant::now();
         let mut struck = Vec::new();
