@@ -4,10 +4,11 @@
 
 use std::fmt;
 use std::ops::BitOr;
+use std::sync::Arc;
 
-/// The access control list of a node: at least one entry.
+/// The access control list of a node: at least one entry. Cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acl(Vec<AclEntry>);
+pub struct Acl(Arc<[AclEntry]>);
 
 impl Acl {
     /// Creates a list of entries. Operations refuse an empty list.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::deadline::Deadline;
 use crate::engine::Engine;
 use crate::engine::fresh_read::read_fresh;
@@ -49,7 +47,6 @@ pub(crate) struct Call {
     session: SessionHandle,
     operation: Operation,
     deadline: Deadline,
-    started: Instant,
 }
 
 /// The reply to a request, and whether an earlier attempt may have been applied too.
@@ -73,7 +70,6 @@ impl Call {
             session,
             operation,
             deadline,
-            started: Instant::now(),
         }
     }
 
@@ -114,7 +110,11 @@ impl Call {
                 was_in_doubt,
                 attempts,
             };
-            match self.deadline.bound(engine.connected()).await {
+            let connected = match engine.connection() {
+                Some(connected) => Some(connected),
+                None => self.deadline.bound(engine.connected()).await,
+            };
+            match connected {
                 Some(Ok(())) => {}
                 Some(Err(ending)) => {
                     let fault = TransportError::Ended(ending);
@@ -142,10 +142,10 @@ impl Call {
             tracing::Span::current().record("attempts", attempts);
             let fault = match self.deadline.bound(engine.send(request.clone())).await {
                 Some(Ok(response)) => {
-                    let kind = response.unexpected();
+                    let kind = response.name();
                     match read(response) {
                         Some(value) => return answer(Ok(value), in_doubt),
-                        None => kind,
+                        None => TransportError::wrong_reply(kind),
                     }
                 }
                 Some(Err(fault)) => fault,
@@ -158,7 +158,7 @@ impl Call {
             in_doubt |= repeat != Repeat::Read && may_be_applied(&fault);
             let policy = &self.session.defaults().retry;
             let pause = may_retry(repeat, &fault)
-                .then(|| policy.pause(attempts, self.started.elapsed(), || engine.chance()))
+                .then(|| policy.pause(attempts, self.deadline.elapsed(), || engine.chance()))
                 .flatten();
             let goes_on = match pause {
                 Some(pause) => self.deadline.pause(pause).await,
@@ -299,8 +299,9 @@ impl Call {
         let ask = || async move {
             match read_fresh(engine, wire, request.clone()).await? {
                 Ok(response) => {
-                    let kind = response.unexpected();
-                    read(response).map(Some).ok_or(kind)
+                    let kind = response.name();
+                    let value = read(response).map(Some);
+                    value.ok_or_else(|| TransportError::wrong_reply(kind))
                 }
                 Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(None),
                 Err(fault) => Err(fault),
@@ -312,7 +313,7 @@ impl Call {
     /// Pauses before the next attempt of the whole operation. Returns false to give up after `attempts`.
     pub(crate) async fn may_try_again(&self, attempts: u32) -> bool {
         let policy = &self.session.defaults().retry;
-        match policy.pause(attempts, self.started.elapsed(), || self.engine().chance()) {
+        match policy.pause(attempts, self.deadline.elapsed(), || self.engine().chance()) {
             Some(pause) => self.deadline.pause(pause).await,
             None => false,
         }

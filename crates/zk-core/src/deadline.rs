@@ -8,6 +8,7 @@ use tokio::time::Instant;
 /// The instant by which a call ends, and its time limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
+    from: Instant,
     at: Instant,
     allowed: Duration,
 }
@@ -17,9 +18,15 @@ impl Deadline {
     pub(crate) fn after(allowed: Duration) -> Self {
         let now = Instant::now();
         Self {
+            from: now,
             at: now.checked_add(allowed).unwrap_or_else(|| now + FAR),
             allowed,
         }
+    }
+
+    /// Returns how long ago it was set.
+    pub(crate) fn elapsed(self) -> Duration {
+        self.from.elapsed()
     }
 
     /// Returns the time limit of the call.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -40,6 +41,7 @@ pub(crate) mod watch_quota;
 #[derive(Debug)]
 pub(crate) struct Engine {
     transport: Box<dyn Transport>,
+    link: LinkReceiver,
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
     lease_proof: Mutex<LeaseProof>,
@@ -47,7 +49,9 @@ pub(crate) struct Engine {
     proven: watch::Sender<()>,
     /// Where the tasks of the session run.
     runtime: Handle,
-    is_closing: watch::Sender<bool>,
+    is_closing: AtomicBool,
+    /// Notifies of a change of `is_closing`.
+    close_started: watch::Sender<()>,
     /// The greatest zxid of any reply.
     newest_zxid: AtomicI64,
     /// Bytes of watched paths.
@@ -69,11 +73,13 @@ impl Engine {
         Self {
             lease_proof: Mutex::new(opened(transport.session_timeout(), asked.into_std())),
             proven: watch::Sender::default(),
+            link: transport.link(),
             transport,
             servers,
             counters: Counters::default(),
             runtime: Handle::current(),
-            is_closing: watch::Sender::new(false),
+            is_closing: AtomicBool::new(false),
+            close_started: watch::Sender::default(),
             newest_zxid: AtomicI64::new(i64::MIN),
             watched: Arc::default(),
         }
@@ -92,7 +98,7 @@ impl Engine {
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {
-        self.transport.link()
+        self.link.clone()
     }
 
     /// Returns a random number.
@@ -118,10 +124,9 @@ impl Engine {
     }
 
     pub(crate) fn link_now(&self) -> Link {
-        let receiver = self.transport.link();
-        let link = receiver.now();
+        let link = self.link.now();
         let is_over = matches!(link.phase, Phase::Over(_));
-        if is_over || !receiver.is_gone() {
+        if is_over || !self.link.is_gone() {
             return link;
         }
         // The sender of the link is gone, with the runtime of the session.
@@ -133,19 +138,27 @@ impl Engine {
         matches!(self.link_now().phase, Phase::Up | Phase::ReadOnly)
     }
 
+    /// Returns whether requests can be sent, or why they never will be again; `None` while there is no connection.
+    pub(crate) fn connection(&self) -> Option<Result<(), SessionEnd>> {
+        match self.link_now().phase {
+            Phase::Over(ending) => Some(Err(ending)),
+            // Requests after the close are not sent, although the server has not acknowledged it yet; and a session that is
+            // being closed does not connect again.
+            _ if self.is_closing() => Some(Err(SessionEnd::Closed)),
+            Phase::Up | Phase::ReadOnly => Some(Ok(())),
+            Phase::Down => None,
+        }
+    }
+
     /// Waits until requests can be sent, or returns why they never will be again.
     pub(crate) async fn connected(&self) -> Result<(), SessionEnd> {
-        match self.link_now().phase {
-            Phase::Over(ending) => return Err(ending),
-            // A session that is being closed does not connect again.
-            Phase::Down if self.is_closing() => return Err(SessionEnd::Closed),
-            _ => {}
+        if let Some(connection) = self.connection() {
+            return connection;
         }
         let mut link = self.link();
         let link = link.wait_for(|link| link.phase != Phase::Down).await;
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
-            // Requests after the close are not sent, although the server has not acknowledged the close yet.
             Ok(_) if self.is_closing() => Err(SessionEnd::Closed),
             Ok(_) => Ok(()),
             // The task that kept the link is gone, and with it the runtime of the session.
@@ -188,7 +201,7 @@ impl Engine {
             &answer
         {
             // The transport may update the link later than it replies.
-            self.link().end(*ending);
+            self.link.end(*ending);
         }
         if let Some(answerer) = answerer.of_answer(&answer) {
             let (sent, answered) = (sent.into_std(), Instant::now().into_std());
@@ -205,7 +218,9 @@ impl Engine {
                 proof.touched(sent, answered);
             }
             drop(proof);
-            self.proven.send_replace(());
+            if self.proven.receiver_count() > 0 {
+                self.proven.send_replace(());
+            }
         }
         answer
     }
@@ -247,21 +262,22 @@ impl Engine {
 
     /// Starts to close the session.
     pub(crate) fn close(&self) {
-        self.is_closing.send_replace(true);
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.close_started.send_replace(());
         self.transport.close();
     }
 
     /// Returns whether a close request may be on its way to the ensemble.
     pub(crate) fn is_closing(&self) -> bool {
-        *self.is_closing.borrow()
+        self.is_closing.load(Ordering::SeqCst)
     }
 
     /// Waits until the session is over or being closed.
     pub(crate) async fn closing(&self) {
-        let mut closing = self.is_closing.subscribe();
+        let mut closing = self.close_started.subscribe();
         tokio::select! {
             biased;
-            _ = closing.wait_for(|is_closing| *is_closing) => {}
+            _ = closing.wait_for(|()| self.is_closing()) => {}
             _ = self.ended() => {}
         }
     }

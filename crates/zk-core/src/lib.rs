@@ -180,6 +180,7 @@ pub use session::Session;
 pub use session::SessionLease;
 pub use session::Standby;
 pub use session::builder::ConnectError;
+pub use session::builder::ProtocolClient;
 pub use session::builder::SessionBuilder;
 pub use stat::SessionId;
 pub use stat::Stat;

@@ -20,7 +20,6 @@ use crate::tls::Tls;
 
 #[cfg(feature = "zookeeper-client")]
 pub(crate) mod client;
-mod client_session;
 mod link;
 mod watching;
 pub(crate) mod wire;
@@ -288,7 +287,14 @@ pub enum Response {
 
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.name())
+    }
+}
+
+impl Response {
+    /// Returns the name of its kind.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
             Self::Created { .. } => "Created",
             Self::Deleted => "Deleted",
             Self::Data { .. } => "Data",
@@ -299,14 +305,12 @@ impl fmt::Debug for Response {
             Self::Acl { .. } => "Acl",
             Self::Committed(_) => "Committed",
             Self::Watching(_) => "Watching",
-        })
+        }
     }
-}
 
-impl Response {
     /// Returns the error for a reply that does not belong to its request.
     pub(crate) fn unexpected(&self) -> TransportError {
-        TransportError::Lost(format!("a reply of the wrong kind: {self:?}"))
+        TransportError::wrong_reply(self.name())
     }
 
     pub(crate) fn created(self) -> Option<(NodePath, Stat)> {
@@ -400,9 +404,16 @@ pub enum TransportError {
     Ended(SessionEnd),
 }
 
-/// The data of a node. Its debug output contains only the length.
+impl TransportError {
+    /// Returns the error for a reply of this kind, which does not belong to its request.
+    pub(crate) fn wrong_reply(kind: &str) -> Self {
+        Self::Lost(format!("a reply of the wrong kind: {kind}"))
+    }
+}
+
+/// The data of a node. Cloning is cheap. Its debug output contains only the length.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Bytes(std::sync::Arc<[u8]>);
+pub struct Bytes(bytes::Bytes);
 
 impl Bytes {
     /// Returns the bytes.
@@ -419,7 +430,7 @@ impl From<Vec<u8>> for Bytes {
 
 impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+        Self(bytes::Bytes::copy_from_slice(bytes))
     }
 }
 

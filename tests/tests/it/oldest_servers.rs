@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_core::ErrorKind;
+use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_wire::AclEntry;
@@ -49,7 +50,7 @@ async fn reads_writes_and_notifies(servers: usize) {
 
     for session in [
         Session::builder(ensemble.connect_string()),
-        Session::builder(ensemble.connect_string()).zookeeper_client(),
+        Session::builder(ensemble.connect_string()).client(ProtocolClient::ZookeeperClient),
     ] {
         let session = session.connect().await.expect("a session is granted");
         session.sync("/a").await.unwrap();

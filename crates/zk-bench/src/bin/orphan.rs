@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use zk_bench::table;
+use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_tests::orphan::Contender;
 use zk_tests::orphan::Ending;
@@ -89,7 +90,7 @@ async fn begin(peers: &Peers, name: &str, connect: &str, path: &str) -> anyhow::
         _ => {
             let mut builder = Session::builder(connect);
             if name == ON_OTHER_CLIENT {
-                builder = builder.zookeeper_client();
+                builder = builder.client(ProtocolClient::ZookeeperClient);
             }
             return Contender::ours(builder, path).await;
         }

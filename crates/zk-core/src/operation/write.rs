@@ -110,7 +110,7 @@ impl IntoFuture for Set {
         target.run(Operation::Set, async move |call, path| {
             check_version(&call, &path, version)?;
             check_size(&call, &path, &data, 0)?;
-            let data = data.as_slice().into();
+            let data = data.into();
             set(&call, &path, data, version, is_idempotent).await
         })
     }

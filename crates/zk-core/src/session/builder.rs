@@ -45,10 +45,20 @@ pub struct SessionBuilder {
     defaults: SessionDefaults,
     digest: Option<Credentials>,
     allow_read_only: bool,
-    #[cfg(feature = "zookeeper-client")]
-    uses_other_client: bool,
+    client: ProtocolClient,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
+}
+
+/// The client that speaks ZooKeeper's protocol for a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolClient {
+    /// `zk-wire`, the client of this workspace.
+    ZkWire,
+    /// The crate `zookeeper-client`.
+    #[cfg(feature = "zookeeper-client")]
+    ZookeeperClient,
 }
 
 impl Session {
@@ -81,8 +91,7 @@ impl SessionBuilder {
             defaults: SessionDefaults::default(),
             digest: None,
             allow_read_only: false,
-            #[cfg(feature = "zookeeper-client")]
-            uses_other_client: other_client_is_default(),
+            client: default_client(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -159,10 +168,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Connects with the crate `zookeeper-client` instead of `zk-wire`.
-    #[cfg(feature = "zookeeper-client")]
-    pub fn zookeeper_client(mut self) -> Self {
-        self.uses_other_client = true;
+    /// Sets the client that speaks the protocol; the default is [`ProtocolClient::ZkWire`].
+    pub fn client(mut self, client: ProtocolClient) -> Self {
+        self.client = client;
         self
     }
 
@@ -273,11 +281,11 @@ impl SessionBuilder {
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
         };
-        #[cfg(feature = "zookeeper-client")]
-        if self.uses_other_client {
-            return Ok(Box::new(ClientTransport::connect(&options).await?));
-        }
-        Ok(Box::new(WireTransport::connect(&options).await?))
+        Ok(match self.client {
+            ProtocolClient::ZkWire => Box::new(WireTransport::connect(&options).await?),
+            #[cfg(feature = "zookeeper-client")]
+            ProtocolClient::ZookeeperClient => Box::new(ClientTransport::connect(&options).await?),
+        })
     }
 
     fn check(&self) -> Result<(), ConnectError> {
@@ -300,7 +308,7 @@ impl SessionBuilder {
             return invalid("acl", "it must have an entry");
         }
         #[cfg(feature = "tls")]
-        if self.tls.is_some() && !self.uses_other_client {
+        if self.tls.is_some() && self.client == ProtocolClient::ZkWire {
             return invalid("tls", "zk-wire has no encryption");
         }
         match &self.digest {
@@ -312,20 +320,20 @@ impl SessionBuilder {
     }
 }
 
-/// Returns whether sessions use `zookeeper-client` if their builder does not say so.
-#[cfg(all(feature = "zookeeper-client", not(feature = "client-from-env")))]
-const fn other_client_is_default() -> bool {
-    false
+/// Returns the client of sessions whose builder names none.
+#[cfg(not(feature = "client-from-env"))]
+const fn default_client() -> ProtocolClient {
+    ProtocolClient::ZkWire
 }
 
-/// Reads from the environment whether sessions use `zookeeper-client` if their builder does not say so. Tests run on
-/// both clients in this way, together with the processes that they start.
+/// Reads the client of sessions whose builder names none from the environment. Tests run on both clients in this way,
+/// together with the processes that they start.
 #[cfg(feature = "client-from-env")]
-fn other_client_is_default() -> bool {
+fn default_client() -> ProtocolClient {
     match std::env::var_os(CLIENT) {
-        None => false,
-        Some(client) if client == "zk-wire" => false,
-        Some(client) if client == "zookeeper-client" => true,
+        None => ProtocolClient::ZkWire,
+        Some(client) if client == "zk-wire" => ProtocolClient::ZkWire,
+        Some(client) if client == "zookeeper-client" => ProtocolClient::ZookeeperClient,
         Some(client) => panic!(
             "{CLIENT}={} is no client; set it to zk-wire or zookeeper-client",
             client.display()

@@ -1,5 +1,6 @@
 //! The transport over the `zookeeper_client` crate: the only module that names it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -17,16 +18,16 @@ use super::LinkSender;
 use super::Op;
 use super::OpResult;
 use super::Phase;
+use super::Reply;
 use super::Request;
 use super::Response;
 use super::SessionEnd;
+use super::Transport;
 use super::TransportError;
 use super::WatchEvent;
 use super::WatchNotification;
 use super::Watched;
 use super::Watching;
-use super::client_session::Client;
-use super::client_session::ClientSession;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
@@ -39,8 +40,15 @@ use crate::stat::to_time;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
-/// One session of the client crate.
-pub(crate) type ClientTransport = ClientSession<zk::Client>;
+/// One session of the client crate, which ends when the last clone of the client is dropped.
+pub(crate) struct ClientTransport {
+    /// Taken by [`close`](Transport::close).
+    client: Mutex<Option<zk::Client>>,
+    link: LinkReceiver,
+    broken: Arc<Mutex<Option<Instant>>>,
+    session_id: SessionId,
+    session_timeout: Duration,
+}
 
 impl ClientTransport {
     /// Tries each server once and returns the first session.
@@ -141,18 +149,46 @@ fn next_link(before: Link, state: zk::SessionState) -> Link {
     }
 }
 
-impl Client for zk::Client {
-    fn close_session(self) {
-        // The last clone closes the session; answers in flight have the others.
-        drop(self);
+impl Transport for ClientTransport {
+    fn session_id(&self) -> SessionId {
+        self.session_id
     }
 
-    async fn answer(
-        self,
-        request: Request,
-        link: LinkReceiver,
-    ) -> Result<Response, TransportError> {
-        answer(&self, request, link).await
+    fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+
+    fn link(&self) -> LinkReceiver {
+        self.link.clone()
+    }
+
+    fn broken(&self) -> Option<Instant> {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn submit(&self, request: Request) -> Reply {
+        let client = self.client.lock();
+        let client = client.unwrap_or_else(PoisonError::into_inner).clone();
+        let link = self.link();
+        Box::pin(async move {
+            match client {
+                None => Err(TransportError::Ended(SessionEnd::Closed)),
+                Some(client) => answer(&client, request, link).await,
+            }
+        })
+    }
+
+    fn close(&self) {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(client.take());
+    }
+}
+
+impl fmt::Debug for ClientTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTransport")
+            .field("session_id", &self.session_id)
+            .finish_non_exhaustive()
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::task::Poll;
 use std::task::Waker;
@@ -83,12 +85,12 @@ impl SessionEnd {
 ///
 /// Notifies the [`LinkReceiver`]s that no more changes follow.
 #[derive(Debug)]
-pub struct LinkSender(Arc<Mutex<LinkState>>);
+pub struct LinkSender(Arc<Shared>);
 
 /// Receives the changes of a [`Link`].
 #[derive(Debug)]
 pub struct LinkReceiver {
-    state: Arc<Mutex<LinkState>>,
+    shared: Arc<Shared>,
     /// How many changes it has seen.
     seen: u64,
 }
@@ -98,6 +100,13 @@ pub struct LinkReceiver {
 #[error("the sender of the link was dropped")]
 #[non_exhaustive]
 pub struct LinkGone;
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<LinkState>,
+    /// The newest link and whether the sender is gone, for reads without the lock. Every request reads it.
+    newest: AtomicU64,
+}
 
 #[derive(Debug)]
 struct LinkState {
@@ -115,15 +124,18 @@ struct LinkState {
 impl LinkSender {
     /// Creates a sender whose current link is `link`.
     pub fn new(link: Link) -> Self {
-        Self(Arc::new(Mutex::new(LinkState {
-            link,
-            changes: 0,
-            is_gone: false,
-            receivers: 0,
-            waiting: BTreeMap::new(),
-            last_number: 0,
-            abandoned: None,
-        })))
+        Self(Arc::new(Shared {
+            newest: AtomicU64::new(pack(link, false)),
+            state: Mutex::new(LinkState {
+                link,
+                changes: 0,
+                is_gone: false,
+                receivers: 0,
+                waiting: BTreeMap::new(),
+                last_number: 0,
+                abandoned: None,
+            }),
+        }))
     }
 
     /// Returns a receiver that has seen the current link.
@@ -133,12 +145,12 @@ impl LinkSender {
 
     /// Returns the newest link.
     pub fn now(&self) -> Link {
-        lock(&self.0).link
+        self.0.newest().0
     }
 
     /// Replaces the link and wakes every receiver, unless the session is already over.
     pub fn send(&self, link: Link) {
-        replace(&self.0, |_| link);
+        self.0.replace(|_| link);
     }
 
     /// Waits until there is no receiver. Only one task may wait at a time.
@@ -148,7 +160,7 @@ impl LinkSender {
     /// Safe.
     pub(crate) async fn abandoned(&self) {
         poll_fn(|context| {
-            let mut state = lock(&self.0);
+            let mut state = self.0.lock();
             if state.receivers == 0 {
                 return Poll::Ready(());
             }
@@ -162,8 +174,9 @@ impl LinkSender {
 impl Drop for LinkSender {
     fn drop(&mut self) {
         let waiting = {
-            let mut state = lock(&self.0);
+            let mut state = self.0.lock();
             state.is_gone = true;
+            self.0.publish(&state);
             std::mem::take(&mut state.waiting)
         };
         waiting.into_values().for_each(Waker::wake);
@@ -171,23 +184,23 @@ impl Drop for LinkSender {
 }
 
 impl LinkReceiver {
-    fn new(state: &Arc<Mutex<LinkState>>) -> Self {
-        let mut it = lock(state);
-        it.receivers += 1;
+    fn new(shared: &Arc<Shared>) -> Self {
+        let mut state = shared.lock();
+        state.receivers += 1;
         Self {
-            state: Arc::clone(state),
-            seen: it.changes,
+            shared: Arc::clone(shared),
+            seen: state.changes,
         }
     }
 
     /// Returns the newest link, whether or not it was seen before.
     pub fn now(&self) -> Link {
-        lock(&self.state).link
+        self.shared.newest().0
     }
 
     /// Returns the newest link and marks it as seen.
     pub fn seen(&mut self) -> Link {
-        let state = lock(&self.state);
+        let state = self.shared.lock();
         self.seen = state.changes;
         state.link
     }
@@ -197,12 +210,12 @@ impl LinkReceiver {
     /// The sender may learn of the end later. All receivers see it at once.
     pub(crate) fn end(&self, end: SessionEnd) {
         let phase = Phase::Over(end);
-        replace(&self.state, |link| Link { phase, ..link });
+        self.shared.replace(|link| Link { phase, ..link });
     }
 
     /// Returns whether the sender was dropped.
     pub fn is_gone(&self) -> bool {
-        lock(&self.state).is_gone
+        self.shared.newest().1
     }
 
     /// Waits for an unseen change and marks it as seen.
@@ -239,7 +252,7 @@ impl LinkReceiver {
 
     async fn wait(&self, mut is_met: impl FnMut(&LinkState) -> bool) -> Result<Link, LinkGone> {
         let mut registration = WaitRegistration {
-            state: &self.state,
+            shared: &self.shared,
             number: None,
         };
         poll_fn(|context| registration.poll(context, &mut is_met)).await
@@ -248,7 +261,7 @@ impl LinkReceiver {
 
 impl Clone for LinkReceiver {
     fn clone(&self) -> Self {
-        let mut clone = Self::new(&self.state);
+        let mut clone = Self::new(&self.shared);
         clone.seen = self.seen;
         clone
     }
@@ -257,7 +270,7 @@ impl Clone for LinkReceiver {
 impl Drop for LinkReceiver {
     fn drop(&mut self) {
         let abandoned = {
-            let mut state = lock(&self.state);
+            let mut state = self.shared.lock();
             state.receivers -= 1;
             if state.receivers == 0 {
                 state.abandoned.take()
@@ -273,7 +286,7 @@ impl Drop for LinkReceiver {
 
 /// The position of a waiting receiver in the wake order. Dropping it gives the position up.
 struct WaitRegistration<'a> {
-    state: &'a Mutex<LinkState>,
+    shared: &'a Shared,
     number: Option<u64>,
 }
 
@@ -283,7 +296,7 @@ impl WaitRegistration<'_> {
         context: &mut Context<'_>,
         is_met: &mut impl FnMut(&LinkState) -> bool,
     ) -> Poll<Result<Link, LinkGone>> {
-        let mut state = lock(self.state);
+        let mut state = self.shared.lock();
         if is_met(&state) {
             return Poll::Ready(Ok(state.link));
         }
@@ -302,29 +315,70 @@ impl WaitRegistration<'_> {
 impl Drop for WaitRegistration<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            let waker = lock(self.state).waiting.remove(&number);
+            let waker = self.shared.lock().waiting.remove(&number);
             drop(waker);
         }
     }
 }
 
-/// Replaces a link that is not over, and wakes every receiver.
-fn replace(state: &Mutex<LinkState>, new: impl FnOnce(Link) -> Link) {
-    let waiting = {
-        let mut state = lock(state);
-        if matches!(state.link.phase, Phase::Over(_)) {
-            return;
-        }
-        state.link = new(state.link);
-        state.changes += 1;
-        std::mem::take(&mut state.waiting)
-    };
-    waiting.into_values().for_each(Waker::wake);
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the newest link, and whether the sender is gone.
+    fn newest(&self) -> (Link, bool) {
+        unpack(self.newest.load(Ordering::SeqCst))
+    }
+
+    fn publish(&self, state: &LinkState) {
+        let newest = pack(state.link, state.is_gone);
+        self.newest.store(newest, Ordering::SeqCst);
+    }
+
+    /// Replaces a link that is not over, and wakes every receiver.
+    fn replace(&self, new: impl FnOnce(Link) -> Link) {
+        let waiting = {
+            let mut state = self.lock();
+            if matches!(state.link.phase, Phase::Over(_)) {
+                return;
+            }
+            state.link = new(state.link);
+            state.changes += 1;
+            self.publish(&state);
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_values().for_each(Waker::wake);
+    }
 }
 
-fn lock(state: &Mutex<LinkState>) -> MutexGuard<'_, LinkState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+/// Puts a link into a number: the breaks above four bits, one of which is whether the sender is gone.
+fn pack(link: Link, is_gone: bool) -> u64 {
+    let phase = PHASES.iter().position(|phase| *phase == link.phase);
+    let phase = phase.and_then(|at| u64::try_from(at).ok()).unwrap_or(0);
+    link.breaks << 4 | u64::from(is_gone) << 3 | phase
 }
+
+fn unpack(packed: u64) -> (Link, bool) {
+    let phase = usize::try_from(packed & 7)
+        .ok()
+        .and_then(|at| PHASES.get(at));
+    let link = Link {
+        phase: phase.copied().unwrap_or(Phase::Down),
+        breaks: packed >> 4,
+    };
+    (link, packed & 8 != 0)
+}
+
+const PHASES: [Phase; 7] = [
+    Phase::Down,
+    Phase::Up,
+    Phase::ReadOnly,
+    Phase::Over(SessionEnd::Closed),
+    Phase::Over(SessionEnd::Expired),
+    Phase::Over(SessionEnd::AuthFailed),
+    Phase::Over(SessionEnd::RuntimeEnded),
+];
 
 #[cfg(test)]
 mod tests {
@@ -375,7 +429,7 @@ mod tests {
         let expected: Vec<_> = (0..20).filter(|number| *number != 7).collect();
         assert_eq!(*woken.lock().unwrap(), expected);
         drop(waiting);
-        assert!(lock(&sender.0).waiting.is_empty());
+        assert!(sender.0.lock().waiting.is_empty());
     }
 
     #[tokio::test]
@@ -395,6 +449,17 @@ mod tests {
         assert_eq!(gone, Err(LinkGone));
         assert!(last.is_gone());
         assert_eq!(last.wait_for(|link| *link == UP).await, Ok(UP));
+    }
+
+    #[test]
+    fn every_link_is_read_as_it_was_sent() {
+        for phase in PHASES {
+            for is_gone in [false, true] {
+                let breaks = (1 << 60) - 1;
+                let link = Link { phase, breaks };
+                assert_eq!(unpack(pack(link, is_gone)), (link, is_gone));
+            }
+        }
     }
 
     // covers: C6

@@ -19,16 +19,16 @@ use super::LinkSender;
 use super::Op;
 use super::OpResult;
 use super::Phase;
+use super::Reply;
 use super::Request;
 use super::Response;
 use super::SessionEnd;
+use super::Transport;
 use super::TransportError;
 use super::WatchEvent;
 use super::WatchNotification;
 use super::Watched;
 use super::Watching;
-use super::client_session::Client;
-use super::client_session::ClientSession;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
@@ -39,7 +39,14 @@ use crate::stat::Stat;
 use crate::stat::to_time;
 
 /// One session of `zk_wire`.
-pub(crate) type WireTransport = ClientSession<wire::Client>;
+#[derive(Debug)]
+pub(crate) struct WireTransport {
+    client: wire::Client,
+    link: LinkReceiver,
+    broken: Arc<Mutex<Option<Instant>>>,
+    session_id: SessionId,
+    session_timeout: Duration,
+}
 
 impl WireTransport {
     /// Tries the servers until one grants a session.
@@ -77,7 +84,7 @@ impl WireTransport {
             broken,
             session_id: SessionId::new(granted.session_id),
             session_timeout: granted.timeout,
-            client: Mutex::new(Some(client)),
+            client,
         })
     }
 }
@@ -185,19 +192,35 @@ fn follow(
     receiver
 }
 
-impl Client for wire::Client {
-    async fn answer(
-        self,
-        request: Request,
-        link: LinkReceiver,
-    ) -> Result<Response, TransportError> {
-        let answer = self.request(&to_request(&request)).await;
-        response(&request, answer, link)
+impl Transport for WireTransport {
+    fn session_id(&self) -> SessionId {
+        self.session_id
     }
 
-    fn close_session(self) {
+    fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+
+    fn link(&self) -> LinkReceiver {
+        self.link.clone()
+    }
+
+    fn broken(&self) -> Option<Instant> {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn submit(&self, request: Request) -> Reply {
+        let client = self.client.clone();
+        let link = self.link.clone();
+        Box::pin(async move {
+            let answer = client.request(&to_request(&request)).await;
+            response(&request, answer, link)
+        })
+    }
+
+    fn close(&self) {
         // The first poll closes the session; the rest waits for the end.
-        let _end: Option<wire::SessionEnd> = self.close().now_or_never();
+        let _end: Option<wire::SessionEnd> = self.client.close().now_or_never();
     }
 }
 
@@ -218,7 +241,7 @@ fn to_request(request: &Request) -> wire::Request {
             version,
         } => wire::Request::SetData {
             path: path.as_str().to_owned(),
-            data: data.as_slice().to_vec().into(),
+            data: data.0.clone(),
             version: *version,
         },
         Request::Exists { path, watch } => wire::Request::Exists {
@@ -261,7 +284,7 @@ fn to_op(op: &Op) -> wire::MultiOp {
             version,
         } => wire::MultiOp::SetData {
             path: path.as_str().to_owned(),
-            data: data.as_slice().to_vec().into(),
+            data: data.0.clone(),
             version: *version,
         },
         Op::Delete { path, version } => wire::MultiOp::Delete {
@@ -275,7 +298,7 @@ fn to_node(create: &CreateRequest) -> wire::NewNode {
     use wire::CreateMode as Wire;
     wire::NewNode {
         path: create.path.as_str().to_owned(),
-        data: create.data.as_slice().to_vec().into(),
+        data: create.data.0.clone(),
         acl: to_acl(&create.acl),
         mode: match create.mode {
             CreateMode::Persistent { sequential, ttl } => match (sequential, ttl) {

@@ -102,10 +102,10 @@ async fn bad_addresses_are_named_within_the_deadline() {
             error
         };
         for (text, words) in [
-            ("", "connect string is empty"),
-            ("127.0.0.1:1,", "server 2"),
+            ("", "the connect string is empty"),
+            ("127.0.0.1:1,", "host 2"),
             ("127.0.0.1:99999", "a port is a number from 1 to 65535"),
-            ("127.0.0.1:1/a/", "bad chroot"),
+            ("127.0.0.1:1/a/", "the chroot \"/a/\""),
             ("127.0.0.1:1/a,127.0.0.1:2", "chroot"),
         ] {
             let error = connect(text).await;

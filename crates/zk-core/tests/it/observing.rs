@@ -229,7 +229,7 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
 
         texts.push(recorder.text());
         // zk-wire logs nothing; what zk-core logs shows then that the recorder was listening.
-        let is_wire = std::env::var_os("ZK_CORE_CLIENT").is_some_and(|client| client == "zk-wire");
+        let is_wire = std::env::var_os("ZK_CORE_CLIENT").is_none_or(|client| client == "zk-wire");
         let line = if is_wire {
             "connected"
         } else {

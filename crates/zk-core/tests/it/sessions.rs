@@ -7,6 +7,7 @@ use zk_core::Acl;
 use zk_core::ConnectError;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
+use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_harness::Ensemble;
 
@@ -274,7 +275,10 @@ async fn refused_credentials_fail_the_connect() {
         .property("DigestAuthenticationProvider.enabled", "false");
     let ensemble = ensemble.start().await.expect("a server starts");
     let builder = Session::builder(ensemble.connect_string()).digest_auth("user", "secret");
-    for builder in [builder.clone(), builder.zookeeper_client()] {
+    for builder in [
+        builder.clone(),
+        builder.client(ProtocolClient::ZookeeperClient),
+    ] {
         let connected = within(MAX_WAIT, "the server's refusal", builder.connect()).await;
         let error = connected.map(|session| session.state()).unwrap_err();
         assert!(matches!(error, ConnectError::AuthFailed), "{error}");

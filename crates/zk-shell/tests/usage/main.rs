@@ -40,7 +40,7 @@ fn missing_connect_string_names_three_remedies() {
 
 #[test]
 fn malformed_connect_string_is_quoted_with_the_rule() {
-    let expected = "error: connect string \"a:1,b:x\", server 2 (\"b:x\"): a port is a number from 1 to 65535\n\
+    let expected = "error: host 2 of the connect string, \"b:x\": a port is a number from 1 to 65535\n\
                     help: as in --connect 127.0.0.1:2181,127.0.0.1:2182\n\
                     exit 2";
     assert_eq!(zk(&[], &["--connect", "a:1,b:x", "ls", "/"]), expected);

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 use std::time::Instant;
 
+use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_core::transport::Transport;
 use zk_sim::Release;
@@ -41,7 +42,7 @@ impl Open for Real {
             builder = builder.digest_auth("ann", "pw");
         }
         if let Client::ZookeeperClient = self.client {
-            builder = builder.zookeeper_client();
+            builder = builder.client(ProtocolClient::ZookeeperClient);
         }
         let transport = builder.transport().await;
         transport.expect("the server grants a session")

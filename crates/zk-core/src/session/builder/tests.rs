@@ -35,7 +35,7 @@ async fn bad_options_are_refused_at_once() {
         ),
         (
             Session::builder("a:b"),
-            r#"connect string "a:b", server 1 ("a:b"): a port is a number from 1 to 65535"#,
+            r#"host 1 of the connect string, "a:b": a port is a number from 1 to 65535"#,
         ),
     ] {
         let error = builder.connect().await.expect_err("must be refused");

@@ -17,6 +17,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use zk_core::NodePath;
+use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_core::SessionId;
 use zk_core::transport::Link;
@@ -324,7 +325,7 @@ impl Real {
             builder = builder.digest_auth("ann", "pw");
         }
         if let Client::ZookeeperClient = self.client {
-            builder = builder.zookeeper_client();
+            builder = builder.client(ProtocolClient::ZookeeperClient);
         }
         let transport = builder.transport().await;
         transport.expect("the server grants a session")
