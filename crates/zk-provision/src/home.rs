@@ -59,6 +59,9 @@ const NAMING_OTHERS: [&str; 2] = ["jackson-databind", "zookeeper"];
 
 const REQUIRED: [&str; 4] = ["zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java"];
 
+/// What the rest of Netty requires. Newer releases of Debian have them in packages of their own.
+const REQUIRED_BY_NETTY: [&str; 2] = ["netty-buffer", "netty-common"];
+
 /// What releases before [`FIRST_WITH_JUTE`] require: Jute is in their own jar, and they register log4j's JMX beans with
 /// any logging binding.
 const REQUIRED_BEFORE: [&str; 2] = ["slf4j-api", "log4j-1.2"];
@@ -144,6 +147,9 @@ pub(super) fn shared(
     let version = version(names, zookeeper_link)?;
     let required = required(version, &REQUIRED);
     require(names, required)?;
+    if jar(names, "netty-handler").is_some() {
+        require(names, &REQUIRED_BY_NETTY)?;
+    }
     let (binding, logging) = binding(names)?;
     let more = required
         .iter()

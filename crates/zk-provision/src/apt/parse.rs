@@ -187,13 +187,16 @@ pub(super) fn is_jar_package(name: &str) -> bool {
 /// Returns whether it has jars of a server's class path. The other dependencies are for building, for the graphical tools
 /// and for the admin server.
 pub(super) fn is_on_class_path(name: &str) -> bool {
-    const NEEDED: [&str; 10] = [
+    const NEEDED: [&str; 12] = [
         "libzookeeper-java",
         "libslf4j-java",
         "libsnappy-java",
         "libdropwizard-metrics-java",
         "libmetrics-java",
         "libnetty-java",
+        // Parts of it, in newer releases.
+        "libnetty-buffer-java",
+        "libnetty-common-java",
         "libcommons-cli-java",
         "libcommons-io-java",
         "liblog4j1.2-java",

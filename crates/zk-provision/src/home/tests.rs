@@ -27,6 +27,18 @@ fn each_missing_jar_is_named() {
 }
 
 #[test]
+fn netty_needs_all_of_its_parts() {
+    let mut names = set(&DEBIAN);
+    names.extend(set(&["netty-handler", "netty-buffer"]));
+    assert_eq!(
+        shared(&names, None).unwrap_err(),
+        "incomplete: netty-common.jar is missing"
+    );
+    names.extend(set(&["netty-common"]));
+    shared(&names, None).unwrap();
+}
+
+#[test]
 fn an_old_release_needs_other_jars() {
     let debian = ["zookeeper-3.4.13", "slf4j-api", "slf4j-simple", "log4j-1.2"];
     let jars = shared(&set(&debian), None).unwrap();
