@@ -14,6 +14,8 @@ use zk_provision::{Distribution, Logging};
 use crate::fault::{CLOCK_FILE, ClockLibrary};
 use crate::spec::Spec;
 
+mod secure;
+
 /// A complete description of an ensemble, as stored in `ensemble.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
@@ -44,6 +46,9 @@ pub(crate) struct Member {
     pub(crate) client_port: u16,
     pub(crate) quorum_port: u16,
     pub(crate) election_port: u16,
+    /// The port for clients with TLS, if the servers have certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secure_port: Option<u16>,
     /// The port of its fault proxy, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy_port: Option<u16>,
@@ -81,6 +86,7 @@ impl Plan {
             .flat_map(|member| {
                 [member.client_port, member.quorum_port, member.election_port]
                     .into_iter()
+                    .chain(member.secure_port)
                     .chain(member.proxy_port)
                     .chain(
                         member
@@ -195,6 +201,9 @@ impl Plan {
         line("4lw.commands.whitelist", &spec.four_letter_words.join(","));
         // Otherwise each server would open port 8080, and the second one would exit.
         line("admin.enableServer", &false);
+        for (key, value) in self.secure_lines(member) {
+            line(key, &property(&value));
+        }
         for (key, value) in &spec.properties {
             line(key, &property(value));
         }

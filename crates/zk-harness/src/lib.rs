@@ -52,12 +52,14 @@
 //! <directory>/
 //!   ensemble.json            the settings, if it was detached or kept
 //!   server-1/zoo-1.cfg       the server's configuration
+//!   server-1/certificate.pem what it shows to clients with TLS, and its key; to servers peer-certificate.pem
 //!   server-1/start.sh        starts this server in the foreground
 //!   server-1/server.log      its output
 //!   server-1/server.pid      its process id
 //!   server-1/clock           the offset of its clock, if that is movable
 //!   server-1/data/myid       its id, next to its snapshots
 //!   server-1/txlog/          its transaction log
+//!   certificates/            the authority and the certificates for clients
 //! ```
 //!
 //! With [`DataStore::Memory`], `data` and `txlog` are in the memory file system instead.
@@ -65,6 +67,7 @@
 //! # Features
 //!
 //! - `download` (default): downloads ZooKeeper and Java if the machine has none.
+//! - `tls`: creates [certificates](certificates), for servers that also listen for TLS.
 //! - `containers`: runs servers in [containers](container), through testcontainers.
 //! - `cli`: the dependencies of the program `zk-ensemble`.
 
@@ -73,6 +76,8 @@
 mod readme {}
 
 pub mod admin;
+#[cfg(feature = "tls")]
+pub mod certificates;
 pub mod container;
 pub mod fault;
 pub mod nemesis;

@@ -66,6 +66,11 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.client_port()).into()
     }
 
+    /// Returns the port for clients with TLS on the loopback address, if the ensemble [has it](crate::Spec::tls).
+    pub fn secure_port(&self) -> Option<u16> {
+        self.member().secure_port
+    }
+
     /// Returns the directory with the server's configuration, start script and log.
     pub fn directory(&self) -> PathBuf {
         self.plan.server_directory(self.id())

@@ -82,6 +82,11 @@ pub struct Spec {
     /// Whether [`Server::shift_clock`](crate::Server::shift_clock) can move the servers' clocks, by loading libfaketime
     /// into them. Default false, because servers start more slowly with it.
     pub movable_clock: bool,
+    /// Whether the servers also listen for TLS, and use it among themselves. Default false.
+    ///
+    /// It needs the feature `tls`, which creates the [certificates](crate::certificates). Clients have to present one.
+    /// The client port without TLS stays.
+    pub tls: bool,
     /// Additional lines for every `zoo-N.cfg`. Keys that the harness sets itself are refused.
     pub properties: BTreeMap<String, String>,
 }
@@ -204,6 +209,7 @@ impl Default for Spec {
             jvm_flags: None,
             start_timeout: Duration::from_secs(60),
             movable_clock: false,
+            tls: false,
             properties: BTreeMap::new(),
         }
     }
@@ -298,8 +304,12 @@ impl Spec {
                 ));
             }
         }
+        if self.tls && !cfg!(feature = "tls") {
+            let rule = "this program was built without the feature `tls` of zk-harness; enable it";
+            return Err(SpecError::new("tls", true, rule));
+        }
         for (key, value) in &self.properties {
-            if is_own_key(key) {
+            if is_own_key(key) || (self.tls && TLS_KEYS.contains(&key.as_str())) {
                 return Err(SpecError::new(
                     format!("properties.{key}"),
                     format!("{value:?}"),
@@ -427,6 +437,14 @@ const OWN_KEYS: [&str; 16] = [
     "zookeeper.extendedTypesEnabled",
     "znode.container.checkIntervalMs",
     "standaloneEnabled",
+];
+
+/// The keys of `zoo.cfg` that [`Spec::tls`] sets and that nobody else can.
+const TLS_KEYS: [&str; 4] = [
+    "secureClientPort",
+    "secureClientPortAddress",
+    "serverCnxnFactory",
+    "sslQuorum",
 ];
 
 #[cfg(test)]

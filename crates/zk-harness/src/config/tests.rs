@@ -30,6 +30,7 @@ fn plan(servers: u32, logging: Logging) -> Plan {
                 client_port: base(id),
                 quorum_port: base(id) + 1,
                 election_port: base(id) + 2,
+                secure_port: None,
                 proxy_port: None,
                 relays: Vec::new(),
             })
@@ -186,4 +187,37 @@ fn a_plan_round_trips_through_json() {
         serde_json::from_str::<Plan>(&text).expect("a plan can be read"),
         plan
     );
+}
+
+#[test]
+fn tls_has_its_port_and_its_files_in_the_configuration() {
+    let mut plan = plan(3, Logging::SlfSimple);
+    plan.spec.tls = true;
+    plan.members[1].secure_port = Some(20_100);
+    let text = plan.render_config(&plan.members[1]);
+    let secure: Vec<_> = text
+        .lines()
+        .filter(|line| {
+            ["secure", "server", "ssl"]
+                .iter()
+                .any(|key| line.starts_with(key))
+        })
+        .filter(|line| !line.starts_with("server."))
+        .collect();
+    insta::assert_snapshot!(secure.join("\n"), @r"
+    secureClientPort=20100
+    secureClientPortAddress=127.0.0.1
+    serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+    ssl.keyStore.location=/tmp/an ensemble/server-2/certificate.pem
+    ssl.keyStore.type=PEM
+    ssl.trustStore.location=/tmp/an ensemble/certificates/ca.pem
+    ssl.trustStore.type=PEM
+    ssl.clientAuth=need
+    sslQuorum=true
+    ssl.quorum.keyStore.location=/tmp/an ensemble/server-2/peer-certificate.pem
+    ssl.quorum.keyStore.type=PEM
+    ssl.quorum.trustStore.location=/tmp/an ensemble/certificates/ca.pem
+    ssl.quorum.trustStore.type=PEM
+    ");
+    assert!(plan.ports().contains(&20_100));
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use zk_provision::{Distribution, Search};
 
 use super::{Ensemble, Keep, StartReport, files};
+#[cfg(feature = "tls")]
+use crate::certificates;
 use crate::class_data::{self, MissingArchive};
 use crate::config::{Member, Plan, QUICK_JVM_FLAGS, RelayPorts};
 use crate::container::{self, ContainerImage};
@@ -164,6 +166,12 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Sets [`Spec::tls`].
+    pub fn tls(mut self, tls: bool) -> Self {
+        self.spec.tls = tls;
+        self
+    }
+
     /// Adds a line to every `zoo-N.cfg`: [`Spec::properties`].
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.spec.properties.insert(key.into(), value.into());
@@ -203,8 +211,8 @@ impl EnsembleBuilder {
     /// Connects the servers to each other through [links](zk_fault_proxy::links) that can be delayed, blocked and cut. Default
     /// false.
     ///
-    /// The links run in this process, so they are not part of a [`Spec`]. At most 32 servers can have them, and
-    /// `reconfigEnabled` cannot be set.
+    /// The links run in this process, so they are not part of a [`Spec`]. At most 32 servers can have them, and neither
+    /// `reconfigEnabled` nor [`tls`](Self::tls) can be set.
     pub fn quorum_links(mut self, quorum_links: bool) -> Self {
         self.quorum_links = quorum_links;
         self
@@ -259,6 +267,7 @@ impl EnsembleBuilder {
         }
         let chosen_by_us = self.proxied
             || self.quorum_links
+            || self.spec.tls
             || self
                 .spec
                 .server_specs()
@@ -413,6 +422,10 @@ impl EnsembleBuilder {
             warnings.to_vec(),
         );
         files::write(&plan).map_err(unwritable)?;
+        #[cfg(feature = "tls")]
+        if plan.spec.tls {
+            certificates::create(&plan).map_err(unwritable)?;
+        }
         Ok(ensemble)
     }
 
@@ -478,6 +491,7 @@ fn container_members(spec: &Spec) -> Vec<Member> {
         client_port: 0,
         quorum_port: 0,
         election_port: 0,
+        secure_port: None,
         proxy_port: None,
         relays: Vec::new(),
     };
@@ -498,6 +512,9 @@ fn refuse_in_containers(spec: &Spec) -> Result<(), SpecError> {
     }
     if spec.movable_clock {
         return Err(SpecError::new("movable_clock", true, rule));
+    }
+    if spec.tls {
+        return Err(SpecError::new("tls", true, rule));
     }
     for (index, server) in spec.server_specs().iter().enumerate() {
         for (name, port) in server.ports() {
@@ -570,12 +587,13 @@ fn members(
     let requested: BTreeSet<u16> = ports().filter_map(|(_, port)| port).collect();
     let missing = ports().filter(|(_, port)| port.is_none()).count();
     let proxies = if proxied { servers.len() } else { 0 };
+    let secure = if spec.tls { servers.len() } else { 0 };
     let relays = if quorum_links {
         2 * servers.len() * (servers.len() - 1)
     } else {
         0
     };
-    let count = missing + proxies + relays;
+    let count = missing + proxies + secure + relays;
     let reservation =
         ports::reserve(directory, count, &requested).map_err(|error| match error {
             ports::ReserveError::Failed(error) => error,
@@ -605,6 +623,7 @@ fn members(
             client_port: choose(server.client_port),
             quorum_port: choose(server.quorum_port),
             election_port: choose(server.election_port),
+            secure_port: spec.tls.then(|| choose(None)),
             proxy_port: proxied.then(|| choose(None)),
             relays: relays_of(server.id, &mut choose),
         })
@@ -618,6 +637,10 @@ fn check_links(spec: &Spec) -> Result<(), SpecError> {
     if servers > MOST_LINKED {
         let rule = "must be at most 32, because the links need two ports for each pair of servers";
         return Err(SpecError::new("quorum_links", servers, rule));
+    }
+    if spec.tls {
+        let rule = "not supported with quorum_links, because the links have to read what servers send; omit one of them";
+        return Err(SpecError::new("tls", true, rule));
     }
     if let Some(value) = spec.properties.get("reconfigEnabled") {
         let rule = "not supported with quorum_links, because servers would announce their own ports; omit one of them";

@@ -1,11 +1,16 @@
 //! Provides the connection strings of an ensemble, and starts its fault proxies and links.
 
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+
 use zk_fault_proxy::FaultProxy;
 use zk_fault_proxy::links::QuorumLinks;
 
 use super::Ensemble;
 #[cfg(doc)]
 use super::EnsembleBuilder;
+#[cfg(feature = "tls")]
+use crate::certificates::Certificates;
 use crate::error::Error;
 use crate::server::Server;
 
@@ -42,6 +47,33 @@ impl Ensemble {
                 ports.iter().map(address).collect::<Vec<_>>().join(",")
             }
             None => self.direct_connect_string(),
+        }
+    }
+
+    /// Returns the connection string for clients with TLS, which contains the servers' addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPresent`] if the ensemble was started without [`EnsembleBuilder::tls`].
+    pub fn secure_connect_string(&self) -> Result<String, Error> {
+        let ports = self.servers.iter().map(Server::secure_port);
+        let ports: Option<Vec<_>> = ports.collect();
+        let address = |port: &u16| format!("{}:{port}", std::net::Ipv4Addr::LOCALHOST);
+        let text = ports.map(|ports| ports.iter().map(address).collect::<Vec<_>>().join(","));
+        text.ok_or(NO_TLS)
+    }
+
+    /// Returns the certificates of the servers and of clients.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPresent`] if the ensemble was started without [`EnsembleBuilder::tls`].
+    #[cfg(feature = "tls")]
+    pub fn certificates(&self) -> Result<Certificates, Error> {
+        if self.plan.spec.tls {
+            Ok(Certificates::new(Arc::clone(&self.plan)))
+        } else {
+            Err(NO_TLS)
         }
     }
 
@@ -118,3 +150,8 @@ impl Ensemble {
         Ok(())
     }
 }
+
+const NO_TLS: Error = Error::NotPresent {
+    what: "certificates",
+    setting: "tls",
+};

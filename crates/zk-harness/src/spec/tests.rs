@@ -163,6 +163,7 @@ fn every_field_can_be_set_from_the_file() {
         jvm_flags = ["-Xmx64m"]
         start_timeout = "20s"
         movable_clock = true
+        tls = true
 
         [[server]]
         id = 4
@@ -197,6 +198,7 @@ fn every_field_can_be_set_from_the_file() {
         jvm_flags: Some(vec!["-Xmx64m".into()]),
         start_timeout: Duration::from_secs(20),
         movable_clock: true,
+        tls: true,
         properties: [("snapCount".to_owned(), "1000".to_owned())].into(),
     };
     assert_eq!(Spec::from_toml(text), Ok(expected.clone()));
@@ -229,5 +231,26 @@ fn single_and_even_numbers_of_servers_give_a_warning() {
     insta::assert_snapshot!(
         Warning::Even { servers: 4 },
         @"4 servers tolerate the loss of 1, as 3 do; use an odd number"
+    );
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn keys_for_tls_are_refused_only_with_certificates() {
+    let mut spec = Spec::default();
+    spec.properties
+        .insert("secureClientPort".into(), "2281".into());
+    assert!(spec.validate().is_ok());
+    spec.tls = true;
+    let refused = spec.validate().expect_err("the harness sets this key");
+    assert_eq!(refused.field, "properties.secureClientPort");
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn tls_without_its_feature_is_refused() {
+    insta::assert_snapshot!(
+        refused(|s| s.tls = true),
+        @"tls = true: this program was built without the feature `tls` of zk-harness; enable it"
     );
 }

@@ -10,5 +10,7 @@ mod in_containers;
 mod links;
 mod proxy;
 mod refusals;
+#[cfg(feature = "tls")]
+mod secure;
 mod serving;
 mod support;

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder};
 
+#[cfg(feature = "tls")]
+pub(crate) mod java_shell;
 pub(crate) mod raw;
 
 #[path = "../common/eventually.rs"]

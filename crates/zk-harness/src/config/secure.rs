@@ -1,0 +1,65 @@
+//! Renders what a server's configuration contains for TLS.
+//!
+//! Pure: no I/O and no clock.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use super::{Member, Plan};
+
+impl Plan {
+    /// Returns the directory with the certificates of the ensemble.
+    pub(crate) fn certificate_directory(&self) -> PathBuf {
+        self.directory.join("certificates")
+    }
+
+    /// Returns the certificate of the authority that clients and servers trust.
+    pub(crate) fn authority_file(&self) -> PathBuf {
+        self.certificate_directory().join("ca.pem")
+    }
+
+    /// Returns the file with the certificate and the key that a server shows to clients.
+    pub(crate) fn server_certificate_file(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join("certificate.pem")
+    }
+
+    /// Returns the file with the certificate and the key that a server shows to other servers.
+    pub(crate) fn peer_certificate_file(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join("peer-certificate.pem")
+    }
+
+    /// Returns the lines of `zoo-N.cfg` for TLS.
+    pub(super) fn secure_lines(&self, member: &Member) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        if let Some(port) = member.secure_port {
+            let text = |path: PathBuf| path.to_string_lossy().into_owned();
+            let (authority, id) = (text(self.authority_file()), member.id);
+            lines.extend([
+                ("secureClientPort", port.to_string()),
+                ("secureClientPortAddress", Ipv4Addr::LOCALHOST.to_string()),
+                ("serverCnxnFactory", NETTY.to_owned()),
+                (
+                    "ssl.keyStore.location",
+                    text(self.server_certificate_file(id)),
+                ),
+                ("ssl.keyStore.type", PEM.to_owned()),
+                ("ssl.trustStore.location", authority.clone()),
+                ("ssl.trustStore.type", PEM.to_owned()),
+                ("ssl.clientAuth", "need".to_owned()),
+                ("sslQuorum", (self.members.len() > 1).to_string()),
+                (
+                    "ssl.quorum.keyStore.location",
+                    text(self.peer_certificate_file(id)),
+                ),
+                ("ssl.quorum.keyStore.type", PEM.to_owned()),
+                ("ssl.quorum.trustStore.location", authority),
+                ("ssl.quorum.trustStore.type", PEM.to_owned()),
+            ]);
+        }
+        lines
+    }
+}
+
+const PEM: &str = "PEM";
+/// The default one has no TLS.
+const NETTY: &str = "org.apache.zookeeper.server.NettyServerCnxnFactory";

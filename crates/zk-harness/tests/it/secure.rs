@@ -1,0 +1,111 @@
+//! Servers with TLS, seen by ZooKeeper's own client.
+
+use crate::support::{in_memory, java_shell};
+
+/// Properties with which the client in Java uses TLS.
+#[cfg(feature = "tls")]
+fn tls_properties(
+    authority: &std::path::Path,
+    client: Option<&zk_harness::certificates::Identity>,
+    directory: &std::path::Path,
+) -> Vec<String> {
+    let mut properties = vec![
+        "-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty".to_owned(),
+        "-Dzookeeper.client.secure=true".to_owned(),
+        "-Dzookeeper.ssl.trustStore.type=PEM".to_owned(),
+        format!(
+            "-Dzookeeper.ssl.trustStore.location={}",
+            authority.display()
+        ),
+    ];
+    if let Some(client) = client {
+        let both = directory.join("client-of-test.pem");
+        let texts = [&client.key, &client.certificate].map(|file| std::fs::read(file).unwrap());
+        std::fs::write(&both, texts.concat()).unwrap();
+        properties.push("-Dzookeeper.ssl.keyStore.type=PEM".to_owned());
+        properties.push(format!(
+            "-Dzookeeper.ssl.keyStore.location={}",
+            both.display()
+        ));
+    }
+    properties
+}
+
+// covers: H1
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn servers_with_tls_require_a_certificate_of_their_authority() {
+    use zk_harness::certificates::Flaw;
+    for version in ["3.8", "3.9"] {
+        let ensemble = in_memory(3).zookeeper(version).tls(true);
+        let ensemble = ensemble.start().await.unwrap();
+        let certificates = ensemble.certificates().unwrap();
+        let servers = ensemble.secure_connect_string().unwrap();
+        let good = certificates.client();
+        let flawed = certificates.flawed_client(Flaw::OtherAuthority);
+        for (client, authority, is_good) in [
+            (Some(&good), certificates.authority(), true),
+            (None, certificates.authority(), false),
+            (Some(&flawed), certificates.authority(), false),
+            (Some(&good), certificates.other_authority(), false),
+        ] {
+            let properties = tls_properties(&authority, client, ensemble.directory());
+            let listed = java_shell::run(&ensemble, &servers, &properties, &["ls", "/"]).await;
+            let text = java_shell::text(&listed);
+            assert_eq!(
+                text.contains("[zookeeper]"),
+                is_good,
+                "{version} {client:?}: {text}"
+            );
+        }
+        let log = ensemble.servers()[0].log_tail(10_000);
+        assert!(
+            log.contains("Creating TLS-only quorum server socket"),
+            "{log}"
+        );
+        ensemble.down().await.unwrap();
+    }
+}
+
+// covers: H1
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn a_server_shows_a_replaced_certificate_after_a_restart() {
+    use zk_harness::certificates::Flaw;
+    let ensemble = in_memory(1).tls(true).start().await.unwrap();
+    let certificates = ensemble.certificates().unwrap();
+    certificates.replace_server(1, Some(Flaw::Expired)).unwrap();
+    let server = &ensemble.servers()[0];
+    server.restart().await.unwrap();
+    ensemble.wait_serving().await.unwrap();
+    let client = certificates.client();
+    let properties = tls_properties(
+        &certificates.authority(),
+        Some(&client),
+        ensemble.directory(),
+    );
+    let servers = ensemble.secure_connect_string().unwrap();
+    let listed = java_shell::run(&ensemble, &servers, &properties, &["ls", "/"]).await;
+    let text = java_shell::text(&listed);
+    assert!(text.contains("CertificateExpiredException"), "{text}");
+    ensemble.down().await.unwrap();
+}
+
+// covers: H1
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn tls_is_refused_together_with_links() {
+    let started = in_memory(3).tls(true).quorum_links(true).start().await;
+    assert_eq!(
+        started.unwrap_err().to_string(),
+        "tls = true: not supported with quorum_links, because the links have to read what servers send; omit one of them"
+    );
+    let plain = in_memory(1).start().await.unwrap();
+    let without = "the ensemble has no certificates: start it with `Ensemble::builder().tls(true)`";
+    assert_eq!(plain.certificates().unwrap_err().to_string(), without);
+    assert_eq!(
+        plain.secure_connect_string().unwrap_err().to_string(),
+        without
+    );
+    plain.down().await.unwrap();
+}
