@@ -63,7 +63,7 @@
 //! |---|---|
 //! | the connection breaks | requests without a reply are [unknown](RequestErrorKind::Unknown); others wait for the next connection, and are taken back if their futures are dropped |
 //! | a server is silent for two thirds of the session timeout | as above; the connection is given up |
-//! | a server accepts a connection and grants nothing, as one may that is starting | it is given up after 750 ms, and after twice as long each time that the host is too slow again, up to half of the session timeout divided by the number of hosts (at least 1 s) |
+//! | a host does not answer a dial; or a server accepts a connection and grants nothing, as one may that is starting | it is given up after 750 ms, and after twice as long each time that the host is too slow again, up to half of the session timeout divided by the number of hosts, or 1 s if that is less |
 //! | no server grants a first session | `connected` and requests wait without end; bound them with a timeout |
 //! | no server that has granted the session sends a whole message for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
@@ -78,7 +78,8 @@
 //! | the runtime of the client ends | requests are unknown or not sent, and the session is over: [`SessionEnd::RuntimeEnded`]; the ensemble expires it |
 //!
 //! Hosts are dialled in a random order, the next one at once after a loss. A round without success is followed by a
-//! random pause of at most 500 ms. Names are resolved at each dial, and each of their addresses has its share of the time.
+//! random pause of at most 500 ms, counted from the beginning of its last dial. Names are resolved at
+//! each dial, and each of their addresses has its share of the time.
 //!
 //! # Parts
 //!

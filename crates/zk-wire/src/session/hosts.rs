@@ -67,7 +67,8 @@ impl Hosts {
         self.failures = 0;
     }
 
-    /// Records a dial that failed or a connection that broke; returns how long to wait before the next dial.
+    /// Records a dial that failed or a connection that broke; returns how long to wait before the next dial, since that
+    /// one has begun or the connection broke.
     ///
     /// The other hosts are dialled at once. After each round the pause is twice as long on average, up to
     /// [`LONGEST_PAUSE`], and random, so that the clients of a restarted ensemble do not come all at once.
@@ -148,8 +149,9 @@ impl Hosts {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// No server that is back is noticed later than this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A standalone server that is starting may accept a connection and leave it without an answer for ever. It serves soon
-/// after, so this is how late the session is back then.
+/// A standalone server that is starting leaves a connection without an answer for ever if it refuses it before it has a
+/// database: its `NIOServerCnxn.close` fails there, before it closes the socket (seen with 3.9). It serves soon after, so
+/// this is how late the session is back then.
 const SHORTEST_DIAL: Duration = Duration::from_millis(750);
 
 #[cfg(test)]

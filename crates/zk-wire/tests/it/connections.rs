@@ -100,8 +100,7 @@ async fn a_server_that_is_back_is_noticed_within_a_second() {
     ensemble.down().await.expect("the server goes down");
 }
 
-/// So many that some dial a server in its first moments. It may then leave a connection without an answer for ever: its
-/// `NIOServerCnxn.close` fails before the socket is closed, because there is no database yet.
+/// So many that some dial a server in its first moments, in which it may leave a connection without an answer for ever.
 const CLIENTS: usize = 16;
 const RESTARTS: u64 = 5;
 
@@ -134,7 +133,8 @@ async fn a_restarted_server_is_used_within_a_second() {
         serves(server).await;
         let back = Instant::now();
         let mut waits = JoinSet::new();
-        for client in clients.iter().cloned() {
+        for client in &clients {
+            let client = client.clone();
             waits.spawn(async move {
                 epoch_after(&client, epoch).await;
                 let path = "/".to_owned();

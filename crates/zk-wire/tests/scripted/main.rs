@@ -10,6 +10,7 @@ use zk_wire::ConnectionState;
 mod host_provider;
 mod read_only;
 mod releases;
+mod restarts;
 mod server;
 
 /// How long a test waits for what it expects.

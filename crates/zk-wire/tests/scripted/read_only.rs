@@ -17,6 +17,7 @@ const READ_ONLY: Script = Script {
     read_only: true,
     srvr: "",
     unknown: 0,
+    silent: 0,
 };
 
 fn connected_id(state: &ConnectionState, wanted: bool) -> Option<i64> {

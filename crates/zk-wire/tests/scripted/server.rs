@@ -9,6 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zk_wire::Host;
 
@@ -22,6 +23,8 @@ pub(crate) struct Script {
     pub(crate) srvr: &'static str,
     /// The opcode at which it closes the connection.
     pub(crate) unknown: i32,
+    /// How many connections it accepts at first and never answers.
+    pub(crate) silent: usize,
 }
 
 impl Default for Script {
@@ -31,6 +34,7 @@ impl Default for Script {
             read_only: false,
             srvr: "",
             unknown: 0,
+            silent: 0,
         }
     }
 }
@@ -39,6 +43,8 @@ impl Default for Script {
 pub(crate) struct Server {
     address: SocketAddr,
     sessions: Arc<AtomicUsize>,
+    /// How many connections it has accepted.
+    pub(crate) accepted: watch::Receiver<usize>,
     task: JoinHandle<()>,
 }
 
@@ -52,17 +58,29 @@ impl Server {
         let address = listener.local_addr().expect("it is bound");
         let sessions = Arc::new(AtomicUsize::new(0));
         let granted = Arc::clone(&sessions);
+        let (count, accepted) = watch::channel(0);
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
+            let mut silent = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
+                count.send_modify(|count| *count += 1);
+                if silent.len() < script.silent {
+                    silent.push(stream);
+                    continue;
+                }
                 connections.spawn(serve(stream, script, Arc::clone(&granted)));
             }
         });
         Self {
             address,
             sessions,
+            accepted,
             task,
         }
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn host(&self) -> Host {

@@ -205,7 +205,7 @@ fn refused_watches_are_followed_by_growing_pauses() {
 
 // covers: W7
 #[test]
-fn dropping_watches_costs_a_host_without_a_release_one_connection() {
+fn dropping_watches_costs_one_connection_without_a_release() {
     let mut peer = one_host();
     peer.connect();
     let set_and_forget = |peer: &mut Peer, path: &str| {
