@@ -20,11 +20,13 @@
 //! - [`comparison`] measures the lock next to those of Curator, kazoo and the client crate; [`report`] writes the
 //!   result.
 //! - [`cache`] measures the cache next to Curator's and to plain reads.
+//! - [`wire`] measures `zk-wire` next to other clients.
 //! - [`PairedBenchmark`] alternates the two sides under criterion, on an ensemble that [`Fixture`] starts.
 //! - [`Spread`] summarises the figures of several rounds; [`table()`] starts a table of them.
 //! - [`ids`] measures the cost of an id, without an ensemble.
 //!
-//! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue` and `bench fleet` run them. `BENCHMARKS.md`
+//! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue`, `bench fleet` and
+//! `bench wire` run them. `BENCHMARKS.md`
 //! contains figures and describes the machine.
 
 pub mod baseline;
@@ -43,6 +45,7 @@ mod settings;
 mod table;
 mod trace;
 mod traffic;
+pub mod wire;
 
 pub use self::environment::Environment;
 pub use self::fixture::Fixture;
