@@ -98,7 +98,7 @@ impl Bench {
             return Err("--against measures no peers: leave out --peers".to_owned());
         }
         if !self.target.is_compared {
-            return Err("--against compares lock, id, cache and queue".to_owned());
+            return Err("--against compares lock, id, cache, queue and wire".to_owned());
         }
         // The quick form is the only one whose rounds take less than a minute.
         self.quick = true;
@@ -160,17 +160,18 @@ const fn target(name: &'static str, cargo: [&'static str; 2], is_compared: bool)
     }
 }
 
-static TARGETS: [Target; 6] = [
+static TARGETS: [Target; 7] = [
     target("lock", ["--bench", "lock_throughput"], true),
     target("id", ["--bench", "ids"], true),
     target("cache", ["--bench", "cache"], true),
     target("queue", ["--bin", "queue-bench"], true),
+    target("wire", ["--bench", "wire"], true),
     // The steps of one hand-over.
     target("trace", ["--bin", "handover-trace"], false),
     // The load of idle sessions.
     target("fleet", ["--bin", "fleet-bench"], false),
 ];
-const NAMES: &str = "lock, id, cache, queue, trace or fleet";
+const NAMES: &str = "lock, id, cache, queue, wire, trace or fleet";
 
 /// The default number of rounds of `--against`.
 const ROUNDS: usize = 5;
@@ -266,13 +267,16 @@ mod tests {
         assert_eq!(
             parse(&[]),
             Err(
-                "the name of a benchmark is missing: use lock, id, cache, queue, trace or fleet"
+                "the name of a benchmark is missing: use lock, id, cache, queue, wire, trace or fleet"
                     .to_owned()
             )
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("unknown benchmark locks: use lock, id, cache, queue, trace or fleet".to_owned())
+            Err(
+                "unknown benchmark locks: use lock, id, cache, queue, wire, trace or fleet"
+                    .to_owned()
+            )
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();

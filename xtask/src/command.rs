@@ -86,9 +86,12 @@ usage: cargo xtask COMMAND [ARGS]
                   measure the cache next to plain reads of its nodes, with --peers also next to Curator's
   bench id [--quick] [--peers]
                   measure the cost of an id, with --peers next to other crates
+  bench wire [--quick] [--peers] [--memory]
+                  measure zk-wire next to zookeeper-client and a blocking socket, with --peers also next to the Java
+                  client: rates, latencies, CPU, allocations and, where strace is installed, system calls
   bench NAME --against REV [--rounds N]
-                  run the quick form of lock, id, cache or queue at that revision and of the working tree alternately
-                  (5 rounds by default), and print which figures differ by more than their spread
+                  run the quick form of lock, id, cache, queue or wire at that revision and of the working tree
+                  alternately (5 rounds by default), and print which figures differ by more than their spread
   orphan          run the orphan-contender scenario with our lock, Curator's, kazoo's and the client crate's
   tidy [--rows]
                   check the rules of this workspace that no compiler checks;

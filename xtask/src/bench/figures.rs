@@ -207,7 +207,15 @@ const LABELS: [&str; 6] = [
 ];
 
 /// The headings of the columns whose numbers are compared.
-const VALUES: [&str; 5] = ["rate /s", "p50 ms", "p99 ms", "ns per id", "zk-cache"];
+const VALUES: [&str; 7] = [
+    "rate /s",
+    "p50 ms",
+    "p99 ms",
+    "ns per id",
+    "zk-cache",
+    "CPU µs",
+    "allocations",
+];
 
 /// Rows that older revisions print under other names.
 const RENAMED: [(&str, &str); 3] = [
@@ -259,6 +267,16 @@ mod tests {
         assert_eq!(
             figures(cache),
             expected(&[("events delivered", "/s", 9000.0)])
+        );
+        let wire = "| workload | client | rate /s | p50 ms | zk-wire is | CPU µs | allocations |\n|---|---|--:|--:|--:|--:|--:|\n\
+            | get, serial | Java client | 4000 | 0.250 | 1.10 × | 90.5 |  |\n";
+        assert_eq!(
+            figures(wire),
+            expected(&[
+                ("get, serial, Java client", "rate /s", 4000.0),
+                ("get, serial, Java client", "p50 ms", 0.25),
+                ("get, serial, Java client", "CPU µs", 90.5),
+            ])
         );
         let id = "| question | generator | ns per id | min–max | ours is |\n|---|---|--:|--:|--:|\n\
             | cost, 1 thread | zk-id | 5.0 | 4.0–6.0 |  |\n";
