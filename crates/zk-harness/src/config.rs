@@ -233,6 +233,7 @@ impl Plan {
             .map(|jar| jar.to_string_lossy())
             .collect();
         let mut flags = self.jvm_flags();
+        flags.extend(self.secure_flags());
         flags.push(self.server_marker(id));
         match self.distribution.logging {
             Logging::SlfSimple => flags.extend(

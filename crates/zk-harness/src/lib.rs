@@ -52,6 +52,7 @@
 //! <directory>/
 //!   ensemble.json            the settings, if it was detached or kept
 //!   server-1/zoo-1.cfg       the server's configuration
+//!   server-1/jaas.conf       the users of its SASL mechanism
 //!   server-1/certificate.pem what it shows to clients with TLS, and its key; to servers peer-certificate.pem
 //!   server-1/start.sh        starts this server in the foreground
 //!   server-1/server.log      its output
@@ -105,7 +106,7 @@ pub use process::ProcessState;
 pub use profile::{ParseProfileError, Profile};
 pub use select::{ParseSelectorError, Selector};
 pub use server::Server;
-pub use spec::{DataStore, ServerSpec, Spec, SpecError, Warning};
+pub use spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning};
 pub use zk_fault_proxy::FaultProxy;
 pub use zk_fault_proxy::links::QuorumLinks;
 pub use zk_provision::Distribution;

@@ -9,6 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod sasl_digest;
+
+pub use sasl_digest::SaslDigest;
+
 /// The settings of an ensemble, from the builder or an `ensemble.toml`.
 ///
 /// Durations in the file are text with a unit (`"200ms"`, `"2s"`).
@@ -87,6 +91,9 @@ pub struct Spec {
     /// It needs the feature `tls`, which creates the [certificates](crate::certificates). Clients have to present one.
     /// The client port without TLS stays.
     pub tls: bool,
+    /// The users of the SASL mechanism DIGEST-MD5. Default: none, and no SASL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sasl_digest: Option<SaslDigest>,
     /// Additional lines for every `zoo-N.cfg`. Keys that the harness sets itself are refused.
     pub properties: BTreeMap<String, String>,
 }
@@ -210,6 +217,7 @@ impl Default for Spec {
             start_timeout: Duration::from_secs(60),
             movable_clock: false,
             tls: false,
+            sasl_digest: None,
             properties: BTreeMap::new(),
         }
     }
@@ -307,6 +315,9 @@ impl Spec {
         if self.tls && !cfg!(feature = "tls") {
             let rule = "this program was built without the feature `tls` of zk-harness; enable it";
             return Err(SpecError::new("tls", true, rule));
+        }
+        if let Some(sasl) = &self.sasl_digest {
+            sasl.validate()?;
         }
         for (key, value) in &self.properties {
             if is_own_key(key) || (self.tls && TLS_KEYS.contains(&key.as_str())) {

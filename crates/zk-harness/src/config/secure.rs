@@ -1,7 +1,8 @@
-//! Renders what a server's configuration contains for TLS.
+//! Renders what a server's configuration contains for TLS and SASL.
 //!
 //! Pure: no I/O and no clock.
 
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -28,7 +29,12 @@ impl Plan {
         self.server_directory(id).join("peer-certificate.pem")
     }
 
-    /// Returns the lines of `zoo-N.cfg` for TLS.
+    /// Returns the file with the SASL users of a server.
+    pub(crate) fn jaas_file(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join(JAAS_FILE)
+    }
+
+    /// Returns the lines of `zoo-N.cfg` for TLS and SASL.
     pub(super) fn secure_lines(&self, member: &Member) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         if let Some(port) = member.secure_port {
@@ -56,10 +62,38 @@ impl Plan {
                 ("ssl.quorum.trustStore.type", PEM.to_owned()),
             ]);
         }
+        if let Some(sasl) = &self.spec.sasl_digest {
+            lines.push(("authProvider.sasl", SASL_PROVIDER.to_owned()));
+            // From 3.9.4 on a server has no DIGEST-MD5 in this mode, which is the default (ZOOKEEPER-4889).
+            lines.push(("fips-mode", false.to_string()));
+            lines.push(("sessionRequireClientSASLAuth", sasl.required.to_string()));
+        }
         lines
+    }
+
+    /// Returns the JVM flags for SASL.
+    pub(super) fn secure_flags(&self) -> Option<String> {
+        // A relative path, because `${` in an absolute one would be replaced.
+        let flag = || format!("-Djava.security.auth.login.config={JAAS_FILE}");
+        self.spec.sasl_digest.is_some().then(flag)
+    }
+
+    /// Renders the file with the SASL users.
+    pub(crate) fn render_jaas(&self) -> Option<String> {
+        let sasl = self.spec.sasl_digest.as_ref()?;
+        let mut text = format!("Server {{\n    {LOGIN_MODULE} required");
+        for (name, password) in &sasl.users {
+            write!(text, "\n    user_{name}=\"{password}\"")
+                .expect("writing to a string does not fail");
+        }
+        text.push_str(";\n};\n");
+        Some(text)
     }
 }
 
+const JAAS_FILE: &str = "jaas.conf";
 const PEM: &str = "PEM";
 /// The default one has no TLS.
 const NETTY: &str = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+const SASL_PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+const LOGIN_MODULE: &str = "org.apache.zookeeper.server.auth.DigestLoginModule";

@@ -1,5 +1,5 @@
 use super::*;
-use crate::spec::ServerSpec;
+use crate::spec::{SaslDigest, ServerSpec};
 
 fn plan(servers: u32, logging: Logging) -> Plan {
     let distribution = serde_json::from_value(serde_json::json!({
@@ -220,4 +220,31 @@ fn tls_has_its_port_and_its_files_in_the_configuration() {
     ssl.quorum.trustStore.type=PEM
     ");
     assert!(plan.ports().contains(&20_100));
+}
+
+#[test]
+fn sasl_has_its_users_in_a_file_of_their_own() {
+    let mut plan = plan(1, Logging::SlfSimple);
+    assert_eq!(plan.render_jaas(), None);
+    plan.spec.sasl_digest = Some(SaslDigest::new([("alice", "secret"), ("bob", "it's")]));
+    insta::assert_snapshot!(plan.render_jaas().unwrap(), @r#"
+    Server {
+        org.apache.zookeeper.server.auth.DigestLoginModule required
+        user_alice="secret"
+        user_bob="it's";
+    };
+    "#);
+    let text = plan.render_config(&plan.members[0]);
+    for line in [
+        "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        "fips-mode=false",
+        "sessionRequireClientSASLAuth=false",
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is not in\n{text}"
+        );
+    }
+    let script = plan.render_start_script(&plan.members[0]);
+    assert!(script.contains("-Djava.security.auth.login.config=jaas.conf"));
 }

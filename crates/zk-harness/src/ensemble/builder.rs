@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::fault::ClockLibrary;
 use crate::ports;
 use crate::reaper::Reaper;
-use crate::spec::{DataStore, ServerSpec, Spec, SpecError, Warning};
+use crate::spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning};
 
 /// A builder for an [`Ensemble`]; [`start`](Self::start) starts it.
 ///
@@ -169,6 +169,12 @@ impl EnsembleBuilder {
     /// Sets [`Spec::tls`].
     pub fn tls(mut self, tls: bool) -> Self {
         self.spec.tls = tls;
+        self
+    }
+
+    /// Sets the users of the SASL mechanism DIGEST-MD5: [`Spec::sasl_digest`].
+    pub fn sasl_digest(mut self, users: SaslDigest) -> Self {
+        self.spec.sasl_digest = Some(users);
         self
     }
 
@@ -515,6 +521,9 @@ fn refuse_in_containers(spec: &Spec) -> Result<(), SpecError> {
     }
     if spec.tls {
         return Err(SpecError::new("tls", true, rule));
+    }
+    if spec.sasl_digest.is_some() {
+        return Err(SpecError::new("sasl_digest", "{…}", rule));
     }
     for (index, server) in spec.server_specs().iter().enumerate() {
         for (name, port) in server.ports() {

@@ -27,6 +27,9 @@ pub(super) fn write(plan: &Plan) -> Result<(), Error> {
         if let Some((name, text)) = plan.render_logging() {
             write_file(&plan.server_directory(id).join(name), text)?;
         }
+        if let Some(text) = plan.render_jaas() {
+            write_file(&plan.jaas_file(id), &text)?;
+        }
         let clock = plan.clock_file(id);
         // A restarted server keeps the offset of its clock.
         if plan.clock_library.is_some() && !clock.exists() {

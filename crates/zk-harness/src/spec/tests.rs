@@ -98,6 +98,18 @@ fn an_invalid_value_is_reported_with_field_and_rule() {
         refused(|s| { s.properties.insert("a".into(), "b\nc=d".into()); }),
         @r#"properties.a = "b\nc=d": must be one line: a key of letters, digits, `.`, `_` and `-`, and a value without control characters"#
     );
+    insta::assert_snapshot!(
+        refused(|s| s.sasl_digest = Some(SaslDigest::default())),
+        @"sasl_digest.users = {}: must have a user"
+    );
+    insta::assert_snapshot!(
+        refused(|s| s.sasl_digest = Some(SaslDigest::new([("a b", "x")]))),
+        @r#"sasl_digest.users = "a b": must be letters, digits and `_`"#
+    );
+    insta::assert_snapshot!(
+        refused(|s| s.sasl_digest = Some(SaslDigest::new([("a", "x\"y")]))),
+        @r#"sasl_digest.users.a = (secret): the password must be visible ASCII characters other than `"` and `\`"#
+    );
     // Each of them would start another line or another key.
     for (key, value) in [
         ("a", "b\rc=d"),
@@ -171,6 +183,10 @@ fn every_field_can_be_set_from_the_file() {
         quorum_port = 2
         election_port = 3
 
+        [sasl_digest]
+        users = { alice = "secret" }
+        required = true
+
         [properties]
         snapCount = "1000"
     "#;
@@ -199,6 +215,7 @@ fn every_field_can_be_set_from_the_file() {
         start_timeout: Duration::from_secs(20),
         movable_clock: true,
         tls: true,
+        sasl_digest: Some(SaslDigest::new([("alice", "secret")]).required()),
         properties: [("snapCount".to_owned(), "1000".to_owned())].into(),
     };
     assert_eq!(Spec::from_toml(text), Ok(expected.clone()));

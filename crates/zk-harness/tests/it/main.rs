@@ -10,7 +10,6 @@ mod in_containers;
 mod links;
 mod proxy;
 mod refusals;
-#[cfg(feature = "tls")]
 mod secure;
 mod serving;
 mod support;

@@ -1,4 +1,6 @@
-//! Servers with TLS, seen by ZooKeeper's own client.
+//! Servers with TLS and SASL, seen by ZooKeeper's own client.
+
+use zk_harness::SaslDigest;
 
 use crate::support::{in_memory, java_shell};
 
@@ -92,6 +94,46 @@ async fn a_server_shows_a_replaced_certificate_after_a_restart() {
 }
 
 // covers: H1
+#[tokio::test]
+async fn servers_with_sasl_know_their_users() {
+    for version in ["3.8", "3.9"] {
+        for required in [false, true] {
+            let mut users = SaslDigest::new([("alice", "secret")]);
+            users.required = required;
+            let ensemble = in_memory(1).zookeeper(version).sasl_digest(users);
+            let ensemble = ensemble.start().await.unwrap();
+            let servers = ensemble.connect_string();
+            let without = if required {
+                (
+                    None,
+                    "ls /",
+                    "Session closed because client failed to authenticate",
+                )
+            } else {
+                (None, "whoami", "ip: 127.0.0.1")
+            };
+            for (password, command, expected) in [
+                (Some("secret"), "whoami", "sasl: alice"),
+                (Some("wrong"), "whoami", "AuthFailed"),
+                without,
+            ] {
+                let properties = password
+                    .map(|password| jaas_properties(&ensemble, password))
+                    .unwrap_or_default();
+                let command: Vec<_> = command.split(' ').collect();
+                let output = java_shell::run(&ensemble, &servers, &properties, &command).await;
+                let text = java_shell::text(&output);
+                assert!(
+                    text.contains(expected),
+                    "{version} {required} {password:?}: {text}"
+                );
+            }
+            ensemble.down().await.unwrap();
+        }
+    }
+}
+
+// covers: H1
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn tls_is_refused_together_with_links() {
@@ -108,4 +150,18 @@ async fn tls_is_refused_together_with_links() {
         without
     );
     plain.down().await.unwrap();
+}
+
+/// Returns properties with which the client in Java authenticates.
+fn jaas_properties(ensemble: &zk_harness::Ensemble, password: &str) -> Vec<String> {
+    let file = ensemble.directory().join(format!("client-{password}.conf"));
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    let text = format!(
+        "Client {{\n    {module} required\n    username=\"alice\" password=\"{password}\";\n}};\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    vec![
+        format!("-Djava.security.auth.login.config={}", file.display()),
+        "-Dzookeeper.fips-mode=false".to_owned(),
+    ]
 }

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder};
 
-#[cfg(feature = "tls")]
 pub(crate) mod java_shell;
 pub(crate) mod raw;
 

@@ -121,6 +121,12 @@ async fn the_probe_creates_reads_and_closes_in_this_order() {
 }
 
 #[tokio::test]
+async fn a_server_that_requires_sasl_serves_once_it_grants_a_session() {
+    let script = vec![granted(5), one(1, -124, b"")];
+    run(script, LONG).await.1.expect("a server that serves");
+}
+
+#[tokio::test]
 async fn notifications_and_pings_between_replies_are_ignored() {
     let script = vec![
         granted(5),
