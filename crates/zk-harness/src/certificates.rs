@@ -12,7 +12,7 @@
 //! println!("connect with TLS to {}", ensemble.secure_connect_string()?);
 //!
 //! let certificates = ensemble.certificates()?;
-//! println!("trust {}", certificates.authority().display());
+//! println!("authority: {}", certificates.authority().display());
 //! let client = certificates.client();
 //! println!("show {} with {}", client.certificate.display(), client.key.display());
 //!
@@ -75,7 +75,7 @@ impl Certificates {
         self.plan.authority_file()
     }
 
-    /// Returns the file with the certificate of an authority that no server trusts.
+    /// Returns the file with the certificate of an authority that no server accepts.
     pub fn other_authority(&self) -> PathBuf {
         authority_files(&self.plan, OTHER_AUTHORITY).certificate
     }

@@ -450,7 +450,7 @@ const OWN_KEYS: [&str; 16] = [
     "standaloneEnabled",
 ];
 
-/// The keys of `zoo.cfg` that [`Spec::tls`] sets and that nobody else can.
+/// The keys of `zoo.cfg` that [`Spec::tls`] sets and that no property can.
 const TLS_KEYS: [&str; 4] = [
     "secureClientPort",
     "secureClientPortAddress",

@@ -14,7 +14,7 @@ impl Plan {
         self.directory.join("certificates")
     }
 
-    /// Returns the certificate of the authority that clients and servers trust.
+    /// Returns the certificate of the authority that clients and servers accept.
     pub(crate) fn authority_file(&self) -> PathBuf {
         self.certificate_directory().join("ca.pem")
     }
