@@ -115,7 +115,7 @@ fn create_request(path: &str) -> Request {
 impl AsyncClient for zk_core::Session {
     async fn connect(server: &str) -> anyhow::Result<Self> {
         let builder = Self::builder(server).session_timeout(SESSION_TIMEOUT);
-        Ok(builder.wire().connect().await?)
+        Ok(builder.connect().await?)
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<usize> {
