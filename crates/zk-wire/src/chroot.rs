@@ -139,7 +139,7 @@ impl Chroot {
     /// Returns an event with a path relative to the chroot.
     pub(crate) fn event(&self, event: &WatchEvent) -> WatchEvent {
         let mut event = event.clone();
-        // A watch below the chroot reports nothing else.
+        // Only the watch of the ensemble's configuration reports another one.
         if let Some(path) = self.inner(&event.path) {
             event.path = path;
         }
@@ -193,7 +193,9 @@ fn paths(request: &mut Request) -> Vec<(&mut String, bool)> {
             let lists = [data, exist, child, persistent, recursive].into_iter();
             lists.flatten().map(|path| (path, false)).collect()
         }
-        Request::Reconfig { .. }
+        // The configuration is that of the ensemble.
+        Request::GetConfig { .. }
+        | Request::Reconfig { .. }
         | Request::WhoAmI
         | Request::Auth(_)
         | Request::Sasl(_)
@@ -346,6 +348,19 @@ mod tests {
             };
             assert_eq!(count(b"/app/a/b"), count(b"/a/b"), "{outer:?}");
         }
+    }
+
+    #[test]
+    fn the_configuration_of_the_ensemble_is_not_below_the_chroot() {
+        let request = Request::GetConfig { watch: true };
+        assert_eq!(app().request(&request).as_deref(), Ok(&request));
+        let path = "/zookeeper/config";
+        let event = WatchEvent {
+            path: path.to_owned(),
+            kind: None,
+            zxid: None,
+        };
+        assert_eq!(app().event(&event).path, path);
     }
 
     #[test]

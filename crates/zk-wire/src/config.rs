@@ -15,6 +15,8 @@ pub struct Config {
     /// The session timeout to ask for. The server grants one within its own limits.
     pub timeout: Duration,
     /// The node that all paths are relative to; the root by default. It is not created.
+    ///
+    /// Only the node of [`Request::GetConfig`](crate::Request::GetConfig) is not below it.
     pub chroot: Chroot,
     /// The session to resume; by default a new one is begun.
     ///

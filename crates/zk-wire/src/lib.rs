@@ -33,6 +33,7 @@
 //! | several writes at once, several reads at once | [`Request::Multi`], [`Request::MultiRead`] |
 //! | watches | [`Answer::watch`], [`Watch`] |
 //! | the state of the connection and of the session | [`Client::states`], [`ConnectionState`] |
+//! | the members of the ensemble | [`Request::GetConfig`], [`Request::Reconfig`] |
 //! | hosts and chroot from a text | [`Client::from_connect_string`], [`ConnectString`] |
 //! | hosts from DNS, from SRV records, or from elsewhere | [`Client::with_host_provider`], [`DnsHosts`], `SrvHosts`, [`HostProvider`] |
 //! | other hosts at run time | [`Client::update_hosts`] |

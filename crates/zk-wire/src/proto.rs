@@ -38,6 +38,8 @@ pub use request::Request;
 pub use request::WatchLists;
 pub use request::Xid;
 
+pub(crate) use request::CONFIG_NODE;
+
 /// Bytes that are not a message of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

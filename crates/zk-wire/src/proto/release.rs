@@ -82,6 +82,7 @@ impl Request {
             Self::Delete { .. }
             | Self::Exists { .. }
             | Self::GetData { .. }
+            | Self::GetConfig { .. }
             | Self::SetData { .. }
             | Self::GetAcl { .. }
             | Self::SetAcl { .. }

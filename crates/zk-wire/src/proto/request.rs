@@ -45,6 +45,12 @@ pub enum Request {
         /// Whether to set a watch, if there is a node.
         watch: bool,
     },
+    /// Returns the configuration of the ensemble, which is the data of the node `/zookeeper/config` for every session, also
+    /// for one with a [chroot](crate::Config::chroot); from 3.5 on, older servers have no such node.
+    GetConfig {
+        /// Whether to set a watch. Its events have the path of the node as the servers know it.
+        watch: bool,
+    },
     /// Replaces the data of a node.
     SetData {
         /// The node.
@@ -320,6 +326,7 @@ impl Request {
             self,
             Self::Exists { watch: true, .. }
                 | Self::GetData { watch: true, .. }
+                | Self::GetConfig { watch: true }
                 | Self::GetChildren { watch: true, .. }
                 | Self::GetChildren2 { watch: true, .. }
                 | Self::AddWatch { .. }
@@ -333,7 +340,7 @@ impl Request {
             Self::Create2(node) => create_opcode(node, CREATE2),
             Self::Delete { .. } => DELETE,
             Self::Exists { .. } => 3,
-            Self::GetData { .. } => GET_DATA,
+            Self::GetData { .. } | Self::GetConfig { .. } => GET_DATA,
             Self::SetData { .. } => SET_DATA,
             Self::GetAcl { .. } => 6,
             Self::SetAcl { .. } => 7,
@@ -364,7 +371,9 @@ impl Request {
             Self::Create(node) if create_opcode(node, CREATE) == CREATE => ReplyShape::Path,
             Self::Create(_) | Self::Create2(_) => ReplyShape::PathAndStat,
             Self::Exists { .. } | Self::SetData { .. } | Self::SetAcl { .. } => ReplyShape::Stat,
-            Self::GetData { .. } | Self::Reconfig { .. } => ReplyShape::Data,
+            Self::GetData { .. } | Self::GetConfig { .. } | Self::Reconfig { .. } => {
+                ReplyShape::Data
+            }
             Self::GetAcl { .. } => ReplyShape::Acl,
             Self::GetChildren { .. } => ReplyShape::Children,
             Self::GetChildren2 { .. } => ReplyShape::ChildrenAndStat,
@@ -398,6 +407,9 @@ impl Request {
             | Self::GetChildren { path, watch }
             | Self::GetChildren2 { path, watch } => {
                 to.string(path).bool(*watch);
+            }
+            Self::GetConfig { watch } => {
+                to.string(CONFIG_NODE).bool(*watch);
             }
             Self::SetData {
                 path,
@@ -545,6 +557,8 @@ const fn watcher_type(kind: Option<WatchKind>) -> i32 {
     }
 }
 
+/// The node with the configuration of the ensemble.
+pub(crate) const CONFIG_NODE: &str = "/zookeeper/config";
 pub(super) const CREATE: i32 = 1;
 pub(super) const DELETE: i32 = 2;
 pub(super) const GET_DATA: i32 = 4;

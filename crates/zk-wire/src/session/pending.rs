@@ -6,6 +6,7 @@ use bytes::Bytes;
 use bytes::BytesMut;
 
 use super::Ticket;
+use crate::proto::CONFIG_NODE;
 use crate::proto::ConnectRequest;
 use crate::proto::ErrorCode;
 use crate::proto::Release;
@@ -131,22 +132,23 @@ impl WatchRequest {
     fn of(request: &Request) -> Option<Self> {
         let (path, kind) = match request {
             Request::Exists { path, watch: true } | Request::GetData { path, watch: true } => {
-                (path, WatchKind::Data)
+                (path.as_str(), WatchKind::Data)
             }
+            Request::GetConfig { watch: true } => (CONFIG_NODE, WatchKind::Data),
             Request::GetChildren { path, watch: true }
-            | Request::GetChildren2 { path, watch: true } => (path, WatchKind::Child),
+            | Request::GetChildren2 { path, watch: true } => (path.as_str(), WatchKind::Child),
             Request::AddWatch {
                 path,
                 recursive: false,
-            } => (path, WatchKind::Persistent),
+            } => (path.as_str(), WatchKind::Persistent),
             Request::AddWatch {
                 path,
                 recursive: true,
-            } => (path, WatchKind::PersistentRecursive),
+            } => (path.as_str(), WatchKind::PersistentRecursive),
             _ => return None,
         };
         Some(Self {
-            path: path.clone(),
+            path: path.to_owned(),
             kind,
         })
     }

@@ -776,6 +776,24 @@ fn a_session_with_a_chroot_speaks_of_other_paths_than_its_server() {
     assert!(peer.events().iter().any(done));
 }
 
+#[test]
+fn a_watch_of_the_configuration_is_one_of_the_ensemble() {
+    let mut config = config();
+    config.chroot = "/app".parse().unwrap();
+    let mut peer = Peer::with(config);
+    peer.connect();
+    let watch = peer.submit(&Request::GetConfig { watch: true });
+    let sent = peer.sent();
+    let path = b"\0\0\0\x11/zookeeper/config";
+    assert_eq!((sent[0].opcode, &sent[0].body[..21]), (4, &path[..]));
+    peer.reply(1, 0, &data());
+    peer.cut();
+    assert_eq!(peer.connect()[0].body[12..33], path[..], "it is set again");
+    peer.notify(3, "/zookeeper/config");
+    let fired = |event: &Event| matches!(event, Event::Fired { ticket, event, .. } if *ticket == watch && event.path == "/zookeeper/config");
+    assert!(peer.events().iter().any(fired));
+}
+
 /// What happens to a session in a random run.
 #[derive(Debug, Clone)]
 enum Step {

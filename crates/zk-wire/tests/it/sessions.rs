@@ -99,6 +99,12 @@ async fn a_chroot_hides_the_rest_of_the_tree() {
     };
     names.sort();
     assert_eq!(names, ["0000000001", "a"]);
+    let config = reply(&client, Request::GetConfig { watch }).await;
+    let same = Request::GetData {
+        path: path("/zookeeper/config"),
+        watch,
+    };
+    assert_eq!(config, reply(&outside, same).await);
     let data = Request::GetData {
         path: path("/app/a"),
         watch,

@@ -166,6 +166,10 @@ fn described(request: &Request) -> (Op, RequestBody) {
         }
         Request::Exists { path, watch } => (Op::Exists, RequestBody::Exists { path, watch }),
         Request::GetData { path, watch } => (Op::GetData, RequestBody::GetData { path, watch }),
+        Request::GetConfig { watch } => {
+            let path = "/zookeeper/config".to_owned();
+            (Op::GetData, RequestBody::GetData { path, watch })
+        }
         Request::SetData {
             path,
             data,
@@ -459,6 +463,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     let reads = prop_oneof![
         (text(), any::<bool>()).prop_map(|(path, watch)| Request::Exists { path, watch }),
         (text(), any::<bool>()).prop_map(|(path, watch)| Request::GetData { path, watch }),
+        any::<bool>().prop_map(|watch| Request::GetConfig { watch }),
         (text(), any::<bool>()).prop_map(|(path, watch)| Request::GetChildren { path, watch }),
         (text(), any::<bool>()).prop_map(|(path, watch)| Request::GetChildren2 { path, watch }),
         text().prop_map(|path| Request::GetAcl { path }),

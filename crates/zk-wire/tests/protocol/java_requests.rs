@@ -62,7 +62,7 @@ pub(crate) fn requests(step: &str) -> Vec<Request> {
         "get children with watch" => get_children("/golden/none", true),
         "get children and stat" => get_children2("/golden", false),
         "get children and stat with watch" => get_children2("/golden", true),
-        "get config" => get_data("/zookeeper/config", false),
+        "get config" => vec![Request::GetConfig { watch: false }],
         "get ephemeral nodes" => get_ephemerals("/"),
         "get ephemeral nodes below" => get_ephemerals("/newer"),
         "count all children" => vec![Request::GetAllChildrenNumber {
