@@ -17,7 +17,11 @@ use crate::session::Host;
 
 /// The targets of the SRV records of a name, for example `_zookeeper._tcp.example.org`.
 ///
-/// Each record is a host; priorities and weights make no difference, because every server of an ensemble serves.
+/// Each record is a host. Priorities and weights (RFC 2782) make no difference: the hosts of any provider are dialled in a
+/// random order, so that the clients of an ensemble spread over all its servers, and any order of the records would hold
+/// for the first dial only, because a session moves on to the next host after each loss. Leave out the records of servers
+/// that these clients are not to use.
+///
 /// The records are looked up anew each time, without a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SrvHosts {
