@@ -14,6 +14,7 @@ use crate::config::SavedSession;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
 use crate::driver;
+use crate::driver::Connector;
 use crate::host_provider::HostProvider;
 use crate::proto::ErrorCode;
 use crate::proto::Reply;
@@ -109,7 +110,8 @@ impl Client {
     ///
     /// Outside a tokio runtime, and if there is no host.
     pub fn new(hosts: Vec<Host>, config: Config) -> Self {
-        Self::start(Session::new(hosts, config, Duration::ZERO), None)
+        let connector = Connector::of(&config);
+        Self::start(Session::new(hosts, config, Duration::ZERO), None, connector)
     }
 
     /// Begins a session with the ensemble whose hosts a provider returns. Otherwise as [`new`](Self::new).
@@ -121,9 +123,10 @@ impl Client {
     ///
     /// Outside a tokio runtime.
     pub fn with_host_provider(provider: impl HostProvider, config: Config) -> Self {
+        let connector = Connector::of(&config);
         let session =
             Session::with_host_lookup(config, provider.refresh_interval(), Duration::ZERO);
-        Self::start(session, Some(Arc::new(provider)))
+        Self::start(session, Some(Arc::new(provider)), connector)
     }
 
     /// Begins a session with the ensemble of a connect string, for example `zk1:2181,zk2:2181/app`.
@@ -254,9 +257,13 @@ impl Client {
         }
     }
 
-    fn start(session: Session, provider: Option<Arc<dyn HostProvider>>) -> Self {
+    fn start(
+        session: Session,
+        provider: Option<Arc<dyn HostProvider>>,
+        connector: Connector,
+    ) -> Self {
         let (shared, states) = Shared::new(session);
-        tokio::spawn(driver::run(Arc::clone(&shared), provider));
+        tokio::spawn(driver::run(Arc::clone(&shared), provider, connector));
         Self {
             handle: Arc::new(Handle { shared, states }),
         }

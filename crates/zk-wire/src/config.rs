@@ -7,6 +7,8 @@ use bytes::Bytes;
 
 use crate::chroot::Chroot;
 use crate::proto::Credentials;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -27,6 +29,9 @@ pub struct Config {
     /// The default is `false`. A read-only server is asked for a session only after a round of all hosts without success,
     /// and left as soon as a writable one is found.
     pub read_only: bool,
+    /// How connections are encrypted; by default not at all.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Tls>,
     /// What is sent on every connection.
     pub auth: Vec<Credentials>,
     /// The longest request in bytes; servers refuse more than their `jute.maxbuffer` by closing the connection.
@@ -75,6 +80,8 @@ impl Config {
             chroot: Chroot::default(),
             resume: None,
             read_only: false,
+            #[cfg(feature = "tls")]
+            tls: None,
             auth: Vec::new(),
             // The default `jute.maxbuffer` of servers.
             max_request: 0xf_ffff,

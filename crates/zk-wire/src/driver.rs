@@ -1,23 +1,27 @@
-//! The task that drives a session over TCP.
+//! The task that drives a session over TCP, with TLS or without.
 
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::net::tcp::OwnedReadHalf;
-use tokio::net::tcp::OwnedWriteHalf;
-
 use crate::host_provider::HostProvider;
 use crate::session::Host;
 use crate::session::Loss;
+use crate::session::TlsFailure;
 use crate::shared::Shared;
 
 mod dial;
 mod lookups;
 mod probe;
+mod stream;
+#[cfg(feature = "tls")]
+mod tls_stream;
 
 use lookups::Lookups;
 use lookups::Wanted;
+use stream::Stream;
+
+pub(crate) use stream::Connector;
 
 /// Drives a session until it is over.
 ///
@@ -27,14 +31,19 @@ use lookups::Wanted;
 pub(crate) fn run(
     shared: Arc<Shared>,
     provider: Option<Arc<dyn HostProvider>>,
+    connector: Connector,
 ) -> impl Future<Output = ()> + Send {
     // A task may be dropped before it is polled.
     let driven = Driven(shared);
-    async move { drive(&driven.0, provider).await }
+    async move { drive(&driven.0, provider, &connector).await }
 }
 
-async fn drive(shared: &Arc<Shared>, provider: Option<Arc<dyn HostProvider>>) {
-    let mut lookups = Lookups::new(provider);
+async fn drive(
+    shared: &Arc<Shared>,
+    provider: Option<Arc<dyn HostProvider>>,
+    connector: &Connector,
+) {
+    let mut lookups = Lookups::new(provider, connector.clone());
     loop {
         let (next, wanted) = {
             let mut inner = shared.lock();
@@ -54,8 +63,8 @@ async fn drive(shared: &Arc<Shared>, provider: Option<Arc<dyn HostProvider>>) {
         lookups.start(shared, wanted);
         match next {
             Ok(host) => {
-                let lost = connection(shared, &host, &mut lookups).await;
-                let why = Loss::Broken(format!("{host}: {lost}"));
+                let lost = connection(shared, &host, connector, &mut lookups).await;
+                let why = loss(host, lost);
                 shared.lock().session.connection_lost(&why, shared.now());
             }
             Err(wake) => shared.wait_until(Some(wake)).await,
@@ -73,10 +82,15 @@ impl Drop for Driven {
 }
 
 /// Makes a connection and serves it until it is lost or not wanted any more; returns why it was lost.
-async fn connection(shared: &Arc<Shared>, host: &Host, lookups: &mut Lookups) -> io::Error {
+async fn connection(
+    shared: &Arc<Shared>,
+    host: &Host,
+    connector: &Connector,
+    lookups: &mut Lookups,
+) -> io::Error {
     let deadline = shared.lock().session.dial_deadline().unwrap_or_default();
-    let mut dial = pin!(dial::connect(host, shared.instant(deadline)));
-    let stream = loop {
+    let mut dial = pin!(connector.connect(host, shared.instant(deadline)));
+    let mut stream = loop {
         let (wake, wanted) = {
             let mut inner = shared.lock();
             inner.session.handle_timeout(shared.now());
@@ -96,14 +110,9 @@ async fn connection(shared: &Arc<Shared>, host: &Host, lookups: &mut Lookups) ->
             () = shared.wait_until(wake) => {}
         }
     };
-    // Otherwise a request would wait until the reply to an earlier one has arrived.
-    if let Err(error) = stream.set_nodelay(true) {
-        return error;
-    }
     shared.lock().session.dialed(shared.now());
-    let (mut reader, mut writer) = stream.into_split();
     loop {
-        match serve(shared, &mut reader, &mut writer, lookups).await {
+        match serve(shared, &mut stream, lookups).await {
             Ok(()) => {}
             Err(error) => return error,
         }
@@ -111,12 +120,7 @@ async fn connection(shared: &Arc<Shared>, host: &Host, lookups: &mut Lookups) ->
 }
 
 /// Writes what is to be written, and reads once something has arrived.
-async fn serve(
-    shared: &Arc<Shared>,
-    reader: &mut OwnedReadHalf,
-    writer: &mut OwnedWriteHalf,
-    lookups: &mut Lookups,
-) -> io::Result<()> {
+async fn serve(shared: &Arc<Shared>, stream: &mut Stream, lookups: &mut Lookups) -> io::Result<()> {
     let mut is_full = false;
     let (wake, wanted) = {
         let mut inner = shared.lock();
@@ -125,10 +129,13 @@ async fn serve(
         // Nothing blocks here: what the socket does not take now is written when it is writable.
         loop {
             let slices = inner.session.transmit();
-            if slices.is_empty() {
-                break;
-            }
-            match writer.as_ref().try_write_vectored(&slices) {
+            let written = if slices.is_empty() {
+                stream.try_flush().map(|()| 0)
+            } else {
+                stream.try_write(&slices)
+            };
+            match written {
+                Ok(0) => break,
                 Ok(written) => inner.session.transmitted(written, shared.now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     is_full = true;
@@ -148,20 +155,28 @@ async fn serve(
     lookups.start(shared, wanted);
     tokio::select! {
         biased;
-        readable = reader.readable() => {
+        readable = stream.readable() => {
             readable?;
             let mut inner = shared.lock();
-            match reader.try_read_buf(inner.session.buffer()) {
+            match stream.try_read(inner.session.buffer()) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => inner.session.received(shared.now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
-        writable = writer.writable(), if is_full => writable?,
+        writable = stream.writable(), if is_full => writable?,
         () = shared.wait_until(wake) => {}
     }
     Ok(())
+}
+
+/// Returns why a connection is lost that has this error.
+fn loss(host: Host, error: io::Error) -> Loss {
+    match error.downcast::<TlsFailure>() {
+        Ok(why) => Loss::Tls { host, why },
+        Err(error) => Loss::Broken(format!("{host}: {error}")),
+    }
 }
 
 fn not_wanted() -> io::Error {

@@ -38,6 +38,7 @@
 //! | hosts from DNS, from SRV records, or from elsewhere | [`Client::with_host_provider`], [`DnsHosts`], `SrvHosts`, [`HostProvider`] |
 //! | other hosts at run time | [`Client::update_hosts`] |
 //! | credentials | [`Config::auth`] |
+//! | encrypted connections | `Config::tls`, `Tls`, `Certificates` |
 //! | reads while there is no quorum | [`Config::read_only`] |
 //! | a session that moves to another process | [`Client::saved_session`], [`Config::resume`] |
 //! | limits of requests, replies and memory | [`Config`] |
@@ -69,6 +70,7 @@
 //! | no server that has granted the session sends a whole message for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
 //! | the credentials of the [`Config`] are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
+//! | a certificate is refused, by the client or by the server | [`Loss::Tls`], with what is wrong; the next host is dialled |
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default). It is asked on the next connections, too; where one name stands for several servers, another one may reply |
 //! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
 //! | a server refuses to close the session | if its code says so, the session is expired, or its credentials are refused; otherwise [the connection is given up](Loss::CloseRefused), and the next one closes it |
@@ -86,15 +88,20 @@
 //!
 //! - [`proto`]: the messages and frames, for every operation of the releases 3.4 to 3.9.
 //! - [`session`]: the state machine, without I/O and without a clock: for other runtimes, and for tests.
-//! - [`Client`]: a task that drives a session over TCP, and its handle.
+//! - [`Client`]: a task that drives a session over TCP, with TLS or without, and its handle.
 //!
 //! # Not there yet
 //!
-//! TLS and SASL.
+//! SASL.
 //!
 //! # Features
 //!
 //! - `srv`: `SrvHosts`, hosts from the SRV records of a name.
+//! - `tls`: encrypted connections, with a configuration of [rustls] that the caller makes, or with certificates in PEM and
+//!   a provider of cryptography that the caller chooses.
+//! - `ring`, `aws-lc-rs`: `tls`, and this provider for certificates in PEM. With both it is that of `aws-lc-rs`.
+//!
+//! [rustls]: https://docs.rs/rustls
 
 mod chroot;
 mod client;
@@ -105,6 +112,8 @@ mod host_provider;
 pub mod proto;
 pub mod session;
 mod shared;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use chroot::Chroot;
 pub use chroot::ParseChrootError;
@@ -147,7 +156,20 @@ pub use session::Loss;
 pub use session::NotSent;
 pub use session::SessionEnd;
 pub use session::SubmitError;
+pub use session::TlsFailure;
 pub use shared::ConnectionState;
+#[cfg(feature = "tls")]
+pub use tls::Certificates;
+#[cfg(feature = "tls")]
+pub use tls::InvalidServerName;
+#[cfg(feature = "tls")]
+pub use tls::Pem;
+#[cfg(feature = "tls")]
+pub use tls::Tls;
+
+/// The version of rustls that [`Tls`] takes a configuration of.
+#[cfg(feature = "tls")]
+pub use rustls;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -42,6 +42,7 @@ mod releases;
 mod replies;
 mod requests;
 mod timeouts;
+mod tls_failure;
 mod watches;
 mod writable_server;
 
@@ -54,6 +55,7 @@ pub use event::SubmitError;
 pub use event::Ticket;
 pub use hosts::Host;
 pub use probe::Probe;
+pub use tls_failure::TlsFailure;
 
 use host_refresh::HostRefresh;
 use hosts::Hosts;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use super::Connector;
 use super::probe;
 use crate::host_provider::HostProvider;
 use crate::session::Host;
@@ -31,13 +32,15 @@ impl Wanted {
 pub(super) struct Lookups {
     tasks: JoinSet<()>,
     provider: Option<Arc<dyn HostProvider>>,
+    connector: Connector,
 }
 
 impl Lookups {
-    pub(super) fn new(provider: Option<Arc<dyn HostProvider>>) -> Self {
+    pub(super) fn new(provider: Option<Arc<dyn HostProvider>>, connector: Connector) -> Self {
         Self {
             tasks: JoinSet::new(),
             provider,
+            connector,
         }
     }
 
@@ -46,9 +49,9 @@ impl Lookups {
     pub(super) fn start(&mut self, shared: &Arc<Shared>, wanted: Wanted) {
         while self.tasks.try_join_next().is_some() {}
         for probe in wanted.probes {
-            let shared = Arc::clone(shared);
+            let (shared, connector) = (Arc::clone(shared), self.connector.clone());
             self.tasks.spawn(async move {
-                let answer = probe::ask(&probe).await;
+                let answer = probe::ask(&probe, &connector).await;
                 let now = shared.now();
                 shared.lock().session.probed(&probe, answer.as_deref(), now);
                 shared.submitted.notify_one();

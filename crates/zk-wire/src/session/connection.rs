@@ -107,6 +107,11 @@ impl Session {
                 now
             }
             Phase::Dialing { host, .. } | Phase::Handshake { host, .. } => {
+                // The other reasons come and go with a server.
+                if matches!(why, Loss::Tls { .. }) {
+                    self.events
+                        .push_back(Event::Disconnected { why: why.clone() });
+                }
                 let took = now.saturating_sub(self.dial_began);
                 // A name with several addresses may fail at the last one just before the deadline.
                 if took >= self.dial_timeout(host) / 2 {

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Host;
+use super::TlsFailure;
 use crate::proto::DecodeError;
 use crate::proto::ErrorCode;
 use crate::proto::Release;
@@ -139,6 +141,14 @@ pub enum Loss {
     /// The server is read-only, and a writable one was found.
     #[error("the server is read-only, and a writable one was found")]
     WritableFound,
+    /// The TLS handshake with a server failed.
+    #[error("no TLS with {host}: {why}")]
+    Tls {
+        /// The server.
+        host: Host,
+        /// What failed.
+        why: TlsFailure,
+    },
     /// The server could not check the credentials.
     #[error("the server could not check the credentials: {0}")]
     CredentialsNotChecked(ErrorCode),

@@ -19,6 +19,8 @@ use zk_wire::RequestError;
 mod connections;
 mod operations;
 mod sessions;
+#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+mod tls;
 
 /// How long a test waits for what it expects.
 const MAX_WAIT: Duration = Duration::from_secs(20);
@@ -37,7 +39,10 @@ async fn start(servers: usize, proxied: bool) -> Ensemble {
 
 /// The addresses of an ensemble's servers, or of the proxy in front of them.
 fn hosts(ensemble: &Ensemble) -> Vec<Host> {
-    let hosts = ensemble.connect_string();
+    hosts_of(&ensemble.connect_string())
+}
+
+fn hosts_of(hosts: &str) -> Vec<Host> {
     let host = |host: &str| {
         let (name, port) = host.rsplit_once(':').expect("an address has a port");
         Host {

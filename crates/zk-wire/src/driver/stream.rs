@@ -1,0 +1,109 @@
+//! A connection to a server, with or without TLS.
+
+use std::io;
+use std::io::IoSlice;
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::dial;
+#[cfg(feature = "tls")]
+use super::tls_stream::TlsStream;
+use crate::config::Config;
+use crate::session::Host;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
+
+/// Opens connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Connector {
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
+}
+
+impl Connector {
+    /// One that connects as the settings say.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, reason = "it is for TLS")
+    )]
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            #[cfg(feature = "tls")]
+            tls: config.tls.clone(),
+        }
+    }
+
+    /// Connects to a host, with the TLS handshake if there is one. The caller bounds the time of that.
+    pub(super) async fn connect(&self, host: &Host, deadline: Instant) -> io::Result<Stream> {
+        let stream = dial::connect(host, deadline).await?;
+        // Otherwise a request would wait until the reply to an earlier one has arrived.
+        stream.set_nodelay(true)?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            let stream = TlsStream::handshake(stream, tls, host).await?;
+            return Ok(Stream::Tls(Box::new(stream)));
+        }
+        Ok(Stream::Plain(stream))
+    }
+}
+
+/// A connection. Nothing blocks: what cannot be done now is an error of the kind
+/// [`WouldBlock`](io::ErrorKind::WouldBlock).
+pub(super) enum Stream {
+    Plain(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsStream>),
+}
+
+impl Stream {
+    /// Waits until something can be read.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        self.tcp().readable().await
+    }
+
+    /// Waits until something can be written.
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.tcp().writable().await
+    }
+
+    /// Appends what has arrived; 0 bytes at the end.
+    pub(super) fn try_read(&mut self, to: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.try_read_buf(to),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.try_read(to),
+        }
+    }
+
+    /// Writes as much as it takes.
+    pub(super) fn try_write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.try_write_vectored(slices),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.try_write(slices),
+        }
+    }
+
+    /// Writes what it has taken and not written.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unnecessary_wraps, reason = "as with TLS")
+    )]
+    pub(super) fn try_flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.try_flush(),
+        }
+    }
+
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.tcp(),
+        }
+    }
+}

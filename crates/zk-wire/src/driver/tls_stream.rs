@@ -1,0 +1,205 @@
+//! A connection with TLS: rustls between the session and the socket.
+//!
+//! Both are driven without blocking, as the session is, so no adapter with polls and wakers is needed between them.
+
+use std::io;
+use std::io::BufRead as _;
+use std::io::IoSlice;
+use std::io::Read;
+use std::io::Write;
+
+use bytes::BytesMut;
+use rustls::AlertDescription;
+use rustls::CertificateError;
+use rustls::ClientConnection;
+use tokio::net::TcpStream;
+
+use crate::session::Host;
+use crate::session::TlsFailure;
+use crate::tls::Tls;
+
+/// A connection with TLS. Its errors are [`TlsFailure`]s, unless they are those of the socket.
+#[derive(Debug)]
+pub(super) struct TlsStream {
+    tcp: TcpStream,
+    tls: ClientConnection,
+}
+
+impl TlsStream {
+    /// Makes the handshake.
+    pub(super) async fn handshake(tcp: TcpStream, tls: &Tls, host: &Host) -> io::Result<Self> {
+        let (tls, at) = (tls.clone(), host.clone());
+        // It reads files.
+        let prepared = tokio::task::spawn_blocking(move || tls.for_host(&at));
+        let (config, name) = prepared.await?.map_err(io::Error::other)?;
+        let tls = ClientConnection::new(config, name).map_err(failed)?;
+        let mut stream = Self { tcp, tls };
+        loop {
+            let is_flushed = is_done(stream.try_flush())?;
+            if !stream.tls.is_handshaking() && is_flushed {
+                return Ok(stream);
+            }
+            tokio::select! {
+                readable = stream.tcp.readable() => {
+                    readable?;
+                    if is_done(stream.receive())? && stream.tls.is_handshaking() && stream.is_at_end() {
+                        return Err(io::Error::other(TlsFailure::Closed));
+                    }
+                }
+                writable = stream.tcp.writable(), if !is_flushed => writable?,
+            }
+        }
+    }
+
+    pub(super) const fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
+    /// Appends what has arrived; 0 bytes at the end.
+    pub(super) fn try_read(&mut self, to: &mut BytesMut) -> io::Result<usize> {
+        let received = self.receive();
+        let mut reader = self.tls.reader();
+        let before = to.len();
+        loop {
+            match reader.fill_buf() {
+                Ok([]) => break,
+                Ok(chunk) => {
+                    to.extend_from_slice(chunk);
+                    let len = chunk.len();
+                    reader.consume(len);
+                }
+                // Servers close connections without saying so in TLS.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if to.len() == before {
+                        received?;
+                        return Err(error);
+                    }
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(to.len() - before)
+    }
+
+    /// Takes as much as there is room for, and writes as much as the socket takes.
+    pub(super) fn try_write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let taken = self.tls.writer().write_vectored(slices)?;
+        is_done(self.try_flush())?;
+        if taken == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(taken)
+    }
+
+    /// Writes what was taken and is not written.
+    pub(super) fn try_flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut Socket(&self.tcp)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                // The server may have said why before it closed the connection.
+                Err(error) => return Err(self.receive().err().filter(is_failure).unwrap_or(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and decrypts what has arrived.
+    fn receive(&mut self) -> io::Result<()> {
+        self.tls.read_tls(&mut Socket(&self.tcp))?;
+        let processed = self.tls.process_new_packets();
+        processed.map(drop).map_err(|error| {
+            // The server is told why, if the socket takes it.
+            drop(self.tls.write_tls(&mut Socket(&self.tcp)));
+            failed(error)
+        })
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        let end = self.tls.reader().fill_buf().map(<[u8]>::len);
+        end.map_or_else(
+            |error| error.kind() == io::ErrorKind::UnexpectedEof,
+            |len| len == 0,
+        )
+    }
+}
+
+/// A socket as a reader and a writer that do not block.
+struct Socket<'a>(&'a TcpStream);
+
+impl Read for Socket<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(to)
+    }
+}
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns whether something is done that may be continued later.
+fn is_done(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_failure(error: &io::Error) -> bool {
+    let inner = error.get_ref();
+    inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<TlsFailure>)
+}
+
+fn failed(error: rustls::Error) -> io::Error {
+    io::Error::other(failure(error))
+}
+
+fn failure(error: rustls::Error) -> TlsFailure {
+    use AlertDescription as Alert;
+    use CertificateError as Invalid;
+    use rustls::Error;
+    match error {
+        Error::InvalidCertificate(error) => match error {
+            Invalid::UnknownIssuer => TlsFailure::UnknownAuthority,
+            Invalid::NotValidForNameContext {
+                expected,
+                presented,
+            } => TlsFailure::OtherHost {
+                expected: expected.to_str().into_owned(),
+                presented,
+            },
+            Invalid::ExpiredContext { time, not_after } => TlsFailure::Expired {
+                ago: std::time::Duration::from_secs(
+                    time.as_secs().saturating_sub(not_after.as_secs()),
+                ),
+            },
+            Invalid::NotValidYet | Invalid::NotValidYetContext { .. } => TlsFailure::NotValidYet,
+            Invalid::Revoked => TlsFailure::Revoked,
+            error => TlsFailure::InvalidCertificate(error.to_string()),
+        },
+        Error::AlertReceived(
+            alert @ (Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+            | Alert::CertificateRequired),
+        ) => TlsFailure::ClientRefused(format!("{alert:?}")),
+        error => TlsFailure::Other(error.to_string()),
+    }
+}
