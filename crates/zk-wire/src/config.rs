@@ -1,12 +1,14 @@
 //! The settings of a session.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::chroot::Chroot;
 use crate::proto::Credentials;
+use crate::sasl::Mechanism;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
@@ -32,6 +34,8 @@ pub struct Config {
     /// How connections are encrypted; by default not at all.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
+    /// The SASL mechanism that runs at the begin of each connection; by default none.
+    pub sasl: Option<Arc<dyn Mechanism>>,
     /// What is sent on every connection.
     pub auth: Vec<Credentials>,
     /// The longest request in bytes; servers refuse more than their `jute.maxbuffer` by closing the connection.
@@ -44,7 +48,7 @@ pub struct Config {
     pub max_queued: usize,
     /// How many bytes the requests that wait to be sent may have.
     pub max_queued_bytes: usize,
-    /// What all random choices are derived from: the order of the hosts, and the pauses. Fix it only in tests, so that
+    /// What all random choices are derived from: the order of the hosts, the pauses, and the nonces for SASL. Fix it only in tests, so that
     /// clients do not all begin with the same server.
     pub seed: u64,
 }
@@ -82,6 +86,7 @@ impl Config {
             read_only: false,
             #[cfg(feature = "tls")]
             tls: None,
+            sasl: None,
             auth: Vec::new(),
             // The default `jute.maxbuffer` of servers.
             max_request: 0xf_ffff,

@@ -39,6 +39,7 @@
 //! | other hosts at run time | [`Client::update_hosts`] |
 //! | credentials | [`Config::auth`] |
 //! | encrypted connections | `Config::tls`, `Tls`, `Certificates` |
+//! | SASL | [`Config::sasl`], [`sasl`], `DigestMd5` |
 //! | reads while there is no quorum | [`Config::read_only`] |
 //! | a session that moves to another process | [`Client::saved_session`], [`Config::resume`] |
 //! | limits of requests, replies and memory | [`Config`] |
@@ -69,8 +70,10 @@
 //! | no server grants a first session | `connected` and requests wait without end; bound them with a timeout |
 //! | no server that has granted the session sends a whole message for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
-//! | the credentials of the [`Config`] are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
+//! | the credentials of the [`Config`] or the password for SASL are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
+//! | the server requires SASL, and there is none | the request is refused, and the session is over: [`SessionEnd::AuthFailed`] |
 //! | a certificate is refused, by the client or by the server | [`Loss::Tls`], with what is wrong; the next host is dialled |
+//! | a server does not prove that it knows the password, or has no SASL | [`Loss::Sasl`]; the next host is dialled |
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default). It is asked on the next connections, too; where one name stands for several servers, another one may reply |
 //! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
 //! | a server refuses to close the session | if its code says so, the session is expired, or its credentials are refused; otherwise [the connection is given up](Loss::CloseRefused), and the next one closes it |
@@ -88,11 +91,8 @@
 //!
 //! - [`proto`]: the messages and frames, for every operation of the releases 3.4 to 3.9.
 //! - [`session`]: the state machine, without I/O and without a clock: for other runtimes, and for tests.
+//! - [`sasl`]: the interface of a mechanism, and DIGEST-MD5.
 //! - [`Client`]: a task that drives a session over TCP, with TLS or without, and its handle.
-//!
-//! # Not there yet
-//!
-//! SASL.
 //!
 //! # Features
 //!
@@ -100,6 +100,7 @@
 //! - `tls`: encrypted connections, with a configuration of [rustls] that the caller makes, or with certificates in PEM and
 //!   a provider of cryptography that the caller chooses.
 //! - `ring`, `aws-lc-rs`: `tls`, and this provider for certificates in PEM. With both it is that of `aws-lc-rs`.
+//! - `digest-md5`: the SASL mechanism DIGEST-MD5.
 //!
 //! [rustls]: https://docs.rs/rustls
 
@@ -110,6 +111,7 @@ mod connect_string;
 mod driver;
 mod host_provider;
 pub mod proto;
+pub mod sasl;
 pub mod session;
 mod shared;
 #[cfg(feature = "tls")]

@@ -31,6 +31,7 @@ use crate::config::SavedSession;
 use crate::proto::Request;
 use crate::proto::Xid;
 
+mod authentication;
 mod connection;
 mod event;
 mod host_list;
@@ -57,6 +58,7 @@ pub use hosts::Host;
 pub use probe::Probe;
 pub use tls_failure::TlsFailure;
 
+use authentication::Authentication;
 use host_refresh::HostRefresh;
 use hosts::Hosts;
 use pending::Frame;
@@ -92,6 +94,7 @@ pub struct Session {
     /// Requests that wait for their replies.
     sent: VecDeque<Frame>,
     received: BytesMut,
+    authentication: Authentication,
     watches: Watches,
     releases: Releases,
     /// Runs on a read-only server.
@@ -125,6 +128,8 @@ enum Phase {
     Up {
         host: Host,
         read_only: bool,
+        /// Whether the caller knows of the connection.
+        is_reported: bool,
     },
     Over(SessionEnd),
 }
@@ -150,6 +155,7 @@ impl Session {
 
     fn begin(hosts: Vec<Host>, mut config: Config, now: Duration) -> Self {
         let resumed = config.resume.take();
+        let credentials = std::mem::take(&mut config.auth);
         Self {
             hosts: Hosts::new(hosts, config.seed),
             refresh: None,
@@ -168,6 +174,7 @@ impl Session {
             written: 0,
             sent: VecDeque::new(),
             received: BytesMut::new(),
+            authentication: Authentication::new(credentials, config.seed),
             watches: Watches::default(),
             releases: Releases::default(),
             search: WritableServerSearch::new(),

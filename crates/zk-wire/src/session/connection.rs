@@ -79,12 +79,20 @@ impl Session {
             read_only: self.config.read_only && self.hosts.has_failed_a_round(),
         };
         self.outgoing.push_back(Frame::handshake(&connect));
-        for credentials in &self.config.auth {
-            let auth = Request::Auth(credentials.clone());
-            self.outgoing
-                .push_back(Frame::new(&auth, Xid::AUTH, Role::Internal));
+        let deadline = now + self.dial_timeout(&host);
+        self.phase = Phase::Handshake {
+            host: host.clone(),
+            deadline,
+        };
+        if let Err(loss) = self.authenticate(&host) {
+            self.connection_lost(&loss, now);
         }
-        let with_persistent = !self.releases.lacks_persistent_watches(&host);
+    }
+
+    /// Sends what follows on the handshake, or on a SASL exchange.
+    pub(super) fn send_credentials_and_watches(&mut self, host: &Host) {
+        self.send_credentials();
+        let with_persistent = !self.releases.lacks_persistent_watches(host);
         for lists in self.watches.lists(SET_WATCHES_LIMIT, with_persistent) {
             let set = Request::SetWatches {
                 last_zxid_seen: self.last_zxid,
@@ -93,8 +101,6 @@ impl Session {
             self.outgoing
                 .push_back(Frame::new(&set, Xid::SET_WATCHES, Role::Internal));
         }
-        let deadline = now + self.dial_timeout(&host);
-        self.phase = Phase::Handshake { host, deadline };
     }
 
     /// Records that a connection could not be made, or is lost.
@@ -108,7 +114,7 @@ impl Session {
             }
             Phase::Dialing { host, .. } | Phase::Handshake { host, .. } => {
                 // The other reasons come and go with a server.
-                if matches!(why, Loss::Tls { .. }) {
+                if matches!(why, Loss::Tls { .. } | Loss::Sasl(_)) {
                     self.events
                         .push_back(Event::Disconnected { why: why.clone() });
                 }
@@ -134,6 +140,7 @@ impl Session {
         let until = now.max(began + pause);
         self.phase = Phase::Waiting { until };
         self.releases.disconnected();
+        self.authentication.disconnected();
         self.probes.clear();
         self.received.clear();
         for frame in sent {
@@ -200,20 +207,36 @@ impl Session {
         } else {
             self.search = WritableServerSearch::new();
         }
-        self.phase = Phase::Up { host, read_only };
+        self.phase = Phase::Up {
+            host,
+            read_only,
+            is_reported: false,
+        };
         self.report_connected();
         self.settle();
         Ok(())
     }
 
-    /// Reports the connection once the server has accepted all credentials, so that a session with wrong ones is never
-    /// connected.
+    /// Reports the connection once the server has accepted the SASL mechanism and all credentials, so that a session with
+    /// wrong ones is never connected.
     pub(super) fn report_connected(&mut self) {
         let mut frames = self.outgoing.iter().chain(&self.sent);
-        if frames.any(|frame| frame.xid == Xid::AUTH && frame.ticket().is_none()) {
+        let is_unproved = |frame: &Frame| matches!(frame.role(), Role::Credentials);
+        if self.authentication.is_exchanging() || frames.any(is_unproved) {
             return;
         }
-        let read_only = self.is_read_only();
+        let Phase::Up {
+            read_only,
+            is_reported,
+            ..
+        } = &mut self.phase
+        else {
+            return;
+        };
+        if std::mem::replace(is_reported, true) {
+            return;
+        }
+        let read_only = *read_only;
         self.events.push_back(Event::Connected {
             epoch: self.epoch,
             timeout: self.timeout,
@@ -221,11 +244,12 @@ impl Session {
         });
     }
 
-    /// Records that the host is a good one, once it has granted the session and set its watches. For a session that is
-    /// being closed, none is until it has done so.
+    /// Records that the host is a good one, once it has granted the session, accepted the SASL mechanism and set the
+    /// watches. For a session that is being closed, none is until it has done so.
     pub(super) fn settle(&mut self) {
         let mut frames = self.outgoing.iter().chain(&self.sent);
-        if !self.is_closing && frames.all(|frame| frame.xid != Xid::SET_WATCHES) {
+        let is_waiting = self.is_closing || self.authentication.is_exchanging();
+        if !is_waiting && frames.all(|frame| frame.xid != Xid::SET_WATCHES) {
             self.hosts.succeeded();
         }
     }

@@ -12,6 +12,7 @@ use crate::proto::ErrorCode;
 use crate::proto::Release;
 use crate::proto::Reply;
 use crate::proto::WatchEvent;
+use crate::sasl::SaslError;
 
 /// A request that was submitted, and the watch that it sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -149,6 +150,9 @@ pub enum Loss {
         /// What failed.
         why: TlsFailure,
     },
+    /// The SASL exchange could not be begun, or the server did not prove who it is.
+    #[error("the SASL exchange failed: {0}")]
+    Sasl(SaslError),
     /// The server could not check the credentials.
     #[error("the server could not check the credentials: {0}")]
     CredentialsNotChecked(ErrorCode),

@@ -38,6 +38,10 @@ pub(super) enum Role {
     Caller(Ticket),
     /// The session's own.
     Internal,
+    /// It proves who the session is, with a token of its SASL mechanism.
+    Sasl,
+    /// It proves who the session is, with credentials.
+    Credentials,
 }
 
 /// The watch that a request asks for.
@@ -89,6 +93,10 @@ impl Frame {
         matches!(self.role, Role::Handshake)
     }
 
+    pub(super) const fn role(&self) -> Role {
+        self.role
+    }
+
     pub(super) const fn is_close(&self) -> bool {
         self.opcode == CLOSE_SESSION
     }
@@ -101,7 +109,7 @@ impl Frame {
     pub(super) const fn ticket(&self) -> Option<Ticket> {
         match self.role {
             Role::Caller(ticket) => Some(ticket),
-            Role::Handshake | Role::Internal => None,
+            Role::Handshake | Role::Internal | Role::Sasl | Role::Credentials => None,
         }
     }
 

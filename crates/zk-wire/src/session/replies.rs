@@ -15,6 +15,7 @@ use super::Session;
 use super::SessionEnd;
 use super::Ticket;
 use super::pending::Frame;
+use super::pending::Role;
 use crate::proto::ErrorCode;
 use crate::proto::Incoming;
 use crate::proto::Reply;
@@ -91,18 +92,15 @@ impl Session {
         if let Err(ErrorCode::UNIMPLEMENTED) = &reply {
             self.requests_failed(&[&frame]);
         }
-        match frame.ticket() {
-            Some(ticket) => {
+        let needs_sasl = matches!(reply, Err(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH));
+        match frame.role() {
+            Role::Sasl => return self.sasl_replied(reply),
+            Role::Credentials => return self.credentials_replied(reply.err()),
+            Role::Caller(ticket) => {
                 let outcome = self.outcome(ticket, frame, zxid, reply);
                 self.events.push_back(Event::Answered(ticket, outcome));
             }
-            None if xid == Xid::AUTH => match reply {
-                Ok(_) => self.report_connected(),
-                Err(ErrorCode::AUTH_FAILED) => self.end(SessionEnd::AuthFailed),
-                // It says nothing of the credentials; the next connection sends them again.
-                Err(code) => return Err(Loss::CredentialsNotChecked(code)),
-            },
-            None if frame.is_close() => match reply {
+            Role::Handshake | Role::Internal if frame.is_close() => match reply {
                 Ok(_) => self.end(SessionEnd::Closed),
                 Err(ErrorCode::SESSION_EXPIRED) => self.end(SessionEnd::Expired),
                 Err(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) => {
@@ -114,11 +112,16 @@ impl Session {
                     return Err(Loss::CloseRefused(code));
                 }
             },
-            None => match reply {
+            Role::Handshake | Role::Internal => match reply {
+                _ if needs_sasl => {}
                 // The next connection sets the watches again.
                 Err(code) if xid == Xid::SET_WATCHES => return Err(Loss::WatchesRefused(code)),
                 _ => self.settle(),
             },
+        }
+        // Every later connection would be refused, too.
+        if needs_sasl && !matches!(self.phase, Phase::Over(_)) {
+            self.end(SessionEnd::AuthFailed);
         }
         Ok(())
     }

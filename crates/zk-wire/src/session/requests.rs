@@ -25,12 +25,7 @@ impl Session {
     ///
     /// If it is not accepted, see [`SubmitError`]. It has no outcome then.
     pub fn submit(&mut self, request: &Request) -> Result<Ticket, SubmitError> {
-        if let Phase::Over(end) = self.phase {
-            return Err(SubmitError::Over(end));
-        }
-        if self.is_closing {
-            return Err(SubmitError::Over(SessionEnd::Closed));
-        }
+        self.check_accepts()?;
         let ticket = Ticket(self.next_ticket);
         let outer = self.config.chroot.request(request);
         let outer = outer.map_err(|path| SubmitError::InvalidPath { path })?;
@@ -47,6 +42,15 @@ impl Session {
         self.next_ticket += 1;
         self.enqueue(frame);
         Ok(ticket)
+    }
+
+    /// Fails if the session is over or being closed.
+    pub(super) const fn check_accepts(&self) -> Result<(), SubmitError> {
+        match self.phase {
+            Phase::Over(end) => Err(SubmitError::Over(end)),
+            _ if self.is_closing => Err(SubmitError::Over(SessionEnd::Closed)),
+            _ => Ok(()),
+        }
     }
 
     /// Takes back a request that was not sent yet; returns `false` if it may have been.
@@ -148,6 +152,9 @@ impl Session {
         let Phase::Up { host, .. } = &self.phase else {
             return;
         };
+        if self.authentication.is_exchanging() {
+            return;
+        }
         while self.outgoing.len() + self.sent.len() < self.config.max_in_flight {
             let Some(needs) = self.queue.front().map(|frame| frame.needs) else {
                 return;

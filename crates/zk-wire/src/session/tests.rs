@@ -7,6 +7,7 @@ use bytes::Buf as _;
 use bytes::BufMut as _;
 use proptest::prelude::*;
 
+mod authentication;
 mod read_only;
 mod refusals;
 mod releases;

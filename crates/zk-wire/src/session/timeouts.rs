@@ -50,8 +50,10 @@ impl Session {
                 self.connection_lost(&Loss::Silent(self.timeout * 2 / 3), now);
             }
             Phase::Up { .. } if self.ping_at() <= now => {
-                // A server that reads nothing may send for long; one ping that waits is enough.
-                if !self.outgoing.iter().any(|frame| frame.xid == Xid::PING) {
+                // A server that reads nothing may send for long; one ping that waits is enough. During a SASL exchange
+                // even a ping is refused.
+                let is_waiting = self.outgoing.iter().any(|frame| frame.xid == Xid::PING);
+                if !is_waiting && !self.authentication.is_exchanging() {
                     let ping = Frame::new(&Request::Ping, Xid::PING, Role::Internal);
                     self.outgoing.push_back(ping);
                 }

@@ -18,6 +18,8 @@ use zk_wire::RequestError;
 
 mod connections;
 mod operations;
+#[cfg(feature = "digest-md5")]
+mod sasl;
 mod sessions;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 mod tls;

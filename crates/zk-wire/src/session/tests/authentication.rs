@@ -1,0 +1,257 @@
+//! SASL exchanges and credentials.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use super::*;
+use crate::sasl::Exchange;
+use crate::sasl::Mechanism;
+use crate::sasl::SaslError;
+use crate::sasl::Step;
+
+/// A mechanism that answers `challenge` with `response`, and accepts `proof`.
+#[derive(Debug, Default)]
+struct Passwords {
+    /// The nonces of all exchanges.
+    nonces: Mutex<Vec<[u8; 16]>>,
+    has_none: bool,
+}
+
+struct PasswordExchange;
+
+impl Mechanism for Passwords {
+    fn start(
+        &self,
+        _host: &Host,
+        nonce: [u8; 16],
+    ) -> Result<(Box<dyn Exchange>, Vec<u8>), SaslError> {
+        if self.has_none {
+            return Err(SaslError::new("there is no password"));
+        }
+        self.nonces.lock().unwrap().push(nonce);
+        Ok((Box::new(PasswordExchange), b"hello".to_vec()))
+    }
+}
+
+impl Exchange for PasswordExchange {
+    fn step(&mut self, token: &[u8]) -> Result<Step, SaslError> {
+        match token {
+            b"challenge" => Ok(Step::Send(b"response".to_vec())),
+            b"proof" => Ok(Step::Done),
+            _ => Err(SaslError::new("no proof")),
+        }
+    }
+}
+
+const SASL: i32 = 102;
+const AUTH: i32 = 100;
+const SET_WATCHES: i32 = 101;
+const SYNC: i32 = 9;
+
+fn with_sasl(mechanism: Passwords) -> (Peer, Arc<Passwords>) {
+    let mut config = config();
+    let mechanism = Arc::new(mechanism);
+    let shared: Arc<dyn Mechanism> = Arc::clone(&mechanism) as _;
+    config.sasl = Some(shared);
+    config.auth = vec![digest(b"x")];
+    (Peer::with(config), mechanism)
+}
+
+fn token(bytes: &[u8]) -> Vec<u8> {
+    [&u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
+}
+
+impl Peer {
+    /// Answers the only request that the session has sent.
+    fn answer(&mut self, sent: &[Seen], code: i32, body: &[u8]) {
+        let [only] = sent else {
+            panic!("one request: {sent:?}");
+        };
+        self.reply(only.xid, code, body);
+    }
+
+    /// Connects with SASL, and returns what is sent after the exchange.
+    fn connect_with_sasl(&mut self) -> Vec<Seen> {
+        let hello = self.dial();
+        assert_eq!(opcodes(&hello), [SASL]);
+        assert_eq!(hello[0].body, token(b"hello"));
+        self.grant(ID, TIMEOUT);
+        self.answer(&hello, 0, &token(b"challenge"));
+        let response = self.sent();
+        assert_eq!(response[0].body, token(b"response"));
+        self.answer(&response, 0, &token(b"proof"));
+        self.sent()
+    }
+}
+
+fn opcodes(seen: &[Seen]) -> Vec<i32> {
+    seen.iter().map(|seen| seen.opcode).collect()
+}
+
+fn is_connected(events: &[Event]) -> bool {
+    matches!(events, [.., Event::Connected { .. }])
+}
+
+// covers: W5
+#[test]
+fn everything_waits_until_the_sasl_exchange_has_ended() {
+    let (mut peer, _) = with_sasl(Passwords::default());
+    peer.submit(&get("/a"));
+    let sent = peer.connect_with_sasl();
+    assert_eq!(opcodes(&sent), [AUTH, 4]);
+    assert_eq!(peer.events(), [], "the credentials are not accepted yet");
+    peer.reply(-4, 0, b"");
+    assert!(is_connected(&peer.events()));
+    peer.reply(sent[1].xid, 0, &data());
+    peer.submit(&sync("/b"));
+    peer.cut();
+    peer.events();
+
+    let sent = peer.connect_with_sasl();
+    assert_eq!(opcodes(&sent), [AUTH, SET_WATCHES, SYNC]);
+    peer.reply(-4, 0, b"");
+    assert!(is_connected(&peer.events()));
+}
+
+#[test]
+fn no_ping_interrupts_a_sasl_exchange_and_a_silent_server_is_left() {
+    let (mut peer, _) = with_sasl(Passwords::default());
+    peer.dial();
+    peer.grant(ID, TIMEOUT);
+    peer.pass(TIMEOUT / 2);
+    assert!(peer.sent().is_empty());
+    peer.pass(TIMEOUT / 6);
+    let why = Loss::Silent(TIMEOUT * 2 / 3);
+    assert_eq!(peer.events(), [Event::Disconnected { why }]);
+    peer.connect_with_sasl();
+}
+
+// covers: W5
+#[test]
+fn a_refused_sasl_exchange_ends_the_session() {
+    for code in [-115, -124] {
+        let (mut peer, _) = with_sasl(Passwords::default());
+        let ticket = peer.submit(&sync("/a"));
+        let hello = peer.dial();
+        peer.grant(ID, TIMEOUT);
+        peer.answer(&hello, 0, &token(b"challenge"));
+        let response = peer.sent();
+        // The server sends the length -1 for no token.
+        peer.answer(&response, code, &[0xff; 4]);
+        let why = NotSent::Over(SessionEnd::AuthFailed);
+        let expected = [
+            Event::Answered(ticket, Outcome::NotSent { why }),
+            Event::Over(SessionEnd::AuthFailed),
+        ];
+        assert_eq!(peer.events(), expected, "{code}");
+    }
+}
+
+#[test]
+fn another_error_of_a_sasl_exchange_leaves_the_server() {
+    let (mut peer, _) = with_sasl(Passwords::default());
+    let hello = peer.dial();
+    peer.grant(ID, TIMEOUT);
+    peer.answer(&hello, -4, b"");
+    let why = Loss::CredentialsNotChecked(ErrorCode::CONNECTION_LOSS);
+    assert_eq!(peer.events(), [Event::Disconnected { why }]);
+    peer.connect_with_sasl();
+}
+
+// covers: W5
+#[test]
+fn a_server_that_proves_nothing_is_left_for_another_one() {
+    let (mut peer, _) = with_sasl(Passwords::default());
+    let hello = peer.dial();
+    peer.grant(ID, TIMEOUT);
+    peer.answer(&hello, 0, &[0xff; 4]);
+    let why = Loss::Sasl(SaslError::new("no proof"));
+    assert_eq!(why.to_string(), "the SASL exchange failed: no proof");
+    assert_eq!(peer.events(), [Event::Disconnected { why }]);
+    let hosts = |peer: &Peer| peer.session.hosts.iter().next().cloned();
+    let left = hosts(&peer);
+    peer.connect_with_sasl();
+    assert_ne!(hosts(&peer), left);
+}
+
+#[test]
+fn a_round_of_servers_without_a_proof_is_followed_by_a_pause() {
+    let (mut peer, _) = with_sasl(Passwords::default());
+    for is_last in [false, true] {
+        let hello = peer.dial();
+        peer.grant(ID, TIMEOUT);
+        peer.answer(&hello, 0, b"\0\0\0\0");
+        assert_eq!(peer.session.poll_timeout() > Some(peer.now), is_last);
+    }
+}
+
+#[test]
+fn a_mechanism_that_cannot_begin_says_why() {
+    let (mut peer, _) = with_sasl(Passwords {
+        has_none: true,
+        ..Passwords::default()
+    });
+    assert!(peer.session.poll_dial(peer.now).is_some());
+    peer.session.dialed(peer.now);
+    peer.write_all();
+    assert!(peer.stream.is_empty(), "not even a handshake is sent");
+    let why = Loss::Sasl(SaslError::new("there is no password"));
+    assert_eq!(peer.events(), [Event::Disconnected { why }]);
+    assert!(!peer.session.wants_connection());
+}
+
+#[test]
+fn each_exchange_has_a_nonce_of_its_own_from_the_seed() {
+    let nonces = || {
+        let (mut peer, mechanism) = with_sasl(Passwords::default());
+        for _ in 0..3 {
+            peer.connect_with_sasl();
+            peer.cut();
+        }
+        mechanism.nonces.lock().unwrap().clone()
+    };
+    let first = nonces();
+    assert_eq!(BTreeSet::from_iter(first.clone()).len(), 3);
+    assert_eq!(first, nonces());
+}
+
+// covers: W5
+#[test]
+fn a_server_that_requires_sasl_ends_a_session_without() {
+    let mut peer = Peer::new();
+    peer.connect();
+    let ticket = peer.submit(&sync("/a"));
+    let sent = peer.sent();
+    peer.answer(&sent, -124, b"");
+    let outcome = Outcome::Refused {
+        code: ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
+        zxid: 1,
+        epoch: 1,
+    };
+    let expected = [
+        Event::Answered(ticket, outcome),
+        Event::Over(SessionEnd::AuthFailed),
+    ];
+    assert_eq!(peer.events(), expected);
+    // The first request may be the session's own.
+    let mut peer = Peer::new();
+    peer.connect();
+    peer.pass(TIMEOUT / 3);
+    peer.sent();
+    peer.reply(-2, -124, b"");
+    assert_eq!(peer.events(), [Event::Over(SessionEnd::AuthFailed)]);
+}
+
+// covers: W5
+#[test]
+fn a_failed_tls_handshake_is_reported_before_there_was_a_connection() {
+    let mut peer = Peer::new();
+    let host = peer.session.poll_dial(peer.now).unwrap();
+    let why = Loss::Tls {
+        host,
+        why: TlsFailure::UnknownAuthority,
+    };
+    peer.session.connection_lost(&why, peer.now);
+    assert_eq!(peer.events(), [Event::Disconnected { why }]);
+    peer.connect();
+}

@@ -1,0 +1,208 @@
+//! SASL with real servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_harness::Ensemble;
+use zk_harness::SaslDigest;
+use zk_wire::AclEntry;
+use zk_wire::Client;
+use zk_wire::Config;
+use zk_wire::ConnectionState;
+use zk_wire::CreateMode;
+use zk_wire::ErrorCode;
+use zk_wire::Identity;
+use zk_wire::Loss;
+use zk_wire::Reply;
+use zk_wire::Request;
+use zk_wire::RequestErrorKind;
+use zk_wire::SessionEnd;
+use zk_wire::sasl::DigestMd5;
+
+use crate::expected;
+use crate::hosts;
+use crate::node;
+use crate::request;
+
+const PASSWORD: &str = "it's,=;secret";
+
+async fn start(version: &str, required: bool) -> Ensemble {
+    let mut users = SaslDigest::new([("alice", PASSWORD)]);
+    users.required = required;
+    let ensemble = Ensemble::builder()
+        .servers(1)
+        .zookeeper(version)
+        .proxied(true);
+    let ensemble = ensemble.sasl_digest(users).start().await;
+    ensemble.expect("the server starts")
+}
+
+fn config(password: &str) -> Config {
+    let mut config = Config::new(Duration::from_secs(10));
+    config.sasl = Some(Arc::new(DigestMd5::new("alice", password)));
+    config
+}
+
+async fn connected(client: &Client) -> Result<(), SessionEnd> {
+    expected("a session or its end", client.connected()).await
+}
+
+async fn who_am_i(client: &Client) -> Vec<Identity> {
+    match request(client, Request::WhoAmI)
+        .await
+        .expect("an answer")
+        .reply
+    {
+        Reply::Identities(identities) => identities,
+        other => panic!("no identities: {other:?}"),
+    }
+}
+
+// covers: W5
+#[tokio::test]
+async fn a_password_is_proved_on_every_connection() {
+    for version in ["3.8", "3.9"] {
+        let ensemble = start(version, true).await;
+        let client = Client::new(hosts(&ensemble), config(PASSWORD));
+        connected(&client).await.expect("the password is right");
+        let mut own = node("/own", "x", CreateMode::Ephemeral);
+        own.acl = vec![AclEntry {
+            scheme: "sasl".to_owned(),
+            id: "alice".to_owned(),
+            ..AclEntry::open()
+        }];
+        request(&client, Request::Create(own))
+            .await
+            .expect("it is created");
+        let mut states = client.states();
+        states.mark_unchanged();
+        let proxy = ensemble.proxy().unwrap();
+        proxy.cut(Clients::All, Close::Rst).await;
+        let is_second =
+            |state: &ConnectionState| matches!(state, ConnectionState::Connected { epoch: 2, .. });
+        drop(
+            expected("another connection", states.wait_for(is_second))
+                .await
+                .expect("it runs"),
+        );
+        let get = Request::GetData {
+            path: "/own".to_owned(),
+            watch: false,
+        };
+        request(&client, get).await.expect("alice may read it");
+        let identities = who_am_i(&client).await;
+        let is_alice = |of: &Identity| (of.scheme.as_str(), of.name.as_str()) == ("sasl", "alice");
+        assert!(identities.iter().any(is_alice), "{version}: {identities:?}");
+        client.close().await;
+        ensemble.down().await.expect("the server goes down");
+    }
+}
+
+// covers: W5
+#[tokio::test]
+async fn a_wrong_password_or_none_ends_the_session() {
+    for version in ["3.8", "3.9"] {
+        for required in [false, true] {
+            let ensemble = start(version, required).await;
+            let wrong = Client::new(hosts(&ensemble), config("wrong"));
+            let end = connected(&wrong).await.expect_err("the password is wrong");
+            println!("{version}, required {required}, a wrong password: {end}");
+            assert_eq!(end, SessionEnd::AuthFailed);
+
+            let without = Client::new(hosts(&ensemble), Config::new(Duration::from_secs(10)));
+            connected(&without).await.expect("this alone is granted");
+            let root = Request::GetChildren {
+                path: "/".to_owned(),
+                watch: false,
+            };
+            let answer = request(&without, root).await;
+            if required {
+                let error = answer.expect_err("SASL is required");
+                println!("{version}, required {required}, none: {error}");
+                let needed = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+                assert!(
+                    matches!(error.kind, RequestErrorKind::Refused { code, .. } if code == needed),
+                    "{error}"
+                );
+                let is_over = |state: &ConnectionState| {
+                    *state == ConnectionState::Over(SessionEnd::AuthFailed)
+                };
+                let mut states = without.states();
+                drop(
+                    expected("the end", states.wait_for(is_over))
+                        .await
+                        .expect("it runs"),
+                );
+            } else {
+                answer.expect("SASL is not required");
+            }
+            ensemble.down().await.expect("the server goes down");
+        }
+    }
+}
+
+// covers: W5
+#[tokio::test]
+async fn a_server_without_sasl_is_not_taken_for_one_that_accepts() {
+    for version in ["3.8", "3.9"] {
+        let ensemble = Ensemble::builder()
+            .servers(1)
+            .zookeeper(version)
+            .start()
+            .await;
+        let ensemble = ensemble.expect("the server starts");
+        let client = Client::new(hosts(&ensemble), config(PASSWORD));
+        let mut states = client.states();
+        let is_lost = |state: &ConnectionState| {
+            matches!(state, ConnectionState::Disconnected { why: Some(_) })
+        };
+        let state = expected("a reason", states.wait_for(is_lost))
+            .await
+            .expect("it runs")
+            .clone();
+        let ConnectionState::Disconnected {
+            why: Some(why @ Loss::Sasl(_)),
+        } = state
+        else {
+            panic!("{version}: {state:?}");
+        };
+        println!("{version}, no SASL configured: {why}");
+        drop(client);
+        ensemble.down().await.expect("the server goes down");
+    }
+}
+
+// covers: W5
+#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+#[tokio::test]
+async fn sasl_and_tls_work_together() {
+    let users = SaslDigest::new([("alice", PASSWORD)]).required();
+    let ensemble = Ensemble::builder().servers(3).tls(true).sasl_digest(users);
+    let ensemble = ensemble.start().await.expect("the servers start");
+    let mut config = crate::tls::good(&ensemble);
+    config.sasl = Some(Arc::new(DigestMd5::new("alice", PASSWORD)));
+    let client = Client::new(crate::tls::secure_hosts(&ensemble), config);
+    connected(&client).await.expect("the password is right");
+    let created = Request::Create(node("/a", "x", CreateMode::Ephemeral));
+    request(&client, created).await.expect("it is created");
+    for id in [1, 2, 3] {
+        let server = ensemble.server(id).unwrap();
+        server.restart().await.unwrap();
+        ensemble.wait_serving().await.unwrap();
+    }
+    let exists = Request::Exists {
+        path: "/a".to_owned(),
+        watch: false,
+    };
+    let found = loop {
+        match request(&client, exists.clone()).await {
+            Err(error) if matches!(error.kind, RequestErrorKind::Unknown { .. }) => {}
+            found => break found,
+        }
+    };
+    found.expect("the session lives on");
+    client.close().await;
+    ensemble.down().await.expect("the servers go down");
+}
