@@ -16,6 +16,7 @@ use crate::connect_string::ParseConnectStringError;
 use crate::driver;
 use crate::driver::Connector;
 use crate::host_provider::HostProvider;
+use crate::proto::Credentials;
 use crate::proto::ErrorCode;
 use crate::proto::Reply;
 use crate::proto::Request;
@@ -195,35 +196,63 @@ impl Client {
     ///
     /// A request that was not sent yet is taken back. Any other may be carried out.
     pub async fn request(&self, request: &Request) -> Result<Answer, RequestError> {
-        let no_watch = |kind| RequestError { kind, watch: None };
-        let (mut pending, watch) = self
-            .submit(request)
-            .map_err(|error| no_watch(error.into()))?;
+        let (mut pending, watch) = self.submit(request).map_err(|error| RequestError {
+            kind: error.into(),
+            watch: None,
+        })?;
         let outcome = (&mut pending.outcome).await;
         pending.is_answered = true;
-        match outcome {
-            Ok(Outcome::Done { reply, zxid, epoch }) => Ok(Answer {
+        match answered(outcome) {
+            Ok((reply, zxid, epoch)) => Ok(Answer {
                 reply,
                 zxid,
                 epoch,
                 watch,
             }),
-            Ok(Outcome::Refused { code, zxid, epoch }) => Err(RequestError {
-                kind: RequestErrorKind::Refused { code, zxid, epoch },
-                watch: watch.filter(|_| {
-                    code == ErrorCode::NO_NODE && matches!(request, Request::Exists { .. })
-                }),
-            }),
-            Ok(Outcome::Unknown { epoch, why }) => {
-                Err(no_watch(RequestErrorKind::Unknown { epoch, why }))
+            Err(kind) => {
+                let no_node = ErrorCode::NO_NODE;
+                let is_set = matches!(kind, RequestErrorKind::Refused { code, .. } if code == no_node)
+                    && matches!(request, Request::Exists { .. });
+                let watch = watch.filter(|_| is_set);
+                Err(RequestError { kind, watch })
             }
-            Ok(Outcome::NotSent { why }) => Err(no_watch(RequestErrorKind::NotSent(why))),
-            // The task reports the outcome of each request before it ends.
-            Err(_) => Err(no_watch(RequestErrorKind::Unknown {
-                epoch: 0,
-                why: Loss::Over(SessionEnd::RuntimeEnded),
-            })),
         }
+    }
+
+    /// Adds credentials to those of the [`Config`], and waits until a server has accepted them.
+    ///
+    /// The first poll adds them. They are sent at once, before the requests that wait to be sent, and again on every
+    /// later connection. Requests that are submitted afterwards have the new identity.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](RequestErrorKind::Refused) with [`AUTH_FAILED`](ErrorCode::AUTH_FAILED) if a server refuses them. It
+    /// closes the connection then, and the session is over: [`SessionEnd::AuthFailed`]. The ensemble keeps what belongs
+    /// to the session, such as ephemeral nodes, until its timeout.
+    /// [`Unknown`](RequestErrorKind::Unknown) if the session ends otherwise before a server has replied.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: credentials that were added stay.
+    pub async fn add_auth(&self, credentials: Credentials) -> Result<(), RequestError> {
+        let outcome = {
+            let mut inner = self.handle.shared.lock();
+            let ticket = inner.session.add_auth(credentials);
+            ticket.map(|ticket| {
+                let (answer, outcome) = oneshot::channel();
+                inner.answers.insert(ticket, answer);
+                outcome
+            })
+        };
+        self.handle.shared.submitted.notify_one();
+        let kind = match outcome {
+            Ok(outcome) => match answered(outcome.await) {
+                Ok(_) => return Ok(()),
+                Err(kind) => kind,
+            },
+            Err(error) => error.into(),
+        };
+        Err(RequestError { kind, watch: None })
     }
 
     /// Returns what [resumes](Config::resume) the session elsewhere; `None` before its first connection, and while only
@@ -370,6 +399,25 @@ impl Drop for Pending {
             }
         }
     }
+}
+
+/// Returns the reply, its zxid and its epoch, or why there is none.
+fn answered(
+    outcome: Result<Outcome, oneshot::error::RecvError>,
+) -> Result<(Reply, i64, u64), RequestErrorKind> {
+    Err(match outcome {
+        Ok(Outcome::Done { reply, zxid, epoch }) => return Ok((reply, zxid, epoch)),
+        Ok(Outcome::Refused { code, zxid, epoch }) => {
+            RequestErrorKind::Refused { code, zxid, epoch }
+        }
+        Ok(Outcome::Unknown { epoch, why }) => RequestErrorKind::Unknown { epoch, why },
+        Ok(Outcome::NotSent { why }) => RequestErrorKind::NotSent(why),
+        // The task reports the outcome of each request before it ends.
+        Err(_) => RequestErrorKind::Unknown {
+            epoch: 0,
+            why: Loss::Over(SessionEnd::RuntimeEnded),
+        },
+    })
 }
 
 /// The session is closed when the last of the client's clones is gone.

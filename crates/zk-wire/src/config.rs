@@ -36,7 +36,7 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// The SASL mechanism that runs at the begin of each connection; by default none.
     pub sasl: Option<Arc<dyn Mechanism>>,
-    /// What is sent on every connection.
+    /// What is sent on every connection; [`Client::add_auth`](crate::Client::add_auth) adds to it.
     pub auth: Vec<Credentials>,
     /// The longest request in bytes; servers refuse more than their `jute.maxbuffer` by closing the connection.
     pub max_request: usize,

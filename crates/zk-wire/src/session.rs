@@ -265,6 +265,12 @@ impl Session {
                 self.events.push_back(Event::Answered(ticket, outcome));
             }
         }
+        // An earlier connection may have sent them.
+        for ticket in self.authentication.take_waiting() {
+            let why = Loss::Over(end);
+            let outcome = Outcome::Unknown { epoch, why };
+            self.events.push_back(Event::Answered(ticket, outcome));
+        }
         self.events.push_back(Event::Over(end));
     }
 

@@ -4,11 +4,15 @@
 
 use bytes::Bytes;
 
+use super::Event;
 use super::Host;
 use super::Loss;
+use super::Outcome;
 use super::Phase;
 use super::Session;
 use super::SessionEnd;
+use super::SubmitError;
+use super::Ticket;
 use super::pending::Frame;
 use super::pending::Role;
 use crate::proto::Credentials;
@@ -22,16 +26,26 @@ use crate::sasl::Step;
 
 /// What the session proves its identity with.
 pub(super) struct Authentication {
-    credentials: Vec<Credentials>,
+    credentials: Vec<AddedCredentials>,
     /// Runs on a connection until the server has accepted the SASL mechanism. Nothing else is sent meanwhile.
     exchange: Option<Box<dyn Exchange>>,
     nonces: fastrand::Rng,
 }
 
+/// Credentials, and the caller that waits until a server has accepted them.
+struct AddedCredentials {
+    credentials: Credentials,
+    waiting: Option<Ticket>,
+}
+
 impl Authentication {
     pub(super) fn new(credentials: Vec<Credentials>, seed: u64) -> Self {
-        Self {
+        let credentials = credentials.into_iter().map(|credentials| AddedCredentials {
             credentials,
+            waiting: None,
+        });
+        Self {
+            credentials: credentials.collect(),
             exchange: None,
             // The hosts are shuffled with the seed itself.
             nonces: fastrand::Rng::with_seed(seed.rotate_left(32)),
@@ -47,9 +61,51 @@ impl Authentication {
     pub(super) fn disconnected(&mut self) {
         self.exchange = None;
     }
+
+    /// Returns those that wait until their credentials are accepted, and forgets them.
+    pub(super) fn take_waiting(&mut self) -> impl Iterator<Item = Ticket> {
+        let credentials = self.credentials.iter_mut();
+        credentials.filter_map(|added| added.waiting.take())
+    }
+
+    fn frame(&self, at: usize) -> Frame {
+        let auth = Request::Auth(self.credentials[at].credentials.clone());
+        Frame::new(&auth, Xid::AUTH, Role::Credentials(at))
+    }
 }
 
 impl Session {
+    /// Adds credentials: they are sent now and on every later connection. The ticket has an outcome once a server has
+    /// accepted or refused them, on whichever connection; if it refuses them, the session is over.
+    ///
+    /// They may overtake requests that wait to be sent.
+    ///
+    /// # Errors
+    ///
+    /// If they are not accepted, see [`SubmitError`].
+    pub fn add_auth(&mut self, credentials: Credentials) -> Result<Ticket, SubmitError> {
+        self.check_accepts()?;
+        let at = self.authentication.credentials.len();
+        let ticket = Ticket(self.next_ticket);
+        self.authentication.credentials.push(AddedCredentials {
+            credentials,
+            waiting: Some(ticket),
+        });
+        let frame = self.authentication.frame(at);
+        let (len, limit) = (frame.payload_len(), self.config.max_request);
+        if len > limit {
+            self.authentication.credentials.pop();
+            return Err(SubmitError::TooLong { len, limit });
+        }
+        self.next_ticket += 1;
+        // Otherwise they are sent with the next handshake, or after the exchange that runs.
+        let is_begun = matches!(self.phase, Phase::Handshake { .. } | Phase::Up { .. });
+        if is_begun && !self.authentication.is_exchanging() {
+            self.outgoing.push_back(frame);
+        }
+        Ok(ticket)
+    }
+
     /// Begins what is sent after the handshake: a SASL exchange if there is a mechanism, or else what follows on one.
     pub(super) fn authenticate(&mut self, host: &Host) -> Result<(), Loss> {
         let Some(mechanism) = &self.config.sasl else {
@@ -95,12 +151,26 @@ impl Session {
     }
 
     /// Handles the reply to credentials.
-    pub(super) fn credentials_replied(&mut self, refusal: Option<ErrorCode>) -> Result<(), Loss> {
-        match refusal {
-            None => self.report_connected(),
-            Some(ErrorCode::AUTH_FAILED) => self.end(SessionEnd::AuthFailed),
+    pub(super) fn credentials_replied(
+        &mut self,
+        at: usize,
+        zxid: i64,
+        reply: Result<Reply, ErrorCode>,
+    ) -> Result<(), Loss> {
+        let epoch = self.epoch;
+        let (outcome, is_refused) = match reply {
+            Ok(reply) => (Outcome::Done { reply, zxid, epoch }, false),
+            Err(code @ ErrorCode::AUTH_FAILED) => (Outcome::Refused { code, zxid, epoch }, true),
             // It says nothing of the credentials; the next connection sends them again.
-            Some(code) => return Err(Loss::CredentialsNotChecked(code)),
+            Err(code) => return Err(Loss::CredentialsNotChecked(code)),
+        };
+        if let Some(ticket) = self.authentication.credentials[at].waiting.take() {
+            self.events.push_back(Event::Answered(ticket, outcome));
+        }
+        if is_refused {
+            self.end(SessionEnd::AuthFailed);
+        } else {
+            self.report_connected();
         }
         Ok(())
     }
@@ -113,11 +183,8 @@ impl Session {
     }
 
     pub(super) fn send_credentials(&mut self) {
-        let credentials = self.authentication.credentials.iter();
-        let frames = credentials.map(|credentials| {
-            let auth = Request::Auth(credentials.clone());
-            Frame::new(&auth, Xid::AUTH, Role::Credentials)
-        });
+        let credentials = 0..self.authentication.credentials.len();
+        let frames = credentials.map(|at| self.authentication.frame(at));
         self.outgoing.extend(frames);
     }
 }

@@ -221,7 +221,7 @@ impl Session {
     /// wrong ones is never connected.
     pub(super) fn report_connected(&mut self) {
         let mut frames = self.outgoing.iter().chain(&self.sent);
-        let is_unproved = |frame: &Frame| matches!(frame.role(), Role::Credentials);
+        let is_unproved = |frame: &Frame| matches!(frame.role(), Role::Credentials(_));
         if self.authentication.is_exchanging() || frames.any(is_unproved) {
             return;
         }

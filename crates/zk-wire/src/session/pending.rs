@@ -40,8 +40,8 @@ pub(super) enum Role {
     Internal,
     /// It proves who the session is, with a token of its SASL mechanism.
     Sasl,
-    /// It proves who the session is, with credentials.
-    Credentials,
+    /// It proves who the session is, with the credentials at this place in its list.
+    Credentials(usize),
 }
 
 /// The watch that a request asks for.
@@ -109,7 +109,7 @@ impl Frame {
     pub(super) const fn ticket(&self) -> Option<Ticket> {
         match self.role {
             Role::Caller(ticket) => Some(ticket),
-            Role::Handshake | Role::Internal | Role::Sasl | Role::Credentials => None,
+            Role::Handshake | Role::Internal | Role::Sasl | Role::Credentials(_) => None,
         }
     }
 

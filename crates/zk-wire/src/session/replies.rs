@@ -95,7 +95,7 @@ impl Session {
         let needs_sasl = matches!(reply, Err(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH));
         match frame.role() {
             Role::Sasl => return self.sasl_replied(reply),
-            Role::Credentials => return self.credentials_replied(reply.err()),
+            Role::Credentials(at) => return self.credentials_replied(at, zxid, reply),
             Role::Caller(ticket) => {
                 let outcome = self.outcome(ticket, frame, zxid, reply);
                 self.events.push_back(Event::Answered(ticket, outcome));

@@ -17,6 +17,7 @@ use zk_wire::Request;
 use zk_wire::RequestError;
 
 mod connections;
+mod credentials;
 mod operations;
 #[cfg(feature = "digest-md5")]
 mod sasl;

@@ -242,6 +242,109 @@ fn a_server_that_requires_sasl_ends_a_session_without() {
     assert_eq!(peer.events(), [Event::Over(SessionEnd::AuthFailed)]);
 }
 
+// covers: C22
+#[test]
+fn added_credentials_are_sent_now_and_on_every_connection() {
+    let mut peer = Peer::new();
+    peer.connect();
+    let ticket = peer.session.add_auth(digest(b"x")).unwrap();
+    peer.submit(&sync("/a"));
+    assert_eq!(opcodes(&peer.sent()), [AUTH, SYNC]);
+    assert_eq!(peer.events(), []);
+    peer.reply(-4, 0, b"");
+    let done = Outcome::Done {
+        reply: Reply::Empty,
+        zxid: 1,
+        epoch: 1,
+    };
+    assert_eq!(peer.events(), [Event::Answered(ticket, done)]);
+    peer.cut();
+    peer.events();
+    let sent = peer.dial();
+    assert_eq!(opcodes(&sent), [AUTH]);
+    peer.grant(ID, TIMEOUT);
+    peer.reply(-4, 0, b"");
+    assert!(is_connected(&peer.events()), "and not a second outcome");
+}
+
+// covers: C22
+#[test]
+fn credentials_without_an_answer_wait_for_the_next_connection() {
+    let mut peer = Peer::new();
+    let early = peer.session.add_auth(digest(b"early")).unwrap();
+    assert_eq!(opcodes(&peer.dial()), [AUTH]);
+    // The handshake is on its way.
+    let late = peer.session.add_auth(digest(b"late")).unwrap();
+    assert_eq!(opcodes(&peer.sent()), [AUTH]);
+    peer.grant(ID, TIMEOUT);
+    peer.reply(-4, 0, b"");
+    assert!(matches!(peer.events()[..], [Event::Answered(of, _)] if of == early));
+    peer.cut();
+    assert!(matches!(peer.events()[..], [Event::Disconnected { .. }]));
+    assert_eq!(peer.dial().len(), 2);
+    peer.grant(ID, TIMEOUT);
+    peer.reply(-4, 0, b"");
+    assert_eq!(peer.events(), []);
+    peer.reply(-4, 0, b"");
+    let events = peer.events();
+    assert!(matches!(&events[0], Event::Answered(of, Outcome::Done { .. }) if *of == late));
+    assert!(is_connected(&events));
+}
+
+// covers: C22
+#[test]
+fn refused_credentials_end_the_session_and_say_so_first() {
+    let mut peer = Peer::new();
+    peer.connect();
+    let good = peer.session.add_auth(digest(b"good")).unwrap();
+    let bad = peer.session.add_auth(digest(b"bad")).unwrap();
+    let request = peer.submit(&sync("/a"));
+    peer.sent();
+    peer.reply(-4, 0, b"");
+    assert!(matches!(peer.events()[..], [Event::Answered(of, _)] if of == good));
+    peer.reply(-4, -115, b"");
+    let refused = Outcome::Refused {
+        code: ErrorCode::AUTH_FAILED,
+        zxid: 2,
+        epoch: 1,
+    };
+    let why = Loss::Over(SessionEnd::AuthFailed);
+    let expected = [
+        Event::Answered(bad, refused),
+        Event::Answered(request, Outcome::Unknown { epoch: 1, why }),
+        Event::Over(SessionEnd::AuthFailed),
+    ];
+    assert_eq!(peer.events(), expected);
+    let over = SubmitError::Over(SessionEnd::AuthFailed);
+    assert_eq!(peer.session.add_auth(digest(b"x")), Err(over));
+}
+
+#[test]
+fn the_end_of_a_session_answers_those_that_wait_for_credentials() {
+    let mut peer = Peer::new();
+    let ticket = peer.session.add_auth(digest(b"x")).unwrap();
+    peer.session.close();
+    let why = Loss::Over(SessionEnd::Closed);
+    let expected = [
+        Event::Answered(ticket, Outcome::Unknown { epoch: 0, why }),
+        Event::Over(SessionEnd::Closed),
+    ];
+    assert_eq!(peer.events(), expected);
+}
+
+#[test]
+fn credentials_longer_than_a_request_are_not_accepted() {
+    let mut config = config();
+    config.max_request = 100;
+    let mut peer = Peer::with(config);
+    let too_long = peer.session.add_auth(digest(&[b'x'; 100]));
+    assert!(matches!(
+        too_long,
+        Err(SubmitError::TooLong { limit: 100, .. })
+    ));
+    assert!(peer.connect().is_empty(), "they are not sent later either");
+}
+
 // covers: W5
 #[test]
 fn a_failed_tls_handshake_is_reported_before_there_was_a_connection() {

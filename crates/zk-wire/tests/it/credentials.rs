@@ -1,0 +1,105 @@
+//! Credentials that are added at run time.
+
+use std::time::Duration;
+
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_wire::AclEntry;
+use zk_wire::ConnectionState;
+use zk_wire::CreateMode;
+use zk_wire::Credentials;
+use zk_wire::ErrorCode;
+use zk_wire::Request;
+use zk_wire::RequestErrorKind;
+use zk_wire::SessionEnd;
+
+use crate::connect;
+use crate::expected;
+use crate::node;
+use crate::request;
+use crate::start;
+
+fn credentials(scheme: &str, data: &'static str) -> Credentials {
+    Credentials {
+        scheme: scheme.to_owned(),
+        data: data.into(),
+    }
+}
+
+fn get(path: &str) -> Request {
+    Request::GetData {
+        path: path.to_owned(),
+        watch: false,
+    }
+}
+
+// covers: C22
+#[tokio::test]
+async fn added_credentials_hold_for_all_later_connections() {
+    let ensemble = start(1, true).await;
+    let client = connect(&ensemble, Duration::from_secs(10)).await;
+    // `auth` stands for all identities that the session has.
+    let of_all = || AclEntry {
+        scheme: "auth".to_owned(),
+        id: String::new(),
+        ..AclEntry::open()
+    };
+    for (user, path) in [("ann:pw", "/ann"), ("bob:pw", "/bob")] {
+        let added = client.add_auth(credentials("digest", user));
+        expected("its acceptance", added)
+            .await
+            .expect("it is accepted");
+        let mut own = node(path, "x", CreateMode::Persistent);
+        own.acl = vec![of_all()];
+        request(&client, Request::Create(own))
+            .await
+            .expect("it is created");
+    }
+    let mut states = client.states();
+    let proxy = ensemble.proxy().unwrap();
+    proxy.cut(Clients::All, Close::Rst).await;
+    let is_second =
+        |state: &ConnectionState| matches!(state, ConnectionState::Connected { epoch: 2, .. });
+    drop(
+        expected("another connection", states.wait_for(is_second))
+            .await
+            .expect("it runs"),
+    );
+    for path in ["/ann", "/bob"] {
+        request(&client, get(path))
+            .await
+            .expect("its owner may read it");
+    }
+    let other = connect(&ensemble, Duration::from_secs(10)).await;
+    let refused = request(&other, get("/ann")).await.expect_err("it is ann's");
+    assert!(
+        matches!(refused.kind, RequestErrorKind::Refused { code, .. } if code == ErrorCode::NO_AUTH),
+        "{refused}"
+    );
+    client.close().await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+// covers: C22
+#[tokio::test]
+async fn credentials_of_an_unknown_scheme_end_the_session() {
+    let ensemble = start(1, false).await;
+    let client = connect(&ensemble, Duration::from_secs(10)).await;
+    let added = client.add_auth(credentials("nonsense", "x"));
+    let refused = expected("its refusal", added)
+        .await
+        .expect_err("it is refused");
+    println!("{refused}");
+    assert!(
+        matches!(refused.kind, RequestErrorKind::Refused { code, .. } if code == ErrorCode::AUTH_FAILED),
+        "{refused}"
+    );
+    let end = expected("the end", client.connected()).await;
+    assert_eq!(end, Err(SessionEnd::AuthFailed));
+    let again = client.add_auth(credentials("digest", "a:b")).await;
+    assert_eq!(
+        again.expect_err("it is over").to_string(),
+        "the session is over: the server refused the credentials"
+    );
+    ensemble.down().await.expect("the server goes down");
+}
