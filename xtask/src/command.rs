@@ -155,7 +155,10 @@ mod tests {
         ));
         assert_eq!(
             parse(&["bench", "barrier"]),
-            Err("unknown benchmark barrier: use lock, id, cache, queue, trace or fleet".to_owned())
+            Err(
+                "unknown benchmark barrier: use lock, id, cache, queue, wire, trace or fleet"
+                    .to_owned()
+            )
         );
     }
 

@@ -48,9 +48,17 @@ impl Results {
     /// Formats the targets, all figures and the environment.
     pub fn section(&self, command: &str) -> String {
         let rounds = self.series.first().map_or(0, |series| series.loads.len());
+        let has_java = self
+            .series
+            .iter()
+            .any(|series| series.client == ClientKind::Java);
+        let java = if has_java {
+            ", the Java client of the servers' version"
+        } else {
+            ""
+        };
         let mut text = format!(
-            "{}- clients: zk-wire of this revision, zookeeper-client 0.11.2, the Java client of the servers' version; \
-             {rounds} rounds\n\n{}\n\n{}\n\n",
+            "{}- clients: zk-wire of this revision, zookeeper-client 0.11.2{java}; rounds: {rounds}\n\n{}\n{}\n\n",
             self.environment.describe(command),
             self.targets(),
             self.figures()
@@ -77,8 +85,8 @@ impl Results {
             table.add_row([
                 figure,
                 format!("≤ {most}"),
-                measured.middle(2),
-                measured.range(2),
+                measured.middle(3),
+                measured.range(3),
                 if is_reached { "yes" } else { "**no**" }.to_owned(),
             ]);
         };
@@ -110,25 +118,39 @@ impl Results {
             1.025,
             with_list.and_then(|(with, without)| self.ratio([(wire, with), (wire, without)], time)),
         );
-        for client in [ClientKind::ZookeeperClient, ClientKind::Java] {
-            let slower = WORKLOADS.into_iter().filter(|workload| {
-                let ratio = self.ratio([(wire, *workload), (client, *workload)], Load::rate);
-                ratio.is_some_and(|ratio| ratio.max < 1.0)
-            });
-            let slower: Vec<_> = slower.map(|workload| workload.to_string()).collect();
-            if self.series.iter().any(|series| series.client == client) {
-                let count = u32::try_from(slower.len()).unwrap_or(u32::MAX);
-                let mut figure = format!(
-                    "workloads slower than with the {} in every round",
-                    client.name()
+        let mut names = String::new();
+        for client in OTHERS {
+            if !self.series.iter().any(|series| series.client == client) {
+                continue;
+            }
+            let slower = self.slower_than(client);
+            let count = u32::try_from(slower.len()).unwrap_or(u32::MAX);
+            let figure = format!(
+                "workloads slower than with the {} in every round",
+                client.name()
+            );
+            add(figure, 0.0, Some(Spread::of([f64::from(count)])));
+            if !slower.is_empty() {
+                let _ = write!(
+                    names,
+                    "\nSlower than with the {}: {}.\n",
+                    client.name(),
+                    slower.join("; ")
                 );
-                if !slower.is_empty() {
-                    let _ = write!(figure, " ({})", slower.join("; "));
-                }
-                add(figure, 0.0, Some(Spread::of([f64::from(count)])));
             }
         }
-        table.to_string()
+        format!("{table}\n{names}")
+    }
+
+    /// Returns the workloads in which zk-wire was slower than a client in every round.
+    fn slower_than(&self, client: ClientKind) -> Vec<String> {
+        let all = WORKLOADS.into_iter();
+        let slower = all.filter(|workload| {
+            let of = [(ClientKind::ZkWire, *workload), (client, *workload)];
+            let ratio = self.ratio(of, Load::rate);
+            ratio.is_some_and(|ratio| ratio.max < 1.0)
+        });
+        slower.map(|workload| workload.to_string()).collect()
     }
 
     fn figures(&self) -> String {
@@ -213,6 +235,9 @@ fn calls_of(workload: Workload, runs: &[TracedRuns]) -> String {
     text
 }
 
+/// The clients that zk-wire replaces.
+const OTHERS: [ClientKind; 2] = [ClientKind::ZookeeperClient, ClientKind::Java];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,15 +295,15 @@ mod tests {
         let get = WORKLOADS[0];
         assert_eq!(
             cells(&text, &format!("{get}: time"))[1..],
-            ["≤ 1.1", "1.25", "1.25–1.25", "**no**"]
+            ["≤ 1.1", "1.250", "1.250–1.250", "**no**"]
         );
         assert_eq!(
             cells(&text, &format!("{get}: CPU"))[1..],
-            ["≤ 0.5", "0.40", "0.40–0.40", "yes"]
+            ["≤ 0.5", "0.400", "0.400–0.400", "yes"]
         );
         // In one of the rounds it was faster.
         let slower = cells(&text, "workloads slower than with the zookeeper-client");
-        assert_eq!(slower[2..], ["0.00", "0.00–0.00", "yes"]);
+        assert_eq!(slower[2..], ["0.000", "0.000–0.000", "yes"]);
         assert!(text.contains("not counted: strace is not installed."));
         let rates = cells(&text, &format!("{get} "));
         assert_eq!(rates[1..4], ["blocking socket", "5000", "2500–5000"]);
@@ -294,10 +319,10 @@ mod tests {
             (Java, [100.0, 100.0, 100.0], 1.0),
         ])
         .section("x");
-        let start = "workloads slower than with the Java client in every round";
-        let slower = cells(&text, start);
-        assert_eq!(slower[0], format!("{start} ({})", WORKLOADS[0]));
-        assert_eq!(slower[4], "**no**");
+        let slower = cells(&text, "workloads slower than with the Java client");
+        assert_eq!(slower[2..], ["1.000", "1.000–1.000", "**no**"]);
+        let name = format!("Slower than with the Java client: {}.", WORKLOADS[0]);
+        assert!(text.contains(&name), "{text}");
         assert!(!text.contains("slower than with the zookeeper-client"));
     }
 }
