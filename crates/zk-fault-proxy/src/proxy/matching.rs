@@ -133,6 +133,11 @@ impl Match {
         Self::ops(&[Op::Sync]).path(pattern)
     }
 
+    /// Matches removals of watches, which clients send by themselves when a watch is dropped.
+    pub fn remove_watches(pattern: impl Into<String>) -> Self {
+        Self::ops(&[Op::RemoveWatches]).path(pattern)
+    }
+
     /// Matches transactions with an operation on a matching path.
     pub fn multi(pattern: impl Into<String>) -> Self {
         Self::ops(&[Op::Multi]).path(pattern)
@@ -320,6 +325,7 @@ mod tests {
                 vec![Op::GetChildren, Op::GetChildren2],
             ),
             (Match::sync("/a"), vec![Op::Sync]),
+            (Match::remove_watches("/a"), vec![Op::RemoveWatches]),
             (Match::multi("/a"), vec![Op::Multi]),
             (Match::close_session(), vec![Op::CloseSession]),
             (Match::ping(), vec![Op::Ping]),

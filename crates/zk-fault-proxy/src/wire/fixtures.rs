@@ -31,7 +31,8 @@ pub(crate) fn granted(session: i64, timeout: i32) -> Piece {
 
 pub(crate) fn request(xid: i32, op: Op) -> Piece {
     let mut to = Encoder::default();
-    frame(&to.int(xid).int(op.code()).buffer(b"/a").finish())
+    // The last field is a version, or begins with the watch of a read.
+    frame(&to.int(xid).int(op.code()).buffer(b"/a").int(0).finish())
 }
 
 pub(crate) fn reply(xid: i32, code: i32) -> Piece {

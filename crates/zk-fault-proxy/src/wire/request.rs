@@ -8,6 +8,8 @@ use super::jute::DecodeError;
 use super::jute::Decoder;
 use super::jute::Encoder;
 use super::op::Op;
+use super::request_body;
+use super::request_body::RequestBody;
 
 /// A request that a client has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Request {
     ///
     /// The path of a sequential node has no number yet.
     pub paths: Vec<String>,
+    /// Its fields if it reads a node or is about watches; `None` for others, whose data is not kept.
+    pub body: Option<RequestBody>,
 }
 
 impl Request {
@@ -28,7 +32,13 @@ impl Request {
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(payload);
         let mut request = Self::header(&mut from)?;
-        request.paths = paths(request.op, &mut from)?;
+        if is_about_watches(request.op) {
+            let body = request_body::fields(request.op, &mut from)?;
+            request.paths = body.paths();
+            request.body = Some(body);
+        } else {
+            request.paths = paths(request.op, &mut from)?;
+        }
         Ok(request)
     }
 
@@ -42,6 +52,7 @@ impl Request {
             xid: from.int("the xid of a request")?,
             op: Op::from_code(from.int("the kind of a request")?),
             paths: Vec::new(),
+            body: None,
         })
     }
 }
@@ -84,11 +95,25 @@ fn with_header(xid: i32, op: Op) -> Encoder {
     to
 }
 
+/// Returns whether a request asks for watches, or sets or removes some.
+const fn is_about_watches(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Exists
+            | Op::GetData
+            | Op::GetChildren
+            | Op::GetChildren2
+            | Op::AddWatch
+            | Op::CheckWatches
+            | Op::RemoveWatches
+            | Op::SetWatches
+            | Op::SetWatches2
+    )
+}
+
 fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
     match op {
         Op::Multi | Op::MultiRead => parts(from),
-        Op::SetWatches => watches(from, 3),
-        Op::SetWatches2 => watches(from, 5),
         Op::Ping
         | Op::Reconfig
         | Op::Auth
@@ -138,18 +163,6 @@ fn parts(from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
             }
         }
     }
-}
-
-fn watches(from: &mut Decoder<'_>, lists: usize) -> Result<Vec<String>, DecodeError> {
-    from.long("the newest zxid seen")?;
-    let mut paths = Vec::new();
-    for _ in 0..lists {
-        let count = from.int("the number of watches")?;
-        for _ in 0..count.max(0) {
-            paths.push(from.path()?);
-        }
-    }
-    Ok(paths)
 }
 
 const EPHEMERAL: i32 = 1;
@@ -246,7 +259,14 @@ mod tests {
             for list in 0..lists {
                 to.int(1).buffer(format!("/{list}").as_bytes());
             }
-            assert_eq!(Request::decode(&to.finish()).unwrap().paths.len(), lists);
+            let request = Request::decode(&to.finish()).unwrap();
+            let all = ["/0", "/1", "/2", "/3", "/4"];
+            assert_eq!(request.paths, all[..lists]);
+            let Some(RequestBody::SetWatches(of)) = request.body else {
+                panic!("no lists: {request:?}");
+            };
+            assert_eq!(of.child, ["/2"]);
+            assert_eq!(of.recursive.is_some(), lists == 5);
         }
     }
 

@@ -212,10 +212,28 @@ impl RequestBody {
         }
         Ok((xid, op, body))
     }
+
+    /// Returns the paths of a request that reads a node or is about watches, in the order of the bytes.
+    pub(super) fn paths(&self) -> Vec<String> {
+        match self {
+            Self::Exists { path, .. }
+            | Self::GetData { path, .. }
+            | Self::GetChildren { path, .. }
+            | Self::AddWatch { path, .. }
+            | Self::Watches { path, .. } => vec![path.clone()],
+            Self::SetWatches(lists) => {
+                let once = [&lists.data, &lists.exist, &lists.child];
+                let persistent = [&lists.persistent, &lists.recursive];
+                let lists = once.into_iter().chain(persistent.into_iter().flatten());
+                lists.flatten().cloned().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Decodes the fields of an operation that is not made of parts.
-fn fields(op: Op, from: &mut Decoder<'_>) -> Result<RequestBody, DecodeError> {
+pub(super) fn fields(op: Op, from: &mut Decoder<'_>) -> Result<RequestBody, DecodeError> {
     Ok(match op {
         Op::Create | Op::Create2 | Op::CreateContainer | Op::CreateTtl => {
             RequestBody::Create(Create {
