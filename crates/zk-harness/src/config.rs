@@ -204,6 +204,10 @@ impl Plan {
         for (key, value) in self.secure_lines(member) {
             line(key, &property(&value));
         }
+        if spec.read_only_mode {
+            line("localSessionsEnabled", &true);
+            line("localSessionsUpgradingEnabled", &true);
+        }
         for (key, value) in &spec.properties {
             line(key, &property(value));
         }
@@ -304,6 +308,10 @@ impl Plan {
             "-Dzookeeper.extendedTypesEnabled={}",
             self.spec.extended_types
         ));
+        if self.spec.read_only_mode {
+            // No version reads it from zoo.cfg.
+            flags.push("-Dreadonlymode.enabled=true".to_owned());
+        }
         flags
     }
 

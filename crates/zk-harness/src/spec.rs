@@ -35,6 +35,10 @@ pub use sasl_digest::SaslDigest;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent setting of the servers, as in their own file"
+)]
 pub struct Spec {
     /// The number of servers, 1 to 255. Default 3. Ignored if [`server`](Self::server) is not empty.
     pub servers: usize,
@@ -63,6 +67,11 @@ pub struct Spec {
     pub container_check_interval: Duration,
     /// `zookeeper.extendedTypesEnabled`: nodes with a time to live. Default true.
     pub extended_types: bool,
+    /// `readonlymode.enabled`: whether a server without a quorum serves reads, to clients that ask for that. Default
+    /// false.
+    ///
+    /// It also enables local sessions, without which such a server resumes sessions but grants no new ones.
+    pub read_only_mode: bool,
     /// `4lw.commands.whitelist`. Default `["*"]`. The harness needs `srvr`.
     pub four_letter_words: Vec<String>,
     /// Where data and transaction log are stored. Default [`DataStore::Disk`].
@@ -208,6 +217,7 @@ impl Default for Spec {
             max_client_connections: 0,
             container_check_interval: Duration::from_secs(1),
             extended_types: true,
+            read_only_mode: false,
             four_letter_words: vec!["*".to_owned()],
             data: DataStore::default(),
             directory: None,

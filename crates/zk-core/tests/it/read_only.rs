@@ -17,16 +17,7 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
     let ensemble = Ensemble::builder()
         .servers(3)
         .tick_time(Duration::from_millis(500))
-        // A server that is cut off grants local sessions only.
-        .property("localSessionsEnabled", "true")
-        .property("localSessionsUpgradingEnabled", "true")
-        .jvm_flags([
-            "-Xshare:auto",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
-            "-Xmx128m",
-            "-Dreadonlymode.enabled=true",
-        ])
+        .read_only_mode(true)
         .start()
         .await
         .expect("three servers start");

@@ -90,6 +90,27 @@ fn settings_are_written_to_the_configuration() {
     );
 }
 
+#[test]
+fn read_only_mode_is_a_flag_and_needs_local_sessions() {
+    let mut plan = plan(3, Logging::SlfSimple);
+    let rendered = |plan: &Plan| {
+        let member = &plan.members[0];
+        plan.render_config(member) + &plan.render_start_script(member)
+    };
+    let settings = [
+        "localSessionsEnabled=true",
+        "localSessionsUpgradingEnabled=true",
+        "-Dreadonlymode.enabled=true",
+    ];
+    let without = rendered(&plan);
+    plan.spec.read_only_mode = true;
+    let with = rendered(&plan);
+    for setting in settings {
+        assert!(with.contains(setting), "{setting} is not in\n{with}");
+        assert!(!without.contains(setting), "{setting}");
+    }
+}
+
 // covers: H1
 #[test]
 fn the_start_script_quotes_special_characters() {

@@ -118,6 +118,12 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Sets [`Spec::read_only_mode`].
+    pub fn read_only_mode(mut self, enabled: bool) -> Self {
+        self.spec.read_only_mode = enabled;
+        self
+    }
+
     /// Sets [`Spec::four_letter_words`].
     pub fn four_letter_words(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.spec.four_letter_words = words.into_iter().map(Into::into).collect();

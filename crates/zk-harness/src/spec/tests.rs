@@ -167,6 +167,7 @@ fn every_field_can_be_set_from_the_file() {
         max_client_connections = 60
         container_check_interval = "2s"
         extended_types = false
+        read_only_mode = true
         four_letter_words = ["srvr", "ruok"]
         data = "memory"
         directory = "here"
@@ -206,6 +207,7 @@ fn every_field_can_be_set_from_the_file() {
         max_client_connections: 60,
         container_check_interval: Duration::from_secs(2),
         extended_types: false,
+        read_only_mode: true,
         four_letter_words: vec!["srvr".into(), "ruok".into()],
         data: DataStore::Memory,
         directory: Some("here".into()),

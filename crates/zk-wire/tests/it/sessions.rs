@@ -164,16 +164,7 @@ async fn a_server_without_a_quorum_is_read_and_left() {
     let ensemble = Ensemble::builder()
         .servers(3)
         .tick_time(Duration::from_millis(500))
-        // A server that is cut off grants local sessions only.
-        .property("localSessionsEnabled", "true")
-        .property("localSessionsUpgradingEnabled", "true")
-        .jvm_flags([
-            "-Xshare:auto",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
-            "-Xmx128m",
-            "-Dreadonlymode.enabled=true",
-        ])
+        .read_only_mode(true)
         .start()
         .await
         .expect("three servers start");
