@@ -15,6 +15,7 @@ use zk_wire::Reply;
 use zk_wire::Request;
 use zk_wire::session::Event;
 use zk_wire::session::Outcome;
+use zk_wire::session::Probe;
 use zk_wire::session::Session;
 use zk_wire::session::Ticket;
 
@@ -59,12 +60,19 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(ensemble: &Ensemble, step: usize, bug: PlantedBug) -> Self {
+        Self::with_config(ensemble, step, bug, config())
+    }
+
+    pub(crate) fn with_config(
+        ensemble: &Ensemble,
+        step: usize,
+        bug: PlantedBug,
+        config: Config,
+    ) -> Self {
         let hosts = (1..=ensemble.servers()).map(|server| Host {
             name: "simulated".to_owned(),
             port: u16::try_from(server).expect("there are few servers"),
         });
-        let mut config = Config::new(SESSION_TIMEOUT);
-        config.seed = 7;
         Self {
             ensemble: ensemble.clone(),
             session: Session::new(hosts.collect(), config, Duration::ZERO),
@@ -103,6 +111,15 @@ impl Client {
     pub(crate) fn epochs(&self) -> usize {
         let is_it = |event: &&Event| matches!(event, Event::Connected { .. });
         self.events.iter().filter(is_it).count()
+    }
+
+    /// Returns whether its last connection is to a read-only server; `None` if it never had one.
+    pub(crate) fn is_read_only(&self) -> Option<bool> {
+        let connected = |event: &Event| match event {
+            Event::Connected { read_only, .. } => Some(*read_only),
+            _ => None,
+        };
+        self.events.iter().rev().find_map(connected)
     }
 
     /// Returns whether the session is over.
@@ -165,14 +182,26 @@ impl Client {
         self.begin.elapsed()
     }
 
-    /// Takes the events. The servers answer no question about their release.
     fn take_events(&mut self) {
-        while let Some(probe) = self.session.poll_probe() {
-            let now = self.now();
-            self.session.probed(&probe, None, now);
-        }
         while let Some(event) = self.session.poll_event() {
             self.events.push(event);
+        }
+    }
+
+    /// Asks the servers what the session wants to know of them.
+    async fn ask_servers(&mut self) {
+        while let Some(probe) = self.session.poll_probe() {
+            let mut stream = self.dial(probe.host());
+            let asked = async {
+                stream.write_all(probe.word().as_bytes()).await.ok()?;
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.ok()?;
+                Some(answer)
+            };
+            let answer = tokio::time::timeout(Probe::TIMEOUT, asked).await;
+            let now = self.now();
+            self.session
+                .probed(&probe, answer.ok().flatten().as_deref(), now);
         }
     }
 
@@ -192,6 +221,7 @@ impl Client {
         } else {
             self.read_or_wait().await;
         }
+        self.ask_servers().await;
         self.take_events();
         if !self.session.wants_connection() {
             self.stream = None;
@@ -213,14 +243,18 @@ impl Client {
         }
     }
 
-    fn connect(&mut self, host: &Host, now: Duration) {
+    fn dial(&mut self, host: &Host) -> DuplexStream {
         let (near, far) = tokio::io::duplex(1 << 20);
         let (ensemble, server) = (self.ensemble.clone(), usize::from(host.port));
         self.servers.spawn(async move {
             // The client sees how it ends.
             let _ended = ensemble.serve(server, far).await;
         });
-        self.stream = Some(near);
+        near
+    }
+
+    fn connect(&mut self, host: &Host, now: Duration) {
+        self.stream = Some(self.dial(host));
         self.written.clear();
         self.read = 0;
         self.session.dialed(now);
@@ -301,7 +335,14 @@ impl Client {
     }
 }
 
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The settings of a client whose choices are always the same.
+pub(crate) fn config() -> Config {
+    let mut config = Config::new(SESSION_TIMEOUT);
+    config.seed = 7;
+    config
+}
+
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The number of a request that sets watches again.
 const SET_WATCHES: [u8; 4] = (-8_i32).to_be_bytes();

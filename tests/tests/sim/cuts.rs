@@ -7,10 +7,8 @@ use zk_core::Session as Observer;
 use zk_fault_proxy::codec::FrameDecoder;
 use zk_fault_proxy::codec::RequestBody;
 use zk_sim::Ensemble;
-use zk_wire::AclEntry;
 use zk_wire::CreateMode;
 use zk_wire::MultiOp;
-use zk_wire::NewNode;
 use zk_wire::Request;
 use zk_wire::session::Outcome;
 use zk_wire::session::Ticket;
@@ -18,6 +16,7 @@ use zk_wire::session::Ticket;
 use crate::byte_stream::Client;
 use crate::byte_stream::Cut;
 use crate::byte_stream::PlantedBug;
+use crate::node;
 
 /// Where the client is when its connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +36,6 @@ enum Unsent {
     Resent,
     /// The client takes them back.
     Cancelled,
-}
-
-fn node(path: &str, mode: CreateMode) -> NewNode {
-    NewNode {
-        path: path.to_owned(),
-        data: Bytes::from_static(b"new"),
-        acl: vec![AclEntry::open()],
-        mode,
-    }
 }
 
 fn set(path: &str) -> Request {

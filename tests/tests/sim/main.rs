@@ -4,6 +4,21 @@
 //! their bytes, and are cut at every one of them.
 #![cfg(test)]
 
+use bytes::Bytes;
+use zk_wire::AclEntry;
+use zk_wire::CreateMode;
+use zk_wire::NewNode;
+
 mod byte_stream;
 mod cuts;
 mod protocol;
+mod servers;
+
+fn node(path: &str, mode: CreateMode) -> NewNode {
+    NewNode {
+        path: path.to_owned(),
+        data: Bytes::from_static(b"data"),
+        acl: vec![AclEntry::open()],
+        mode,
+    }
+}

@@ -22,15 +22,7 @@ use zk_wire::session::Outcome;
 
 use crate::byte_stream::Client;
 use crate::byte_stream::PlantedBug;
-
-fn node(path: &str, mode: CreateMode) -> NewNode {
-    NewNode {
-        path: path.to_owned(),
-        data: Bytes::from_static(b"data"),
-        acl: vec![AclEntry::open()],
-        mode,
-    }
-}
+use crate::node;
 
 fn get(path: &str, watch: bool) -> Request {
     Request::GetData {
