@@ -68,7 +68,7 @@
 //! # Features
 //!
 //! - `download` (default): downloads ZooKeeper and Java if the machine has none.
-//! - `tls`: creates [certificates](certificates), for servers that also listen for TLS.
+//! - `tls`: creates [`certificates`], for servers that also listen for TLS.
 //! - `containers`: runs servers in [containers](container), through testcontainers.
 //! - `cli`: the dependencies of the program `zk-ensemble`.
 

@@ -111,7 +111,7 @@ impl TlsStream {
         self.tls.read_tls(&mut Socket(&self.tcp))?;
         let processed = self.tls.process_new_packets();
         processed.map(drop).map_err(|error| {
-            // The server is told why, if the socket takes it.
+            // The server receives the reason, if the socket takes it.
             drop(self.tls.write_tls(&mut Socket(&self.tcp)));
             failed(error)
         })

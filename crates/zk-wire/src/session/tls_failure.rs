@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsFailure {
-    /// The server's certificate was signed by an authority that is not trusted.
+    /// The server's certificate was signed by an unknown authority.
     #[error("the server's certificate was not signed by a trusted authority")]
     UnknownAuthority,
     /// The server's certificate is for another host.
