@@ -144,6 +144,7 @@ impl NodePath {
     }
 
     /// Returns this path with the sequence number that the server appended.
+    #[cfg(feature = "zookeeper-client")]
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         Self(Arc::from(format!("{self}{suffix}")))
     }

@@ -6,6 +6,8 @@
 
 use std::fmt;
 use std::pin::Pin;
+#[cfg(feature = "tls")]
+use std::sync::Mutex;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -53,6 +55,12 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) allow_read_only: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<&'a Tls>,
+    /// Receives why the last encrypted connection failed.
+    #[cfg(feature = "tls")]
+    pub(crate) tls_failure: &'a Mutex<Option<String>>,
+    /// A user and a password.
+    #[cfg(feature = "sasl")]
+    pub(crate) sasl: Option<(&'a str, &'a str)>,
 }
 
 /// One ZooKeeper session on the wire. It tries each request once, on the current connection.

@@ -1,6 +1,8 @@
 //! Describing a session and connecting it.
 
 use std::fmt;
+#[cfg(feature = "tls")]
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -44,6 +46,8 @@ pub struct SessionBuilder {
     connect_timeout: Duration,
     defaults: SessionDefaults,
     digest: Option<Credentials>,
+    #[cfg(feature = "sasl")]
+    sasl: Option<SaslUser>,
     allow_read_only: bool,
     client: ProtocolClient,
     #[cfg(feature = "tls")]
@@ -90,6 +94,8 @@ impl SessionBuilder {
             connect_timeout: DEFAULT_TIMEOUT,
             defaults: SessionDefaults::default(),
             digest: None,
+            #[cfg(feature = "sasl")]
+            sasl: None,
             allow_read_only: false,
             client: default_client(),
             #[cfg(feature = "tls")]
@@ -154,6 +160,19 @@ impl SessionBuilder {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
+        self
+    }
+
+    /// Proves on each connection, with the SASL mechanism DIGEST-MD5, that this is a user whose password the servers know.
+    ///
+    /// The password is not sent, and is in no debug output, error or log of this crate. If it is wrong, connecting is a
+    /// [`ConnectError::AuthFailed`]. Not with [`ProtocolClient::ZookeeperClient`].
+    #[cfg(feature = "sasl")]
+    pub fn sasl_digest(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.sasl = Some(SaslUser {
+            user: user.into(),
+            password: password.into(),
+        });
         self
     }
 
@@ -230,11 +249,34 @@ impl SessionBuilder {
         // The last part of the time is reserved for finding out why no server answered.
         let for_probe = (self.connect_timeout / 4).min(LONGEST_PROBE);
         let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
-        match for_attempts
+        #[cfg(feature = "tls")]
+        let tls_failure = Mutex::default();
+        let options = ConnectOptions {
+            servers: &servers,
+            session_timeout: self.session_timeout,
+            digest: self.digest.as_ref().map(|digest| digest.text.as_str()),
+            allow_read_only: self.allow_read_only,
+            #[cfg(feature = "tls")]
+            tls: self.tls.as_ref(),
+            #[cfg(feature = "tls")]
+            tls_failure: &tls_failure,
+            #[cfg(feature = "sasl")]
+            sasl: self
+                .sasl
+                .as_ref()
+                .map(|SaslUser { user, password }| (user.as_str(), password.as_str())),
+        };
+        let connected = for_attempts
             // Boxed because it is large, with encryption above all, and waited for once in the life of a session.
-            .bound(Box::pin(self.attempt_until_connected(&servers)))
-            .await
+            .bound(Box::pin(self.attempt_until_connected(&options)))
+            .await;
+        #[cfg(feature = "tls")]
+        if connected.is_none()
+            && let Ok(Some(problem)) = tls_failure.into_inner()
         {
+            return Err(ConnectError::NotEncrypted { problem });
+        }
+        match connected {
             Some(Ok(transport)) => Ok((transport, servers)),
             Some(Err(refused)) => Err(refused),
             None => Err(ConnectError::Unanswered(
@@ -245,12 +287,12 @@ impl SessionBuilder {
 
     async fn attempt_until_connected(
         &self,
-        servers: &ConnectString,
+        options: &ConnectOptions<'_>,
     ) -> Result<Box<dyn Transport>, ConnectError> {
         let mut pause = FIRST_PAUSE;
         let bounded_by_caller = Deadline::after(self.connect_timeout);
         loop {
-            match self.attempt(servers).await {
+            match self.attempt(options).await {
                 Ok(transport) => return Ok(transport),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);
@@ -260,7 +302,7 @@ impl SessionBuilder {
                     return Err(ConnectError::InvalidTls { problem });
                 }
                 Err(fault) => {
-                    tracing::debug!(%servers, ?fault, "no server granted a session, trying again");
+                    tracing::debug!(servers = %options.servers, ?fault, "no server granted a session, trying again");
                 }
             }
             bounded_by_caller.pause(pause).await;
@@ -268,23 +310,14 @@ impl SessionBuilder {
         }
     }
 
-    async fn attempt(&self, servers: &ConnectString) -> Result<Box<dyn Transport>, TransportError> {
-        let digest = self
-            .digest
-            .as_ref()
-            .map(|credentials| credentials.text.as_str());
-        let options = ConnectOptions {
-            servers,
-            session_timeout: self.session_timeout,
-            digest,
-            allow_read_only: self.allow_read_only,
-            #[cfg(feature = "tls")]
-            tls: self.tls.as_ref(),
-        };
+    async fn attempt(
+        &self,
+        options: &ConnectOptions<'_>,
+    ) -> Result<Box<dyn Transport>, TransportError> {
         Ok(match self.client {
-            ProtocolClient::ZkWire => Box::new(WireTransport::connect(&options).await?),
+            ProtocolClient::ZkWire => Box::new(WireTransport::connect(options).await?),
             #[cfg(feature = "zookeeper-client")]
-            ProtocolClient::ZookeeperClient => Box::new(ClientTransport::connect(&options).await?),
+            ProtocolClient::ZookeeperClient => Box::new(ClientTransport::connect(options).await?),
         })
     }
 
@@ -307,9 +340,12 @@ impl SessionBuilder {
         if self.defaults.acl.entries().is_empty() {
             return invalid("acl", "it must have an entry");
         }
-        #[cfg(feature = "tls")]
-        if self.tls.is_some() && self.client == ProtocolClient::ZkWire {
-            return invalid("tls", "zk-wire has no encryption");
+        #[cfg(all(feature = "sasl", feature = "zookeeper-client"))]
+        if self.sasl.is_some() && self.client == ProtocolClient::ZookeeperClient {
+            return invalid(
+                "sasl_digest",
+                "zookeeper-client has no DIGEST-MD5 here; use zk-wire",
+            );
         }
         match &self.digest {
             Some(digest) if digest.user_has_colon || digest.text.starts_with(':') => {
@@ -381,6 +417,14 @@ pub enum ConnectError {
         /// What is wrong with them.
         problem: String,
     },
+    /// No encrypted connection could be made within the connect timeout.
+    #[cfg(feature = "tls")]
+    #[error("no session: {problem}")]
+    #[non_exhaustive]
+    NotEncrypted {
+        /// The server that was tried last, and what failed.
+        problem: String,
+    },
     /// No server granted a session within the connect timeout.
     #[error(transparent)]
     Unanswered(ConnectDiagnosis),
@@ -406,6 +450,20 @@ pub enum ConnectError {
 }
 
 impl std::error::Error for ConnectDiagnosis {}
+
+#[cfg(feature = "sasl")]
+#[derive(Clone)]
+struct SaslUser {
+    user: String,
+    password: String,
+}
+
+#[cfg(feature = "sasl")]
+impl fmt::Debug for SaslUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslUser").finish_non_exhaustive()
+    }
+}
 
 /// What the `digest` scheme sends.
 #[derive(Clone)]

@@ -37,6 +37,8 @@ use crate::path::NodePath;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 use crate::stat::to_time;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
 
 /// One session of `zk_wire`.
 #[derive(Debug)]
@@ -67,10 +69,32 @@ impl WireTransport {
                 data: digest.as_bytes().to_vec().into(),
             });
         }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = options.tls {
+            config.tls = Some(certificates(tls).into());
+        }
+        #[cfg(feature = "sasl")]
+        if let Some((user, password)) = options.sasl {
+            config.sasl = Some(Arc::new(wire::sasl::DigestMd5::new(user, password)));
+        }
         let client = wire::Client::new(hosts.collect(), config);
         let mut states = client.states();
-        let granted = states.wait_for(|state| Granted::of(state).is_some()).await;
+        let granted = states.wait_for(|state| {
+            #[cfg(feature = "tls")]
+            if let Some(is_final) = note_tls_failure(options, state) {
+                return is_final;
+            }
+            Granted::of(state).is_some()
+        });
+        let granted = granted.await;
         let granted = match granted.as_deref() {
+            #[cfg(feature = "tls")]
+            Ok(wire::ConnectionState::Disconnected {
+                why: Some(wire::Loss::Tls { why, .. }),
+            }) => {
+                let problem = Some(why.to_string());
+                return Err(TransportError::Refused(ErrorKind::InvalidArgument, problem));
+            }
             Ok(wire::ConnectionState::Over(end)) => return Err(ended(*end)),
             Ok(state) => Granted::of(state),
             Err(_) => None,
@@ -87,6 +111,30 @@ impl WireTransport {
             client,
         })
     }
+}
+
+#[cfg(feature = "tls")]
+fn certificates(tls: &Tls) -> wire::Certificates {
+    let text = |text: &String| wire::Pem::Text(text.clone());
+    let certificates = wire::Certificates::trusting(text(&tls.ca));
+    match &tls.identity {
+        Some((certificate, key)) => certificates.with_identity(text(certificate), text(key)),
+        None => certificates,
+    }
+}
+
+/// Notes why an encrypted connection failed, and returns whether every other one will fail, too; `None` if none failed.
+#[cfg(feature = "tls")]
+fn note_tls_failure(options: &ConnectOptions<'_>, state: &wire::ConnectionState) -> Option<bool> {
+    let wire::ConnectionState::Disconnected {
+        why: Some(why @ wire::Loss::Tls { why: failure, .. }),
+    } = state
+    else {
+        return None;
+    };
+    let noted = options.tls_failure.lock();
+    *noted.unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
+    Some(matches!(failure, wire::TlsFailure::Configuration(_)))
 }
 
 /// The session of the first connection.

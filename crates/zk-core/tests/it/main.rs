@@ -23,6 +23,7 @@ mod operations;
 mod owned;
 mod persistent;
 mod read_only;
+mod secure;
 mod session_lease;
 mod sessions;
 mod states;
