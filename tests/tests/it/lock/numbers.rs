@@ -41,7 +41,8 @@ async fn near_the_end_of_the_numbers_nobody_is_granted_the_lock_until_its_node_i
         };
         assert_eq!(exhausted.path().as_str(), "/end");
         let number = exhausted.sequence().unwrap().number();
-        assert!(number >= i32::MAX - 1, "{exhausted}");
+        // Creates that are in flight at once may get numbers that have wrapped.
+        assert!(!(0..i32::MAX - 1).contains(&number), "{exhausted}");
         locks.push(lock);
     }
     until_empty(&session, "/end").await;
