@@ -149,10 +149,11 @@ impl Inject for FaultProxy {
         self.refuse(true);
         let proxy = self.clone();
         Box::pin(async move {
-            assert_eq!(
+            // zk-wire may be asking the server for its release on another one.
+            assert_ne!(
                 proxy.cut(Clients::All, Close::Rst).await,
-                1,
-                "one connection"
+                0,
+                "no connection was cut"
             );
         })
     }
