@@ -248,6 +248,8 @@ mod tests {
         for _ in 0..9 {
             fail_until_a_pause(&mut hosts);
         }
+        hosts.replace(three());
+        assert_eq!(fail_until_a_pause(&mut hosts).0, 3);
         hosts.failed();
         hosts.failed();
         let two = hosts.order[..2].to_vec();
