@@ -179,7 +179,7 @@ fn failure(error: rustls::Error) -> TlsFailure {
                 presented,
             } => TlsFailure::OtherHost {
                 expected: expected.to_str().into_owned(),
-                presented,
+                presented: presented.iter().map(|name| bare_name(name)).collect(),
             },
             Invalid::ExpiredContext { time, not_after } => TlsFailure::Expired {
                 ago: std::time::Duration::from_secs(
@@ -202,4 +202,12 @@ fn failure(error: rustls::Error) -> TlsFailure {
         ) => TlsFailure::ClientRefused(format!("{alert:?}")),
         error => TlsFailure::Other(error.to_string()),
     }
+}
+
+/// Returns the name in a text such as `DnsName("zk1")` or `IpAddress(127.0.0.1)`.
+fn bare_name(name: &str) -> String {
+    let inner = name
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"').to_owned()
 }
