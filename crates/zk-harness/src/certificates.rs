@@ -77,7 +77,7 @@ impl Certificates {
 
     /// Returns the file with the certificate of an authority that no server accepts.
     pub fn other_authority(&self) -> PathBuf {
-        authority_files(&self.plan, OTHER_AUTHORITY).certificate
+        files(&self.plan, OTHER_AUTHORITY).certificate
     }
 
     /// Returns a certificate that the servers accept from clients.
@@ -116,7 +116,7 @@ pub(crate) fn create(plan: &Plan) -> Result<(), Error> {
         let params = authority_params(name).self_signed(&key);
         let certificate = params.map_err(|error| failed(plan, error))?.pem();
         let key = key.serialize_pem();
-        Signed { certificate, key }.write(&authority_files(plan, name))?;
+        Signed { certificate, key }.write(&files(plan, name))?;
     }
     let flaws = [Flaw::Expired, Flaw::OtherHost, Flaw::OtherAuthority];
     for flaw in flaws.map(Some).into_iter().chain([None]) {
@@ -147,7 +147,7 @@ impl Signed {
             Some(Flaw::OtherAuthority) => OTHER_AUTHORITY,
             _ => AUTHORITY,
         };
-        let file = authority_files(plan, authority).key;
+        let file = files(plan, authority).key;
         let key = fs::read_to_string(&file).map_err(|source| Error::io("read", &file, source))?;
         let signed = || {
             let issuer = Issuer::new(authority_params(authority), KeyPair::from_pem(&key)?);
@@ -209,10 +209,6 @@ fn named(name: &str) -> DistinguishedName {
     let mut distinguished = DistinguishedName::new();
     distinguished.push(DnType::CommonName, name);
     distinguished
-}
-
-fn authority_files(plan: &Plan, name: &str) -> Identity {
-    files(plan, name)
 }
 
 fn client_files(plan: &Plan, flaw: Option<Flaw>) -> Identity {

@@ -48,8 +48,8 @@ pub struct Config {
     pub max_queued: usize,
     /// How many bytes the requests that wait to be sent may have.
     pub max_queued_bytes: usize,
-    /// What all random choices are derived from: the order of the hosts, the pauses, and the nonces for SASL. Fix it only in tests, so that
-    /// clients do not all begin with the same server.
+    /// What all random choices are derived from: the order of the hosts, the pauses, and the nonces for SASL. Fix it only
+    /// in tests, so that clients do not all begin with the same server.
     pub seed: u64,
 }
 

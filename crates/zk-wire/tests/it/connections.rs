@@ -26,24 +26,12 @@ use zk_wire::WatchEventKind;
 use zk_wire::proto::DecodeError;
 
 use crate::connect;
+use crate::epoch_after;
 use crate::expected;
 use crate::hosts;
 use crate::node;
 use crate::request;
 use crate::start;
-
-async fn epoch_after(client: &Client, epoch: u64) -> u64 {
-    let is_later = |state: &ConnectionState| match state {
-        ConnectionState::Connected { epoch: now, .. } => *now > epoch,
-        ConnectionState::Disconnected { .. } | ConnectionState::Over(_) => false,
-    };
-    let mut states = client.states();
-    let state = expected("a new connection", states.wait_for(is_later)).await;
-    match *state.expect("the client runs") {
-        ConnectionState::Connected { epoch, .. } => epoch,
-        ConnectionState::Disconnected { .. } | ConnectionState::Over(_) => epoch,
-    }
-}
 
 // covers: W6
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ use zk_wire::AclEntry;
 use zk_wire::Answer;
 use zk_wire::Client;
 use zk_wire::Config;
+use zk_wire::ConnectionState;
 use zk_wire::CreateMode;
 use zk_wire::Host;
 use zk_wire::NewNode;
@@ -77,5 +78,19 @@ fn node(path: &str, data: &'static str, mode: CreateMode) -> NewNode {
         data: Bytes::from_static(data.as_bytes()),
         acl: vec![AclEntry::open()],
         mode,
+    }
+}
+
+/// Waits for a connection after the one with this number, and returns its number.
+async fn epoch_after(client: &Client, epoch: u64) -> u64 {
+    let is_later = |state: &ConnectionState| match state {
+        ConnectionState::Connected { epoch: now, .. } => *now > epoch,
+        ConnectionState::Disconnected { .. } | ConnectionState::Over(_) => false,
+    };
+    let mut states = client.states();
+    let state = expected("a new connection", states.wait_for(is_later)).await;
+    match *state.expect("the client runs") {
+        ConnectionState::Connected { epoch, .. } => epoch,
+        ConnectionState::Disconnected { .. } | ConnectionState::Over(_) => epoch,
     }
 }
