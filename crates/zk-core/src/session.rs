@@ -64,7 +64,7 @@ pub use lease::Standby;
 ///
 /// # Cost
 ///
-/// Apart from its operations, a session sends only pings, which its own server answers: one in each fifth of the
+/// Apart from its operations, a session sends only pings, which its own server answers: one in each third of the
 /// session timeout in which nothing else is sent.
 /// While a recipe relies on the session, and for a minute after, it also sends requests that the leader and the quorum
 /// answer; see [`SessionLease`] and [`Standby`].

@@ -106,8 +106,8 @@ impl SessionBuilder {
     /// Asks for a session that outlives a silence of this length; default 10 s.
     ///
     /// The server bounds it, by default to 2 to 20 of its ticks; [`Session::session_timeout`] says what it granted.
-    /// A silent server is left for another after 1/(2n) of this with n servers (2/5 with one), at least after 1 s, or
-    /// after 2/5 of what was granted when that is shorter still.
+    /// A server that is silent for two thirds of it is left for another one. If a server shortens it when the session moves
+    /// there (`maxSessionTimeout`), the session ends as expired, since what was proved with the longer one does not hold.
     /// From 1 ms to 2^31-1 ms; anything else is a [`ConnectError::InvalidOption`].
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;

@@ -1,4 +1,4 @@
-//! The transport over `zk_wire`: the only module that names it.
+//! The transport over `zk_wire`. Connect strings are parsed by it, too; nothing else names it.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -79,15 +79,29 @@ impl WireTransport {
         }
         let client = wire::Client::new(hosts.collect(), config);
         let mut states = client.states();
-        let granted = states.wait_for(|state| {
+        let decided = states.wait_for(|state| match state {
             #[cfg(feature = "tls")]
-            if let Some(is_final) = note_tls_failure(options, state) {
-                return is_final;
+            wire::ConnectionState::Disconnected {
+                why: Some(why @ wire::Loss::Tls { why: failure, .. }),
+            } => {
+                let noted = options.tls_failure.lock();
+                *noted.unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
+                // It is the same with every server.
+                matches!(failure, wire::TlsFailure::Configuration(_))
             }
-            Granted::of(state).is_some()
+            wire::ConnectionState::Disconnected { .. } => false,
+            wire::ConnectionState::Connected { .. } | wire::ConnectionState::Over(_) => true,
         });
-        let granted = granted.await;
-        let granted = match granted.as_deref() {
+        let granted = match decided.await.as_deref() {
+            Ok(wire::ConnectionState::Connected {
+                session_id,
+                timeout,
+                ..
+            }) => Granted {
+                session_id: *session_id,
+                timeout: *timeout,
+            },
+            Ok(wire::ConnectionState::Over(end)) => return Err(ended(*end)),
             #[cfg(feature = "tls")]
             Ok(wire::ConnectionState::Disconnected {
                 why: Some(wire::Loss::Tls { why, .. }),
@@ -95,12 +109,9 @@ impl WireTransport {
                 let problem = Some(why.to_string());
                 return Err(TransportError::Refused(ErrorKind::InvalidArgument, problem));
             }
-            Ok(wire::ConnectionState::Over(end)) => return Err(ended(*end)),
-            Ok(state) => Granted::of(state),
-            Err(_) => None,
-        };
-        let Some(granted) = granted else {
-            return Err(TransportError::Ended(SessionEnd::RuntimeEnded));
+            Ok(wire::ConnectionState::Disconnected { .. }) | Err(_) => {
+                return Err(TransportError::Ended(SessionEnd::RuntimeEnded));
+            }
         };
         let broken = Arc::default();
         Ok(Self {
@@ -123,20 +134,6 @@ fn certificates(tls: &Tls) -> wire::Certificates {
     }
 }
 
-/// Notes why an encrypted connection failed, and returns whether every other one will fail, too; `None` if none failed.
-#[cfg(feature = "tls")]
-fn note_tls_failure(options: &ConnectOptions<'_>, state: &wire::ConnectionState) -> Option<bool> {
-    let wire::ConnectionState::Disconnected {
-        why: Some(why @ wire::Loss::Tls { why: failure, .. }),
-    } = state
-    else {
-        return None;
-    };
-    let noted = options.tls_failure.lock();
-    *noted.unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
-    Some(matches!(failure, wire::TlsFailure::Configuration(_)))
-}
-
 /// The session of the first connection.
 #[derive(Clone, Copy)]
 struct Granted {
@@ -145,25 +142,6 @@ struct Granted {
 }
 
 impl Granted {
-    /// Returns the session of a state; `None` if there is none yet.
-    fn of(state: &wire::ConnectionState) -> Option<Self> {
-        match state {
-            wire::ConnectionState::Disconnected { .. } => None,
-            wire::ConnectionState::Over(_) => Some(Self {
-                session_id: 0,
-                timeout: Duration::ZERO,
-            }),
-            wire::ConnectionState::Connected {
-                session_id,
-                timeout,
-                ..
-            } => Some(Self {
-                session_id: *session_id,
-                timeout: *timeout,
-            }),
-        }
-    }
-
     /// Returns the link that follows another one in a state of the client. Connections are numbered, so no break between
     /// two states is missed.
     ///
