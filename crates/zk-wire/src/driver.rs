@@ -1,15 +1,22 @@
 //! The task that drives a session over TCP, with TLS or without.
 
+use std::future::poll_fn;
 use std::io;
+use std::io::IoSlice;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::task::ready;
+use std::time::Duration;
 
 use crate::host_provider::HostProvider;
 use crate::session::Host;
 use crate::session::Loss;
+use crate::session::Session;
 use crate::session::TlsFailure;
 use crate::shared::Shared;
 
+mod alarm;
 mod dial;
 mod lookups;
 mod probe;
@@ -17,6 +24,7 @@ mod stream;
 #[cfg(feature = "tls")]
 mod tls_stream;
 
+use alarm::Alarm;
 use lookups::Lookups;
 use lookups::Wanted;
 use stream::Stream;
@@ -44,30 +52,30 @@ async fn drive(
     connector: &Connector,
 ) {
     let mut lookups = Lookups::new(provider, connector.clone());
+    let mut alarm = Alarm::new();
     loop {
-        let (next, wanted) = {
+        let now = shared.now();
+        let (host, wake, wanted) = {
             let mut inner = shared.lock();
-            inner.session.handle_timeout(shared.now());
+            inner.session.handle_timeout(now);
             inner.dispatch();
-            let next = match (
-                inner.session.poll_dial(shared.now()),
-                inner.session.poll_timeout(),
-            ) {
-                (Some(host), _) => Ok(host),
-                (None, Some(wake)) => Err(wake),
-                // The session is over.
-                (None, None) => return,
+            let host = inner.session.poll_dial(now);
+            let Some(wake) = inner.session.poll_timeout() else {
+                return;
             };
-            (next, Wanted::by(&mut inner.session, shared.now()))
+            (host, wake, Wanted::by(&mut inner.session, now))
         };
         lookups.start(shared, wanted);
-        match next {
-            Ok(host) => {
-                let lost = connection(shared, &host, connector, &mut lookups).await;
-                let why = loss(host, lost);
-                shared.lock().session.connection_lost(&why, shared.now());
+        if let Some(host) = host {
+            let lost = connection(shared, &host, connector, &mut lookups, &mut alarm).await;
+            let why = loss(host, lost);
+            shared.lock().session.connection_lost(&why, shared.now());
+        } else {
+            alarm.set(shared.instant(wake));
+            tokio::select! {
+                () = shared.submitted.notified() => {}
+                () = alarm.rings() => {}
             }
-            Err(wake) => shared.wait_until(Some(wake)).await,
         }
     }
 }
@@ -87,32 +95,35 @@ async fn connection(
     host: &Host,
     connector: &Connector,
     lookups: &mut Lookups,
+    alarm: &mut Alarm,
 ) -> io::Error {
     let deadline = shared.lock().session.dial_deadline().unwrap_or_default();
     let mut dial = pin!(connector.connect(host, shared.instant(deadline)));
     let mut stream = loop {
+        let now = shared.now();
         let (wake, wanted) = {
             let mut inner = shared.lock();
-            inner.session.handle_timeout(shared.now());
+            inner.session.handle_timeout(now);
             inner.dispatch();
-            if !inner.session.wants_connection() {
+            let Some(wake) = wake_of_connection(&inner.session) else {
                 return not_wanted();
-            }
-            let wanted = Wanted::by(&mut inner.session, shared.now());
-            (inner.session.poll_timeout(), wanted)
+            };
+            (wake, Wanted::by(&mut inner.session, now))
         };
         lookups.start(shared, wanted);
+        alarm.set(shared.instant(wake));
         tokio::select! {
             dialed = &mut dial => match dialed {
                 Ok(stream) => break stream,
                 Err(error) => return error,
             },
-            () = shared.wait_until(wake) => {}
+            () = shared.submitted.notified() => {}
+            () = alarm.rings() => {}
         }
     };
     shared.lock().session.dialed(shared.now());
     loop {
-        match serve(shared, &mut stream, lookups).await {
+        match serve(shared, &mut stream, lookups, alarm).await {
             Ok(()) => {}
             Err(error) => return error,
         }
@@ -120,55 +131,82 @@ async fn connection(
 }
 
 /// Writes what is to be written, and reads once something has arrived.
-async fn serve(shared: &Arc<Shared>, stream: &mut Stream, lookups: &mut Lookups) -> io::Result<()> {
-    let mut is_full = false;
-    let (wake, wanted) = {
+async fn serve(
+    shared: &Arc<Shared>,
+    stream: &mut Stream,
+    lookups: &mut Lookups,
+    alarm: &mut Alarm,
+) -> io::Result<()> {
+    let now = shared.now();
+    let (is_full, wake, wanted) = {
         let mut inner = shared.lock();
-        inner.session.handle_timeout(shared.now());
+        inner.session.handle_timeout(now);
         inner.dispatch();
-        // Nothing blocks here: what the socket does not take now is written when it is writable.
-        loop {
-            let slices = inner.session.transmit();
-            let written = if slices.is_empty() {
-                stream.try_flush().map(|()| 0)
-            } else {
-                stream.try_write(&slices)
-            };
-            match written {
-                Ok(0) => break,
-                Ok(written) => inner.session.transmitted(written, shared.now()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    is_full = true;
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let is_full = !write(&mut inner.session, stream, now)?;
         // Requests that the server does not know have an outcome instead of being written.
         inner.dispatch();
-        if !inner.session.wants_connection() {
+        let Some(wake) = wake_of_connection(&inner.session) else {
             return Err(not_wanted());
-        }
-        let wanted = Wanted::by(&mut inner.session, shared.now());
-        (inner.session.poll_timeout(), wanted)
+        };
+        (is_full, wake, Wanted::by(&mut inner.session, now))
     };
     lookups.start(shared, wanted);
-    tokio::select! {
-        biased;
-        readable = stream.readable() => {
-            readable?;
+    alarm.set(shared.instant(wake));
+    let mut submitted = pin!(shared.submitted.notified());
+    poll_fn(|cx| {
+        if stream.poll_readable(cx).is_ready() {
             let mut inner = shared.lock();
-            match stream.try_read(inner.session.buffer()) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => inner.session.received(shared.now()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+            match stream.poll_read(cx, inner.session.buffer()) {
+                Poll::Ready(Ok(0)) => {
+                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                }
+                Poll::Ready(Ok(_)) => {
+                    inner.session.received(shared.now());
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {}
             }
         }
-        writable = stream.writable(), if is_full => writable?,
-        () = shared.wait_until(wake) => {}
+        if is_full && let Poll::Ready(writable) = stream.poll_writable(cx) {
+            return Poll::Ready(writable);
+        }
+        if submitted.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(alarm.poll(cx));
+        Poll::Ready(Ok(()))
+    })
+    .await
+}
+
+/// Writes what the session has to write; returns whether the socket took it all. The rest is written once it is writable.
+fn write(session: &mut Session, stream: &mut Stream, now: Duration) -> io::Result<bool> {
+    loop {
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let mut used = 0;
+        for (slice, part) in slices.iter_mut().zip(session.transmit()) {
+            *slice = IoSlice::new(part);
+            used += 1;
+        }
+        let written = match used {
+            0 => stream.try_flush().map(|()| 0),
+            _ => stream.try_write(&slices[..used]),
+        };
+        match written {
+            Ok(0) => return Ok(true),
+            Ok(written) => session.transmitted(written, now),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(())
+}
+
+/// Returns when a session is to be looked at again that has a connection or makes one; `None` if it wants none any more.
+fn wake_of_connection(session: &Session) -> Option<Duration> {
+    session
+        .poll_timeout()
+        .filter(|_| session.wants_connection())
 }
 
 /// Returns why a connection is lost that has this error.
@@ -182,3 +220,6 @@ fn loss(host: Host, error: io::Error) -> Loss {
 fn not_wanted() -> io::Error {
     io::Error::other("the session does not want the connection any more")
 }
+
+/// How many frames one write has at most.
+const MAX_SLICES: usize = 64;

@@ -12,6 +12,7 @@ mod reply;
 mod request;
 
 pub use error_code::ErrorCode;
+pub(crate) use frame::rest_of_frame;
 pub use frame::take_frame;
 pub use handshake::ConnectRequest;
 pub use handshake::ConnectResponse;

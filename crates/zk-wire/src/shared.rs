@@ -96,19 +96,6 @@ impl Shared {
         self.start + moment
     }
 
-    /// Waits for a moment, or until something was submitted.
-    pub(crate) async fn wait_until(&self, moment: Option<Duration>) {
-        let submitted = self.submitted.notified();
-        match moment {
-            Some(moment) => {
-                let deadline = self.instant(moment);
-                // Both ends of the wait are the same to the caller, which looks at the session.
-                drop(tokio::time::timeout_at(deadline, submitted).await);
-            }
-            None => submitted.await,
-        }
-    }
-
     /// Ends the session because its task ends, and passes on what that means for each request.
     pub(crate) fn abandon(&self) {
         let mut inner = self.lock();

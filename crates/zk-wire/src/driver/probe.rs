@@ -1,5 +1,6 @@
 //! Asks a server a question in a four-letter word, on a connection of its own.
 
+use std::future::poll_fn;
 use std::io;
 use std::io::IoSlice;
 
@@ -36,13 +37,9 @@ async fn exchange(probe: &Probe, connector: &Connector, deadline: Instant) -> io
             stream.writable().await?;
             continue;
         }
-        stream.readable().await?;
-        match stream.try_read(&mut answer) {
-            Ok(0) => break,
-            Ok(_) if answer.len() > LONGEST_ANSWER => break,
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+        let read = poll_fn(|cx| stream.poll_read(cx, &mut answer)).await?;
+        if read == 0 || answer.len() > LONGEST_ANSWER {
+            break;
         }
     }
     Ok(String::from_utf8_lossy(&answer).into_owned())

@@ -2,8 +2,13 @@
 
 use std::io;
 use std::io::IoSlice;
+use std::pin::pin;
+use std::task::Context;
+use std::task::Poll;
+use std::task::ready;
 
 use bytes::BytesMut;
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -59,8 +64,13 @@ pub(super) enum Stream {
 
 impl Stream {
     /// Waits until something can be read.
-    pub(super) async fn readable(&self) -> io::Result<()> {
-        self.tcp().readable().await
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.tcp().poll_read_ready(cx)
+    }
+
+    /// Waits until something can be written.
+    pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.tcp().poll_write_ready(cx)
     }
 
     /// Waits until something can be written.
@@ -69,11 +79,22 @@ impl Stream {
     }
 
     /// Appends what has arrived; 0 bytes at the end.
-    pub(super) fn try_read(&mut self, to: &mut BytesMut) -> io::Result<usize> {
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
         match self {
-            Self::Plain(stream) => stream.try_read_buf(to),
+            // Unlike `try_read_buf`, this takes a read that leaves room for the last one of what has arrived.
+            Self::Plain(stream) => pin!(stream.read_buf(to)).poll(cx),
             #[cfg(feature = "tls")]
-            Self::Tls(stream) => stream.try_read(to),
+            Self::Tls(stream) => loop {
+                ready!(stream.tcp().poll_read_ready(cx))?;
+                match stream.try_read(to) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return Poll::Ready(read),
+                }
+            },
         }
     }
 

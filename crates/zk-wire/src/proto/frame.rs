@@ -37,6 +37,16 @@ pub fn take_frame(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, 
     Ok(Some(frame.split_off(PREFIX)))
 }
 
+/// Returns how much of the first frame in `buffer` is missing; 0 if its length is not known or exceeds `limit`.
+pub(crate) fn rest_of_frame(buffer: &[u8], limit: usize) -> usize {
+    let Some((prefix, begun)) = buffer.split_first_chunk::<PREFIX>() else {
+        return 0;
+    };
+    let payload = usize::try_from(i32::from_be_bytes(*prefix)).ok();
+    let payload = payload.filter(|payload| *payload <= limit);
+    payload.map_or(0, |payload| payload.saturating_sub(begun.len()))
+}
+
 /// Appends a frame, whose payload `encode` appends; returns the length of the payload.
 pub(crate) fn put_frame(to: &mut BytesMut, encode: impl FnOnce(&mut BytesMut)) -> usize {
     let start = to.len();
@@ -67,6 +77,16 @@ mod tests {
         let mut negative = BytesMut::from(&[0xff; 4][..]);
         let error = take_frame(&mut negative, 8).unwrap_err().to_string();
         assert_eq!(error, "a frame has length -1");
+    }
+
+    #[test]
+    fn the_rest_of_a_frame_is_what_it_lacks() {
+        assert_eq!(rest_of_frame(&[0, 0, 1], 600), 0);
+        assert_eq!(rest_of_frame(&[0, 0, 1, 0], 600), 256);
+        assert_eq!(rest_of_frame(&[0, 0, 1, 0, 7, 7], 600), 254);
+        assert_eq!(rest_of_frame(&[0, 0, 0, 1, 7, 0], 600), 0);
+        assert_eq!(rest_of_frame(&[0, 0, 3, 0], 600), 0);
+        assert_eq!(rest_of_frame(&[0xff; 4], 600), 0);
     }
 
     proptest! {

@@ -2,7 +2,6 @@
 //!
 //! Pure: no I/O and no clock.
 
-use bytes::Bytes;
 use bytes::BytesMut;
 
 use super::Ticket;
@@ -17,7 +16,7 @@ use crate::proto::Xid;
 
 /// An encoded request.
 pub(super) struct Frame {
-    pub(super) bytes: Bytes,
+    pub(super) bytes: BytesMut,
     pub(super) xid: Xid,
     pub(super) opcode: i32,
     pub(super) shape: ReplyShape,
@@ -55,10 +54,10 @@ impl Frame {
     /// Encodes a request. `xid` is not used for requests whose number is fixed.
     pub(super) fn new(request: &Request, xid: Xid, role: Role) -> Self {
         let xid = request.fixed_xid().unwrap_or(xid);
-        let mut bytes = BytesMut::new();
+        let mut bytes = BytesMut::with_capacity(COMMON_LEN);
         request.encode(xid, &mut bytes);
         Self {
-            bytes: bytes.freeze(),
+            bytes,
             xid,
             opcode: request.opcode(),
             shape: request.reply_shape(),
@@ -70,10 +69,10 @@ impl Frame {
     }
 
     pub(super) fn handshake(connect: &ConnectRequest) -> Self {
-        let mut bytes = BytesMut::new();
+        let mut bytes = BytesMut::with_capacity(COMMON_LEN);
         connect.encode(&mut bytes);
         Self {
-            bytes: bytes.freeze(),
+            bytes,
             xid: Xid::FIRST,
             opcode: 0,
             shape: ReplyShape::Empty,
@@ -85,7 +84,7 @@ impl Frame {
     }
 
     /// Returns the length without the prefix.
-    pub(super) const fn payload_len(&self) -> usize {
+    pub(super) fn payload_len(&self) -> usize {
         self.bytes.len() - size_of::<i32>()
     }
 
@@ -162,6 +161,8 @@ impl WatchRequest {
     }
 }
 
+/// Most requests are shorter: a path and little data.
+const COMMON_LEN: usize = 128;
 const EXISTS: i32 = 3;
 const REMOVE_WATCHES: i32 = 18;
 const CLOSE_SESSION: i32 = -11;

@@ -21,11 +21,17 @@ use crate::proto::Incoming;
 use crate::proto::Reply;
 use crate::proto::WatchEvent;
 use crate::proto::Xid;
+use crate::proto::rest_of_frame;
 use crate::proto::take_frame;
 
 impl Session {
-    /// Returns the buffer to which received bytes are appended, before [`received`](Self::received).
-    pub const fn buffer(&mut self) -> &mut BytesMut {
+    /// Returns the buffer to which received bytes are appended, before [`received`](Self::received). It has room for the
+    /// rest of a frame that has begun to arrive, and for the frames of some small replies.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        let rest = rest_of_frame(&self.received, self.config.max_reply).min(MOST_ROOM);
+        if self.received.capacity() - self.received.len() < rest.max(LEAST_ROOM) {
+            self.received.reserve(rest.max(ROOM));
+        }
         &mut self.received
     }
 
@@ -164,3 +170,11 @@ impl Session {
         }
     }
 }
+
+/// How much room the buffer for received bytes has at least. A read that does not fill it has emptied the socket, so that
+/// no second read is needed to learn that.
+const LEAST_ROOM: usize = 4 << 10;
+/// How much room it gets: many replies are taken from it before it needs more.
+const ROOM: usize = 8 << 10;
+/// How much room it gets at once for a frame that is said to be long.
+const MOST_ROOM: usize = 1 << 20;

@@ -2,7 +2,6 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::io::IoSlice;
 use std::time::Duration;
 
 use super::Event;
@@ -92,13 +91,11 @@ impl Session {
     }
 
     /// Returns what is to be written now, in order. Requests that the server does not know have an outcome instead.
-    pub fn transmit(&mut self) -> Vec<IoSlice<'_>> {
+    pub fn transmit(&mut self) -> impl Iterator<Item = &[u8]> {
         self.admit();
         let mut skipped = self.written;
-        let frames = self.outgoing.iter().take(MAX_SLICES);
-        frames
-            .map(|frame| IoSlice::new(&frame.bytes[std::mem::take(&mut skipped)..]))
-            .collect()
+        let frames = self.outgoing.iter();
+        frames.map(move |frame| &frame.bytes[std::mem::take(&mut skipped)..])
     }
 
     /// Records that this many bytes of [`transmit`](Self::transmit) are written.
@@ -182,6 +179,3 @@ impl Session {
         }
     }
 }
-
-/// How many frames one write has at most; the kernel takes no more than 1,024 slices.
-const MAX_SLICES: usize = 512;

@@ -45,10 +45,13 @@ fn config(authority: PathBuf, client: Option<&Identity>) -> Config {
     {
         certificates = certificates.with_identity(certificate.clone(), key.clone());
     }
-    let mut config = Config::new(Duration::from_secs(10));
+    let mut config = Config::new(LONG);
     config.tls = Some(certificates.into());
     config
 }
+
+/// A session timeout that outlasts a restart of servers on a busy machine, whose first handshakes take seconds.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Settings that the servers accept.
 pub(crate) fn good(ensemble: &Ensemble) -> Config {
@@ -240,7 +243,7 @@ async fn a_replaced_certificate_is_used_on_the_next_connection() {
     replace(&certificates.flawed_client(Flaw::Expired));
     let files = Certificates::trusting(certificates.authority())
         .with_identity(copied("certificate.pem"), copied("key.pem"));
-    let mut config = Config::new(Duration::from_secs(10));
+    let mut config = Config::new(LONG);
     config.tls = Some(Tls::from(files));
     let client = Client::new(secure_hosts(&ensemble), config);
     let mut states = client.states();

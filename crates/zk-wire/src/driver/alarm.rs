@@ -1,0 +1,65 @@
+//! A timer for the next moment at which something is to be done.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Context;
+use std::task::Poll;
+
+use tokio::time::Instant;
+use tokio::time::Sleep;
+
+/// A timer that may ring too early, and then is to be set again.
+///
+/// Each request moves the moment of the next ping away. Setting a timer costs a lock of the runtime, so it is set for an
+/// earlier moment only, or once it has rung.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Alarm {
+    #[expect(clippy::disallowed_methods, reason = "this is such a deadline")]
+    pub(super) fn new() -> Self {
+        Self {
+            sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
+        }
+    }
+
+    /// Lets the alarm ring at this moment at the latest.
+    pub(super) fn set(&mut self, moment: Instant) {
+        if self.sleep.is_elapsed() || moment < self.sleep.deadline() {
+            self.sleep.as_mut().reset(moment);
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.sleep.as_mut().poll(cx)
+    }
+
+    /// Waits until it rings.
+    pub(super) async fn rings(&mut self) {
+        poll_fn(|cx| self.poll(cx)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_rings_at_the_earliest_moment_and_can_be_set_again() {
+        let start = Instant::now();
+        let mut alarm = Alarm::new();
+        alarm.rings().await;
+        alarm.set(start + Duration::from_secs(3));
+        alarm.set(start + Duration::from_secs(2));
+        alarm.set(start + Duration::from_secs(9));
+        alarm.rings().await;
+        assert_eq!(start.elapsed(), Duration::from_secs(2));
+        alarm.set(start + Duration::from_secs(9));
+        alarm.rings().await;
+        assert_eq!(start.elapsed(), Duration::from_secs(9));
+    }
+}
