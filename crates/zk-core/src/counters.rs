@@ -15,10 +15,6 @@ pub struct Counts {
     pub connection_losses: u64,
     /// The number of watches that were set.
     pub watches: u64,
-    /// The number of bytes in the paths of all current watches, of which a session can have 120 KiB.
-    ///
-    /// Before that limit, subscriptions replace many watches by a recursive one on the parent.
-    pub watched_bytes: usize,
     /// The number of deletions in the background that are not completed.
     pub unsettled: u64,
 }

@@ -2,13 +2,11 @@
 //!
 //! The tasks in the files of this directory are above it; it knows none of them.
 
-use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI64;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use tokio::runtime::Handle;
@@ -35,7 +33,6 @@ pub(crate) mod fresh_read;
 pub(crate) mod heartbeat;
 pub(crate) mod one_shot_watches;
 pub(crate) mod watch_manager;
-pub(crate) mod watch_quota;
 
 /// One session on the wire and what is known of it.
 #[derive(Debug)]
@@ -54,8 +51,6 @@ pub(crate) struct Engine {
     close_started: watch::Sender<()>,
     /// The greatest zxid of any reply.
     newest_zxid: AtomicI64,
-    /// Bytes of watched paths.
-    pub(crate) watched: Arc<AtomicUsize>,
 }
 
 impl Engine {
@@ -81,20 +76,11 @@ impl Engine {
             is_closing: AtomicBool::new(false),
             close_started: watch::Sender::default(),
             newest_zxid: AtomicI64::new(i64::MIN),
-            watched: Arc::default(),
         }
     }
 
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
-    }
-
-    /// The bytes the chroot adds to every path on the wire.
-    pub(crate) fn chroot_len(&self) -> usize {
-        match self.servers.chroot() {
-            chroot if chroot.is_root() => 0,
-            chroot => chroot.as_str().len(),
-        }
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {

@@ -222,7 +222,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The request is larger than the server accepts. It was not sent.
     TooLarge,
-    /// The paths of the session's watches have as many bytes as a client can restore on another server.
+    /// The session has as many watches as `ProtocolClient::ZookeeperClient` can set again on another server: 120 KiB of
+    /// paths. Sessions of the default client have no such limit.
     ///
     /// Nothing was sent. Retry when other watches have ended.
     TooManyWatches,

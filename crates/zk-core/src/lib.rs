@@ -65,7 +65,6 @@
 //! | the session expires | [`ErrorKind::SessionExpired`] from then on; [`ConnectionState::Lost`] with the [reason](SessionEnd), [`WatchEvent::SessionLost`], [`Update::SessionLost`] |
 //! | the server has no quorum | the session does not connect to it, unless [`SessionBuilder::allow_read_only`] is set; then writes return [`ErrorKind::ReadOnlyServer`] |
 //! | a request is larger than servers accept | [`ErrorKind::TooLarge`]; nothing is sent |
-//! | the session has too many watches | [`ErrorKind::TooManyWatches`]; nothing is sent |
 //! | the future of a call is dropped | see `Cancel safety` of each operation; a request that was sent cannot be recalled |
 //!
 //! Unless its documentation states otherwise, every operation of a lost session returns a fatal error, and

@@ -1,6 +1,5 @@
 //! A ZooKeeper session as applications use it: creates operations, and reports the state of the session.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -191,7 +190,6 @@ impl Session {
             retries: engine.counters.retries.get(),
             connection_losses: engine.link_now().breaks,
             watches: engine.counters.watches.get(),
-            watched_bytes: engine.watched.load(Ordering::SeqCst),
             unsettled: self.handle.cleanup().unsettled().count(),
         }
     }

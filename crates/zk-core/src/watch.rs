@@ -5,8 +5,6 @@ use std::fmt;
 use crate::call::Call;
 use crate::engine::one_shot_watches::OneShotWatch;
 use crate::engine::one_shot_watches::Wakeup;
-use crate::engine::watch_quota::WatchQuota;
-use crate::error::Error;
 use crate::path::NodePath;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
@@ -29,7 +27,6 @@ pub struct Watch {
 struct Place {
     wakeup: Option<Wakeup>,
     one_shot: OneShotWatch,
-    _quota: WatchQuota,
 }
 
 impl Watch {
@@ -37,21 +34,16 @@ impl Watch {
     pub(crate) fn new(
         call: &Call,
         watched: Watched,
-        reserved: Reserved,
+        mut one_shot: OneShotWatch,
         waits_for_children: bool,
     ) -> Self {
         call.engine().counters.watches.add();
-        let Reserved {
-            quota,
-            mut one_shot,
-        } = reserved;
         Self {
             watched: Some(watched),
             fired: None,
             place: Box::new(Place {
                 wakeup: one_shot.set(waits_for_children),
                 one_shot,
-                _quota: quota,
             }),
         }
     }
@@ -97,21 +89,8 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// The reservations of a one-shot watch, made before its request.
-#[derive(Debug)]
-pub(crate) struct Reserved {
-    quota: WatchQuota,
-    one_shot: OneShotWatch,
-}
-
-impl Reserved {
-    /// Takes a part of the session's watch quota and registers a one-shot watch on the node.
-    pub(crate) fn new(call: &Call, path: &NodePath) -> Result<Self, Error> {
-        let wire = call.wire(path);
-        let quota = WatchQuota::take(call.engine(), &wire)
-            .map_err(|fault| call.failure(path, false, 0, &fault))?;
-        let watches = call.session().watch_manager().one_shot_watches();
-        let one_shot = watches.begin(wire);
-        Ok(Self { quota, one_shot })
-    }
+/// Registers a one-shot watch that is about to be requested.
+pub(crate) fn register(call: &Call, path: &NodePath) -> OneShotWatch {
+    let watches = call.session().watch_manager().one_shot_watches();
+    watches.begin(call.wire(path))
 }

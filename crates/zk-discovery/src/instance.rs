@@ -367,8 +367,7 @@ pub enum BuildError {
     EmptyAddress,
 }
 
-/// A Dubbo URL with all its methods takes several kilobytes. A registration watches its node, and the watched paths of
-/// a session are limited to 120 KiB, because one request sets them again after a reconnect.
+/// A Dubbo URL with all its methods takes several kilobytes, and consumers list the names of all instances in one reply.
 const MOST_BYTES: usize = 32 * 1024;
 
 #[cfg(test)]

@@ -18,11 +18,25 @@ struct Exception {
     reason: &'static str,
 }
 
-const EXCEPTIONS: &[Exception] = &[Exception {
-    package: "zk-sim",
-    test: "random::",
-    reason: "it compares both clients, whatever the environment says",
-}];
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        package: "zk-sim",
+        test: "random::",
+        reason: "it compares both clients, whatever the environment says",
+    },
+    Exception {
+        package: "zk-core",
+        test: "watches::more_watches_than_fit_one_request",
+        reason: TOO_MANY,
+    },
+    Exception {
+        package: "zk-core",
+        test: "subscriptions::thousands_of_subscriptions",
+        reason: TOO_MANY,
+    },
+];
+
+const TOO_MANY: &str = "more watches than that client can set again on another server";
 
 /// Runs these tests with `zookeeper-client`, and prints which are left out.
 pub(super) fn run(

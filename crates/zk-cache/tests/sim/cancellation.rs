@@ -49,7 +49,6 @@ async fn a_dropped_cache_reports_its_end_and_leaves_no_watch() {
             assert_ne!(snapshot.state(), CacheState::Ended);
             pass(Duration::from_secs(3)).await;
             assert_eq!(ensemble.watch_count(), 0, "{what}");
-            assert_eq!(session.counters().watched_bytes, 0, "{what}");
             // The session still works.
             session.create("/t/after", "").await.unwrap();
         }

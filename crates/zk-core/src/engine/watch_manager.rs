@@ -22,8 +22,6 @@ use tokio::sync::oneshot;
 
 use super::Engine;
 use super::one_shot_watches::OneShotWatches;
-use super::watch_quota::MOST_WATCHED;
-use super::watch_quota::WatchQuota;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
@@ -74,7 +72,7 @@ impl WatchManager {
         let (commands, queue) = mpsc::unbounded_channel();
         let one_shot_watches = Arc::new(OneShotWatches::new(commands.clone()));
         let task = Task {
-            table: WatchTable::new(engine.chroot_len(), CAPACITY),
+            table: WatchTable::default(),
             engine: Arc::clone(engine),
             one_shot_watches: Arc::clone(&one_shot_watches),
             commands: queue,
@@ -84,7 +82,6 @@ impl WatchManager {
             grace_periods: FuturesUnordered::new(),
             notices: SelectAll::new(),
             in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
-            shrinks: 0,
             has_only_one_shots: false,
         };
         tokio::spawn(task.run());
@@ -145,8 +142,6 @@ struct Task {
     grace_periods: FuturesUnordered<Pin<Box<dyn Future<Output = NodePath> + Send>>>,
     notices: SelectAll<Notifications>,
     in_flight: Arc<Semaphore>,
-    /// How often the capacity was reduced.
-    shrinks: u64,
     /// Whether a server has replied that it has no persistent watches.
     has_only_one_shots: bool,
 }
@@ -173,7 +168,6 @@ enum Slot {
         /// Whether it is removed once no request on the node is in flight.
         waits: bool,
         cancellable: CancellableWatch,
-        _quota: Option<WatchQuota>,
     },
 }
 
@@ -187,14 +181,12 @@ struct Order {
     is_disturbed: bool,
     /// Whether to set a persistent watch instead of one-shot watches.
     is_persistent: bool,
-    /// How often the capacity had been reduced when this was planned.
-    shrinks: u64,
     attempts: u32,
 }
 
 struct Attempt {
     order: Order,
-    result: Result<(Watching, Option<WatchQuota>), TransportError>,
+    result: Result<Watching, TransportError>,
 }
 
 impl Task {
@@ -289,7 +281,6 @@ impl Task {
             path,
             is_recursive,
             is_persistent,
-            shrinks,
             attempts,
             ..
         } = order;
@@ -299,7 +290,7 @@ impl Task {
             Some(Slot::Arming { is_disturbed: true })
         );
         match result {
-            Ok((watching, quota)) => {
+            Ok(watching) => {
                 self.engine.counters.watches.add();
                 let (cancellable, notices) = cancellable_watch::open(path.clone(), watching);
                 self.notices.push(notices);
@@ -309,7 +300,6 @@ impl Task {
                     is_lost: false,
                     waits: false,
                     cancellable,
-                    _quota: quota,
                 };
                 self.slots.insert(path.clone(), slot);
                 self.reconcile(&path, 0);
@@ -319,17 +309,6 @@ impl Task {
             Err(TransportError::Refused(ErrorKind::Unsupported, _)) if is_persistent => {
                 self.fall_back_to_one_shots();
                 self.reconcile(&path, 0);
-            }
-            Err(TransportError::Refused(ErrorKind::TooManyWatches, _))
-                if self.table.len() > 1 && !self.has_only_one_shots =>
-            {
-                // Other watches have used the capacity since. Requests that were planned and refused together reduce it
-                // only once.
-                if shrinks == self.shrinks && self.table.wanted(&path).is_some() {
-                    self.shrinks += 1;
-                    self.table.set_capacity(self.table.bytes() / 2);
-                }
-                self.reconcile(&path, attempts);
             }
             Err(fault @ TransportError::Refused(..)) => {
                 tracing::warn!(%path, ?fault, "a watch was refused");
@@ -350,8 +329,6 @@ impl Task {
         }
         tracing::info!("the servers have no persistent watches; using one-shot watches");
         self.has_only_one_shots = true;
-        // A recursive watch in place of several would take more one-shot watches, not fewer.
-        self.table.set_capacity(usize::MAX);
     }
 
     /// Returns the error to subscriptions that wait for their first watch. The others stay stale until the watch is
@@ -443,7 +420,6 @@ impl Task {
                 is_recursive,
                 is_disturbed,
                 is_persistent,
-                shrinks: self.shrinks,
                 attempts,
             },
         )));
@@ -515,7 +491,7 @@ async fn try_to_arm(
     engine: &Arc<Engine>,
     in_flight: &Semaphore,
     order: &Order,
-) -> Result<(Watching, Option<WatchQuota>), TransportError> {
+) -> Result<Watching, TransportError> {
     let path = &order.path;
     if order.attempts > 0 {
         let chance = || engine.chance();
@@ -527,10 +503,8 @@ async fn try_to_arm(
     // Bounds the number of requests that other users of the session wait behind.
     let _permit = in_flight.acquire().await;
     if !order.is_persistent {
-        let follow = fallback::follow(Arc::clone(engine), path.clone(), order.is_recursive);
-        return Ok((follow.await?, None));
+        return fallback::follow(Arc::clone(engine), path.clone(), order.is_recursive).await;
     }
-    let quota = WatchQuota::take(engine, path)?;
     if order.is_disturbed {
         // When this reply arrives, requests whose callers dropped them have replies too, and their watches were
         // removed.
@@ -545,14 +519,11 @@ async fn try_to_arm(
         recursive: order.is_recursive,
     };
     match engine.send(request).await? {
-        Response::Watching(watching) => Ok((watching, Some(quota))),
+        Response::Watching(watching) => Ok(watching),
         other => Err(other.unexpected()),
     }
 }
 
-/// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is
-/// reserved for one-shot watches.
-const CAPACITY: usize = MOST_WATCHED / 2;
 const MOST_IN_FLIGHT: usize = 64;
 
 /// How long the removal of a watch waits for reads in flight, while there is a connection.

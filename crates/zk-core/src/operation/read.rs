@@ -12,8 +12,8 @@ use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
-use crate::watch::Reserved;
 use crate::watch::Watch;
+use crate::watch::register;
 
 /// Reads the data of a node; created by [`Session::get`](crate::Session::get).
 ///
@@ -318,8 +318,7 @@ impl IntoFuture for Sync {
 ///
 /// # Errors
 ///
-/// As [`Get`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths
-/// under watch: more than it could set again after a move to another server.
+/// As [`Get`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
 ///
 /// # Cancel safety
@@ -353,7 +352,7 @@ impl IntoFuture for GetWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let reserved = Reserved::new(&call, &path)?;
+            let one_shot = register(&call, &path);
             let request = Request::Get {
                 path: call.wire(&path),
                 watch: true,
@@ -368,7 +367,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, Watch::new(&call, watch, reserved, false)))
+            Ok((data, stat, Watch::new(&call, watch, one_shot, false)))
         })
     }
 }
@@ -379,8 +378,7 @@ impl IntoFuture for GetWatched {
 ///
 /// # Errors
 ///
-/// As [`Exists`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of
-/// paths under watch: more than it could set again after a move to another server.
+/// As [`Exists`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
 /// A missing node is watched, too: the watch fires when it is created.
 ///
 /// # Cancel safety
@@ -424,7 +422,7 @@ pub(super) async fn exists_watched(
     call: &Call,
     path: &NodePath,
 ) -> Result<(Option<Stat>, Watch), Error> {
-    let reserved = Reserved::new(call, path)?;
+    let one_shot = register(call, path);
     let request = Request::Exists {
         path: call.wire(path),
         watch: true,
@@ -438,7 +436,7 @@ pub(super) async fn exists_watched(
             _ => None,
         })
         .await?;
-    Ok((stat, Watch::new(call, watch, reserved, false)))
+    Ok((stat, Watch::new(call, watch, one_shot, false)))
 }
 
 /// Reads the children of a node and sets a watch; created by [`List::watched`].
@@ -447,8 +445,7 @@ pub(super) async fn exists_watched(
 ///
 /// # Errors
 ///
-/// As [`List`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths
-/// under watch: more than it could set again after a move to another server.
+/// As [`List`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
 ///
 /// # Cancel safety
@@ -482,7 +479,7 @@ impl IntoFuture for ListWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let reserved = Reserved::new(&call, &path)?;
+            let one_shot = register(&call, &path);
             let request = Request::List {
                 path: call.wire(&path),
                 watch: true,
@@ -497,7 +494,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, Watch::new(&call, watch, reserved, true)))
+            Ok((names, stat, Watch::new(&call, watch, one_shot, true)))
         })
     }
 }

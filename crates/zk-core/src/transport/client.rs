@@ -40,6 +40,11 @@ use crate::stat::to_time;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
+mod watch_quota;
+
+use watch_quota::Quota;
+use watch_quota::WatchQuota;
+
 /// One session of the client crate, which ends when the last clone of the client is dropped.
 pub(crate) struct ClientTransport {
     /// Taken by [`close`](Transport::close).
@@ -48,6 +53,7 @@ pub(crate) struct ClientTransport {
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
     session_timeout: Duration,
+    watch_quota: WatchQuota,
 }
 
 impl ClientTransport {
@@ -84,6 +90,7 @@ impl ClientTransport {
             broken,
             session_id: SessionId::new(client.session_id().0),
             session_timeout: client.session_timeout(),
+            watch_quota: WatchQuota::new(servers.chroot()),
             client: Mutex::new(Some(client)),
         })
     }
@@ -169,11 +176,11 @@ impl Transport for ClientTransport {
     fn submit(&self, request: Request) -> Reply {
         let client = self.client.lock();
         let client = client.unwrap_or_else(PoisonError::into_inner).clone();
-        let link = self.link();
+        let (link, quota) = (self.link(), self.watch_quota.clone());
         Box::pin(async move {
             match client {
                 None => Err(TransportError::Ended(SessionEnd::Closed)),
-                Some(client) => answer(&client, request, link).await,
+                Some(client) => answer(&client, request, link, &quota).await,
             }
         })
     }
@@ -196,6 +203,7 @@ async fn answer(
     client: &zk::Client,
     request: Request,
     link: LinkReceiver,
+    quota: &WatchQuota,
 ) -> Result<Response, TransportError> {
     match request {
         Request::Create(create) => {
@@ -219,9 +227,18 @@ async fn answer(
             })
         }
         Request::Transaction(changes) => commit(client, &changes).await,
-        request => plain_answer(client, request, link)
-            .await
-            .map_err(|error| fault(&error)),
+        request => {
+            let quota = match &request {
+                Request::Get { path, watch: true }
+                | Request::Exists { path, watch: true }
+                | Request::List { path, watch: true }
+                | Request::AddWatch { path, .. } => Some(quota.take(path)?),
+                _ => None,
+            };
+            plain_answer(client, request, link, quota)
+                .await
+                .map_err(|error| fault(&error))
+        }
     }
 }
 
@@ -229,6 +246,7 @@ async fn plain_answer(
     client: &zk::Client,
     request: Request,
     link: LinkReceiver,
+    quota: Option<Quota>,
 ) -> Result<Response, zk::Error> {
     Ok(match request {
         Request::Delete { path, version } => {
@@ -238,7 +256,7 @@ async fn plain_answer(
         Request::Get { path, watch } => {
             let (data, stat, watch) = if watch {
                 let (data, stat, watcher) = client.get_and_watch_data(path.as_str()).await?;
-                (data, stat, Some(watched(watcher, link)))
+                (data, stat, Some(watched(watcher, link, quota)))
             } else {
                 let (data, stat) = client.get_data(path.as_str()).await?;
                 (data, stat, None)
@@ -261,7 +279,7 @@ async fn plain_answer(
         Request::Exists { path, watch } => {
             let (stat, watch) = if watch {
                 let (stat, watcher) = client.check_and_watch_stat(path.as_str()).await?;
-                (stat, Some(watched(watcher, link)))
+                (stat, Some(watched(watcher, link, quota)))
             } else {
                 (client.check_stat(path.as_str()).await?, None)
             };
@@ -273,7 +291,7 @@ async fn plain_answer(
         Request::List { path, watch } => {
             let (names, stat, watch) = if watch {
                 let (names, stat, watcher) = client.get_and_watch_children(path.as_str()).await?;
-                (names, stat, Some(watched(watcher, link)))
+                (names, stat, Some(watched(watcher, link, quota)))
             } else {
                 let (names, stat) = client.get_children(path.as_str()).await?;
                 (names, stat, None)
@@ -306,7 +324,7 @@ async fn plain_answer(
             } else {
                 zk::AddWatchMode::Persistent
             };
-            Response::Watching(watching(client.watch(path.as_str(), mode).await?))
+            Response::Watching(watching(client.watch(path.as_str(), mode).await?, quota))
         }
         Request::Create(_) | Request::Transaction(_) => {
             unreachable!("answered by the caller")
@@ -399,8 +417,9 @@ const fn is_sequential(mode: CreateMode) -> bool {
 }
 
 /// Converts a one-shot watcher of the client. It survives reconnects, because the client sets the watch again.
-fn watched(watcher: zk::OneshotWatcher, mut link: LinkReceiver) -> Watched {
+fn watched(watcher: zk::OneshotWatcher, mut link: LinkReceiver, quota: Option<Quota>) -> Watched {
     Box::pin(async move {
+        let _quota = quota;
         match watcher.changed().await.event_type {
             zk::EventType::NodeCreated => WatchEvent::Created,
             zk::EventType::NodeDeleted => WatchEvent::Deleted,
@@ -420,14 +439,16 @@ fn watched(watcher: zk::OneshotWatcher, mut link: LinkReceiver) -> Watched {
 
 /// Converts a persistent watcher of the client. It ends with the link: the client does not set the watch again, but
 /// would forward the events of another watch on the same node.
-fn watching(watcher: zk::PersistentWatcher) -> Watching {
+fn watching(watcher: zk::PersistentWatcher, quota: Option<Quota>) -> Watching {
     Watching::new(futures_util::stream::unfold(
-        Some(watcher),
-        |watcher| async move {
-            let mut watcher = watcher?;
+        Some((watcher, quota)),
+        |open| async move {
+            let (mut watcher, quota) = open?;
             match notice(&watcher.changed().await) {
                 WatchNotification::LinkLost => Some((WatchNotification::LinkLost, None)),
-                notice @ WatchNotification::Changed { .. } => Some((notice, Some(watcher))),
+                notice @ WatchNotification::Changed { .. } => {
+                    Some((notice, Some((watcher, quota))))
+                }
             }
         },
     ))

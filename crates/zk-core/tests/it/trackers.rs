@@ -127,16 +127,16 @@ async fn waits_end_when_the_node_comes_or_goes(ensemble: &Ensemble) {
     absent.await.unwrap();
 
     // Cut off, each of them: what happens meanwhile is found when the connection is back.
-    let come = tokio::spawn(session.wait_for_creation("/waited").into_future());
-    is_watching(&session).await;
+    let wait = session.wait_for_creation("/waited").into_future();
+    let come = watching(&session, wait).await;
     cut_off(ensemble, &session).await;
     let (_, first) = other.create("/waited", "").await.unwrap();
     heal(ensemble, &session);
     let found = within(MAX_WAIT, "it comes", come).await;
     assert_eq!(found.unwrap().unwrap(), first);
 
-    let gone = tokio::spawn(session.wait_for_deletion("/waited").into_future());
-    is_watching(&session).await;
+    let wait = session.wait_for_deletion("/waited").into_future();
+    let gone = watching(&session, wait).await;
     let watches = session.counters().watches;
     other.set("/waited", "1").await.unwrap();
     eventually("a change has it watch again", async || {
@@ -159,13 +159,9 @@ async fn waits_end_when_the_node_comes_or_goes(ensemble: &Ensemble) {
     let limit = std::time::Duration::from_millis(200);
     let error = wait(second.czxid).timeout(limit).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    eventually("the waits gave their watches back", async || {
-        session.counters().watched_bytes == 0
-    })
-    .await;
 
-    let gone = tokio::spawn(session.wait_for_deletion("/waited").into_future());
-    is_watching(&session).await;
+    let wait = session.wait_for_deletion("/waited").into_future();
+    let gone = watching(&session, wait).await;
     ensemble.expire(session.id().as_i64()).await.unwrap();
     let ended = within(MAX_WAIT, "the session ends", gone).await;
     let error = ended.unwrap().unwrap_err();
@@ -281,12 +277,18 @@ async fn update(updates: &mut Subscription) -> Update {
     update.expect("the session is not over")
 }
 
-/// Waits until the one wait of a session has its watch.
-async fn is_watching(session: &Session) {
+/// Starts to wait, and returns once the wait has its watch.
+async fn watching<T: Send + 'static>(
+    session: &Session,
+    wait: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    let before = session.counters().watches;
+    let wait = tokio::spawn(wait);
     eventually("the wait has a watch", async || {
-        session.counters().watched_bytes > 0
+        session.counters().watches > before
     })
     .await;
+    wait
 }
 
 /// Cuts the connection of a session and lets it find no server until it is healed.

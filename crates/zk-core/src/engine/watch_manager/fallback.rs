@@ -1,7 +1,7 @@
 //! Follows nodes with one-shot watches, on servers before 3.6, which have no others.
 //!
 //! A change between a watch that fired and the next one is found by comparing the node with its last known state.
-//! Each node takes two watches of the session's quota.
+//! Each node takes two watches.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -19,7 +19,6 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::stream::unfold;
 
 use crate::engine::Engine;
-use crate::engine::watch_quota::WatchQuota;
 use crate::error::ErrorKind;
 use crate::join_all::join_all;
 use crate::path::NodePath;
@@ -144,10 +143,6 @@ impl Follower {
         let mut todo = VecDeque::from([first]);
         while !todo.is_empty() {
             let batch: Vec<_> = todo.drain(..todo.len().min(BATCH)).collect();
-            let mut quotas = Vec::new();
-            for look in &batch {
-                quotas.push(WatchQuota::take(&self.engine, &look.path)?);
-            }
             let requests = batch.iter().map(|look| {
                 let path = look.path.clone();
                 self.engine.send(if look.at_children {
@@ -157,17 +152,17 @@ impl Follower {
                 })
             });
             let answers = join_all(requests).await;
-            for ((look, quota), answer) in batch.into_iter().zip(quotas).zip(answers) {
+            for (look, answer) in batch.into_iter().zip(answers) {
                 match answer {
                     Ok(Response::Stat {
                         stat,
                         watch: Some(watch),
-                    }) => self.saw_node(look.path, stat.as_ref(), watch, quota, &mut todo),
+                    }) => self.saw_node(look.path, stat.as_ref(), watch, &mut todo),
                     Ok(Response::Children {
                         names,
                         watch: Some(watch),
                         ..
-                    }) => self.saw_children(look.path, names, watch, quota, &mut todo),
+                    }) => self.saw_children(look.path, names, watch, &mut todo),
                     Ok(other) => return Err(other.unexpected()),
                     // The node was deleted meanwhile, which its own watch reports, or this session may not read it.
                     Err(TransportError::Refused(ErrorKind::NoNode | ErrorKind::NoAuth, _)) => {}
@@ -183,7 +178,6 @@ impl Follower {
         path: NodePath,
         stat: Option<&Stat>,
         watch: Watched,
-        quota: WatchQuota,
         todo: &mut VecDeque<WatchedRead>,
     ) {
         let before = self
@@ -198,7 +192,7 @@ impl Follower {
         let Some(stat) = stat else {
             // The watches on the parents of other missing nodes report their creation.
             if path == self.root {
-                self.wait(WatchedRead::node(path), watch, quota);
+                self.wait(WatchedRead::node(path), watch);
             }
             return;
         };
@@ -222,7 +216,7 @@ impl Follower {
                 todo.push_back(WatchedRead::children(path.clone()));
             }
         }
-        self.wait(WatchedRead::node(path), watch, quota);
+        self.wait(WatchedRead::node(path), watch);
     }
 
     fn saw_children(
@@ -230,7 +224,6 @@ impl Follower {
         path: NodePath,
         names: Vec<String>,
         watch: Watched,
-        quota: WatchQuota,
         todo: &mut VecDeque<WatchedRead>,
     ) {
         let Some(known) = self.known.get_mut(&path) else {
@@ -249,7 +242,7 @@ impl Follower {
         } else if before.is_some() {
             self.report(&path, WatchEvent::ChildrenChanged);
         }
-        self.wait(WatchedRead::children(path), watch, quota);
+        self.wait(WatchedRead::children(path), watch);
     }
 
     /// Records the deletion of a node and of all nodes below it, those first.
@@ -265,12 +258,9 @@ impl Follower {
         self.report(path, WatchEvent::Deleted);
     }
 
-    fn wait(&self, look: WatchedRead, watch: Watched, quota: WatchQuota) {
-        self.fired.push(Box::pin(async move {
-            let event = watch.await;
-            drop(quota);
-            (look, event)
-        }));
+    fn wait(&self, look: WatchedRead, watch: Watched) {
+        self.fired
+            .push(Box::pin(async move { (look, watch.await) }));
     }
 
     fn report(&mut self, path: &NodePath, event: WatchEvent) {

@@ -3,7 +3,6 @@
 //! One watch serves each subscription: the watch on its own node, or a recursive one above it.
 //! Subscriptions of one node share a watch, because servers before 3.9 keep one kind of watch per node and session
 //! (ZOOKEEPER-4466), and because no server can remove one of two (ZOOKEEPER-4472).
-//! If the paths exceed the capacity, watches on siblings are folded into a recursive one on their parent.
 //!
 //! Pure: no I/O and no clock.
 
@@ -40,15 +39,11 @@ pub(crate) enum SubscriptionEvent {
 pub(crate) type Addressed = (Id, SubscriptionEvent);
 
 /// The subscriptions of a session and the watches that serve them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     subscriptions: HashMap<Id, Entry>,
     at: HashMap<NodePath, Vec<Id>>,
     watches: BTreeMap<NodePath, Wanted>,
-    /// The number of bytes that the chroot adds to each path.
-    prefix: usize,
-    bytes: usize,
-    capacity: usize,
     /// The paths whose wanted watch has changed.
     dirty: BTreeSet<NodePath>,
     events: Vec<Addressed>,
@@ -68,26 +63,11 @@ struct Entry {
 #[derive(Debug)]
 struct Wanted {
     is_recursive: bool,
-    /// Whether it replaces several watches, and no subscription requested it.
-    is_folded: bool,
     is_armed: bool,
     serves: BTreeSet<Id>,
 }
 
 impl WatchTable {
-    pub(crate) fn new(prefix: usize, capacity: usize) -> Self {
-        Self {
-            subscriptions: HashMap::new(),
-            at: HashMap::new(),
-            watches: BTreeMap::new(),
-            prefix,
-            bytes: 0,
-            capacity,
-            dirty: BTreeSet::new(),
-            events: Vec::new(),
-        }
-    }
-
     /// Returns whether the wanted watch on `path` is recursive, or `None` if no watch is wanted there.
     pub(crate) fn wanted(&self, path: &NodePath) -> Option<bool> {
         self.watches.get(path).map(|watch| watch.is_recursive)
@@ -111,11 +91,6 @@ impl WatchTable {
         ids
     }
 
-    /// Returns the number of wanted watches.
-    pub(crate) fn len(&self) -> usize {
-        self.watches.len()
-    }
-
     /// Takes the paths whose wanted watch has changed since the last call.
     pub(crate) fn take_dirty(&mut self) -> BTreeSet<NodePath> {
         std::mem::take(&mut self.dirty)
@@ -137,7 +112,6 @@ impl WatchTable {
         };
         self.subscriptions.insert(id, entry);
         self.assign_watch(id);
-        self.fold();
     }
 
     /// Removes a subscription.
@@ -155,17 +129,16 @@ impl WatchTable {
             return;
         };
         watch.serves.remove(&id);
-        let (is_recursive, is_folded) = (watch.is_recursive, watch.is_folded);
+        let is_recursive = watch.is_recursive;
         let serves = watch.serves.clone();
         if serves.is_empty() {
             self.drop_watch(&entry.watch);
-        } else if is_recursive && !is_folded && !self.is_asked_for(&entry.watch, &serves) {
+        } else if is_recursive && !self.is_asked_for(&entry.watch, &serves) {
             // No subscription needs the events of the whole subtree any longer.
             self.drop_watch(&entry.watch);
             for id in serves {
                 self.assign_watch(id);
             }
-            self.fold();
         }
     }
 
@@ -238,37 +211,6 @@ impl WatchTable {
         }
     }
 
-    /// Sets how many bytes of paths the watches may take, and assigns the watches again.
-    pub(crate) fn set_capacity(&mut self, capacity: usize) {
-        let is_wider = capacity > self.capacity;
-        self.capacity = capacity;
-        if is_wider {
-            let folded: Vec<_> = self
-                .watches
-                .iter()
-                .filter(|(_, watch)| watch.is_folded)
-                .map(|(path, watch)| (path.clone(), watch.serves.clone()))
-                .collect();
-            for (path, serves) in folded {
-                self.drop_watch(&path);
-                for id in serves {
-                    self.assign_watch(id);
-                }
-            }
-        }
-        self.fold();
-    }
-
-    /// Returns how many bytes of paths the watches take.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Returns how many bytes a path takes.
-    pub(crate) fn cost(&self, path: &NodePath) -> usize {
-        self.prefix + path.as_str().len()
-    }
-
     /// Returns the live subscriptions to `node` that the watch on `watch` serves, in the order of their creation.
     fn served(&self, watch: &NodePath, node: &NodePath) -> Vec<(Id, WatchScope)> {
         let ids = self.at.get(node).map_or(&[][..], Vec::as_slice);
@@ -299,11 +241,9 @@ impl WatchTable {
         let at = cover.unwrap_or_else(|| path.clone());
         self.stale(id);
         if !self.watches.contains_key(&at) {
-            self.bytes += self.cost(&at);
             self.dirty.insert(at.clone());
             let watch = Wanted {
                 is_recursive: scope == WatchScope::Below,
-                is_folded: false,
                 is_armed: false,
                 serves: BTreeSet::new(),
             };
@@ -323,90 +263,8 @@ impl WatchTable {
         }
     }
 
-    /// Folds watches until they fit the capacity.
-    fn fold(&mut self) {
-        if self.bytes <= self.capacity {
-            return;
-        }
-        // Well below the limit, so that the next few subscriptions cause no further folding.
-        let target = self.capacity / 2;
-        while self.bytes > target {
-            let mut families: BTreeMap<NodePath, (usize, usize)> = BTreeMap::new();
-            for path in self.watches.keys() {
-                if let Some(parent) = path.parent() {
-                    let family = families.entry(parent).or_default();
-                    *family = (family.0 + self.cost(path), family.1 + 1);
-                }
-            }
-            // Folds the largest families first: they save the most bytes for each superfluous event.
-            let Some(best) = families
-                .iter()
-                .max_by_key(|(_, (bytes, members))| (*members, *bytes))
-                .map(|(parent, _)| parent.clone())
-            else {
-                // A recursive watch on the root cannot be folded further.
-                return;
-            };
-            self.fold_into(&best);
-        }
-    }
-
-    fn fold_into(&mut self, parent: &NodePath) {
-        let below: Vec<_> = self
-            .watches
-            .keys()
-            .filter(|path| path.depth_below(parent).is_some())
-            .cloned()
-            .collect();
-        let is_asked_for = self.watches.get(parent).is_some_and(|watch| {
-            watch.is_recursive && !watch.is_folded && self.is_asked_for(parent, &watch.serves)
-        });
-        let mut moved = BTreeSet::new();
-        let mut is_armed = false;
-        for path in below {
-            if path == *parent && self.wanted(parent) == Some(true) {
-                is_armed = self.is_armed(parent);
-            }
-            let serves = self.served_by(&path);
-            if !(path == *parent && is_armed) {
-                moved.extend(serves.iter().copied());
-            }
-            self.drop_watch(&path);
-            for id in serves {
-                if let Some(entry) = self.subscriptions.get_mut(&id) {
-                    entry.watch = parent.clone();
-                }
-            }
-        }
-        self.bytes += self.cost(parent);
-        self.dirty.insert(parent.clone());
-        let serves = self
-            .subscriptions
-            .iter()
-            .filter(|(_, entry)| entry.watch == *parent)
-            .map(|(id, _)| *id)
-            .collect();
-        let watch = Wanted {
-            is_recursive: true,
-            is_folded: !is_asked_for,
-            is_armed,
-            serves,
-        };
-        self.watches.insert(parent.clone(), watch);
-        for id in moved {
-            self.stale(id);
-            if is_armed {
-                if let Some(entry) = self.subscriptions.get_mut(&id) {
-                    entry.is_live = true;
-                }
-                self.events.push((id, SubscriptionEvent::Resynchronize));
-            }
-        }
-    }
-
     fn drop_watch(&mut self, path: &NodePath) {
         if self.watches.remove(path).is_some() {
-            self.bytes -= self.cost(path);
             self.dirty.insert(path.clone());
         }
     }

@@ -4,28 +4,47 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
-use super::Engine;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::transport::TransportError;
 
-/// A part of the bytes of watched paths that a session may have.
+/// The bytes of watched paths that a session may have.
 ///
 /// When a session moves to another server, the client crate sets all its watches again. It cannot do so for more than
 /// 128 KiB of paths, and would never reconnect.
+#[derive(Debug, Clone)]
+pub(super) struct WatchQuota {
+    taken: Arc<AtomicUsize>,
+    /// The bytes that the chroot adds to each path.
+    prefix: usize,
+}
+
+/// The part of one watch.
 #[derive(Debug)]
-pub(crate) struct WatchQuota {
+pub(super) struct Quota {
     taken: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl WatchQuota {
-    /// Reserves the bytes of a watch on `path`, which is below the chroot.
-    pub(crate) fn take(engine: &Engine, path: &NodePath) -> Result<Self, TransportError> {
-        let bytes = engine.chroot_len() + path.as_str().len();
-        let taken = Arc::clone(&engine.watched);
+    pub(super) fn new(chroot: &NodePath) -> Self {
+        let prefix = if chroot.is_root() {
+            0
+        } else {
+            chroot.as_str().len()
+        };
+        Self {
+            taken: Arc::default(),
+            prefix,
+        }
+    }
+
+    /// Takes the bytes of a watch on `path`, which is below the chroot.
+    pub(super) fn take(&self, path: &NodePath) -> Result<Quota, TransportError> {
+        let bytes = self.prefix + path.as_str().len();
+        let taken = Arc::clone(&self.taken);
         let before = taken.fetch_add(bytes, Ordering::SeqCst);
-        let quota = Self { taken, bytes };
+        let quota = Quota { taken, bytes };
         if before + bytes <= MOST_WATCHED {
             return Ok(quota);
         }
@@ -39,11 +58,11 @@ impl WatchQuota {
     }
 }
 
-impl Drop for WatchQuota {
+impl Drop for Quota {
     fn drop(&mut self) {
         self.taken.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }
 
 /// How many bytes of paths a session watches at most.
-pub(crate) const MOST_WATCHED: usize = 120 * 1024;
+const MOST_WATCHED: usize = 120 << 10;
