@@ -339,6 +339,9 @@ impl fmt::Debug for Client {
 /// the server reports then what a one-shot watch has missed. Persistent watches miss what happens without a connection
 /// (ZOOKEEPER-4698).
 ///
+/// Servers before 3.9 keep one kind of watch for a node and a session (ZOOKEEPER-4466): a persistent watch replaces a
+/// one-shot one on the same node, whose event is lost, also when both are set again on a new connection.
+///
 /// # Dropping
 ///
 /// Ends the events. The watch is also removed from the server, in the background, where that is possible without removing
