@@ -20,10 +20,18 @@ use crate::transport::TransportError;
 pub(crate) enum Repeat {
     /// It is a read.
     Read,
+    /// It is a read, and the caller has another way to read the same.
+    ReadOnce,
     /// It is a write whose second reply shows whether the first one was applied.
     Write,
     /// It is a write that must not be applied twice.
     Never,
+}
+
+impl Repeat {
+    const fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::ReadOnce)
+    }
 }
 
 /// The outcome of a write with a lost reply, as the nodes show it.
@@ -71,6 +79,12 @@ impl Call {
             operation,
             deadline,
         }
+    }
+
+    /// Returns this call with errors of another operation.
+    pub(crate) fn of(&self, operation: Operation) -> Self {
+        let call = self.clone();
+        Self { operation, ..call }
     }
 
     pub(crate) fn session(&self) -> &SessionHandle {
@@ -150,12 +164,12 @@ impl Call {
                 }
                 Some(Err(fault)) => fault,
                 None => {
-                    let in_doubt = in_doubt || repeat != Repeat::Read;
+                    let in_doubt = in_doubt || !repeat.is_read();
                     return answer(Err(self.unanswered(path, repeat, attempts)), in_doubt);
                 }
             };
             let was_in_doubt = in_doubt;
-            in_doubt |= repeat != Repeat::Read && may_be_applied(&fault);
+            in_doubt |= !repeat.is_read() && may_be_applied(&fault);
             let policy = &self.session.defaults().retry;
             let pause = may_retry(repeat, &fault)
                 .then(|| policy.pause(attempts, self.deadline.elapsed(), || engine.chance()))
@@ -419,7 +433,7 @@ impl Call {
     /// Creates the error of a request without a reply by the deadline.
     fn unanswered(&self, path: &NodePath, repeat: Repeat, attempts: u32) -> Error {
         let kind = match repeat {
-            Repeat::Read => ErrorKind::TimedOut,
+            Repeat::Read | Repeat::ReadOnce => ErrorKind::TimedOut,
             Repeat::Write | Repeat::Never => ErrorKind::OutcomeUnknown,
         };
         let detail = if self.engine().is_connected() {
@@ -445,7 +459,9 @@ impl Call {
 fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
     match fault {
         TransportError::Later(_) => true,
-        TransportError::Lost(_) | TransportError::Server(_) => repeat != Repeat::Never,
+        TransportError::Lost(_) | TransportError::Server(_) => {
+            matches!(repeat, Repeat::Read | Repeat::Write)
+        }
         TransportError::Refused(..)
         | TransportError::RefusedAt { .. }
         | TransportError::Ended(_) => false,
@@ -485,6 +501,7 @@ mod tests {
             assert_eq!(may_retry(Repeat::Read, &fault), read, "{fault:?}");
             assert_eq!(may_retry(Repeat::Write, &fault), read, "{fault:?}");
             assert_eq!(may_retry(Repeat::Never, &fault), write, "{fault:?}");
+            assert_eq!(may_retry(Repeat::ReadOnce, &fault), write, "{fault:?}");
         }
     }
 }

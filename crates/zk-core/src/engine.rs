@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::connect_string::ConnectString;
 use crate::counters::Counters;
+use crate::engine::multi_read_support::MultiReadSupport;
 use crate::error::ErrorKind;
 use crate::lease_proof::LeaseProof;
 use crate::transport::Link;
@@ -31,6 +32,7 @@ pub(crate) mod cleanup;
 pub(crate) mod concurrent_creates;
 pub(crate) mod fresh_read;
 pub(crate) mod heartbeat;
+pub(crate) mod multi_read_support;
 pub(crate) mod one_shot_watches;
 pub(crate) mod watch_manager;
 
@@ -41,6 +43,7 @@ pub(crate) struct Engine {
     link: LinkReceiver,
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
+    pub(crate) multi_read_support: MultiReadSupport,
     lease_proof: Mutex<LeaseProof>,
     /// Changes with each reply, after the lease proof was updated.
     proven: watch::Sender<()>,
@@ -72,6 +75,7 @@ impl Engine {
             transport,
             servers,
             counters: Counters::default(),
+            multi_read_support: MultiReadSupport::default(),
             runtime: Handle::current(),
             is_closing: AtomicBool::new(false),
             close_started: watch::Sender::default(),
@@ -293,7 +297,12 @@ impl Answerer {
             | Request::Exists { .. }
             | Request::List { .. }
             | Request::GetAcl { .. }
-            | Request::AddWatch { .. } => Self::Server,
+            | Request::AddWatch { .. }
+            | Request::MultiRead(_)
+            | Request::WhoAmI
+            | Request::Ephemerals { .. }
+            | Request::CountBelow { .. }
+            | Request::GetConfig => Self::Server,
         }
     }
 

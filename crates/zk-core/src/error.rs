@@ -88,6 +88,13 @@ impl Error {
         self
     }
 
+    /// Records that the error concerns no node.
+    #[must_use]
+    pub(crate) fn of_no_node(mut self) -> Self {
+        self.0.path = None;
+        self
+    }
+
     /// Adds the path of the refused part of a transaction, and details.
     #[must_use]
     pub(crate) fn about(mut self, path: &NodePath, detail: impl Into<String>) -> Self {
@@ -312,6 +319,18 @@ pub enum Operation {
     Stat,
     /// [`Session::list`](crate::Session::list).
     List,
+    /// [`Session::get_many`](crate::Session::get_many). The errors of single nodes are of [`Get`](Self::Get).
+    GetMany,
+    /// [`Session::list_many`](crate::Session::list_many). The errors of single nodes are of [`List`](Self::List).
+    ListMany,
+    /// [`Session::whoami`](crate::Session::whoami).
+    WhoAmI,
+    /// [`Session::ephemerals`](crate::Session::ephemerals).
+    Ephemerals,
+    /// [`Session::descendant_count`](crate::Session::descendant_count).
+    DescendantCount,
+    /// [`Session::config`](crate::Session::config).
+    GetConfig,
     /// [`Session::delete`](crate::Session::delete).
     Delete,
     /// [`Session::sync`](crate::Session::sync).
@@ -344,6 +363,12 @@ impl fmt::Display for Operation {
             Self::Exists => "exists",
             Self::Stat => "stat",
             Self::List => "list",
+            Self::GetMany => "get several nodes from",
+            Self::ListMany => "list several nodes from",
+            Self::WhoAmI => "whoami",
+            Self::Ephemerals => "list the ephemeral nodes at",
+            Self::DescendantCount => "count the nodes below",
+            Self::GetConfig => "get the configuration",
             Self::Delete => "delete",
             Self::Sync => "sync",
             Self::GetAcl => "get the acl of",

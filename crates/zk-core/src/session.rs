@@ -13,11 +13,16 @@ use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::operation::Create;
 use crate::operation::Delete;
+use crate::operation::DescendantCount;
+use crate::operation::Ephemerals;
 use crate::operation::Exists;
 use crate::operation::Get;
 use crate::operation::GetAcl;
+use crate::operation::GetConfig;
+use crate::operation::GetMany;
 use crate::operation::GetStat;
 use crate::operation::List;
+use crate::operation::ListMany;
 use crate::operation::OperationFuture;
 use crate::operation::Set;
 use crate::operation::SetAcl;
@@ -26,6 +31,7 @@ use crate::operation::Target;
 use crate::operation::Transaction;
 use crate::operation::WaitForCreation;
 use crate::operation::WaitForDeletion;
+use crate::operation::WhoAmI;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
@@ -268,6 +274,65 @@ impl Session {
         P::Error: Into<ParsePathError>,
     {
         List::new(self.target(path))
+    }
+
+    /// Reads the data of several nodes, with one result for each.
+    ///
+    /// ```no_run
+    /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
+    /// for (name, node) in ["/a", "/b"].iter().zip(session.get_many(["/a", "/b"]).await?) {
+    ///     match node {
+    ///         Ok((data, stat)) => println!("{name}: {} bytes, version {}", data.len(), stat.version),
+    ///         Err(error) if error.is_no_node() => println!("{name} is not there"),
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_many<P>(&self, paths: impl IntoIterator<Item = P>) -> GetMany
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        GetMany::new(self.handle.clone(), parsed(paths))
+    }
+
+    /// Lists the children of several nodes, with one result for each.
+    pub fn list_many<P>(&self, paths: impl IntoIterator<Item = P>) -> ListMany
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        ListMany::new(self.handle.clone(), parsed(paths))
+    }
+
+    /// Lists the ephemeral nodes of this session at a path and below it; on servers since 3.6.
+    pub fn ephemerals<P>(&self, path: P) -> Ephemerals
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Ephemerals::new(self.target(path))
+    }
+
+    /// Counts all nodes below a node; on servers since 3.6.
+    pub fn descendant_count<P>(&self, path: P) -> DescendantCount
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        DescendantCount::new(self.target(path))
+    }
+
+    /// Returns who this session is to its server; on servers since 3.7.
+    pub fn whoami(&self) -> WhoAmI {
+        WhoAmI::new(self.target(NodePath::root()))
+    }
+
+    /// Reads the dynamic configuration of the ensemble; on servers since 3.5.
+    pub fn config(&self) -> GetConfig {
+        GetConfig::new(self.target(NodePath::root()))
     }
 
     /// Deletes a node.
@@ -532,4 +597,15 @@ impl Session {
     {
         Target::new(self.handle.clone(), path)
     }
+}
+
+fn parsed<P>(paths: impl IntoIterator<Item = P>) -> Vec<Result<NodePath, ParsePathError>>
+where
+    P: TryInto<NodePath>,
+    P::Error: Into<ParsePathError>,
+{
+    let paths = paths.into_iter();
+    paths
+        .map(|path| path.try_into().map_err(Into::into))
+        .collect()
 }

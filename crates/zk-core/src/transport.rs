@@ -14,6 +14,7 @@ use std::time::Instant;
 use crate::acl::Acl;
 use crate::connect_string::ConnectString;
 use crate::error::ErrorKind;
+use crate::identity::Identity;
 use crate::path::NodePath;
 use crate::stat::SessionId;
 use crate::stat::Stat;
@@ -172,6 +173,43 @@ pub enum Request {
         /// it reports those of this node, and the creation and deletion of its children.
         recursive: bool,
     },
+    /// Reads several nodes, each with a result of its own. The reply is [`Response::Reads`]. Servers support it since
+    /// 3.6.
+    MultiRead(Vec<ReadOp>),
+    /// The reply is [`Response::Identities`]. Servers support it since 3.7.
+    WhoAmI,
+    /// Lists this session's ephemeral nodes. The reply is [`Response::Paths`]. Servers support it since 3.6.
+    Ephemerals {
+        /// What the paths begin with, a slash at least. It is a text: `/a` is also the beginning of `/ab`.
+        prefix: String,
+    },
+    /// Counts the nodes below a node. The reply is [`Response::Count`]. Servers support it since 3.6.
+    CountBelow {
+        /// The node.
+        path: NodePath,
+    },
+    /// Reads the configuration of the ensemble, which no chroot hides. The reply is [`Response::Data`]. Servers have it
+    /// since 3.5; older ones refuse the request with [`ErrorKind::NoNode`].
+    GetConfig,
+}
+
+/// One read of a [`Request::MultiRead`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these two")]
+pub enum ReadOp {
+    /// Reads the data of this node.
+    Data(NodePath),
+    /// Lists the children of this node.
+    Children(NodePath),
+}
+
+impl ReadOp {
+    /// Returns the node.
+    pub const fn path(&self) -> &NodePath {
+        match self {
+            Self::Data(path) | Self::Children(path) => path,
+        }
+    }
 }
 
 /// A node to create.
@@ -254,7 +292,7 @@ pub enum Response {
     /// The data was read.
     Data {
         /// The data.
-        data: Vec<u8>,
+        data: Bytes,
         /// The stat of the node.
         stat: Stat,
         /// The watch, if one was requested.
@@ -291,6 +329,29 @@ pub enum Response {
     Committed(Vec<OpResult>),
     /// The persistent watch was set.
     Watching(Watching),
+    /// Several nodes were read: one result for each, in the order of the request.
+    Reads(Vec<Result<ReadResult, TransportError>>),
+    /// The identities of the session.
+    Identities(Vec<Identity>),
+    /// The paths of nodes, in no order.
+    Paths(Vec<NodePath>),
+    /// A number of nodes.
+    Count(u32),
+}
+
+/// The result of one read of a [`Request::MultiRead`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these two")]
+pub enum ReadResult {
+    /// The data was read.
+    Data {
+        /// The data.
+        data: Bytes,
+        /// The stat of the node.
+        stat: Stat,
+    },
+    /// The children were listed: their names, in no order.
+    Children(Vec<String>),
 }
 
 impl fmt::Debug for Response {
@@ -313,6 +374,10 @@ impl Response {
             Self::Acl { .. } => "Acl",
             Self::Committed(_) => "Committed",
             Self::Watching(_) => "Watching",
+            Self::Reads(_) => "Reads",
+            Self::Identities(_) => "Identities",
+            Self::Paths(_) => "Paths",
+            Self::Count(_) => "Count",
         }
     }
 
@@ -328,9 +393,9 @@ impl Response {
         }
     }
 
-    pub(crate) fn data(self) -> Option<(Vec<u8>, Stat)> {
+    pub(crate) fn data(self) -> Option<(bytes::Bytes, Stat)> {
         match self {
-            Self::Data { data, stat, .. } => Some((data, stat)),
+            Self::Data { data, stat, .. } => Some((data.into_inner(), stat)),
             _ => None,
         }
     }
@@ -365,7 +430,19 @@ impl Response {
                 })
                 .map(newest)
                 .max(),
-            Self::Deleted | Self::Synced | Self::Watching(_) => None,
+            Self::Reads(results) => results
+                .iter()
+                .filter_map(|result| match result {
+                    Ok(ReadResult::Data { stat, .. }) => Some(newest(stat)),
+                    Ok(ReadResult::Children(_)) | Err(_) => None,
+                })
+                .max(),
+            Self::Deleted
+            | Self::Synced
+            | Self::Watching(_)
+            | Self::Identities(_)
+            | Self::Paths(_)
+            | Self::Count(_) => None,
         }
     }
 }
@@ -427,6 +504,17 @@ impl Bytes {
     /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Returns the bytes as those of the crate `bytes`, without a copy.
+    pub fn into_inner(self) -> bytes::Bytes {
+        self.0
+    }
+}
+
+impl From<bytes::Bytes> for Bytes {
+    fn from(bytes: bytes::Bytes) -> Self {
+        Self(bytes)
     }
 }
 

@@ -25,10 +25,10 @@ impl Identity {
         }
     }
 
-    /// Returns the scheme and the name of the user.
-    pub(crate) fn user(&self) -> (String, String) {
+    /// Returns what a server tells of it.
+    pub(crate) fn public(&self) -> zk_core::Identity {
         let user = self.id.split(':').next().unwrap_or_default();
-        (self.scheme.to_owned(), user.to_owned())
+        zk_core::Identity::new(self.scheme, user)
     }
 
     fn is(&self, entry: &AclEntry) -> bool {

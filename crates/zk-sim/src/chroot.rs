@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use zk_core::NodePath;
 use zk_core::transport::Op;
 use zk_core::transport::OpResult;
+use zk_core::transport::ReadOp;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::WatchNotification;
@@ -26,7 +27,17 @@ pub(crate) fn to_server(chroot: &NodePath, mut request: Request) -> Request {
         | Request::Sync { path }
         | Request::GetAcl { path }
         | Request::SetAcl { path, .. }
-        | Request::AddWatch { path, .. } => prepend(chroot, path),
+        | Request::AddWatch { path, .. }
+        | Request::CountBelow { path } => prepend(chroot, path),
+        Request::MultiRead(reads) => {
+            for read in reads {
+                match read {
+                    ReadOp::Data(path) | ReadOp::Children(path) => prepend(chroot, path),
+                }
+            }
+        }
+        Request::Ephemerals { prefix } => prefix.insert_str(0, chroot.as_str()),
+        Request::WhoAmI | Request::GetConfig => {}
         Request::Transaction(changes) => {
             for change in changes {
                 match change {
@@ -73,6 +84,9 @@ pub(crate) fn to_session(chroot: &NodePath, response: Response) -> Response {
                 },
                 WatchNotification::LinkLost => WatchNotification::LinkLost,
             })))
+        }
+        Response::Paths(paths) => {
+            Response::Paths(paths.iter().map(|path| strip(chroot, path)).collect())
         }
         other => other,
     }

@@ -334,6 +334,10 @@ impl Driver {
             },
             ServerReply::Set(stat) => Response::Set(stat),
             ServerReply::Synced => Response::Synced,
+            ServerReply::Reads(results) => Response::Reads(results),
+            ServerReply::Identities(identities) => Response::Identities(identities),
+            ServerReply::Paths(paths) => Response::Paths(paths),
+            ServerReply::Count(count) => Response::Count(count),
             ServerReply::Acl { acl, stat } => Response::Acl { acl, stat },
             ServerReply::Committed(changed) => Response::Committed(changed),
             ServerReply::Watching => {

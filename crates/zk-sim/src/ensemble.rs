@@ -256,9 +256,10 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Disables persistent watches, as on servers before 3.6.
+    /// Disables persistent watches and all other requests that servers know since 3.6: those that read several nodes, list
+    /// ephemeral nodes, count nodes and return identities.
     ///
-    /// The servers refuse a request for one and close the connection, as with every unknown request.
+    /// The servers refuse such a request and close the connection, as with every unknown request.
     pub fn without_persistent_watches(mut self) -> Self {
         self.settings.persistent_watches = false;
         self

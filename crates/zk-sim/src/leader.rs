@@ -239,6 +239,11 @@ impl<'a> PendingTransaction<'a> {
             | Request::Sync { .. }
             | Request::GetAcl { .. }
             | Request::AddWatch { .. }
+            | Request::MultiRead(_)
+            | Request::WhoAmI
+            | Request::Ephemerals { .. }
+            | Request::CountBelow { .. }
+            | Request::GetConfig
             | Request::Transaction(_) => unreachable!("it is no single write"),
         })
     }

@@ -128,7 +128,7 @@
 //! - SASL has no mechanism, and `reconfig` is disabled. `whoAmI` returns no identity of the scheme `ip`.
 //! - The stat of a container or TTL node has no owner. A sequential node needs a name before its number.
 //! - The four-letter words are `ruok`, `isro` and `srvr`; they are not logged as requests, and neither are pings,
-//!   `setWatches`, `multiRead`, `removeWatches` and other requests that `zk-core` has not.
+//!   `setWatches`, `removeWatches` and other requests that `zk-core` has not.
 //! - The port of a stopped server accepts connections and closes them.
 //!
 //! Such a client reconnects by itself and chooses its server: [`reconnect_after`](EnsembleBuilder::reconnect_after),
@@ -145,6 +145,7 @@
 //! - A new ACL applies to the next request. A real leader checks requests in flight after it against the old one.
 //! - The ephemeral nodes of a session are deleted in the order of their paths. On real servers the order is undefined.
 //! - A read-only session cannot move to or from another server.
+//! - The configuration of the ensemble is empty, as that of a single server.
 //! - Servers without persistent watches ([`without_persistent_watches`](EnsembleBuilder::without_persistent_watches))
 //!   otherwise behave as the chosen release.
 //! - Persistent watches of a session of this crate end with the link, as with the client crate that `zk-core` uses. Watches that this crate leaves

@@ -7,6 +7,7 @@
 
 use zk_core::NodePath;
 use zk_core::transport::Op;
+use zk_core::transport::ReadOp;
 use zk_core::transport::Request;
 
 /// Matches every request.
@@ -32,6 +33,11 @@ pub fn gets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static
 /// Matches writes of the data of a path.
 pub fn sets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     by(pattern, |request| matches!(request, Request::Set { .. }))
+}
+
+/// Matches requests that read several nodes, one of which is at a path.
+pub fn multi_reads(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| matches!(request, Request::MultiRead(_)))
 }
 
 /// Matches checks whether a path exists.
@@ -94,7 +100,7 @@ pub(crate) fn is_write(request: &Request) -> bool {
     )
 }
 
-/// Returns the paths in a request: one, or one per part of a transaction.
+/// Returns the paths in a request: one, or one per part of a transaction or of several reads.
 pub fn paths(request: &Request) -> Vec<&NodePath> {
     match request {
         Request::Create(create) => vec![&create.path],
@@ -106,7 +112,10 @@ pub fn paths(request: &Request) -> Vec<&NodePath> {
         | Request::Sync { path }
         | Request::GetAcl { path }
         | Request::SetAcl { path, .. }
-        | Request::AddWatch { path, .. } => vec![path],
+        | Request::AddWatch { path, .. }
+        | Request::CountBelow { path } => vec![path],
+        Request::MultiRead(reads) => reads.iter().map(ReadOp::path).collect(),
+        Request::WhoAmI | Request::Ephemerals { .. } | Request::GetConfig => Vec::new(),
         Request::Transaction(changes) => changes
             .iter()
             .map(|change| match change {

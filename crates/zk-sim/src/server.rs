@@ -10,6 +10,8 @@ use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Permissions;
 use zk_core::SessionId;
+use zk_core::transport::ReadOp;
+use zk_core::transport::ReadResult;
 use zk_core::transport::Request;
 use zk_core::transport::TransportError;
 
@@ -183,7 +185,7 @@ impl Server {
         Result<ServerReply, TransportError>,
         Option<(NodePath, WatchKind)>,
     ) {
-        let (answer, watch) = match self.evaluate(identities, request) {
+        let (answer, watch) = match self.evaluate(session, identities, request) {
             Ok(found) => found,
             Err(kind) => return (Err(TransportError::Refused(kind, None)), None),
         };
@@ -195,6 +197,7 @@ impl Server {
 
     pub(crate) fn evaluate(
         &self,
+        session: SessionId,
         identities: &[Identity],
         request: &Request,
     ) -> Result<Found, ErrorKind> {
@@ -211,10 +214,47 @@ impl Server {
             Request::Get { path, watch } => {
                 let node = readable(path, &[Permissions::READ])?;
                 let answer = ServerReply::Data {
-                    data: node.data().to_vec(),
+                    data: node.data().into(),
                     stat: node.stat(),
                 };
                 (answer, asked(*watch, path, WatchKind::Data))
+            }
+            Request::GetConfig => {
+                let get = Request::Get {
+                    path: NodePath::parse(CONFIG).expect("it is a path"),
+                    watch: false,
+                };
+                self.evaluate(session, identities, &get)?
+            }
+            Request::MultiRead(reads) => {
+                let result = |read: &ReadOp| {
+                    let node = readable(read.path(), &[Permissions::READ]);
+                    let node = node.map_err(|kind| TransportError::Refused(kind, None))?;
+                    Ok(match read {
+                        ReadOp::Data(_) => ReadResult::Data {
+                            data: node.data().into(),
+                            stat: node.stat(),
+                        },
+                        ReadOp::Children(_) => {
+                            ReadResult::Children(node.children().map(str::to_owned).collect())
+                        }
+                    })
+                };
+                (ServerReply::Reads(reads.iter().map(result).collect()), None)
+            }
+            Request::WhoAmI => {
+                let identities = identities.iter().map(Identity::public);
+                (ServerReply::Identities(identities.collect()), None)
+            }
+            Request::Ephemerals { prefix } => {
+                let mut paths = self.tree.ephemerals(session);
+                paths.retain(|path| path.as_str().starts_with(prefix));
+                (ServerReply::Paths(paths), None)
+            }
+            Request::CountBelow { path } => {
+                readable(path, &[Permissions::READ])?;
+                let count = u32::try_from(self.tree.count_below(path)).unwrap_or(u32::MAX);
+                (ServerReply::Count(count), None)
             }
             Request::Exists { path, watch } => {
                 // A missing node has no ACL. Servers before 3.9.2 did not check the ACL of existing ones either.
@@ -270,6 +310,9 @@ impl Server {
         })
     }
 }
+
+/// The node with the configuration of the ensemble.
+const CONFIG: &str = "/zookeeper/config";
 
 /// The reply to a read, and the requested watch.
 pub(crate) type Found = (ServerReply, Option<(NodePath, WatchKind)>);

@@ -3,9 +3,13 @@
 //! Pure: no I/O and no clock.
 
 use zk_core::Acl;
+use zk_core::Identity;
 use zk_core::NodePath;
 use zk_core::Stat;
+use zk_core::transport::Bytes;
 use zk_core::transport::OpResult;
+use zk_core::transport::ReadResult;
+use zk_core::transport::TransportError;
 
 use crate::wire_request::WireReply;
 
@@ -22,7 +26,7 @@ pub(crate) enum ServerReply {
     },
     Deleted,
     Data {
-        data: Vec<u8>,
+        data: Bytes,
         stat: Stat,
     },
     Stat(Option<Stat>),
@@ -38,6 +42,10 @@ pub(crate) enum ServerReply {
     },
     Committed(Vec<OpResult>),
     Watching,
+    Reads(Vec<Result<ReadResult, TransportError>>),
+    Identities(Vec<Identity>),
+    Paths(Vec<NodePath>),
+    Count(u32),
     /// The session is closed.
     Closed,
     /// What only a client on a byte stream requests.

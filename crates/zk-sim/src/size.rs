@@ -8,7 +8,9 @@ use zk_core::transport::Bytes;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 use zk_core::transport::Op;
+use zk_core::transport::ReadResult;
 use zk_core::transport::Request;
+use zk_core::transport::TransportError;
 
 use crate::server_reply::ServerReply;
 
@@ -24,6 +26,16 @@ pub(crate) fn of(request: &Request) -> usize {
             Request::Set { path, data, .. } => text(path) + bytes(data) + INT,
             Request::Sync { path } | Request::GetAcl { path } => text(path),
             Request::SetAcl { path, acl, .. } => text(path) + rules(acl) + INT,
+            Request::CountBelow { path } => text(path),
+            Request::MultiRead(reads) => {
+                let parts = reads
+                    .iter()
+                    .map(|read| PART_HEADER + text(read.path()) + FLAG);
+                parts.sum::<usize>() + PART_HEADER
+            }
+            Request::Ephemerals { prefix } => INT + prefix.len(),
+            Request::WhoAmI => 0,
+            Request::GetConfig => INT + CONFIG.len() + FLAG,
             Request::Transaction(changes) => {
                 changes.iter().map(of_change).sum::<usize>() + PART_HEADER
             }
@@ -34,17 +46,23 @@ pub(crate) fn of(request: &Request) -> usize {
 pub(crate) fn of_answer(answer: Option<&ServerReply>) -> usize {
     INT + REPLY_HEADER
         + match answer {
-            Some(ServerReply::Data { data, .. }) => INT + data.len() + STAT,
+            Some(ServerReply::Data { data, .. }) => bytes(data) + STAT,
             Some(ServerReply::Children { names, .. }) => {
                 INT + names.iter().map(|name| INT + name.len()).sum::<usize>() + STAT
             }
             Some(ServerReply::Stat(_) | ServerReply::Set(_) | ServerReply::Acl { .. }) => STAT,
             Some(ServerReply::Created { path, .. }) => text(path) + STAT,
+            Some(ServerReply::Reads(results)) => {
+                results.iter().map(of_read).sum::<usize>() + PART_HEADER
+            }
             Some(ServerReply::Committed(parts)) => parts.len() * (PART_HEADER + STAT),
             Some(
                 ServerReply::Deleted
                 | ServerReply::Synced
                 | ServerReply::Watching
+                | ServerReply::Identities(_)
+                | ServerReply::Paths(_)
+                | ServerReply::Count(_)
                 | ServerReply::Wire(_)
                 | ServerReply::Closed,
             )
@@ -55,6 +73,17 @@ pub(crate) fn of_answer(answer: Option<&ServerReply>) -> usize {
 /// Returns the bytes of a watch event with its length prefix.
 pub(crate) fn of_notice(path: &NodePath) -> usize {
     INT + REPLY_HEADER + 2 * INT + text(path)
+}
+
+fn of_read(result: &Result<ReadResult, TransportError>) -> usize {
+    PART_HEADER
+        + match result {
+            Ok(ReadResult::Data { data, .. }) => bytes(data) + STAT,
+            Ok(ReadResult::Children(names)) => {
+                INT + names.iter().map(|name| INT + name.len()).sum::<usize>()
+            }
+            Err(_) => INT,
+        }
 }
 
 fn of_change(change: &Op) -> usize {
@@ -89,6 +118,8 @@ fn rules(acl: &Acl) -> usize {
         .sum::<usize>()
 }
 
+/// The node with the configuration of the ensemble.
+const CONFIG: &str = "/zookeeper/config";
 const FLAG: usize = 1;
 const STAT: usize = 6 * LONG + 5 * INT;
 /// The request's xid, the zxid and the error code.

@@ -2,14 +2,9 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::ErrorKind;
 use zk_core::NodePath;
-use zk_core::Permissions;
 use zk_core::SessionId;
-use zk_core::transport::Request;
 
-use crate::access;
-use crate::access::Identity;
 use crate::server::Server;
 use crate::server_reply::ServerReply;
 use crate::tree::Trigger;
@@ -26,19 +21,12 @@ pub(crate) enum WireRequest {
         seen: i64,
         watches: Vec<(NodePath, WatchKind)>,
     },
-    /// Reads that each have a result of their own.
-    MultiRead(Vec<Request>),
     /// Removes watches, or only checks whether there are any.
     Watches {
         path: NodePath,
         kinds: WatchKinds,
         is_check: bool,
     },
-    WhoAmI,
-    /// Lists the paths of the session's ephemeral nodes that begin with this.
-    Ephemerals(String),
-    /// Counts the nodes below a node.
-    CountBelow(NodePath),
     /// Returns no token: no SASL mechanism is configured.
     Sasl,
     /// Is refused with this error code.
@@ -61,11 +49,6 @@ pub(crate) enum WatchKinds {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WireReply {
     Done,
-    Parts(Vec<Result<ServerReply, ErrorKind>>),
-    /// Each a scheme and a user.
-    Identities(Vec<(String, String)>),
-    Paths(Vec<NodePath>),
-    Number(usize),
     NoToken,
     Refused(i32),
 }
@@ -75,7 +58,6 @@ impl Server {
     pub(crate) fn carry_out(
         &mut self,
         session: SessionId,
-        identities: &[Identity],
         request: &WireRequest,
     ) -> (ServerReply, Vec<Trigger>) {
         let mut missed = Vec::new();
@@ -84,10 +66,6 @@ impl Server {
             WireRequest::SetWatches { seen, watches } => {
                 missed = self.set_watches(session, *seen, watches);
                 WireReply::Done
-            }
-            WireRequest::MultiRead(reads) => {
-                let results = reads.iter().map(|read| self.evaluate(identities, read));
-                WireReply::Parts(results.map(|found| Ok(found?.0)).collect())
             }
             WireRequest::Watches {
                 path,
@@ -101,21 +79,6 @@ impl Server {
                     WireReply::Refused(NO_WATCHER)
                 }
             }
-            WireRequest::WhoAmI => {
-                WireReply::Identities(identities.iter().map(Identity::user).collect())
-            }
-            WireRequest::Ephemerals(prefix) => {
-                let mut paths = self.tree.ephemerals(session);
-                paths.retain(|path| path.as_str().starts_with(prefix));
-                WireReply::Paths(paths)
-            }
-            WireRequest::CountBelow(path) => match self.tree.at(path).map(|node| &node.acl) {
-                None => WireReply::Refused(NO_NODE),
-                Some(acl) if !access::is_granted(acl, &[Permissions::READ], identities) => {
-                    WireReply::Refused(NO_AUTH)
-                }
-                Some(_) => WireReply::Number(self.tree.count_below(path)),
-            },
             WireRequest::Sasl => WireReply::NoToken,
             WireRequest::Refuse(code) => WireReply::Refused(*code),
             WireRequest::Unknown => WireReply::Refused(UNIMPLEMENTED),
@@ -147,6 +110,4 @@ impl Server {
 }
 
 pub(crate) const UNIMPLEMENTED: i32 = -6;
-const NO_NODE: i32 = -101;
-const NO_AUTH: i32 = -102;
 const NO_WATCHER: i32 = -121;

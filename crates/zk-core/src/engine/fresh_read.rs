@@ -78,7 +78,7 @@ pub(crate) async fn find_claimed(
             data: found, stat, ..
         }) => {
             let is_ours = stat.ephemeral_owner == Some(engine.transport().session_id());
-            Ok((is_ours && found == data.as_slice()).then_some(stat))
+            Ok((is_ours && found == *data).then_some(stat))
         }
         Ok(other) => Err(other.unexpected()),
         Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(None),

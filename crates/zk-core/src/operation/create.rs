@@ -380,7 +380,7 @@ async fn judge(
     let verdict = judge_create(
         wanted,
         seen,
-        found.as_ref().map(|(data, stat)| (data.as_slice(), stat)),
+        found.as_ref().map(|(data, stat)| (&**data, stat)),
     );
     match (verdict, found) {
         (Verdict::SameEffect, Some((_, stat))) if options.idempotent => {
@@ -401,7 +401,7 @@ async fn found(
     call: &Call,
     path: &NodePath,
     request: &CreateRequest,
-) -> Result<Option<(Vec<u8>, Stat)>, Error> {
+) -> Result<Option<(bytes::Bytes, Stat)>, Error> {
     let get = Request::Get {
         path: request.path.clone(),
         watch: false,

@@ -73,7 +73,8 @@ impl IntoFuture for Get {
                 path: call.wire(&path),
                 watch: false,
             };
-            call.read(&path, &request, Response::data).await
+            let (data, stat) = call.read(&path, &request, Response::data).await?;
+            Ok((data.into(), stat))
         })
     }
 }
@@ -367,7 +368,11 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, Watch::new(&call, watch, one_shot, false)))
+            Ok((
+                data.into_inner().into(),
+                stat,
+                Watch::new(&call, watch, one_shot, false),
+            ))
         })
     }
 }

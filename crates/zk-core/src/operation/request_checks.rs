@@ -66,6 +66,6 @@ pub(super) fn acl_bytes(acl: &Acl) -> usize {
 pub(super) const NOT_A_VERSION: &str =
     "version -1 means any version to servers; to ask for none, leave the version away";
 /// The server's default `jute.maxbuffer`.
-const MAX_REQUEST: usize = 0xf_ffff;
+pub(super) const MAX_REQUEST: usize = 0xf_ffff;
 /// Room for the header, lengths, flags and time to live.
 const FRAME_OVERHEAD: usize = 64;

@@ -464,7 +464,7 @@ async fn set_all(
         }
         let nodes: Vec<_> = found
             .iter()
-            .map(|(data, now, stat)| (*data, now.as_slice(), stat))
+            .map(|(data, now, stat)| (*data, &**now, stat))
             .collect();
         if !may_set_again(seen, &nodes) {
             return Ok(WriteOutcome::Unknown(CHANGED));
@@ -495,7 +495,7 @@ async fn read_again(
     call: &Call,
     first: &NodePath,
     wire: &NodePath,
-) -> Result<Option<(Vec<u8>, Stat)>, Error> {
+) -> Result<Option<(bytes::Bytes, Stat)>, Error> {
     let get = Request::Get {
         path: wire.clone(),
         watch: false,

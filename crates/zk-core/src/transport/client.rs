@@ -18,6 +18,8 @@ use super::LinkSender;
 use super::Op;
 use super::OpResult;
 use super::Phase;
+use super::ReadOp;
+use super::ReadResult;
 use super::Reply;
 use super::Request;
 use super::Response;
@@ -32,6 +34,7 @@ use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
 use crate::error::ErrorKind;
+use crate::identity::Identity;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::stat::SessionId;
@@ -227,6 +230,15 @@ async fn answer(
             })
         }
         Request::Transaction(changes) => commit(client, &changes).await,
+        Request::MultiRead(reads) => read_many(client, &reads).await,
+        Request::Ephemerals { prefix } => {
+            let paths = client.list_ephemerals(&prefix).await;
+            let paths = paths.map_err(|error| fault(&error))?;
+            let paths = paths.iter().map(|path| NodePath::parse(path));
+            let paths = paths.collect::<Result<_, _>>();
+            let malformed = |error: ParsePathError| TransportError::Lost(error.to_string());
+            Ok(Response::Paths(paths.map_err(malformed)?))
+        }
         request => {
             let quota = match &request {
                 Request::Get { path, watch: true }
@@ -262,7 +274,7 @@ async fn plain_answer(
                 (data, stat, None)
             };
             Response::Data {
-                data,
+                data: data.into(),
                 stat: to_stat(&stat),
                 watch,
             }
@@ -326,10 +338,53 @@ async fn plain_answer(
             };
             Response::Watching(watching(client.watch(path.as_str(), mode).await?, quota))
         }
-        Request::Create(_) | Request::Transaction(_) => {
-            unreachable!("answered by the caller")
+        Request::WhoAmI => {
+            let users = client.list_auth_users().await?.into_iter();
+            let identities = users.map(|user| Identity::new(user.scheme(), user.user()));
+            Response::Identities(identities.collect())
         }
+        Request::CountBelow { path } => {
+            let count = client.count_descendants_number(path.as_str()).await?;
+            Response::Count(u32::try_from(count).unwrap_or(u32::MAX))
+        }
+        Request::GetConfig => {
+            let (data, stat) = client.get_config().await?;
+            Response::Data {
+                data: data.into(),
+                stat: to_stat(&stat),
+                watch: None,
+            }
+        }
+        Request::Create(_)
+        | Request::Transaction(_)
+        | Request::MultiRead(_)
+        | Request::Ephemerals { .. } => unreachable!("answered by the caller"),
     })
+}
+
+async fn read_many(client: &zk::Client, reads: &[ReadOp]) -> Result<Response, TransportError> {
+    let mut reader = client.new_multi_reader();
+    for read in reads {
+        let added = match read {
+            ReadOp::Data(path) => reader.add_get_data(path.as_str()),
+            ReadOp::Children(path) => reader.add_get_children(path.as_str()),
+        };
+        added.map_err(|error| fault(&error))?;
+    }
+    let results = reader.commit().await.map_err(|error| fault(&error))?;
+    let result = |result| match result {
+        zk::MultiReadResult::Data { data, stat } => Ok(ReadResult::Data {
+            data: data.into(),
+            stat: to_stat(&stat),
+        }),
+        zk::MultiReadResult::Children { children } => Ok(ReadResult::Children(children)),
+        zk::MultiReadResult::Error { err } => Err(fault(&err)),
+        // Whatever a later version adds was not requested.
+        _ => Err(TransportError::wrong_reply(
+            "of a read that was not requested",
+        )),
+    };
+    Ok(Response::Reads(results.into_iter().map(result).collect()))
 }
 
 async fn commit(client: &zk::Client, changes: &[Op]) -> Result<Response, TransportError> {

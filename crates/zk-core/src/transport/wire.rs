@@ -19,6 +19,8 @@ use super::LinkSender;
 use super::Op;
 use super::OpResult;
 use super::Phase;
+use super::ReadOp;
+use super::ReadResult;
 use super::Reply;
 use super::Request;
 use super::Response;
@@ -33,6 +35,7 @@ use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
 use crate::error::ErrorKind;
+use crate::identity::Identity;
 use crate::path::NodePath;
 use crate::stat::SessionId;
 use crate::stat::Stat;
@@ -294,6 +297,23 @@ fn to_request(request: &Request) -> wire::Request {
             path: path.as_str().to_owned(),
             recursive: *recursive,
         },
+        Request::MultiRead(reads) => wire::Request::MultiRead(reads.iter().map(to_read).collect()),
+        Request::WhoAmI => wire::Request::WhoAmI,
+        Request::Ephemerals { prefix } => wire::Request::GetEphemerals {
+            prefix: prefix.clone(),
+        },
+        Request::CountBelow { path } => wire::Request::GetAllChildrenNumber {
+            path: path.as_str().to_owned(),
+        },
+        Request::GetConfig => wire::Request::GetConfig { watch: false },
+    }
+}
+
+fn to_read(read: &ReadOp) -> wire::MultiRead {
+    let path = read.path().as_str().to_owned();
+    match read {
+        ReadOp::Data(_) => wire::MultiRead::GetData { path },
+        ReadOp::Children(_) => wire::MultiRead::GetChildren { path },
     }
 }
 
@@ -370,7 +390,7 @@ fn response(
         (Request::Delete { .. }, _) => Ok(Response::Deleted),
         (Request::Sync { .. }, _) => Ok(Response::Synced),
         (_, wire::Reply::Data { data, stat }) => Ok(Response::Data {
-            data: data.to_vec(),
+            data: data.into(),
             stat: to_stat(&stat),
             watch: watch.map(|watch| watched(watch, link)),
         }),
@@ -402,6 +422,31 @@ fn response(
         (Request::AddWatch { .. }, _) => {
             let watch = watch.ok_or_else(wrong)?;
             Ok(Response::Watching(watching(watch, epoch, link)))
+        }
+        (_, wire::Reply::MultiRead(results)) => {
+            let results = results.into_iter().map(|result| match result {
+                Ok(wire::ReadResult::Data { data, stat }) => Ok(ReadResult::Data {
+                    data: data.into(),
+                    stat: to_stat(&stat),
+                }),
+                Ok(wire::ReadResult::Children(names)) => Ok(ReadResult::Children(names)),
+                Err(code) => Err(refused(code)),
+            });
+            Ok(Response::Reads(results.collect()))
+        }
+        (_, wire::Reply::Identities(identities)) => {
+            let identities = identities.into_iter();
+            let identities =
+                identities.map(|identity| Identity::new(identity.scheme, identity.name));
+            Ok(Response::Identities(identities.collect()))
+        }
+        (_, wire::Reply::Paths(paths)) => {
+            let paths = paths.iter().map(|path| NodePath::parse(path));
+            let paths = paths.collect::<Result<_, _>>();
+            Ok(Response::Paths(paths.map_err(|error| malformed(&error))?))
+        }
+        (_, wire::Reply::Count(count)) => {
+            Ok(Response::Count(u32::try_from(count).map_err(|_| wrong())?))
         }
         _ => Err(wrong()),
     }

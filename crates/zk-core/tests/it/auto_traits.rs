@@ -28,6 +28,9 @@ fn public_types_are_send_sync_and_clone() {
         CreateClaimed,
         CreateOwned,
         Delete,
+        DescendantCount,
+        EnsembleConfig,
+        Ephemerals,
         Error,
         ErrorClass,
         ErrorKind,
@@ -35,12 +38,16 @@ fn public_types_are_send_sync_and_clone() {
         ExistsWatched,
         Get,
         GetAcl,
+        GetConfig,
+        GetMany,
         GetStat,
         GetWatched,
         IdempotencyTokens,
         Jitter,
         LeaderTimestamp,
         List,
+        Identity,
+        ListMany,
         ListWatched,
         ListenerEnd,
         NodePath,
@@ -70,6 +77,7 @@ fn public_types_are_send_sync_and_clone() {
         WaitForCreation,
         WaitForDeletion,
         WatchEvent,
+        WhoAmI,
         transport::Bytes,
         transport::Op,
         transport::CreateRequest,
@@ -108,6 +116,12 @@ fn public_futures_are_send() {
     is_send_future(|session| session.exists("/").into_future());
     is_send_future(|session| session.stat("/").into_future());
     is_send_future(|session| session.list("/").into_future());
+    is_send_future(|session| session.get_many(["/"]).into_future());
+    is_send_future(|session| session.list_many(["/"]).into_future());
+    is_send_future(|session| session.whoami().into_future());
+    is_send_future(|session| session.ephemerals("/").into_future());
+    is_send_future(|session| session.descendant_count("/").into_future());
+    is_send_future(|session| session.config().into_future());
     is_send_future(|session| session.delete("/").into_future());
     is_send_future(|session| session.sync("/").into_future());
     is_send_future(|session| session.acl("/").into_future());

@@ -29,7 +29,9 @@ mod idempotency_tokens;
 mod layout;
 mod listeners;
 mod lost_replies;
+mod read_many;
 mod refusals;
+mod server_info;
 mod session_lease;
 mod subscriptions;
 mod trackers;
@@ -77,6 +79,11 @@ fn requests(sim: &Ensemble, session: &Session) -> Vec<String> {
             Request::SetAcl { .. } => "set_acl",
             Request::Transaction(_) => "transaction",
             Request::AddWatch { .. } => "watch",
+            Request::MultiRead(_) => "multi_read",
+            Request::WhoAmI => "whoami",
+            Request::Ephemerals { .. } => "ephemerals",
+            Request::CountBelow { .. } => "count",
+            Request::GetConfig => "config",
         };
         let paths = matching::paths(request).into_iter().map(NodePath::as_str);
         std::iter::once(kind)

@@ -118,6 +118,11 @@ impl Match {
         Self::ops(&[Op::GetData]).path(pattern)
     }
 
+    /// Matches requests that read several nodes, whatever their paths.
+    pub fn multi_read() -> Self {
+        Self::ops(&[Op::MultiRead])
+    }
+
     /// Matches `exists`.
     pub fn exists(pattern: impl Into<String>) -> Self {
         Self::ops(&[Op::Exists]).path(pattern)

@@ -9,6 +9,7 @@ use zk_core::NodePath;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 use zk_core::transport::Op as Change;
+use zk_core::transport::ReadOp;
 use zk_core::transport::Request;
 use zk_fault_proxy::Op;
 use zk_fault_proxy::codec::AclEntry;
@@ -31,13 +32,8 @@ pub(super) fn content(op: Op, body: RequestBody) -> Content {
         RequestBody::CloseSession => Ok(Content::Close),
         RequestBody::Ping => Ok(Content::Wire(WireRequest::Ping)),
         RequestBody::SetWatches(lists) => watches(lists).map(Content::Wire),
-        RequestBody::MultiRead(parts) => reads(parts).map(Content::Wire),
+        RequestBody::MultiRead(parts) => reads(parts).map(Content::Request),
         RequestBody::Watches { path, kind } => watches_meant(op, &path, kind).map(Content::Wire),
-        RequestBody::WhoAmI => Ok(Content::Wire(WireRequest::WhoAmI)),
-        RequestBody::GetEphemerals { prefix } => Ok(Content::Wire(WireRequest::Ephemerals(prefix))),
-        RequestBody::GetAllChildrenNumber { path } => {
-            parse(&path).map(|path| Content::Wire(WireRequest::CountBelow(path)))
-        }
         RequestBody::Sasl { .. } => Ok(Content::Wire(WireRequest::Sasl)),
         RequestBody::Reconfig { .. } => Err(RECONFIG_DISABLED),
         RequestBody::Check { .. } | RequestBody::Other => Ok(Content::Wire(WireRequest::Unknown)),
@@ -98,6 +94,11 @@ fn request(body: RequestBody) -> Result<Request, i32> {
             path: parse(&path)?,
             recursive: mode == 1,
         },
+        RequestBody::WhoAmI => Request::WhoAmI,
+        RequestBody::GetEphemerals { prefix } => Request::Ephemerals { prefix },
+        RequestBody::GetAllChildrenNumber { path } => Request::CountBelow {
+            path: parse(&path)?,
+        },
         _ => return Err(BAD_ARGUMENTS),
     })
 }
@@ -138,13 +139,14 @@ fn transaction(parts: Vec<Part>) -> Result<Request, i32> {
     Ok(Request::Transaction(parts.collect::<Result<_, _>>()?))
 }
 
-fn reads(parts: Vec<Part>) -> Result<WireRequest, i32> {
+fn reads(parts: Vec<Part>) -> Result<Request, i32> {
     let read = |part: Part| match part.body {
-        body @ (RequestBody::GetData { .. } | RequestBody::GetChildren { .. }) => request(body),
+        RequestBody::GetData { path, .. } => parse(&path).map(ReadOp::Data),
+        RequestBody::GetChildren { path, .. } => parse(&path).map(ReadOp::Children),
         _ => Err(MARSHALLING_ERROR),
     };
     let parts = parts.into_iter().map(read);
-    Ok(WireRequest::MultiRead(parts.collect::<Result<_, _>>()?))
+    Ok(Request::MultiRead(parts.collect::<Result<_, _>>()?))
 }
 
 fn new_node(create: Create) -> Result<CreateRequest, i32> {

@@ -7,10 +7,12 @@ use std::time::UNIX_EPOCH;
 
 use zk_core::Acl;
 use zk_core::ErrorKind;
+use zk_core::Identity;
 use zk_core::Permissions;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
 use zk_core::transport::OpResult;
+use zk_core::transport::ReadResult;
 use zk_core::transport::TransportError;
 use zk_fault_proxy::Op;
 use zk_fault_proxy::codec::AclEntry;
@@ -85,7 +87,9 @@ impl Expected {
                 ReplyBody::Created(path.to_string(), stat_of(&stat))
             }
             ServerReply::Deleted | ServerReply::Closed => ReplyBody::Empty,
-            ServerReply::Data { data, stat } => ReplyBody::Data(data, stat_of(&stat)),
+            ServerReply::Data { data, stat } => {
+                ReplyBody::Data(data.as_slice().to_vec(), stat_of(&stat))
+            }
             ServerReply::Stat(None) => return (code_of(ErrorKind::NoNode), ReplyBody::Empty),
             ServerReply::Stat(Some(stat)) | ServerReply::Set(stat) => {
                 ReplyBody::Stat(stat_of(&stat))
@@ -101,34 +105,23 @@ impl Expected {
                 ReplyBody::Parts(results.map(|(op, result)| part(op, result)).collect())
             }
             ServerReply::Watching => ReplyBody::Number(0),
-            ServerReply::Wire(reply) => return self.wire_body(reply),
-        };
-        (OK, body)
-    }
-
-    fn wire_body(self, reply: WireReply) -> (i32, ReplyBody) {
-        let body = match reply {
-            WireReply::Done => ReplyBody::Empty,
-            WireReply::Parts(results) => {
-                let results = self.parts.into_iter().zip(results);
-                let part = |(op, result): (Op, Result<ServerReply, ErrorKind>)| match result {
-                    Ok(reply) => {
-                        let read = Self::of(0, op, &RequestBody::Ping);
-                        PartResult::Done(op, read.body(reply).1)
-                    }
-                    Err(kind) => PartResult::Refused(code_of(kind)),
-                };
-                ReplyBody::Parts(results.map(part).collect())
+            ServerReply::Reads(results) => {
+                ReplyBody::Parts(results.into_iter().map(read).collect())
             }
-            WireReply::Identities(identities) => ReplyBody::Identities(identities),
-            WireReply::Paths(paths) => {
+            ServerReply::Identities(identities) => {
+                let identities = identities.into_iter();
+                let pair = |identity: Identity| (identity.scheme, identity.name);
+                ReplyBody::Identities(identities.map(pair).collect())
+            }
+            ServerReply::Paths(paths) => {
                 ReplyBody::Names(paths.iter().map(ToString::to_string).collect())
             }
-            WireReply::Number(number) => {
-                ReplyBody::Number(i32::try_from(number).unwrap_or(i32::MAX))
+            ServerReply::Count(count) => {
+                ReplyBody::Number(i32::try_from(count).unwrap_or(i32::MAX))
             }
-            WireReply::NoToken => ReplyBody::Token(None),
-            WireReply::Refused(code) => return (code, ReplyBody::Empty),
+            ServerReply::Wire(WireReply::Done) => ReplyBody::Empty,
+            ServerReply::Wire(WireReply::NoToken) => ReplyBody::Token(None),
+            ServerReply::Wire(WireReply::Refused(code)) => return (code, ReplyBody::Empty),
         };
         (OK, body)
     }
@@ -159,6 +152,20 @@ fn part(op: Op, result: OpResult) -> PartResult {
         OpResult::Created { path, .. } => {
             PartResult::Done(Op::Create, ReplyBody::Path(path.to_string()))
         }
+    }
+}
+
+fn read(result: Result<ReadResult, TransportError>) -> PartResult {
+    match result {
+        Ok(ReadResult::Data { data, stat }) => {
+            let body = ReplyBody::Data(data.as_slice().to_vec(), stat_of(&stat));
+            PartResult::Done(Op::GetData, body)
+        }
+        Ok(ReadResult::Children(names)) => {
+            PartResult::Done(Op::GetChildren, ReplyBody::Names(names))
+        }
+        Err(TransportError::Refused(kind, _)) => PartResult::Refused(code_of(kind)),
+        Err(_) => PartResult::Refused(SYSTEM_ERROR),
     }
 }
 

@@ -440,7 +440,13 @@ impl World {
         let session = job.session;
         let zxid = self.servers[server].zxid();
         let is_unknown = match &job.content {
-            Content::Request(Request::AddWatch { .. }) => !self.settings.persistent_watches,
+            Content::Request(
+                Request::AddWatch { .. }
+                | Request::MultiRead(_)
+                | Request::Ephemerals { .. }
+                | Request::CountBelow { .. }
+                | Request::WhoAmI,
+            ) => !self.settings.persistent_watches,
             Content::Wire(WireRequest::Unknown) => true,
             _ => false,
         };
@@ -456,8 +462,7 @@ impl World {
                 self.servers[server].read(session, identities, request)
             }
             (Ready::Read, Content::Wire(request)) => {
-                let identities = &self.clients[&session].identities;
-                let (reply, events) = self.servers[server].carry_out(session, identities, request);
+                let (reply, events) = self.servers[server].carry_out(session, request);
                 missed = events;
                 (Ok(reply), None)
             }

@@ -117,6 +117,7 @@ impl Inject for FaultProxy {
             Request::Exists { .. } => Match::exists(path),
             Request::List { .. } => Match::children(path),
             Request::Transaction(_) => Match::multi(path),
+            Request::MultiRead(_) => Match::multi_read(),
             _ => Match::requests().path(path),
         };
         let (proxy, reply) = (self.clone(), next.clone().reply());
@@ -430,7 +431,7 @@ fn tree<'a>(
             Ok(Response::Data { data, stat, .. }) => {
                 let (version, children) = (stat.version, stat.cversion);
                 let owner = stat.ephemeral_owner.is_some();
-                let bytes = data.len();
+                let bytes = data.as_slice().len();
                 format!("{bytes} bytes, v{version} c{children}, ephemeral {owner}")
             }
             other => format!("{other:?}"),
@@ -559,4 +560,4 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 
 const SOON: Duration = Duration::from_secs(15);
 const GRANTED: &str = "a session was granted";
-const DEFAULT_PROGRAMS: u64 = 15;
+const DEFAULT_PROGRAMS: u64 = 20;

@@ -15,6 +15,7 @@ use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 use zk_core::transport::OpResult;
 use zk_core::transport::Phase;
+use zk_core::transport::ReadResult;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::Transport;
@@ -229,7 +230,11 @@ impl<S: Open> Player<'_, S> {
             Response::Deleted => "deleted".to_owned(),
             Response::Data { data, stat, watch } => {
                 let watch = self.once(session, watch);
-                format!("{} bytes {} {watch}", data.len(), self.stat(&stat))
+                format!(
+                    "{} bytes {} {watch}",
+                    data.as_slice().len(),
+                    self.stat(&stat)
+                )
             }
             Response::Stat { stat, watch } => {
                 let watch = self.once(session, watch);
@@ -263,6 +268,28 @@ impl<S: Open> Player<'_, S> {
                     .collect();
                 parts.join("; ")
             }
+            Response::Reads(results) => {
+                let result = |result| match result {
+                    Ok(ReadResult::Data { data, stat }) => {
+                        format!("{} bytes {}", data.as_slice().len(), self.stat(&stat))
+                    }
+                    Ok(ReadResult::Children(mut names)) => {
+                        names.sort();
+                        format!("{names:?}")
+                    }
+                    Err(fault) => format!("{fault:?}"),
+                };
+                let results: Vec<_> = results.into_iter().map(result).collect();
+                results.join("; ")
+            }
+            Response::Paths(mut paths) => {
+                paths.sort();
+                let paths: Vec<_> = paths.iter().map(|path| self.local(path)).collect();
+                format!("{paths:?}")
+            }
+            Response::Count(count) => format!("{count} nodes"),
+            // The server knows the address of a real client.
+            Response::Identities(_) => "identities".to_owned(),
             Response::Watching(watching) => {
                 let number = self.keep(session, Kind::Persistent(watching));
                 format!("watch {number}")

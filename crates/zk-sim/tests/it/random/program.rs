@@ -13,6 +13,7 @@ use zk_core::transport::Bytes;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 use zk_core::transport::Op;
+use zk_core::transport::ReadOp;
 use zk_core::transport::Request;
 
 /// The number of sessions; the first authenticates as ann, and the others are closed and reopened.
@@ -99,15 +100,19 @@ impl Program {
         program
     }
 
-    /// Returns the program with one request at a time, most of them of the first session, and without persistent
-    /// watches, which end with their connection.
+    /// Returns the program with one request at a time, most of them of the first session, without requests that have no
+    /// path and without persistent watches, which end with their connection.
     pub(crate) fn one_by_one(&self) -> Self {
         let mut steps = Vec::new();
         for step in &self.steps {
             match step {
                 Step::Burst { session, requests } => {
-                    let is_wanted =
-                        |request: &&Request| !matches!(request, Request::AddWatch { .. });
+                    let is_wanted = |request: &&Request| {
+                        !matches!(
+                            request,
+                            Request::AddWatch { .. } | Request::Ephemerals { .. }
+                        )
+                    };
                     for request in requests.iter().filter(is_wanted).take(REQUESTS_OF_A_BURST) {
                         let session = if steps.len() % 2 == 0 { 0 } else { *session };
                         let requests = vec![request.clone()];
@@ -173,7 +178,18 @@ impl Program {
                     | Request::Sync { path }
                     | Request::GetAcl { path }
                     | Request::SetAcl { path, .. }
-                    | Request::AddWatch { path, .. } => moved(path),
+                    | Request::AddWatch { path, .. }
+                    | Request::CountBelow { path } => moved(path),
+                    Request::MultiRead(reads) => {
+                        for read in reads {
+                            let (ReadOp::Data(path) | ReadOp::Children(path)) = read;
+                            moved(path);
+                        }
+                    }
+                    Request::Ephemerals { prefix } => {
+                        *prefix = prefix.replacen(self.root.as_str(), root.as_str(), 1);
+                    }
+                    Request::WhoAmI | Request::GetConfig => {}
                 }
             }
         }
@@ -265,8 +281,13 @@ impl Draw {
                 path: self.path(),
                 watch: self.random.bool(),
             },
-            69..71 => Request::Sync { path: self.path() },
-            71..74 => Request::GetAcl { path: self.path() },
+            69 => Request::Sync { path: self.path() },
+            70 => Request::CountBelow { path: self.path() },
+            71 => Request::GetAcl { path: self.path() },
+            72 => self.multi_read(),
+            73 => Request::Ephemerals {
+                prefix: self.path().to_string(),
+            },
             74..76 => Request::SetAcl {
                 path: self.path_below(),
                 acl: self.acl(),
@@ -282,6 +303,15 @@ impl Draw {
                     .collect(),
             ),
         }
+    }
+
+    fn multi_read(&mut self) -> Request {
+        let path = self.path();
+        Request::MultiRead(vec![
+            ReadOp::Data(path.clone()),
+            ReadOp::Children(self.root.clone()),
+            ReadOp::Children(path),
+        ])
     }
 
     fn change(&mut self) -> Op {

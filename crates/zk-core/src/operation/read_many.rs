@@ -1,0 +1,410 @@
+//! Reads many nodes with few requests.
+
+use std::time::Duration;
+
+use super::request_checks::MAX_REQUEST;
+use super::request_checks::check_size;
+use super::target::OperationFuture;
+use super::target::Target;
+use crate::call::Call;
+use crate::call::Repeat;
+use crate::error::Error;
+use crate::error::ErrorClass;
+use crate::error::ErrorKind;
+use crate::error::Operation;
+use crate::join_all::join_all;
+use crate::path::NodePath;
+use crate::path::ParsePathError;
+use crate::session_handle::SessionHandle;
+use crate::stat::Stat;
+use crate::transport::ReadOp;
+use crate::transport::ReadResult;
+use crate::transport::Request;
+use crate::transport::Response;
+
+/// Reads the data of several nodes; created by [`Session::get_many`](crate::Session::get_many).
+///
+/// Returns one result for each path, in the order of the paths: what [`Get`](crate::Get) returns, or its error. A node
+/// that is missing, that the session may not read, or whose path is invalid does not affect the others.
+/// The results are not a snapshot: a node that is read later may have changed since an earlier one was read.
+///
+/// Eight nodes are read with one request, a multi-read. First one request is sent; as long as the replies together are
+/// shorter than 1 MiB, twice as many are sent at once, up to 64. A server makes a reply in its memory before it sends it,
+/// and may run out of it if it makes too many long ones. Values of the size that servers accept by default make a reply
+/// of 8 MiB; clients read 16 MiB.
+/// If a multi-read is refused, or the connection breaks before its reply, its nodes are read one by one. So servers
+/// before 3.6, which have no multi-reads, work too; once one was refused, the session sends none any more.
+///
+/// # Errors
+///
+/// The errors of single nodes are of the class [`Outcome`](ErrorClass::Outcome): [`NoNode`](ErrorKind::NoNode),
+/// [`NoAuth`](ErrorKind::NoAuth), [`InvalidPath`](ErrorKind::InvalidPath), [`TooLarge`](ErrorKind::TooLarge).
+/// The call fails as a whole with all others: [`NotConnected`](ErrorKind::NotConnected),
+/// [`TimedOut`](ErrorKind::TimedOut) or [`ConnectionLost`](ErrorKind::ConnectionLost) if a reply is missing at the
+/// deadline, and fatal errors.
+///
+/// # Cancel safety
+///
+/// Safe, nothing happened.
+///
+/// # Cost
+///
+/// One request for eight nodes, and without multi-reads one for each. One round trip for eight nodes, 7 for a thousand
+/// small ones. What a request whose reply is lost has asked for is read node by node.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is read until it is awaited"]
+pub struct GetMany {
+    nodes: Nodes,
+}
+
+/// Lists the children of several nodes; created by [`Session::list_many`](crate::Session::list_many).
+///
+/// Returns one result for each path, in the order of the paths: the names of the children, in no particular order, or the
+/// error of [`List`](crate::List). There are no stats: servers do not return any with several lists.
+///
+/// Otherwise as [`GetMany`]. The lists of eight nodes may be longer than the 16 MiB that clients read, which breaks the
+/// connection; they are read one by one then, too.
+///
+/// # Errors
+///
+/// As [`GetMany`] has them.
+///
+/// # Cancel safety
+///
+/// Safe, nothing happened.
+///
+/// # Cost
+///
+/// As that of [`GetMany`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is read until it is awaited"]
+pub struct ListMany {
+    nodes: Nodes,
+}
+
+/// The nodes to read.
+#[derive(Debug, Clone)]
+struct Nodes {
+    session: SessionHandle,
+    paths: Vec<Result<NodePath, ParsePathError>>,
+    timeout: Option<Duration>,
+}
+
+/// How one node is read, alone or with others.
+struct Read<T> {
+    operation: Operation,
+    alone: fn(NodePath) -> Request,
+    reply: fn(Response) -> Option<T>,
+    with_others: fn(NodePath) -> ReadOp,
+    result: fn(ReadResult) -> Option<T>,
+    bytes: fn(&T) -> usize,
+}
+
+impl GetMany {
+    pub(crate) fn new(
+        session: SessionHandle,
+        paths: Vec<Result<NodePath, ParsePathError>>,
+    ) -> Self {
+        let nodes = Nodes::new(session, paths);
+        Self { nodes }
+    }
+
+    /// Bounds the whole call; the default is the session's operation timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.nodes.timeout = Some(timeout);
+        self
+    }
+}
+
+impl IntoFuture for GetMany {
+    type Output = Result<Vec<Result<(bytes::Bytes, Stat), Error>>, Error>;
+    type IntoFuture = OperationFuture<Vec<Result<(bytes::Bytes, Stat), Error>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let get = Read {
+            operation: Operation::Get,
+            alone: |path| Request::Get { path, watch: false },
+            reply: Response::data,
+            with_others: ReadOp::Data,
+            result: |result| match result {
+                ReadResult::Data { data, stat } => Some((data.into_inner(), stat)),
+                ReadResult::Children(_) => None,
+            },
+            bytes: |(data, _)| data.len(),
+        };
+        self.nodes.read(Operation::GetMany, get)
+    }
+}
+
+impl ListMany {
+    pub(crate) fn new(
+        session: SessionHandle,
+        paths: Vec<Result<NodePath, ParsePathError>>,
+    ) -> Self {
+        let nodes = Nodes::new(session, paths);
+        Self { nodes }
+    }
+
+    /// Bounds the whole call; the default is the session's operation timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.nodes.timeout = Some(timeout);
+        self
+    }
+}
+
+impl IntoFuture for ListMany {
+    type Output = Result<Vec<Result<Vec<String>, Error>>, Error>;
+    type IntoFuture = OperationFuture<Vec<Result<Vec<String>, Error>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let list = Read {
+            operation: Operation::List,
+            alone: |path| Request::List { path, watch: false },
+            reply: |response| match response {
+                Response::Children { names, .. } => Some(names),
+                _ => None,
+            },
+            with_others: ReadOp::Children,
+            result: |result| match result {
+                ReadResult::Children(names) => Some(names),
+                ReadResult::Data { .. } => None,
+            },
+            bytes: |names| names.iter().map(String::len).sum(),
+        };
+        self.nodes.read(Operation::ListMany, list)
+    }
+}
+
+impl Nodes {
+    fn new(session: SessionHandle, paths: Vec<Result<NodePath, ParsePathError>>) -> Self {
+        Self {
+            session,
+            paths,
+            timeout: None,
+        }
+    }
+
+    fn read<T: Send + 'static>(
+        self,
+        operation: Operation,
+        read: Read<T>,
+    ) -> OperationFuture<Vec<Result<T, Error>>> {
+        let Self {
+            session,
+            paths,
+            timeout,
+        } = self;
+        // The span and the errors of the whole call name the first node.
+        let first = paths.iter().find_map(|path| path.as_ref().ok().cloned());
+        let mut target = Target::new(session, first.unwrap_or_else(NodePath::root));
+        if let Some(timeout) = timeout {
+            target.timeout(timeout);
+        }
+        target.run(operation, async move |call, _| {
+            read_all(&call, paths, &read).await
+        })
+    }
+}
+
+async fn read_all<T>(
+    call: &Call,
+    paths: Vec<Result<NodePath, ParsePathError>>,
+    read: &Read<T>,
+) -> Result<Vec<Result<T, Error>>, Error> {
+    let single = &call.of(read.operation);
+    let check = |path: Result<NodePath, ParsePathError>| {
+        let path = path.map_err(|source| Error::invalid_path(read.operation, source))?;
+        check_size(single, &path, &[], 0).map(|()| path)
+    };
+    let mut valid = Vec::with_capacity(paths.len());
+    let mut refusals = Vec::with_capacity(paths.len());
+    for path in paths {
+        match check(path) {
+            Ok(path) => {
+                valid.push(path);
+                refusals.push(None);
+            }
+            Err(error) => refusals.push(Some(Err(error))),
+        }
+    }
+    let mut found = Vec::with_capacity(valid.len());
+    let requests = split(&valid, call.prefix_len());
+    let (mut rest, mut at_once) = (requests.as_slice(), 1);
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(at_once.min(rest.len()));
+        let replies = now.iter().map(|nodes| together(call, single, nodes, read));
+        let before = found.len();
+        for results in join_all(replies).await {
+            found.append(&mut results?);
+        }
+        let values = found[before..]
+            .iter()
+            .filter_map(|result| result.as_ref().ok());
+        at_once = next_at_once(at_once, values.map(read.bytes).sum());
+        rest = later;
+    }
+    let mut found = found.into_iter();
+    let in_order = refusals
+        .into_iter()
+        .filter_map(|refusal| refusal.or_else(|| found.next()));
+    Ok(in_order.collect())
+}
+
+/// Reads nodes with one request, or one by one if that does not work.
+async fn together<T>(
+    call: &Call,
+    single: &Call,
+    nodes: &[NodePath],
+    read: &Read<T>,
+) -> Result<Vec<Result<T, Error>>, Error> {
+    if nodes.len() > 1
+        && call.engine().multi_read_support.is_possible()
+        && let Some(results) = multi_read(call, single, nodes, read).await?
+    {
+        return Ok(results);
+    }
+    let one = |path| async move {
+        let request = (read.alone)(single.wire(path));
+        single.read(path, &request, read.reply).await
+    };
+    let results = join_all(nodes.iter().map(one)).await.into_iter();
+    let of_node = |result: Result<T, Error>| match result {
+        Err(error) if error.class() != ErrorClass::Outcome => Err(error),
+        result => Ok(result),
+    };
+    results.map(of_node).collect()
+}
+
+/// Reads nodes with one request; `None` if they have to be read one by one.
+async fn multi_read<T>(
+    call: &Call,
+    single: &Call,
+    nodes: &[NodePath],
+    read: &Read<T>,
+) -> Result<Option<Vec<Result<T, Error>>>, Error> {
+    let reads = nodes.iter().map(|path| (read.with_others)(call.wire(path)));
+    let request = Request::MultiRead(reads.collect());
+    let results = |response| match response {
+        Response::Reads(results) if results.len() == nodes.len() => Some(results),
+        _ => None,
+    };
+    let answer = call.request(&nodes[0], Repeat::ReadOnce, &request, results);
+    let answer = answer.await.result;
+    call.engine().multi_read_support.learn(&answer);
+    let results = match answer {
+        Ok(results) => results,
+        // The reply was too long, the server does not know the request, or the connection broke for another reason.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::ConnectionLost | ErrorKind::ServerError
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) if error.class() == ErrorClass::Outcome => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let of_node = |(path, result)| match result {
+        Ok(result) => (read.result)(result).map(Ok),
+        Err(fault) => {
+            let error = single.failure(path, false, 1, &fault);
+            (error.class() == ErrorClass::Outcome).then_some(Err(error))
+        }
+    };
+    Ok(nodes.iter().zip(results).map(of_node).collect())
+}
+
+/// Returns how many requests to send at once, after the values of `now` of them took this many bytes.
+fn next_at_once(now: usize, bytes: usize) -> usize {
+    if bytes < FEW_BYTES {
+        (now * 2).min(MOST_AT_ONCE)
+    } else {
+        (now / 2).max(1)
+    }
+}
+
+/// Splits nodes into those of single requests, which servers do not refuse as too long. Each path takes `prefix` more
+/// bytes on the wire.
+fn split(nodes: &[NodePath], prefix: usize) -> Vec<&[NodePath]> {
+    let mut requests = Vec::new();
+    let mut rest = nodes;
+    while !rest.is_empty() {
+        let mut bytes = FRAME_BYTES;
+        let fitting = rest.iter().take(NODES_PER_REQUEST).take_while(|path| {
+            bytes += prefix + path.as_str().len() + BYTES_PER_NODE;
+            bytes <= MAX_REQUEST
+        });
+        let (request, others) = rest.split_at(fitting.count().max(1));
+        requests.push(request);
+        rest = others;
+    }
+    requests
+}
+
+/// How many nodes one request reads.
+const NODES_PER_REQUEST: usize = 8;
+/// How many requests are sent without waiting for replies, at most.
+const MOST_AT_ONCE: usize = 64;
+/// More requests are sent at once after values shorter than this.
+const FEW_BYTES: usize = 1 << 20;
+/// The header of a request and the end of its list.
+const FRAME_BYTES: usize = 17;
+/// The header of a read, the length of its path and its flag.
+const BYTES_PER_NODE: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn more_requests_are_sent_at_once_while_their_replies_are_short() {
+        let mut at_once = vec![1];
+        for bytes in [
+            0,
+            9,
+            9,
+            FEW_BYTES - 1,
+            9,
+            9,
+            9,
+            FEW_BYTES,
+            9,
+            1 << 23,
+            1 << 30,
+        ] {
+            at_once.push(next_at_once(at_once[at_once.len() - 1], bytes));
+        }
+        assert_eq!(at_once, [1, 2, 4, 8, 16, 32, 64, 64, 32, 64, 32, 16]);
+        assert_eq!(next_at_once(1, FEW_BYTES), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn each_node_is_in_one_request_that_is_short_enough(
+            lengths in proptest::collection::vec(prop_oneof![1..20_usize, 1..MAX_REQUEST / 2], 0..60),
+            prefix in 0..1000_usize,
+        ) {
+            let nodes: Vec<_> = lengths
+                .iter()
+                .map(|len| NodePath::parse(&format!("/{}", "a".repeat(*len))).unwrap())
+                .collect();
+            let requests = split(&nodes, prefix);
+            prop_assert_eq!(&requests.concat(), &nodes);
+            let bytes = |request: &[NodePath]| -> usize {
+                let paths = request.iter().map(|path| path.as_str().len());
+                FRAME_BYTES + paths.map(|len| len + prefix + BYTES_PER_NODE).sum::<usize>()
+            };
+            for (at, request) in requests.iter().enumerate() {
+                prop_assert!((1..=NODES_PER_REQUEST).contains(&request.len()));
+                prop_assert!(bytes(request) <= MAX_REQUEST);
+                // No request is cut off without need.
+                let Some(next) = requests.get(at + 1) else { continue };
+                let longer = [*request, &next[..1]].concat();
+                prop_assert!(longer.len() > NODES_PER_REQUEST || bytes(&longer) > MAX_REQUEST);
+            }
+        }
+    }
+}

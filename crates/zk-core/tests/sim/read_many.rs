@@ -1,0 +1,120 @@
+//! Reads of many nodes: how many requests they take, and what happens when a multi-read fails.
+
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_core::transport::TransportError;
+use zk_sim::Ensemble;
+use zk_sim::matching::gets;
+use zk_sim::matching::lists;
+use zk_sim::matching::multi_reads;
+
+use crate::requests;
+use crate::server_error;
+
+/// Creates the nodes `/n0`, `/n1` and so on, whose data is their number, and returns their paths.
+async fn create(session: &Session, nodes: usize) -> Vec<String> {
+    let mut paths = Vec::new();
+    for node in 0..nodes {
+        let path = format!("/n{node}");
+        session.create(&path, node.to_string()).await.unwrap();
+        paths.push(path);
+    }
+    paths
+}
+
+/// Reads all nodes that [`create`] has created, and checks their data.
+async fn read(session: &Session, paths: &[String]) {
+    let nodes = session.get_many(paths).await.unwrap();
+    let data = nodes.into_iter().map(|node| node.unwrap().0);
+    let expected: Vec<_> = (0..paths.len()).map(|node| node.to_string()).collect();
+    assert_eq!(data.collect::<Vec<_>>(), expected);
+}
+
+/// Returns how many multi-reads and single reads have arrived.
+fn arrived(sim: &Ensemble) -> [usize; 2] {
+    [sim.arrived(multi_reads("**")), sim.arrived(gets("**"))]
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
+async fn eight_nodes_are_read_with_one_request() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    let paths = create(&session, 25).await;
+    for (nodes, expected) in [
+        (0, [0, 0]),
+        (1, [0, 1]),
+        (2, [1, 1]),
+        (8, [2, 1]),
+        // A node that is left alone is read alone.
+        (9, [3, 2]),
+        (24, [6, 2]),
+        (25, [9, 3]),
+    ] {
+        read(&session, &paths[..nodes]).await;
+        assert_eq!(arrived(&sim), expected, "{nodes} nodes");
+    }
+    assert_eq!(session.counters().calls, 25 + 7);
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
+async fn servers_without_multi_reads_are_asked_for_one_once() {
+    let sim = Ensemble::builder().without_persistent_watches().build();
+    let session = sim.connect().await;
+    let paths = create(&session, 40).await;
+    read(&session, &paths).await;
+    assert_eq!(arrived(&sim), [1, 40], "{:?}", requests(&sim, &session));
+    read(&session, &paths).await;
+    assert_eq!(arrived(&sim), [1, 80]);
+    assert_eq!(session.list_many(&paths).await.unwrap().len(), 40);
+    assert_eq!(sim.arrived(lists("**")), 40);
+    assert_eq!(session.counters().connection_losses, 1);
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
+async fn nodes_of_a_lost_multi_read_are_read_one_by_one() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let paths = create(&session, 16).await;
+    read(&session, &paths).await;
+    assert_eq!(arrived(&sim), [2, 0]);
+    sim.on(multi_reads("/n8")).nth(1).lose_reply();
+    sim.on(gets("/n9")).nth(1).lose_reply();
+    read(&session, &paths).await;
+    assert_eq!(sim.arrived(multi_reads("**")), 4);
+    let single = sim.arrived(gets("**"));
+    assert!(single > 8, "{single}");
+    read(&session, &paths).await;
+    assert_eq!(arrived(&sim), [6, single], "they are not given up");
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
+async fn a_multi_read_that_a_busy_server_refuses_is_repeated() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let paths = create(&session, 8).await;
+    let later = TransportError::Later(ErrorKind::Throttled);
+    sim.on(multi_reads("**")).nth(1).refuse(later);
+    sim.on(multi_reads("**")).nth(2).refuse(server_error());
+    read(&session, &paths).await;
+    assert_eq!(arrived(&sim), [2, 8]);
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
+async fn a_call_for_many_nodes_fails_as_a_whole_when_no_reply_arrives() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    let paths = create(&session, 16).await;
+    let held = sim.on(multi_reads("/n8")).hold();
+    let error = session.get_many(&paths).await.unwrap_err();
+    let expected = "get several nodes from /n8: no reply in time (waited 10s for the reply)";
+    assert_eq!(error.to_string(), expected);
+    held.withdraw();
+    sim.expire(session.id());
+    let error = session.get_many(&paths).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionExpired);
+}
