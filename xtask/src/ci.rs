@@ -95,6 +95,9 @@ impl Steps<'_> {
                 return Ok((false, None));
             }
         }
+        if !self.step("clippy, fuzz targets", fuzz_targets)? {
+            return Ok((false, None));
+        }
         if !self.step("tidy", tidy::command)? || !self.step("dependencies", dependencies)? {
             return Ok((false, None));
         }
@@ -180,6 +183,17 @@ fn provisioned(workspace: &Workspace) -> [(&'static str, OsString); 2] {
         ("ZK_HARNESS_PROVISION", "always".into()),
         ("ZK_HARNESS_CACHE", cache),
     ]
+}
+
+/// Checks the fuzz targets, a workspace of their own, without libFuzzer: that would need a C++ compiler.
+fn fuzz_targets(workspace: &Workspace) -> anyhow::Result<bool> {
+    let fuzz = workspace.at(workspace.root.join("crates/zk-wire/fuzz"));
+    let mut cargo = fuzz.cargo(&clippy(&["--no-default-features"]));
+    cargo
+        .arg("--target-dir")
+        .arg(workspace.target_dir().join("fuzz"))
+        .args(["--", "-D", "warnings"]);
+    succeeds(&mut cargo)
 }
 
 /// Checks licences and sources of all dependencies, with cargo-deny if it is installed.
