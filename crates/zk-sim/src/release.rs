@@ -9,6 +9,7 @@
 /// | the stat of a create in a transaction, except for containers and TTL nodes (ZOOKEEPER-4026) | missing | returned |
 /// | a watch of another kind on a node that the session already watches (ZOOKEEPER-4466) | replaces it | is added |
 /// | the zxid in an event of a persistent watch (ZOOKEEPER-4655) | missing | present |
+/// | a change that a watch has missed without a connection, of a node that the session may not read | reported | not reported |
 /// | `exists` of a node that the session may not read | answered | refused |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -25,6 +25,7 @@ use crate::tree::Counters;
 use crate::tree::Node;
 use crate::tree::Tree;
 use crate::tree::Trigger;
+use crate::watches;
 use crate::watches::WatchKind;
 use crate::watches::WatchTable;
 
@@ -162,6 +163,30 @@ impl Server {
             }
         }
         notifications
+    }
+
+    /// Sets a watch of a client that has reconnected, unless a change since `seen` fires it; returns that event.
+    ///
+    /// Since 3.9 there is no event of a node that the session may not read, and the watch is gone all the same.
+    pub(crate) fn set_again(
+        &mut self,
+        session: SessionId,
+        identities: &[Identity],
+        (path, kind): (&NodePath, WatchKind),
+        seen: i64,
+    ) -> Option<Trigger> {
+        // A persistent watch reports no change that was made before.
+        let missed = (!kind.is_persistent())
+            .then(|| watches::missed(&self.tree, path, kind, seen))
+            .flatten();
+        let Some(event) = missed else {
+            self.watches.add(session, path, kind);
+            return None;
+        };
+        let may_read =
+            |node: &Node| access::is_granted(&node.acl, &[Permissions::READ], identities);
+        let is_reported = self.release == Release::V3_8 || self.tree.at(path).is_none_or(may_read);
+        is_reported.then(|| Trigger::new(path, event))
     }
 
     /// Begins an epoch as a member, after all earlier transactions were applied.

@@ -8,7 +8,6 @@ use zk_core::SessionId;
 use crate::server::Server;
 use crate::server_reply::ServerReply;
 use crate::tree::Trigger;
-use crate::watches;
 use crate::watches::WatchKind;
 
 /// A request that a server answers from its own state, in the order of the requests of its session.
@@ -64,7 +63,9 @@ impl Server {
         let reply = match request {
             WireRequest::Ping => WireReply::Done,
             WireRequest::SetWatches { seen, watches } => {
-                missed = self.set_watches(session, *seen, watches);
+                for (path, kind) in watches {
+                    missed.extend(self.set_again(session, identities, (path, *kind), *seen));
+                }
                 WireReply::Done
             }
             WireRequest::Watches {
@@ -84,28 +85,6 @@ impl Server {
             WireRequest::Unknown => WireReply::Refused(UNIMPLEMENTED),
         };
         (ServerReply::Wire(reply), missed)
-    }
-
-    fn set_watches(
-        &mut self,
-        session: SessionId,
-        seen: i64,
-        watches: &[(NodePath, WatchKind)],
-    ) -> Vec<Trigger> {
-        let mut missed = Vec::new();
-        for (path, kind) in watches {
-            let event = if kind.is_persistent() {
-                // It reports no change that was made before.
-                None
-            } else {
-                watches::missed(&self.tree, path, *kind, seen)
-            };
-            match event {
-                None => self.watches.add(session, path, *kind),
-                Some(event) => missed.push(Trigger::new(path, event)),
-            }
-        }
-        missed
     }
 }
 

@@ -93,6 +93,28 @@ fn every_read_needs_permission_and_sets_no_watch_without_it() {
 }
 
 #[test]
+fn a_watch_set_again_is_silent_about_what_may_not_be_read() {
+    let ann = [Identity::digest("ann", "pw")];
+    for kind in [WatchKind::Exist, WatchKind::Data, WatchKind::Child] {
+        let mut server = server(Acl::creator_only());
+        let mut set = |identities| server.set_again(ME, identities, (&path("/a"), kind), 0);
+        assert_eq!(set(&[]), None);
+        assert!(set(&ann).is_some(), "{kind:?}");
+        assert_eq!(server.watches.count(), 0, "{kind:?} is not set again");
+        server.release = Release::V3_8;
+        assert!(server.set_again(ME, &[], (&path("/a"), kind), 0).is_some());
+    }
+    // Who could read a node that is gone is not asked.
+    let mut server = server(Acl::creator_only());
+    let gone = path("/gone");
+    let fired = server.set_again(ME, &[], (&gone, WatchKind::Data), 0);
+    assert_eq!(
+        fired,
+        Some(Trigger::new(&gone, zk_core::WatchEvent::Deleted))
+    );
+}
+
+#[test]
 fn lag_says_when_a_transaction_is_applied() {
     let second = Duration::from_secs(1);
     for (lag, expected) in [

@@ -20,7 +20,6 @@ use crate::request_log::RequestOutcome;
 use crate::server::ProcessState;
 use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
-use crate::watches;
 use crate::watches::Removal;
 use crate::watches::WatchKind;
 
@@ -240,19 +239,13 @@ impl World {
     fn set_watches_again(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         let (server, seen) = (client.server, client.seen);
+        let identities = client.identities.clone();
         let watches: Vec<_> = client.watches.values().cloned().collect();
         let mut missed: Vec<Trigger> = Vec::new();
         for (path, kind) in watches {
             let it = &mut self.servers[server];
-            match watches::missed(&it.tree, &path, kind, seen) {
-                None => it.watches.add(session, &path, kind),
-                Some(event) => {
-                    let trigger = Trigger::new(&path, event);
-                    if !missed.contains(&trigger) {
-                        missed.push(trigger);
-                    }
-                }
-            }
+            let fired = it.set_again(session, &identities, (&path, kind), seen);
+            missed.extend(fired.filter(|trigger| !missed.contains(trigger)));
         }
         for trigger in missed {
             self.notify(session, trigger, None);
