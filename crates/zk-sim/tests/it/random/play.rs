@@ -30,6 +30,23 @@ use super::program::Step;
 /// A source of sessions.
 pub(crate) trait Open {
     async fn open(&self, session: usize) -> Box<dyn Transport>;
+
+    /// Sends requests of a session, which are in flight together, and returns the replies.
+    async fn send(
+        &self,
+        _session: usize,
+        transport: &dyn Transport,
+        requests: &[Request],
+    ) -> Vec<Answer> {
+        send(transport, requests).await
+    }
+}
+
+pub(crate) type Answer = Result<Response, TransportError>;
+
+pub(crate) async fn send(transport: &dyn Transport, requests: &[Request]) -> Vec<Answer> {
+    let replies = requests.iter().map(|one| transport.submit(one.clone()));
+    soon(all(replies.collect())).await
 }
 
 /// Runs a program on open sessions, with one line per reply and event.
@@ -103,11 +120,8 @@ impl<S: Open> Player<'_, S> {
     async fn step(&mut self, step: &Step) {
         match step {
             Step::Burst { session, requests } => {
-                let replies = requests
-                    .iter()
-                    .map(|request| self.sessions[*session].submit(request.clone()))
-                    .collect();
-                let answers = soon(all(replies)).await;
+                let transport = &*self.sessions[*session];
+                let answers = self.system.send(*session, transport, requests).await;
                 for (request, answer) in requests.iter().zip(answers) {
                     let line = self.line(*session, request, answer);
                     self.lines.push(line);
@@ -207,12 +221,7 @@ impl<S: Open> Player<'_, S> {
         self.lines.extend(lines);
     }
 
-    fn line(
-        &mut self,
-        session: usize,
-        request: &Request,
-        answer: Result<Response, TransportError>,
-    ) -> String {
+    fn line(&mut self, session: usize, request: &Request, answer: Answer) -> String {
         let request = format!("{request:?}").replace(self.root.as_str(), "~");
         let answer = match answer {
             Ok(response) => self.show(session, response),
@@ -357,7 +366,7 @@ fn local(path: &NodePath, root: &NodePath) -> String {
 }
 
 /// Polls all futures in order, so that the requests are sent in order, until all are ready.
-async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + Send>>>) -> Vec<T> {
+pub(crate) async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + Send>>>) -> Vec<T> {
     let mut slots: Vec<_> = futures
         .into_iter()
         .map(futures_util::future::maybe_done)

@@ -15,6 +15,7 @@ use zk_core::transport::CreateRequest;
 use zk_core::transport::Op;
 use zk_core::transport::ReadOp;
 use zk_core::transport::Request;
+use zk_sim::matching;
 
 /// The number of sessions; the first authenticates as ann, and the others are closed and reopened.
 pub(crate) const SESSIONS: usize = 3;
@@ -100,11 +101,11 @@ impl Program {
         program
     }
 
-    /// Returns the program with one request at a time, most of them of the first session, without requests that have no
-    /// path and without persistent watches, which end with their connection.
-    pub(crate) fn one_by_one(&self) -> Self {
+    /// Returns the program with fewer requests in flight together, most of them of the first session, with more watches
+    /// that fire once, without requests that have no path, and without persistent watches, which end with their connection.
+    pub(crate) fn in_small_bursts(&self) -> Self {
         let mut steps = Vec::new();
-        for step in &self.steps {
+        for (at, step) in self.steps.iter().enumerate() {
             match step {
                 Step::Burst { session, requests } => {
                     let is_wanted = |request: &&Request| {
@@ -113,14 +114,24 @@ impl Program {
                             Request::AddWatch { .. } | Request::Ephemerals { .. }
                         )
                     };
-                    for request in requests.iter().filter(is_wanted).take(REQUESTS_OF_A_BURST) {
-                        let session = if steps.len() % 2 == 0 { 0 } else { *session };
-                        let requests = vec![request.clone()];
-                        steps.push(Step::Burst { session, requests });
+                    let requests: Vec<_> = requests.iter().filter(is_wanted).cloned().collect();
+                    let (first, rest) = requests.split_at(requests.len().min(1));
+                    let rest = &rest[..rest.len().min(IN_FLIGHT)];
+                    let session = if at % 2 == 0 { 0 } else { *session };
+                    for (session, requests) in [(0, first), (session, rest)] {
+                        if let Some(request) = requests.last() {
+                            let watch = watch_of(matching::paths(request)[0], at);
+                            let requests = requests.to_vec();
+                            steps.push(Step::Burst { session, requests });
+                            let (session, requests) = (0, vec![watch]);
+                            steps.push(Step::Burst { session, requests });
+                        }
+                    }
+                    if at % 2 == 1 {
+                        steps.push(Step::Drop(at));
                     }
                 }
-                Step::Reopen(session) => steps.push(Step::Reopen(*session)),
-                Step::Drop(_) => {}
+                other => steps.push(other.clone()),
             }
         }
         Self {
@@ -215,6 +226,16 @@ impl fmt::Debug for Program {
             }
         }
         list.finish()
+    }
+}
+
+/// Returns a read that watches a node.
+fn watch_of(path: &NodePath, number: usize) -> Request {
+    let (path, watch) = (path.clone(), true);
+    match number % 3 {
+        0 => Request::Get { path, watch },
+        1 => Request::Exists { path, watch },
+        _ => Request::List { path, watch },
     }
 }
 
@@ -436,5 +457,5 @@ impl Draw {
     }
 }
 
-const REQUESTS_OF_A_BURST: usize = 2;
+const IN_FLIGHT: usize = 4;
 const NAMES: [&str; 3] = ["a", "b", "ba"];
