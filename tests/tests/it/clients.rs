@@ -10,6 +10,7 @@ mod wire;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
+use std::time::Instant;
 
 use zk_core::Session;
 use zk_fault_proxy::Clients;
@@ -54,12 +55,45 @@ impl Side {
         waited.unwrap_or_else(|error| panic!("{}: {error}", self.root));
     }
 
+    async fn cut(&self, close: Close) {
+        // A client may have more than one: zk-wire asks servers for their release on another.
+        let cut = self.proxy.cut(Clients::All, close).await;
+        assert!(cut >= 1, "{}: no connection was cut", self.root);
+    }
+
     /// Cuts the connection, refuses others, and waits until the client knows.
     async fn leave(&mut self) {
         self.proxy.route(Clients::All, Route::Refuse).unwrap();
-        assert_eq!(self.proxy.cut(Clients::All, Close::Fin).await, 1);
+        self.cut(Close::Fin).await;
         let state = self.does("await DISCONNECTED 20000").await;
         assert_eq!(state, "DISCONNECTED", "{}", self.root);
+    }
+
+    /// Returns the session id that the client reports, and that which its server has granted.
+    async fn ids(&mut self) -> [String; 2] {
+        let sessions = self.proxy.sessions();
+        let granted = sessions.iter().find(|session| session.server.is_some());
+        let granted = granted.map(|session| session.id);
+        [self.does("session").await, format!("{granted:?}")]
+    }
+
+    /// Waits until the last server serves it without a quorum, or has refused to twice; returns the state.
+    async fn read_only_or_refused(&mut self) -> String {
+        let asked = Match::handshake().server(3);
+        let enough = self.proxy.log().count(&asked) + 3;
+        let begin = Instant::now();
+        loop {
+            let state = self.does("await READONLY 100").await;
+            let is_decided = state == "READONLY" || state == "EXPIRED";
+            if is_decided || self.proxy.log().count(&asked) >= enough {
+                return state;
+            }
+            assert!(
+                begin.elapsed() < SOON,
+                "{}: {state} after {SOON:?}",
+                self.root
+            );
+        }
     }
 
     fn come_back(&self) {
@@ -94,37 +128,55 @@ type Scenario = for<'a> fn(&'a mut Side) -> Pin<Box<dyn Future<Output = Vec<Stri
 
 /// Runs a scenario with each client at once; returns what each has observed, line by line.
 async fn observe(ensemble: &Ensemble, connect: Connect, scenario: Scenario) -> [Vec<String>; 3] {
+    let other = with_roots(ensemble).await;
+    let mut sides = connect_each(ensemble, &other, connect).await;
+    each(&mut sides, scenario).await
+}
+
+/// Returns a session that has created the parent of each client's nodes.
+async fn with_roots(ensemble: &Ensemble) -> Session {
+    let other = Session::builder(ensemble.direct_connect_string());
+    let other = other.connect().await.unwrap();
+    for root in ROOTS {
+        other.create(root, "").await.unwrap();
+    }
+    other
+}
+
+/// Connects each client behind a proxy of its own.
+async fn connect_each(ensemble: &Ensemble, other: &Session, connect: Connect) -> [Side; 3] {
     let servers = || {
         ensemble
             .servers()
             .iter()
             .map(zk_harness::Server::client_address)
     };
-    let other = Session::builder(ensemble.direct_connect_string());
-    let other = other.connect().await.unwrap();
     let side = async |client: usize| {
         let proxy = FaultProxy::start(servers().collect::<Vec<SocketAddr>>()).unwrap();
+        let root = ROOTS[client];
         let connect = Connect {
-            servers: proxy.connect_string(),
+            servers: proxy.connect_string() + &connect.servers.replace('~', root),
             ..connect.clone()
         };
-        let root = ["/wire", "/crate", "/java"][client];
-        other.create(root, "").await.unwrap();
         let peer: Box<dyn Peer> = match client {
             0 => Box::new(Wire::start(&connect).await),
             1 => Box::new(ThirdParty::start(&connect).await),
             _ => Box::new(Java::start(&connect).await),
         };
-        let mut side = Side {
+        let other = other.clone();
+        Side {
             peer,
             proxy,
             root,
-            other: other.clone(),
-        };
-        scenario(&mut side).await
+            other,
+        }
     };
-    let (ours, theirs, java) = tokio::join!(side(0), side(1), side(2));
-    [ours, theirs, java]
+    tokio::join!(side(0), side(1), side(2)).into()
+}
+
+async fn each(sides: &mut [Side; 3], scenario: Scenario) -> [Vec<String>; 3] {
+    let [ours, theirs, java] = sides;
+    tokio::join!(scenario(ours), scenario(theirs), scenario(java)).into()
 }
 
 /// Starts servers.
@@ -167,7 +219,10 @@ async fn a_session_and_its_requests_survive_a_connection_or_not() {
         vec![is_same.to_string(), in_flight, late, data]
     }
     let ensemble = start(1).await;
-    let observed = observe(&ensemble, Connect::to(""), |side| Box::pin(scenario(side))).await;
+    let observed = observe(&ensemble, Connect::default(), |side| {
+        Box::pin(scenario(side))
+    })
+    .await;
     assert_all(&observed, 0, "true");
     // Each says so in its own words.
     assert_each(
@@ -189,7 +244,7 @@ async fn a_session_moves_to_another_server() {
         let server = |side: &Side| side.proxy.sessions()[0].server;
         let first = server(side).expect("it is connected");
         side.proxy.route(Clients::At(first), Route::Refuse).unwrap();
-        assert_eq!(side.proxy.cut(Clients::All, Close::Rst).await, 1);
+        side.cut(Close::Rst).await;
         side.connected(2).await;
         side.does("await CONNECTED 20000").await;
         let is_same = side.does("session").await == session;
@@ -198,7 +253,10 @@ async fn a_session_moves_to_another_server() {
         vec![is_same.to_string(), is_elsewhere.to_string(), read]
     }
     let ensemble = start(3).await;
-    let observed = observe(&ensemble, Connect::to(""), |side| Box::pin(scenario(side))).await;
+    let observed = observe(&ensemble, Connect::default(), |side| {
+        Box::pin(scenario(side))
+    })
+    .await;
     assert_all(&observed, 0, "true");
     assert_all(&observed, 1, "true");
     assert_all(&observed, 2, "ok 1");
@@ -225,7 +283,10 @@ async fn watches_are_set_again_or_lost() {
         vec![missed, side.does("events").await]
     }
     let ensemble = start(1).await;
-    let observed = observe(&ensemble, Connect::to(""), |side| Box::pin(scenario(side))).await;
+    let observed = observe(&ensemble, Connect::default(), |side| {
+        Box::pin(scenario(side))
+    })
+    .await;
     assert_all(&observed, 0, "NodeDataChanged ~/once");
     let persistent = "NodeDataChanged ~/again";
     assert_each(&observed, 1, [persistent, "", persistent]);
@@ -240,7 +301,10 @@ async fn a_transaction_has_results_or_names_what_was_refused() {
         vec![done, side.does("multi ~/a 0").await]
     }
     let ensemble = start(1).await;
-    let observed = observe(&ensemble, Connect::to(""), |side| Box::pin(scenario(side))).await;
+    let observed = observe(&ensemble, Connect::default(), |side| {
+        Box::pin(scenario(side))
+    })
+    .await;
     assert_all(&observed, 0, "ok created:~/a/m set:1 deleted checked");
     assert_all(&observed, 1, "BADVERSION at 1");
     ensemble.down().await.unwrap();
@@ -255,7 +319,7 @@ async fn refused_credentials_end_a_session() {
     let ensemble = start(1).await;
     let connect = Connect {
         auth: Some(("nonsense", "x")),
-        ..Connect::to("")
+        ..Connect::default()
     };
     let observed = observe(&ensemble, connect, |side| Box::pin(scenario(side))).await;
     assert_all(&observed, 0, "AUTHFAILED");
@@ -289,7 +353,7 @@ async fn a_session_that_the_servers_have_ended_is_expired() {
     let ensemble = start(1).await;
     let connect = Connect {
         timeout: Duration::from_secs(4),
-        ..Connect::to("")
+        ..Connect::default()
     };
     let observed = observe(&ensemble, connect, |side| Box::pin(scenario(side))).await;
     // At 7/5 of the timeout without a server; ZooKeeper's own client asks for ever.
@@ -299,4 +363,118 @@ async fn a_session_that_the_servers_have_ended_is_expired() {
     ensemble.down().await.unwrap();
 }
 
+// covers: W4
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_are_relative_to_a_chroot_or_not() {
+    async fn scenario(side: &mut Side) -> Vec<String> {
+        let created = side.does("create /a 0 persistent").await;
+        side.does("watch /a").await;
+        side.leave().await;
+        side.other_sets("~/a", "1").await;
+        side.come_back();
+        side.connected(2).await;
+        side.does("await CONNECTED 20000").await;
+        let missed = side.does("events").await;
+        vec![created, missed, side.does("multi /a 1").await]
+    }
+    let ensemble = start(1).await;
+    let connect = Connect {
+        servers: "~".to_owned(),
+        ..Connect::default()
+    };
+    let observed = observe(&ensemble, connect, |side| Box::pin(scenario(side))).await;
+    assert_all(&observed, 0, "ok /a");
+    assert_all(&observed, 1, "NodeDataChanged /a");
+    // Java returns the path as the server sends it.
+    let (inner, outer) = ("ok created:/a/m", "ok created:~/a/m");
+    let lines = [inner, inner, outer].map(|created| format!("{created} set:2 deleted checked"));
+    assert_each(&observed, 2, lines.each_ref().map(String::as_str));
+    ensemble.down().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_quorum_is_read_until_there_is_one() {
+    async fn begin(side: &mut Side) -> Vec<String> {
+        // Otherwise it is a local session, which only its server knows.
+        let created = side.does("create ~/e x ephemeral").await;
+        let [reported, granted] = side.ids().await;
+        vec![created, reported, granted]
+    }
+    async fn without_quorum(side: &mut Side) -> Vec<String> {
+        let state = side.read_only_or_refused().await;
+        if state != "READONLY" {
+            return vec![state];
+        }
+        let read = side.does("get ~/e").await;
+        let write = side.does("create ~/n x persistent").await;
+        let [reported, granted] = side.ids().await;
+        vec![state, read, write, reported, granted]
+    }
+    async fn with_quorum(side: &mut Side) -> Vec<String> {
+        let state = side.does("await CONNECTED 40000").await;
+        let write = side.does("set ~/e x").await;
+        let is_written = write.starts_with("ok ").to_string();
+        let [reported, granted] = side.ids().await;
+        vec![state, is_written, reported, granted]
+    }
+    let ensemble = Ensemble::builder().servers(3).zookeeper("3.9");
+    let ensemble = ensemble.read_only_mode(true).start().await.unwrap();
+    let connect = Connect {
+        timeout: Duration::from_secs(60),
+        read_only: true,
+        ..Connect::default()
+    };
+    let other = with_roots(&ensemble).await;
+    let mut before = connect_each(&ensemble, &other, connect.clone()).await;
+    let begun = each(&mut before, |side| Box::pin(begin(side))).await;
+    assert_all(&begun, 0, "ok ~/e");
+    let [one, two, left] = ensemble.servers() else {
+        panic!("three servers expected");
+    };
+    tokio::try_join!(one.kill(), two.kill()).unwrap();
+    let is_read_only = async {
+        let mut poll = tokio::time::interval(Duration::from_millis(20));
+        while left.four_letter("isro").await.ok().as_deref() != Some("ro") {
+            poll.tick().await;
+        }
+    };
+    let waited = tokio::time::timeout(SOON, is_read_only).await;
+    waited.expect("the server that is left serves reads");
+
+    let mut since = connect_each(&ensemble, &other, connect).await;
+    let (waiting, read_only) = tokio::join!(
+        each(&mut before, |side| Box::pin(without_quorum(side))),
+        each(&mut since, |side| Box::pin(without_quorum(side))),
+    );
+    assert_all(&waiting, 0, "DISCONNECTED");
+    assert_all(&read_only, 0, "READONLY");
+    assert_all(&read_only, 1, "ok x");
+    assert_all(&read_only, 2, "NOTREADONLY");
+
+    one.start().unwrap();
+    two.start().unwrap();
+    let (back, writable) = tokio::join!(
+        each(&mut before, |side| Box::pin(with_quorum(side))),
+        each(&mut since, |side| Box::pin(with_quorum(side))),
+    );
+    for observed in [&back, &writable] {
+        assert_all(observed, 0, "CONNECTED");
+        assert_all(observed, 1, "true");
+    }
+    let kept = |before: &[Vec<String>; 3], after: &[Vec<String>; 3]| {
+        let ids = before.iter().zip(after);
+        let kept = ids.map(|(before, after)| {
+            let (before, after) = (&before[before.len() - 2..], &after[after.len() - 2..]);
+            [before[0] == after[0], before[1] == after[1]]
+        });
+        kept.collect::<Vec<_>>()
+    };
+    assert_eq!(kept(&begun, &back), [[true, true]; 3]);
+    // A session of a server without a quorum ends there. `zookeeper-client` reports the id of the first for ever.
+    let new = [[false, false], [true, false], [false, false]];
+    assert_eq!(kept(&read_only, &writable), new);
+    ensemble.down().await.unwrap();
+}
+
+const ROOTS: [&str; 3] = ["/wire", "/crate", "/java"];
 const SOON: Duration = Duration::from_secs(20);

@@ -16,18 +16,21 @@ pub(super) type Answer<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 /// How a client connects.
 #[derive(Debug, Clone)]
 pub(super) struct Connect {
-    /// `host:port,…`
+    /// `host:port,…/chroot`
     pub(super) servers: String,
     pub(super) timeout: Duration,
+    /// Whether a server without a quorum will do.
+    pub(super) read_only: bool,
     /// The scheme and the credentials.
     pub(super) auth: Option<(&'static str, &'static str)>,
 }
 
-impl Connect {
-    pub(super) fn to(servers: impl Into<String>) -> Self {
+impl Default for Connect {
+    fn default() -> Self {
         Self {
-            servers: servers.into(),
+            servers: String::new(),
             timeout: Duration::from_secs(10),
+            read_only: false,
             auth: None,
         }
     }
@@ -40,7 +43,8 @@ impl Java {
     pub(super) async fn start(connect: &Connect) -> Self {
         let curator = Curator::find().await.unwrap();
         let timeout = connect.timeout.as_millis().to_string();
-        let mut arguments = vec![connect.servers.as_str(), &timeout, "false"];
+        let read_only = connect.read_only.to_string();
+        let mut arguments = vec![connect.servers.as_str(), &timeout, &read_only];
         if let Some((scheme, credentials)) = connect.auth {
             arguments.extend([scheme, credentials]);
         }

@@ -21,7 +21,9 @@ pub(super) struct ThirdParty {
 
 impl ThirdParty {
     pub(super) async fn start(connect: &Connect) -> Self {
-        let mut connector = zk::Client::connector().with_session_timeout(connect.timeout);
+        let mut connector = zk::Client::connector()
+            .with_session_timeout(connect.timeout)
+            .with_readonly(connect.read_only);
         if let Some((scheme, credentials)) = connect.auth {
             connector = connector.with_auth(scheme, credentials.as_bytes());
         }

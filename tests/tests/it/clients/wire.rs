@@ -35,6 +35,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) async fn start(connect: &Connect) -> Self {
         let mut config = Config::new(connect.timeout);
+        config.read_only = connect.read_only;
         if let Some((scheme, credentials)) = connect.auth {
             config.auth.push(Credentials {
                 scheme: scheme.to_owned(),
@@ -135,6 +136,7 @@ impl Peer for Wire {
 
 fn state(state: &ConnectionState) -> &'static str {
     match state {
+        ConnectionState::Connected { read_only, .. } if *read_only => "READONLY",
         ConnectionState::Connected { .. } => "CONNECTED",
         ConnectionState::Disconnected { .. } => "DISCONNECTED",
         ConnectionState::Over(SessionEnd::AuthFailed) => "AUTHFAILED",
