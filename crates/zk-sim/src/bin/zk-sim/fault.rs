@@ -174,6 +174,11 @@ pub(crate) fn parse_script(text: &str) -> Result<Vec<Fault>, String> {
 
 #[cfg(test)]
 mod tests {
+    use zk_core::transport::Bytes;
+    use zk_core::transport::CreateMode;
+    use zk_core::transport::CreateRequest;
+    use zk_core::transport::Op;
+
     use super::*;
 
     #[test]
@@ -214,6 +219,107 @@ mod tests {
             "/a",
             Turn::Nth(1),
         );
+    }
+
+    #[test]
+    fn each_word_for_requests_matches_those_of_its_kind() {
+        let path = || zk_core::NodePath::parse("/a").unwrap();
+        let watch = false;
+        let version = None;
+        let requests = [
+            (
+                "create",
+                Request::Create(CreateRequest {
+                    path: path(),
+                    data: Bytes::default(),
+                    mode: CreateMode::Container,
+                    acl: zk_core::Acl::open(),
+                }),
+            ),
+            (
+                "delete",
+                Request::Delete {
+                    path: path(),
+                    version,
+                },
+            ),
+            (
+                "get",
+                Request::Get {
+                    path: path(),
+                    watch,
+                },
+            ),
+            (
+                "set",
+                Request::Set {
+                    path: path(),
+                    data: Bytes::default(),
+                    version,
+                },
+            ),
+            (
+                "exists",
+                Request::Exists {
+                    path: path(),
+                    watch,
+                },
+            ),
+            (
+                "list",
+                Request::List {
+                    path: path(),
+                    watch,
+                },
+            ),
+            ("sync", Request::Sync { path: path() }),
+            (
+                "transaction",
+                Request::Transaction(vec![Op::Check {
+                    path: path(),
+                    version,
+                }]),
+            ),
+            (
+                "watch",
+                Request::AddWatch {
+                    path: path(),
+                    recursive: false,
+                },
+            ),
+        ];
+        let all = requests.each_ref().map(|(word, _)| *word);
+        let matched = |word: &str, path: &str| {
+            let fault: Fault = format!("stall:{word}:{path}").parse().unwrap();
+            let matcher = fault.matcher();
+            let matched = requests.iter().filter(|(_, request)| matcher(request));
+            matched.map(|(word, _)| *word).collect::<Vec<_>>()
+        };
+        for word in all {
+            assert_eq!(matched(word, "/a"), [word]);
+        }
+        assert_eq!(matched("any", "/*"), all);
+        assert_eq!(matched("any", "/b"), [""; 0]);
+        let writes = ["create", "delete", "set", "transaction"];
+        assert_eq!(matched("write", "/a"), writes);
+        assert_eq!(matched("write", "/b"), [""; 0]);
+    }
+
+    #[test]
+    fn each_word_for_a_failure_means_one() {
+        for (word, failure) in [
+            ("lose-request", Failure::LoseRequest),
+            ("lose-reply", Failure::LoseReply),
+            ("stall", Failure::Stall),
+            ("kill-leader", Failure::KillLeader(Proposal::Vanishes)),
+            (
+                "kill-leader-survives",
+                Failure::KillLeader(Proposal::Survives),
+            ),
+        ] {
+            let fault: Fault = format!("{word}:any:**").parse().unwrap();
+            assert_eq!(fault.failure, failure, "{word}");
+        }
     }
 
     #[test]
