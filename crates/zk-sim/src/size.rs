@@ -24,9 +24,10 @@ pub(crate) fn of(request: &Request) -> usize {
             | Request::Exists { path, .. }
             | Request::List { path, .. } => text(path) + FLAG,
             Request::Set { path, data, .. } => text(path) + bytes(data) + INT,
-            Request::Sync { path } | Request::GetAcl { path } => text(path),
+            Request::Sync { path } | Request::GetAcl { path } | Request::CountBelow { path } => {
+                text(path)
+            }
             Request::SetAcl { path, acl, .. } => text(path) + rules(acl) + INT,
-            Request::CountBelow { path } => text(path),
             Request::MultiRead(reads) => {
                 let parts = reads
                     .iter()

@@ -86,7 +86,9 @@ impl Expected {
             ServerReply::Created { path, stat } => {
                 ReplyBody::Created(path.to_string(), stat_of(&stat))
             }
-            ServerReply::Deleted | ServerReply::Closed => ReplyBody::Empty,
+            ServerReply::Deleted | ServerReply::Closed | ServerReply::Wire(WireReply::Done) => {
+                ReplyBody::Empty
+            }
             ServerReply::Data { data, stat } => {
                 ReplyBody::Data(data.as_slice().to_vec(), stat_of(&stat))
             }
@@ -119,7 +121,6 @@ impl Expected {
             ServerReply::Count(count) => {
                 ReplyBody::Number(i32::try_from(count).unwrap_or(i32::MAX))
             }
-            ServerReply::Wire(WireReply::Done) => ReplyBody::Empty,
             ServerReply::Wire(WireReply::NoToken) => ReplyBody::Token(None),
             ServerReply::Wire(WireReply::Refused(code)) => return (code, ReplyBody::Empty),
         };
