@@ -228,7 +228,8 @@ async fn send(
         ReadKind::Data => session
             .get(path)
             .await
-            .map(|(data, stat)| ReadReply::Data(data, stat)),
+            // Copied, because the cache may keep it for longer than the buffer that it arrived in.
+            .map(|(data, stat)| ReadReply::Data(data.to_vec(), stat)),
         ReadKind::Children => session
             .list(path)
             .await

@@ -163,7 +163,7 @@ pub(crate) async fn read_all(
                 revision: entry.revision,
                 replaced_at: stat.ctime,
                 replaced_by: SessionId::from_i64(entry.session),
-                data,
+                data: data.into(),
             }),
             // A publication has deleted it since the list.
             Err(error) if error.kind() == ErrorKind::NoNode => {}
@@ -203,7 +203,7 @@ pub(crate) async fn read_revision(
         session.acl(node(newest)).timeout(timeout).into_future()
     );
     match read {
-        Ok(((data, _), (acl, _))) => Ok(Some((data, acl))),
+        Ok(((data, _), (acl, _))) => Ok(Some((data.into(), acl))),
         // A publication has deleted it since the list.
         Err(error) if error.is_no_node() => Ok(None),
         Err(error) => Err(error),

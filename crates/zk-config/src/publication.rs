@@ -236,7 +236,10 @@ impl Publication {
         let (parent, found, acl, entries) =
             tokio::join!(biased; parent, found.into_future(), acl, entries);
         let found = match found {
-            Ok((data, stat)) => Some(NodeContent { data, stat }),
+            Ok((data, stat)) => Some(NodeContent {
+                data: data.into(),
+                stat,
+            }),
             Err(error) if error.is_no_node() => None,
             Err(error) => return Err(error),
         };

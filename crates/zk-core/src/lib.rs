@@ -13,7 +13,7 @@
 //! let (path, _) = session.create("/app/config", "first").parents().await?;
 //! session.set(&path, "second").version(0).await?;
 //! let (data, stat) = session.get(&path).await?;
-//! assert_eq!((data.as_slice(), stat.version), (b"second".as_slice(), 1));
+//! assert_eq!((&*data, stat.version), (&b"second"[..], 1));
 //! session.close().await?;
 //! # Ok(())
 //! # }
@@ -134,6 +134,7 @@ mod watch;
 pub use acl::Acl;
 pub use acl::AclEntry;
 pub use acl::Permissions;
+pub use bytes::Bytes;
 pub use connect_diagnosis::ConnectDiagnosis;
 pub use connect_string::ConnectString;
 pub use connect_string::ParseConnectStringError;

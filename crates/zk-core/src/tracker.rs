@@ -232,7 +232,7 @@ async fn read(
     let target = Target::new(session.clone(), path.clone());
     match Get::new(target).timeout(timeout).await {
         Ok((data, stat)) => Ok(Some(TrackedNode {
-            data: data.into(),
+            data: Arc::from(&*data),
             stat,
         })),
         Err(error) if error.is_no_node() => Ok(None),

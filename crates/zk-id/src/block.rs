@@ -425,7 +425,7 @@ impl Counter {
             Err(error) if error.is_no_node() => return Ok((0, None)),
             Err(error) => return Err(error.into()),
         };
-        let value = match <[u8; 8]>::try_from(data.as_slice()) {
+        let value = match <[u8; 8]>::try_from(&*data) {
             Ok(bytes) => i64::from_be_bytes(bytes),
             // Curator reads empty data as zero.
             Err(_) if data.is_empty() => 0,

@@ -131,7 +131,8 @@ impl Shell {
     }
 
     async fn get(&self, get: &cli::Get, path: &NodePath) -> Result<(), Failure> {
-        let (mut data, stat) = self.session.get(path).timeout(self.remaining()).await?;
+        let (data, stat) = self.session.get(path).timeout(self.remaining()).await?;
+        let mut data = Vec::from(data);
         if !get.raw {
             data.push(b'\n');
         }

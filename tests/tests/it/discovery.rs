@@ -100,7 +100,7 @@ async fn curator_finds_our_instances_and_we_find_its() {
 
     // What it writes, byte by byte, is what we write of the same.
     let (bytes, _) = session.get("/services/orders/java").await.unwrap();
-    let text = String::from_utf8(bytes).unwrap();
+    let text = String::from_utf8(bytes.into()).unwrap();
     assert_eq!(
         text,
         r#"{"name":"orders","id":"java","address":"10.0.0.1","port":8080,"sslPort":null,"payload":{"@class":"DiscoveryPeer$Meta","zone":"b","weight":2},"registrationTimeUTC":5,"serviceType":"DYNAMIC","uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true}]}}"#

@@ -16,7 +16,7 @@ async fn counter(session: &Session) -> i64 {
     // Others wrote it through other servers.
     session.sync("/counter").await.unwrap();
     let (data, _) = session.get("/counter").await.unwrap();
-    i64::from_be_bytes(data.try_into().unwrap())
+    i64::from_be_bytes((&*data).try_into().unwrap())
 }
 
 fn blocks(session: &Session, block: u32) -> BlockIds {

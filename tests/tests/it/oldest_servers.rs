@@ -62,7 +62,7 @@ async fn reads_writes_and_notifies(servers: usize) {
             .version(before.version)
             .await
             .unwrap();
-        assert_eq!(session.get("/a").await.unwrap(), (b"new".to_vec(), changed));
+        assert_eq!(session.get("/a").await.unwrap(), ("new".into(), changed));
         let error = session
             .set("/a", "x")
             .version(before.version)

@@ -134,7 +134,7 @@ async fn nodes_on(session: &Session) -> Nodes {
             czxid: stat.czxid,
             mzxid: stat.mzxid,
             version: stat.version,
-            data: Some(data),
+            data: Some(data.into()),
         };
         nodes.insert(path.to_string(), seen);
     }

@@ -116,7 +116,7 @@ async fn a_publication_with_a_lost_reply_is_applied_once() {
         let seen = Expected::Version(4);
         let back = publisher.roll_back("/app/motto", history[1].revision, seen);
         assert_eq!(back.await.unwrap().stat.unwrap().version, 5);
-        assert_eq!(session.get("/app/motto").await.unwrap().0, b"2");
+        assert_eq!(session.get("/app/motto").await.unwrap().0, "2");
 
         // A removed key is restored with its ACL, and its history is deleted with the node above.
         let owner = Session::builder(ensemble.connect_string()).digest_auth("anna", "secret");

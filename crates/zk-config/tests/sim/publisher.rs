@@ -858,7 +858,7 @@ async fn add_one(session: &Session, publisher: &Publisher<Text>, sum: &AtomicUsi
         }
         let (count, expected) = match session.get("/count").await {
             Ok((data, stat)) => {
-                let count: usize = String::from_utf8(data).unwrap().parse().unwrap();
+                let count: usize = std::str::from_utf8(&data).unwrap().parse().unwrap();
                 (count, Expected::Revision(stat.mzxid))
             }
             Err(error) if error.is_no_node() => (0, Expected::Absent),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::target::OperationFuture;
 use super::target::Target;
 use crate::call::Call;
@@ -17,7 +19,8 @@ use crate::watch::register;
 
 /// Reads the data of a node; created by [`Session::get`](crate::Session::get).
 ///
-/// Returns the data and its stat.
+/// Returns the data and its stat. The data is a part of the buffer that the reply arrived in, which may be longer and is
+/// kept as long as the data: copy what is kept for long.
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
 ///
 /// # Errors
@@ -64,8 +67,8 @@ impl Get {
 }
 
 impl IntoFuture for Get {
-    type Output = Result<(Vec<u8>, Stat), Error>;
-    type IntoFuture = OperationFuture<(Vec<u8>, Stat)>;
+    type Output = Result<(Bytes, Stat), Error>;
+    type IntoFuture = OperationFuture<(Bytes, Stat)>;
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
@@ -73,8 +76,7 @@ impl IntoFuture for Get {
                 path: call.wire(&path),
                 watch: false,
             };
-            let (data, stat) = call.read(&path, &request, Response::data).await?;
-            Ok((data.into(), stat))
+            call.read(&path, &request, Response::data).await
         })
     }
 }
@@ -348,8 +350,8 @@ impl GetWatched {
 }
 
 impl IntoFuture for GetWatched {
-    type Output = Result<(Vec<u8>, Stat, Watch), Error>;
-    type IntoFuture = OperationFuture<(Vec<u8>, Stat, Watch)>;
+    type Output = Result<(Bytes, Stat, Watch), Error>;
+    type IntoFuture = OperationFuture<(Bytes, Stat, Watch)>;
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
@@ -369,7 +371,7 @@ impl IntoFuture for GetWatched {
                 })
                 .await?;
             Ok((
-                data.into_inner().into(),
+                data.into_inner(),
                 stat,
                 Watch::new(&call, watch, one_shot, false),
             ))

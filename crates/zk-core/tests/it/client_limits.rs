@@ -39,7 +39,7 @@ async fn writes_in_flight_at_a_kill_are_repeated_or_unknown() {
         for (number, call) in calls.into_iter().enumerate() {
             call.await.unwrap();
             let (data, stat) = session.get(format!("/{number}")).await.unwrap();
-            assert_eq!((data, stat.version), (number.to_string().into_bytes(), 0));
+            assert_eq!((data, stat.version), (number.to_string().into(), 0));
         }
         let error = sequential.await.unwrap_err();
         assert!(error.is_outcome_unknown() && !error.is_fatal(), "{error}");

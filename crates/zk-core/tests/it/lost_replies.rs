@@ -73,7 +73,7 @@ async fn repetition_of_a_write_undoes_nothing_on_a_real_server() {
             if let Some(stat) = found
                 && *kind != "access rules"
             {
-                assert_eq!(session.get(&path).await.unwrap().0, b"new");
+                assert_eq!(session.get(&path).await.unwrap().0, "new");
                 assert!(stat.version >= 1);
             }
         }
@@ -108,7 +108,7 @@ async fn repetition_of_a_write_undoes_nothing_on_a_real_server() {
             let (acl, stat) = other.acl(&path).await.unwrap();
             assert_eq!((acl, stat.aversion), (their_rules(), 2));
         } else {
-            assert_eq!(other.get(&path).await.unwrap().0, b"theirs", "{kind}");
+            assert_eq!(other.get(&path).await.unwrap().0, "theirs", "{kind}");
         }
         // The guaranteed one knows which node it meant, and that is gone.
         assert_eq!(result.is_ok(), *kind == "guaranteed delete", "{result:?}");

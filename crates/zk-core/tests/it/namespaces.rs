@@ -38,14 +38,14 @@ async fn namespace_is_a_tree_of_its_own_below_the_real_one() {
             .await
             .unwrap();
         assert_eq!(path.as_str(), "/dir/n-0000000000");
-        assert_eq!(raw.get("/apps/one/dir/n-0000000000").await.unwrap().0, b"x");
+        assert_eq!(raw.get("/apps/one/dir/n-0000000000").await.unwrap().0, "x");
         assert_eq!(session.list("/").await.unwrap().0, ["dir"]);
         assert_eq!(session.list("/dir").await.unwrap().0, ["n-0000000000"]);
         session.set(&path, "y").await.unwrap();
         session.set_acl(&path, Acl::open()).await.unwrap();
         assert_eq!(session.acl(&path).await.unwrap().0, Acl::open());
         session.sync("/").await.unwrap();
-        assert_eq!(raw.get("/apps/one/dir/n-0000000000").await.unwrap().0, b"y");
+        assert_eq!(raw.get("/apps/one/dir/n-0000000000").await.unwrap().0, "y");
         // A name that only begins like the namespace is another one.
         raw.create("/apps/one-more", "").await.unwrap();
         assert_eq!(

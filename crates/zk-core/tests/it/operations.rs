@@ -38,7 +38,7 @@ async fn data_goes_in_and_comes_out_with_its_stat() {
         assert!(changed.mzxid > created.mzxid);
         assert_eq!(
             session.get(&path).await.unwrap(),
-            (b"second".to_vec(), changed)
+            ("second".into(), changed)
         );
         assert_eq!(session.stat(&path).await.unwrap(), changed);
         assert_eq!(session.exists(&path).await.unwrap(), Some(changed));
@@ -51,7 +51,7 @@ async fn data_goes_in_and_comes_out_with_its_stat() {
             (names, stat.num_children, stat.cversion),
             (vec!["x".to_owned(), "y".to_owned()], 2, 2)
         );
-        assert_eq!(session.get("/a/y").await.unwrap().0, [0, 255]);
+        assert_eq!(session.get("/a/y").await.unwrap().0, [0, 255][..]);
 
         session.sync("/a").await.unwrap();
         session.delete("/a/y").version(0).await.unwrap();

@@ -3,6 +3,7 @@
 use zk_core::Acl;
 use zk_core::AclEntry;
 use zk_core::Permissions;
+use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
@@ -16,8 +17,6 @@ async fn assert_as_single_reads(session: &Session, paths: &[String]) {
     assert_eq!(together.len(), paths.len());
     for (path, found) in paths.iter().zip(together) {
         let alone = session.get(path).await;
-        let alone = alone.map(|(data, stat)| (data.to_vec(), stat));
-        let found = found.map(|(data, stat)| (data.to_vec(), stat));
         assert_eq!(
             found.map_err(|error| error.to_string()),
             alone.map_err(|error| error.to_string()),
@@ -119,4 +118,25 @@ async fn nodes_are_read_one_by_one_after_a_lost_multi_read() {
     assert_as_single_reads(&session, &paths).await;
     assert_eq!((lost.count(), session.counters().connection_losses), (1, 1));
     ensemble.down().await.expect("the server goes down");
+}
+
+// covers: C20
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_parts_of_the_reply_and_not_copies() {
+    with_ensemble(async |ensemble| {
+        let session = Session::builder(ensemble.connect_string());
+        let session = session.client(ProtocolClient::ZkWire);
+        let session = session.connect().await.unwrap();
+        for path in ["/a", "/b"] {
+            session.create(path, [7; 1000]).await.unwrap();
+        }
+        let read = session.get_many(["/a", "/b"]).await.unwrap();
+        let begins: Vec<_> = read
+            .iter()
+            .map(|read| read.as_ref().unwrap().0.as_ptr().addr())
+            .collect();
+        // Behind the first value come its stat, the header of the other read and the length of its value.
+        assert_eq!(begins[1].wrapping_sub(begins[0]), 1000 + 68 + 9 + 4);
+    })
+    .await;
 }

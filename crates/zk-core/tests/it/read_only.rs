@@ -52,7 +52,7 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
         .await
         .unwrap();
     assert_eq!(session.state(), ConnectionState::ReadOnly);
-    assert_eq!(session.get("/a").await.unwrap().0, b"data");
+    assert_eq!(session.get("/a").await.unwrap().0, "data");
     let errors = [
         session.set("/a", "x").await.unwrap_err(),
         session.create("/b", "").await.unwrap_err(),

@@ -55,7 +55,7 @@ async fn chroot_is_the_root_of_all_paths_and_must_exist() {
         let inner = Session::builder(&inside).connect().await.unwrap();
         let (path, _) = inner.create("/x-", "here").sequential().await.unwrap();
         assert_eq!(path.as_str(), "/x-0000000000");
-        assert_eq!(outer.get("/app/one/x-0000000000").await.unwrap().0, b"here");
+        assert_eq!(outer.get("/app/one/x-0000000000").await.unwrap().0, "here");
         assert_eq!(inner.list("/").await.unwrap().0, ["x-0000000000"]);
 
         // The chroot goes while the session lives: an ordinary answer, not a hang.
@@ -152,7 +152,7 @@ async fn digest_credentials_open_what_they_protect() {
             .version(0)
             .await
             .unwrap();
-        assert_eq!(stranger.get("/private").await.unwrap().0, b"data");
+        assert_eq!(stranger.get("/private").await.unwrap().0, "data");
         for text in [format!("{alice:?}"), format!("{:?}", alice.get("/private"))] {
             assert!(!text.contains("hunter2"), "{text}");
         }

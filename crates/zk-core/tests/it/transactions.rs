@@ -54,11 +54,8 @@ async fn transaction_answers_what_each_part_did_without_the_namespace() {
         let is_left_out = ensemble.version().starts_with("3.8.0");
         assert_eq!(stat.is_none(), is_left_out, "{stat:?}");
 
-        assert_eq!(outer.get("/ns/history/n-0000000000").await.unwrap().0, b"1");
-        assert_eq!(
-            outer.get("/ns/config").await.unwrap(),
-            (b"2".to_vec(), *set)
-        );
+        assert_eq!(outer.get("/ns/history/n-0000000000").await.unwrap().0, "1");
+        assert_eq!(outer.get("/ns/config").await.unwrap(), ("2".into(), *set));
         let here = outer.stat("/ns/here").await.unwrap();
         assert_eq!(here.ephemeral_owner, Some(session.id()));
         assert_eq!(here.czxid, set.mzxid, "it is one transaction");

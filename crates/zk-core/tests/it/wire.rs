@@ -45,7 +45,7 @@ async fn operations_below_a_chroot_are_those_of_the_other_client() {
             .unwrap();
         assert_eq!(path.as_str(), "/dir/n-0000000000");
         let outer = "/app/dir/n-0000000000";
-        assert_eq!(raw.get(outer).await.unwrap().0, b"one");
+        assert_eq!(raw.get(outer).await.unwrap().0, "one");
         let stat = session.set(&path, "two").version(0).await.unwrap();
         assert_eq!(raw.stat(outer).await.unwrap(), stat);
         let error = session.set(&path, "x").version(0).await.unwrap_err();

@@ -63,7 +63,7 @@ async fn a_marked_transaction_is_made_once_whatever_is_lost() {
         let (data, stat) = session.get("/a").await.unwrap();
         assert_eq!(
             (data, stat.version),
-            (round.to_string().into_bytes(), version + 1)
+            (round.to_string().into(), version + 1)
         );
         assert_eq!(markers(&sim, &session).await, [""; 0]);
     }

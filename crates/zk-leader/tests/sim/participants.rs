@@ -70,7 +70,7 @@ async fn participants_are_listed_in_order_with_their_metadata() {
     assert_eq!(latch.leader().await.unwrap().as_ref(), Some(&all[0]));
     // The data of one without metadata is its id and nothing else, as of Curator's.
     let path = format!("{PATH}/{}", all[1].node_name());
-    assert_eq!(one.get(&path).await.unwrap().0, b"ben");
+    assert_eq!(one.get(&path).await.unwrap().0, "ben");
 }
 
 // covers: E3

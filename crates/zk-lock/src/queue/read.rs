@@ -89,7 +89,7 @@ impl Queue {
     /// Reads a contender; `None` if it is gone.
     async fn read(&self, name: &str) -> Result<Option<Contender>, Error> {
         match self.session.get(self.child_path(name)).await {
-            Ok((data, stat)) => Ok(Some(self.contender(name, data, &stat))),
+            Ok((data, stat)) => Ok(Some(self.contender(name, data.into(), &stat))),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),
         }

@@ -170,7 +170,7 @@ impl Queue {
         match read.await {
             Ok((data, stat, watch)) => Ok(Some(WatchedContender {
                 name: name.to_owned(),
-                contender: Some(self.contender(name, data, &stat)),
+                contender: Some(self.contender(name, data.into(), &stat)),
                 watch,
             })),
             Err(error) if error.is_no_node() => Ok(None),

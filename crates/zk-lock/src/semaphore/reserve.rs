@@ -6,6 +6,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future;
+use zk_core::Bytes;
 use zk_core::OwnedNode;
 use zk_core::Watch;
 use zk_core::WatchEvent;
@@ -216,7 +217,7 @@ impl Semaphore {
         }
     }
 
-    fn limit_of(&self, read: Result<Vec<u8>, zk_core::Error>) -> Result<Option<u32>, AcquireError> {
+    fn limit_of(&self, read: Result<Bytes, zk_core::Error>) -> Result<Option<u32>, AcquireError> {
         match read {
             Ok(data) => self.parse_limit(&data),
             Err(error) if error.is_no_node() => Ok(None),

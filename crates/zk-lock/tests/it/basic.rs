@@ -42,7 +42,7 @@ async fn a_free_lock_is_acquired_and_leaves_nothing_when_released() {
             u64::try_from(stat.czxid).unwrap(),
             guard.fencing_token().as_u64()
         );
-        let owner = String::from_utf8(data).unwrap();
+        let owner = String::from_utf8(data.into()).unwrap();
         assert!(
             owner.ends_with(&format!("/{}", std::process::id())),
             "{owner}"
@@ -149,7 +149,7 @@ async fn a_transaction_of_a_guard_is_refused_once_the_lock_is_lost() {
             (error.kind(), error.failed_part()),
             (ErrorKind::NoNode, Some(0))
         );
-        assert_eq!(session.get("/balance").await.unwrap().0, b"2");
+        assert_eq!(session.get("/balance").await.unwrap().0, "2");
         drop(guard);
     })
     .await;

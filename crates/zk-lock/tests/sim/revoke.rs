@@ -56,7 +56,7 @@ impl Scene {
             admin,
             guard,
             contender,
-            owner,
+            owner: owner.into(),
         }
     }
 
@@ -463,11 +463,11 @@ async fn custom_owner_data_is_overwritten_only_on_request() {
         "{error:?}"
     );
     let data = async || admin.get(guard.path()).await.unwrap().0;
-    assert_eq!(data().await, b"192.168.1.4");
+    assert_eq!(data().await, "192.168.1.4");
     assert!(guard.is_valid());
     let ended = soon("the time is up", revoke.as_curator().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Unanswered);
-    assert_eq!(data().await, b"__REVOKE__");
+    assert_eq!(data().await, "__REVOKE__");
     guard.release().await.unwrap();
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use tokio::time::Instant;
+use zk_core::Bytes;
 use zk_core::CommitError;
 use zk_core::Committed;
 use zk_core::Error;
@@ -124,7 +125,7 @@ impl QueueContext {
         &self,
         path: &NodePath,
         deadline: Deadline,
-    ) -> Result<(Vec<u8>, Stat), Error> {
+    ) -> Result<(Bytes, Stat), Error> {
         self.session.get(path).timeout(deadline.remaining()).await
     }
 

@@ -64,7 +64,9 @@ impl ItemReader {
         let item = match prefetched {
             Some(item) => Ok(item),
             None => match self.context.get(&path, deadline).await {
-                Ok((data, stat)) => ItemContent::parse(self.context.options.layout, data, &stat),
+                Ok((data, stat)) => {
+                    ItemContent::parse(self.context.options.layout, data.into(), &stat)
+                }
                 Err(error) if error.is_no_node() => {
                     in_flight.complete();
                     return Ok(ReadOutcome::Gone);
@@ -196,7 +198,7 @@ impl ItemReader {
         pending.id = None;
         // An error is found again when the item is taken.
         if let Ok((data, stat)) = got
-            && let Ok(item) = ItemContent::parse(self.context.options.layout, data, &stat)
+            && let Ok(item) = ItemContent::parse(self.context.options.layout, data.into(), &stat)
         {
             self.inventory
                 .lock()

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use futures_util::future;
+use zk_core::Bytes;
 use zk_core::Error;
 use zk_core::ErrorKind;
 
@@ -108,7 +109,7 @@ impl Segments {
         synced?;
         let (data, control_version) = match got {
             Ok((data, stat)) => (data, stat.version),
-            Err(error) if error.is_no_node() => (Vec::new(), 0),
+            Err(error) if error.is_no_node() => (Bytes::new(), 0),
             Err(error) => return Err(error),
         };
         let active = ActiveSegment {

@@ -253,7 +253,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             .get(child(&self.context.dead_letters, &letter.name))
             .await
         {
-            Ok((data, _)) => Ok(data),
+            Ok((data, _)) => Ok(data.into()),
             Err(error) if error.is_no_node() => Err(gone(letter)),
             Err(error) => Err(error.into()),
         }

@@ -184,7 +184,7 @@ impl Writer<'_> {
         let path = self.path.clone();
         self.session.sync(&path).await.ok()?;
         let found = match self.session.get(&path).await {
-            Ok((data, stat)) => Some((stat.version, String::from_utf8(data).unwrap())),
+            Ok((data, stat)) => Some((stat.version, String::from_utf8(data.into()).unwrap())),
             Err(error) if error.is_no_node() => None,
             Err(_) => return None,
         };

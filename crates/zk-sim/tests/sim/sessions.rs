@@ -15,7 +15,7 @@ async fn a_session_creates_reads_and_goes_with_its_ephemeral_nodes() {
     session.create("/a", "1").await.unwrap();
     session.create("/a/e", "2").ephemeral().await.unwrap();
     let (data, stat) = session.get("/a").await.unwrap();
-    assert_eq!((data.as_slice(), stat.num_children), (b"1".as_slice(), 1));
+    assert_eq!((&*data, stat.num_children), (b"1".as_slice(), 1));
     assert_eq!(sim.tree().paths(), ["/a", "/a/e"]);
     assert_eq!(sim.tree().node("/a/e").unwrap().owner(), Some(session.id()));
     session.close().await.unwrap();

@@ -62,7 +62,7 @@ async fn numbers_of_tasks_that_are_there_are_passed_over_and_no_text_is_put_asid
     let leading = tokio::spawn(async move { master.lead(&lease).await });
     until("it is a task", || items(&ensemble) == 0).await;
     let (text, _) = session.get(tree().task(TaskId::new(40))).await.unwrap();
-    assert_eq!(text, b"new");
+    assert_eq!(text, "new");
     let status = Status::read(&session, &tree()).await.unwrap();
     assert_eq!((status.waiting, status.unreadable), (41, 0));
     assert!(!leading.is_finished());

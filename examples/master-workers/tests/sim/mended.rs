@@ -50,7 +50,7 @@ async fn a_result_that_somebody_else_has_made_stays_and_ends_no_process() {
     .await;
     assert_eq!(process.said(" finds that task 0 has a result already"), 1);
     let (data, _) = session.get(&result).await.unwrap();
-    assert_eq!(data, b"by hand");
+    assert_eq!(data, "by hand");
     submit(&session, &tree(), texts(1)).await.unwrap();
     until("it goes on", || count(&ensemble, &tree().done) == 2).await;
     process.end().await;

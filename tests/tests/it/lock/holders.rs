@@ -83,7 +83,7 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
     let refused = holder.write(&mark("late")).await.unwrap().unwrap_err();
     assert_eq!(refused, format!("token {old} is below {new}"));
     let (data, _) = session.get("/data").await.unwrap();
-    assert_eq!(data, b"third");
+    assert_eq!(data, "third");
     let register = Register::new(&file).read().unwrap();
     assert_eq!(register, (new, "third".to_owned()));
     assert!(!holder.is_valid().await.unwrap());

@@ -205,7 +205,7 @@ async fn a_holder_cut_off_with_its_server_stops_before_the_next() {
     let refused = holder.write("set /data late").await.unwrap().unwrap_err();
     println!("the late write was refused: {refused}");
     let (data, _) = session.get("/data").await.unwrap();
-    assert_eq!(data, b"second");
+    assert_eq!(data, "second");
     let lost = holder.release().await.unwrap();
     assert!(!lost.kept, "{lost:?}");
     next.release().await.unwrap();
