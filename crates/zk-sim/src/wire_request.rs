@@ -5,6 +5,7 @@
 use zk_core::NodePath;
 use zk_core::SessionId;
 
+use crate::access::Identity;
 use crate::server::Server;
 use crate::server_reply::ServerReply;
 use crate::tree::Trigger;
@@ -57,6 +58,7 @@ impl Server {
     pub(crate) fn carry_out(
         &mut self,
         session: SessionId,
+        identities: &[Identity],
         request: &WireRequest,
     ) -> (ServerReply, Vec<Trigger>) {
         let mut missed = Vec::new();

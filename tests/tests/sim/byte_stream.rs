@@ -273,7 +273,7 @@ impl Client {
             if is_set_watches && self.bug == PlantedBug::LosesSetWatches {
                 break;
             }
-            bytes.extend_from_slice(&slice);
+            bytes.extend_from_slice(slice);
         }
         if skipped > 0 {
             self.session.transmitted(skipped, now);

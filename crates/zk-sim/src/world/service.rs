@@ -462,7 +462,8 @@ impl World {
                 self.servers[server].read(session, identities, request)
             }
             (Ready::Read, Content::Wire(request)) => {
-                let (reply, events) = self.servers[server].carry_out(session, request);
+                let identities = &self.clients[&session].identities;
+                let (reply, events) = self.servers[server].carry_out(session, identities, request);
                 missed = events;
                 (Ok(reply), None)
             }

@@ -150,7 +150,9 @@ fn matching_last(requests: &[Request]) -> (Match, usize) {
     let last = &requests[requests.len() - 1];
     if let Request::MultiRead(_) = last {
         // The proxy matches these whatever their paths are.
-        let alike = requests.iter().filter(|other| matches!(other, Request::MultiRead(_)));
+        let alike = requests
+            .iter()
+            .filter(|other| matches!(other, Request::MultiRead(_)));
         return (Match::multi_read(), alike.count());
     }
     let path = matching::paths(last)[0];
