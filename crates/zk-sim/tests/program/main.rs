@@ -124,7 +124,7 @@ async fn an_ensemble_serves_from_up_to_down() {
     let expected =
         format!("error: a simulated ensemble is already up, at {connect}; take it down first\n");
     assert_eq!(error, expected);
-    assert_eq!(session.get("/a").await.unwrap().0, b"data");
+    assert_eq!(session.get("/a").await.unwrap().0, "data");
     session.close().await.unwrap();
 
     let down = state.run("down", &[]);

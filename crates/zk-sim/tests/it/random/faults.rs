@@ -486,7 +486,7 @@ fn journal(proxy: &FaultProxy, root: &NodePath) -> Vec<String> {
             }
             EventKind::SessionRefused => lines.push("the session was refused".to_owned()),
             EventKind::NotUnderstood { direction } => {
-                lines.push(format!("nonsense: {direction:?}"))
+                lines.push(format!("nonsense: {direction:?}"));
             }
             _ => {}
         }
