@@ -17,11 +17,13 @@ use zk_wire::NewNode;
 use zk_wire::ReadResult;
 use zk_wire::Reply;
 use zk_wire::Request;
+use zk_wire::SavedSession;
 use zk_wire::WatchKind;
 use zk_wire::session::Outcome;
 
 use crate::byte_stream::Client;
 use crate::byte_stream::PlantedBug;
+use crate::byte_stream::config;
 use crate::node;
 
 fn get(path: &str, watch: bool) -> Request {
@@ -102,6 +104,14 @@ async fn every_operation_has_the_reply_of_a_server() {
         panic!("no data");
     };
     assert_eq!((&data[..], stat.num_children), (&b"data"[..], 1));
+    assert!(stat.pzxid > stat.czxid, "it got its child later: {stat:?}");
+    let set = |version| Request::SetData {
+        path: "/a".to_owned(),
+        data: Bytes::new(),
+        version,
+    };
+    let bad_version = ErrorCode::new(-103).unwrap();
+    assert_eq!(refusal(&mut client, &set(Some(7))).await, bad_version);
     let names = client.call(&list("/a")).await;
     assert!(
         matches!(&names, Reply::Children { names, stat: None } if names == &["e-0000000000"]),
@@ -125,6 +135,10 @@ async fn every_operation_has_the_reply_of_a_server() {
         "{found:?}"
     );
     client.call(&Request::Sync { path: path.clone() }).await;
+    // It permits no creates.
+    client.call(&set(Some(0))).await;
+    let create = Request::Create(node("/a/b", CreateMode::Persistent));
+    assert_eq!(refusal(&mut client, &create).await, NO_AUTH);
 
     let own = client
         .call(&Request::GetEphemerals {
@@ -132,6 +146,9 @@ async fn every_operation_has_the_reply_of_a_server() {
         })
         .await;
     assert_eq!(own, Reply::Paths(vec!["/a/e-0000000000".to_owned()]));
+    let prefix = "/b".to_owned();
+    let none = client.call(&Request::GetEphemerals { prefix }).await;
+    assert_eq!(none, Reply::Paths(Vec::new()));
     let root = "/".to_owned();
     let count = client
         .call(&Request::GetAllChildrenNumber { path: root })
@@ -215,6 +232,8 @@ async fn watches_are_checked_removed_and_fire_before_the_reply_that_shows_the_ch
     });
     client.call(&check(Some(WatchKind::Data))).await;
     client.call(&check(None)).await;
+    let children = check(Some(WatchKind::Child));
+    assert_eq!(refusal(&mut client, &children).await, no_watcher);
     assert_eq!(ensemble.watch_count(), 2);
 
     // Of the same connection, so that it comes after the write.
@@ -267,10 +286,32 @@ async fn credentials_belong_to_a_connection() {
     client
         .until("connection", |client| client.epochs() == 2)
         .await;
-    assert_eq!(
-        refusal(&mut client, &get("/secret", false)).await,
-        ErrorCode::new(-102).unwrap()
-    );
+    let path = "/secret".to_owned();
+    for read in [
+        get("/secret", false),
+        Request::GetAllChildrenNumber { path },
+    ] {
+        assert_eq!(refusal(&mut client, &read).await, NO_AUTH, "{read:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_resumed_only_with_its_password() {
+    let ensemble = Ensemble::new(3);
+    let client = client(&ensemble).await;
+    let saved = client.session.saved().expect("the ensemble knows it");
+    let wrong = SavedSession {
+        password: Bytes::from_static(&[0; 16]),
+        ..saved.clone()
+    };
+    for (saved, is_refused) in [(wrong, true), (saved, false)] {
+        let mut config = config();
+        config.resume = Some(saved);
+        let mut client = Client::with_config(&ensemble, 1 << 16, PlantedBug::None, config);
+        let is_decided = |client: &Client| client.is_over() || client.epochs() == 1;
+        client.until("session or its end", is_decided).await;
+        assert_eq!(client.is_over(), is_refused);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,3 +364,5 @@ async fn a_scripted_failure_is_that_of_the_library() {
         .collect();
     assert_eq!(outcomes, [false, true]);
 }
+
+const NO_AUTH: ErrorCode = ErrorCode::NO_AUTH;

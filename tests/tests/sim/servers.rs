@@ -80,6 +80,7 @@ async fn a_server_without_a_quorum_serves_only_who_asks_for_it() {
     ensemble.server(1).stop();
     ensemble.server(2).stop();
     let mut writer = client(&ensemble, false);
+    let sessions = ensemble.sessions();
     // Less than after what a client takes its session for expired.
     let pass = Duration::from_secs(5);
     for client in [&mut before, &mut writer] {
@@ -87,6 +88,7 @@ async fn a_server_without_a_quorum_serves_only_who_asks_for_it() {
         let driven = tokio::time::timeout(pass, client.until("nothing", |_| false)).await;
         assert!(driven.is_err());
         assert_eq!(client.epochs(), epochs, "no server has granted a session");
+        assert_eq!(ensemble.sessions(), sessions, "nor one that is refused");
     }
     ensemble.heal();
     for client in [&mut before, &mut writer] {
