@@ -21,6 +21,7 @@ use zk_wire::SessionEnd;
 use zk_wire::SubmitError;
 use zk_wire::Watch;
 
+use super::SOON;
 use super::peer::Answer;
 use super::peer::Connect;
 use super::peer::Peer;
@@ -45,7 +46,8 @@ impl Wire {
         let client = Client::from_connect_string(&connect.servers, config);
         let client = client.expect("it is a connect string");
         // The end of the session is what some tests are about.
-        let _: Result<(), SessionEnd> = client.connected().await;
+        let connected = tokio::time::timeout(SOON, client.connected()).await;
+        let _: Result<(), SessionEnd> = connected.expect("a server grants a session");
         Self {
             client,
             begun: None,
