@@ -350,6 +350,10 @@ pub enum Operation {
     Wait,
     /// [`SessionLease::renewed`](crate::SessionLease::renewed).
     Probe,
+    /// [`Session::connected`](crate::Session::connected).
+    Connect,
+    /// [`Session::add_auth`](crate::Session::add_auth).
+    AddAuth,
     /// [`Session::close`](crate::Session::close).
     Close,
 }
@@ -378,6 +382,8 @@ impl fmt::Display for Operation {
             Self::Track => "track",
             Self::Wait => "wait for",
             Self::Probe => "probe",
+            Self::Connect => "wait for a connection",
+            Self::AddAuth => "add credentials",
             Self::Close => "close",
         })
     }

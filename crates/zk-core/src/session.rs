@@ -4,8 +4,10 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::acl::Acl;
+use crate::call::Call;
 use crate::connect_string::ConnectString;
 use crate::counters::Counts;
+use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -35,6 +37,7 @@ use crate::operation::WhoAmI;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
+use crate::saved_session::SavedSession;
 use crate::session_defaults::SessionDefaults;
 use crate::session_handle::SessionHandle;
 use crate::stat::SessionId;
@@ -424,6 +427,84 @@ impl Session {
     /// Starts a transaction, whose changes are applied together or not at all.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self.handle.clone())
+    }
+
+    /// Waits until the session has a connection, which may be to a read-only server.
+    ///
+    /// It may break again before the next request is sent; operations wait for a connection by themselves.
+    ///
+    /// # Errors
+    ///
+    /// A fatal error when the session is over, or being closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    pub async fn connected(&self) -> Result<(), Error> {
+        let connected = self.engine().connected().await;
+        connected.map_err(|end| Error::new(Operation::Connect, None, end.kind()))
+    }
+
+    /// Adds credentials, besides those that it has, and waits until a server has accepted them; for at most the operation
+    /// timeout. They are sent again on each later connection.
+    ///
+    /// Operations that begin after it has returned have the new identity. With the scheme `digest` the data is
+    /// `user:password`, which goes to the server in the clear; see [`add_digest_auth`](Self::add_digest_auth).
+    /// The credentials are in no debug output, error or log of this crate.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthFailed`](ErrorKind::AuthFailed) if a server refuses them, for example because it does not know the scheme.
+    /// The session is over then.
+    /// [`TimedOut`](ErrorKind::TimedOut) or [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived. With
+    /// `zk-wire` the credentials stay added then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: credentials that were added stay.
+    pub async fn add_auth(&self, scheme: &str, data: impl Into<Vec<u8>>) -> Result<(), Error> {
+        self.add_credentials(Credentials::new(scheme, data)).await
+    }
+
+    /// Adds credentials of the scheme `digest`, as [`add_auth`](Self::add_auth) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_auth`](Self::add_auth) has them, and [`InvalidArgument`](ErrorKind::InvalidArgument) for a user that is
+    /// empty or contains a `:`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: credentials that were added stay.
+    pub async fn add_digest_auth(&self, user: &str, password: &str) -> Result<(), Error> {
+        if user.is_empty() || user.contains(':') {
+            let error = Error::new(Operation::AddAuth, None, ErrorKind::InvalidArgument);
+            return Err(error.detail("the user must not be empty nor have a ':' in it"));
+        }
+        self.add_credentials(Credentials::digest(user, password))
+            .await
+    }
+
+    async fn add_credentials(&self, credentials: Credentials) -> Result<(), Error> {
+        let Credentials { scheme, data } = credentials;
+        let call = Call::new(self.handle.clone(), Operation::AddAuth, None);
+        let accepted = self.engine().transport().add_auth(&scheme, data);
+        match call.deadline().bound(accepted).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(fault)) => {
+                let error = call.failure(&NodePath::root(), false, 1, &fault);
+                Err(error.of_no_node())
+            }
+            None => Err(Error::new(Operation::AddAuth, None, ErrorKind::TimedOut)),
+        }
+    }
+
+    /// Returns what [`SessionBuilder::resume`](crate::SessionBuilder::resume) needs to continue the session in another
+    /// process; `None` if the session is read-only, or its transport has no such thing (`zookeeper-client`, `zk-sim`).
+    ///
+    /// The zxid in it is the newest that the session has seen so far: an older copy resumes the session, too.
+    pub fn saved(&self) -> Option<SavedSession> {
+        self.engine().transport().saved()
     }
 
     /// Waits until the session is over and returns the reason.

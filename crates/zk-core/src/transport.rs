@@ -13,9 +13,11 @@ use std::time::Instant;
 
 use crate::acl::Acl;
 use crate::connect_string::ConnectString;
+use crate::credentials::Credentials;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
 use crate::path::NodePath;
+use crate::saved_session::SavedSession;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 #[cfg(feature = "tls")]
@@ -48,11 +50,15 @@ pub type Reply = Pin<Box<dyn Future<Output = Result<Response, TransportError>> +
 /// Dropping it removes the watch in the background.
 pub type Watched = Pin<Box<dyn Future<Output = WatchEvent> + Send + Sync>>;
 
+/// The reply to credentials.
+pub type Authenticating = Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send>>;
+
 /// How to connect.
 pub(crate) struct ConnectOptions<'a> {
     pub(crate) servers: &'a ConnectString,
     pub(crate) session_timeout: Duration,
-    pub(crate) digest: Option<&'a str>,
+    pub(crate) auth: &'a [Credentials],
+    pub(crate) resume: Option<&'a SavedSession>,
     pub(crate) allow_read_only: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<&'a Tls>,
@@ -91,6 +97,24 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// A transport that returns numbers controls all randomness of its session.
     fn draw(&self) -> Option<u64> {
         None
+    }
+
+    /// Adds credentials to this and all later connections, and waits until a server has accepted them. By default they
+    /// are refused with [`ErrorKind::Unsupported`].
+    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+        drop((scheme, data));
+        let refused = TransportError::Refused(ErrorKind::Unsupported, None);
+        Box::pin(std::future::ready(Err(refused)))
+    }
+
+    /// Returns what resumes the session elsewhere, if that is possible.
+    fn saved(&self) -> Option<SavedSession> {
+        None
+    }
+
+    /// Returns whether the session was begun by another client, and is only resumed by this one.
+    fn is_resumed(&self) -> bool {
+        false
     }
 
     /// Submits a request, see [`Reply`].

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::SessionId;
+use zk_core::transport::Authenticating;
+use zk_core::transport::Bytes;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::Reply;
 use zk_core::transport::Request;
@@ -12,6 +15,7 @@ use zk_core::transport::SessionEnd;
 use zk_core::transport::Transport;
 use zk_core::transport::TransportError;
 
+use crate::access::Identity;
 use crate::chroot;
 use crate::driver::Driver;
 use crate::world::Content;
@@ -65,6 +69,25 @@ impl Transport for SimTransport {
 
     fn draw(&self) -> Option<u64> {
         Some(self.driver.with(|world| world.random().u64(..)))
+    }
+
+    /// Adds a user of the scheme `digest`, at once; other schemes are refused.
+    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+        let text = String::from_utf8_lossy(data.as_slice());
+        let user = text.split_once(':').filter(|_| scheme == "digest");
+        let accepted = match user {
+            Some((user, password)) => {
+                let who = Identity::digest(user, password);
+                self.driver
+                    .with(|world| world.add_identity(self.session, who));
+                Ok(())
+            }
+            None => Err(TransportError::Refused(
+                ErrorKind::Unsupported,
+                Some("simulated servers know the scheme digest only".to_owned()),
+            )),
+        };
+        Box::pin(std::future::ready(accepted))
     }
 
     fn submit(&self, request: Request) -> Reply {

@@ -1,5 +1,6 @@
 //! Describing a session and connecting it.
 
+#[cfg(feature = "sasl")]
 use std::fmt;
 #[cfg(feature = "tls")]
 use std::sync::Mutex;
@@ -12,12 +13,14 @@ use crate::connect_diagnosis::ConnectDiagnosis;
 use crate::connect_diagnosis::diagnose;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
+use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::error::Error;
 #[cfg(feature = "tls")]
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
+use crate::saved_session::SavedSession;
 use crate::session::Session;
 use crate::session_defaults::DEFAULT_TIMEOUT;
 use crate::session_defaults::SessionDefaults;
@@ -45,7 +48,9 @@ pub struct SessionBuilder {
     session_timeout: Duration,
     connect_timeout: Duration,
     defaults: SessionDefaults,
-    digest: Option<Credentials>,
+    auth: Vec<Credentials>,
+    has_invalid_user: bool,
+    resume: Option<SavedSession>,
     #[cfg(feature = "sasl")]
     sasl: Option<SaslUser>,
     allow_read_only: bool,
@@ -93,7 +98,9 @@ impl SessionBuilder {
             session_timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
             defaults: SessionDefaults::default(),
-            digest: None,
+            auth: Vec::new(),
+            has_invalid_user: false,
+            resume: None,
             #[cfg(feature = "sasl")]
             sasl: None,
             allow_read_only: false,
@@ -126,17 +133,50 @@ impl SessionBuilder {
         self
     }
 
-    /// Authenticates the session with ZooKeeper's `digest` scheme.
+    /// Authenticates the session with ZooKeeper's `digest` scheme. Called again, it adds another user.
     ///
     /// The credentials go to the server in the clear and are in no debug output, error or log of this crate.
     /// A server does not check them; they decide what the acls of nodes permit.
     /// An empty user, or one with a `:`, is a [`ConnectError::InvalidOption`].
     pub fn digest_auth(mut self, user: &str, password: &str) -> Self {
-        self.digest = Some(Credentials {
-            user_has_colon: user.contains(':'),
-            text: format!("{user}:{password}"),
-        });
+        self.has_invalid_user |= user.is_empty() || user.contains(':');
+        self.auth.push(Credentials::digest(user, password));
         self
+    }
+
+    /// Adds credentials of any scheme that the servers know. [`Session::add_auth`] adds some later.
+    ///
+    /// They are in no debug output, error or log of this crate. A server that refuses them ends the session:
+    /// [`ConnectError::AuthFailed`], or a [loss](Session::lost) if it does so after the connection was made.
+    pub fn auth(mut self, scheme: &str, data: impl Into<Vec<u8>>) -> Self {
+        self.auth.push(Credentials::new(scheme, data));
+        self
+    }
+
+    /// Continues a session that another process has [saved](Session::saved), instead of opening one.
+    ///
+    /// The other process must not use it any more: servers close the connection of one of the two when the other one
+    /// connects. The ephemeral nodes of the session are there; its watches, credentials and timeouts are not, so the
+    /// builder must be given the same again.
+    ///
+    /// What the session holds is not proved: a [`SessionLease`](crate::SessionLease) is not valid at first, because it is
+    /// unknown when the ensemble has last heard of the session, and takes about two fifths of the session timeout to
+    /// become so. Guards of locks are not continued. Their nodes stay, and keep the locks, until the session ends.
+    ///
+    /// If the ensemble does not have the session any more, connecting is a [`ConnectError::Expired`]. A
+    /// [supervised](Self::supervise) application resumes only its first session. Not with `zookeeper-client`.
+    pub fn resume(mut self, saved: SavedSession) -> Self {
+        self.resume = Some(saved);
+        self
+    }
+
+    /// Returns a builder of the same session, but for what only one session can have.
+    pub(crate) fn of_next(&self) -> Self {
+        let resume = None;
+        Self {
+            resume,
+            ..self.clone()
+        }
     }
 
     /// Sets the retry policy of the session's operations; the default is that of [`RetryPolicy`].
@@ -254,7 +294,8 @@ impl SessionBuilder {
         let options = ConnectOptions {
             servers: &servers,
             session_timeout: self.session_timeout,
-            digest: self.digest.as_ref().map(|digest| digest.text.as_str()),
+            auth: &self.auth,
+            resume: self.resume.as_ref(),
             allow_read_only: self.allow_read_only,
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
@@ -296,6 +337,9 @@ impl SessionBuilder {
                 Ok(transport) => return Ok(transport),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);
+                }
+                Err(TransportError::Ended(SessionEnd::Expired)) if options.resume.is_some() => {
+                    return Err(ConnectError::Expired);
                 }
                 #[cfg(feature = "tls")]
                 Err(TransportError::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
@@ -347,12 +391,14 @@ impl SessionBuilder {
                 "zookeeper-client has no DIGEST-MD5 here; use zk-wire",
             );
         }
-        match &self.digest {
-            Some(digest) if digest.user_has_colon || digest.text.starts_with(':') => {
-                invalid("digest user", "it must not be empty nor have a ':' in it")
-            }
-            _ => Ok(()),
+        #[cfg(feature = "zookeeper-client")]
+        if self.resume.is_some() && self.client == ProtocolClient::ZookeeperClient {
+            return invalid("resume", "zookeeper-client resumes no session; use zk-wire");
         }
+        if self.has_invalid_user {
+            return invalid("digest user", "it must not be empty nor have a ':' in it");
+        }
+        Ok(())
     }
 }
 
@@ -431,6 +477,9 @@ pub enum ConnectError {
     /// The server refused the credentials.
     #[error("the server refused the session's credentials")]
     AuthFailed,
+    /// The ensemble does not have the session to resume any more, or the password is wrong.
+    #[error("the session to resume has expired or was closed")]
+    Expired,
     /// The node named by the chroot does not exist.
     #[error("the chroot {chroot} does not exist; connect without it and create it first")]
     #[non_exhaustive]
@@ -462,19 +511,6 @@ struct SaslUser {
 impl fmt::Debug for SaslUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SaslUser").finish_non_exhaustive()
-    }
-}
-
-/// What the `digest` scheme sends.
-#[derive(Clone)]
-struct Credentials {
-    user_has_colon: bool,
-    text: String,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credentials(..)")
     }
 }
 

@@ -9,6 +9,8 @@ use std::time::Instant;
 
 use zookeeper_client as zk;
 
+use super::Authenticating;
+use super::Bytes;
 use super::ConnectOptions;
 use super::CreateMode;
 use super::Link;
@@ -70,8 +72,8 @@ impl ClientTransport {
             .with_connection_timeout(link_timeout(options.session_timeout))
             .with_readonly(options.allow_read_only)
             .with_fail_eagerly();
-        if let Some(digest) = options.digest {
-            connector = connector.with_auth("digest", digest.as_bytes());
+        for credentials in options.auth {
+            connector = connector.with_auth(&credentials.scheme, credentials.data.as_slice());
         }
         let address = servers.to_string();
         #[cfg(feature = "tls")]
@@ -174,6 +176,17 @@ impl Transport for ClientTransport {
 
     fn broken(&self) -> Option<Instant> {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+        let client = self.client.lock();
+        let client = client.unwrap_or_else(PoisonError::into_inner).clone();
+        let scheme = scheme.to_owned();
+        Box::pin(async move {
+            let client = client.ok_or(TransportError::Ended(SessionEnd::Closed))?;
+            let accepted = client.auth(&scheme, data.as_slice()).await;
+            accepted.map_err(|error| fault(&error))
+        })
     }
 
     fn submit(&self, request: Request) -> Reply {

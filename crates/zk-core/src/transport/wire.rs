@@ -9,6 +9,8 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use zk_wire as wire;
 
+use super::Authenticating;
+use super::Bytes;
 use super::ConnectOptions;
 use super::CreateMode;
 use super::CreateRequest;
@@ -34,9 +36,11 @@ use super::Watching;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
+use crate::credentials::Credentials;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
 use crate::path::NodePath;
+use crate::saved_session::SavedSession;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 use crate::stat::to_time;
@@ -51,6 +55,7 @@ pub(crate) struct WireTransport {
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
     session_timeout: Duration,
+    is_resumed: bool,
 }
 
 impl WireTransport {
@@ -66,12 +71,12 @@ impl WireTransport {
             .as_str()
             .parse()
             .map_err(|error| malformed(&error))?;
-        if let Some(digest) = options.digest {
-            config.auth.push(wire::Credentials {
-                scheme: "digest".to_owned(),
-                data: digest.as_bytes().to_vec().into(),
-            });
-        }
+        config.auth = options.auth.iter().map(credentials).collect();
+        config.resume = options.resume.map(|saved| wire::SavedSession {
+            id: saved.id,
+            password: saved.password.clone(),
+            last_zxid: saved.last_zxid,
+        });
         #[cfg(feature = "tls")]
         if let Some(tls) = options.tls {
             config.tls = Some(certificates(tls).into());
@@ -122,8 +127,16 @@ impl WireTransport {
             broken,
             session_id: SessionId::new(granted.session_id),
             session_timeout: granted.timeout,
+            is_resumed: options.resume.is_some(),
             client,
         })
+    }
+}
+
+fn credentials(credentials: &Credentials) -> wire::Credentials {
+    wire::Credentials {
+        scheme: credentials.scheme.clone(),
+        data: credentials.data.0.clone(),
     }
 }
 
@@ -236,6 +249,31 @@ impl Transport for WireTransport {
 
     fn broken(&self) -> Option<Instant> {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+        let client = self.client.clone();
+        let credentials = wire::Credentials {
+            scheme: scheme.to_owned(),
+            data: data.0,
+        };
+        Box::pin(async move {
+            let accepted = client.add_auth(credentials).await;
+            accepted.map_err(|error| fault(&error.kind))
+        })
+    }
+
+    fn saved(&self) -> Option<SavedSession> {
+        let saved = self.client.saved_session()?;
+        Some(SavedSession {
+            id: saved.id,
+            password: saved.password,
+            last_zxid: saved.last_zxid,
+        })
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     fn submit(&self, request: Request) -> Reply {

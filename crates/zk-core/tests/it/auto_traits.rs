@@ -57,6 +57,7 @@ fn public_types_are_send_sync_and_clone() {
         ParsePathError,
         Permissions,
         RetryPolicy,
+        SavedSession,
         Sequence,
         ServerAddress,
         Session,
@@ -128,6 +129,9 @@ fn public_futures_are_send() {
     is_send_future(|session| session.set_acl("/", Acl::open()).into_future());
     is_send_future(|session| async move { session.close().await });
     is_send_future(|session| async move { session.lost().await });
+    is_send_future(|session| async move { session.connected().await });
+    is_send_future(|session| async move { session.add_auth("digest", "a:b").await });
+    is_send_future(|session| async move { session.add_digest_auth("a", "b").await });
     is_send_future(|session| async move { session.pause(std::time::Duration::ZERO).await });
     is_send_future(|_| Session::builder("h").connect());
     is_send_future(|session| session.get("/").watched().into_future());

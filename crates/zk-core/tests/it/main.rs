@@ -16,6 +16,7 @@ use zk_harness::Server;
 mod auto_traits;
 mod bad_input;
 mod client_limits;
+mod credentials;
 mod lost_replies;
 mod namespaces;
 mod observing;

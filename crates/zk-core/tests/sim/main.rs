@@ -24,6 +24,7 @@ use zk_sim::wait::soon;
 mod calls;
 mod cleanup;
 mod creates;
+mod credentials;
 mod deletes;
 mod idempotency_tokens;
 mod layout;

@@ -124,10 +124,15 @@ impl World {
     /// Adds an identity to a connection.
     pub(crate) fn authenticate(&mut self, session: SessionId, connection: u64, who: Identity) {
         if self.connection_of(session) == Some(connection) {
-            let identities = &mut self.client_mut(session).identities;
-            if !identities.contains(&who) {
-                identities.push(who);
-            }
+            self.add_identity(session, who);
+        }
+    }
+
+    /// Adds an identity to a session.
+    pub(crate) fn add_identity(&mut self, session: SessionId, who: Identity) {
+        let identities = &mut self.client_mut(session).identities;
+        if !identities.contains(&who) {
+            identities.push(who);
         }
     }
 
