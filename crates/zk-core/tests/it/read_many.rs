@@ -41,7 +41,7 @@ async fn assert_as_single_reads(session: &Session, paths: &[String]) {
 
 /// Creates nodes, and returns their paths and those of some that cannot be read.
 async fn create(session: &Session) -> Vec<String> {
-    let secret = Acl::new([AclEntry::new(Permissions::ALL, "digest", "nobody:x")]);
+    let secret = Acl::new([AclEntry::new(Permissions::ALL, "digest", "other:x")]);
     let mut paths = vec!["/".to_owned()];
     for node in 0..40 {
         let path = format!("/n{node}");
