@@ -104,11 +104,7 @@ macro_rules! common_methods {
         /// # Errors
         ///
         /// If `path` is not a valid node path.
-        pub fn start<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-        where
-            P: TryInto<NodePath>,
-            P::Error: Into<ParsePathError>,
-        {
+        pub fn start(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
             Self::start_with(session, path, &CacheOptions::default())
         }
 
@@ -117,16 +113,12 @@ macro_rules! common_methods {
         /// # Errors
         ///
         /// If `path` is not a valid node path.
-        pub fn start_with<P>(
+        pub fn start_with(
             session: &Session,
-            path: P,
+            path: impl IntoNodePath,
             options: &CacheOptions,
-        ) -> Result<Self, ParsePathError>
-        where
-            P: TryInto<NodePath>,
-            P::Error: Into<ParsePathError>,
-        {
-            let root = path.try_into().map_err(Into::into)?;
+        ) -> Result<Self, ParsePathError> {
+            let root = path.into_node_path()?;
             let cache = Cache::start(session, root, options, $max_depth, None);
             Ok(Self { cache })
         }

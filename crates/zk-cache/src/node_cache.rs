@@ -1,5 +1,6 @@
 //! A cache of one node.
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;

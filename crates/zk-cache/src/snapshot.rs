@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 
@@ -59,12 +60,8 @@ impl Snapshot {
     /// # Errors
     ///
     /// If `root` is not a valid node path.
-    pub fn empty<P>(root: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        root.try_into().map(Self::empty_at).map_err(Into::into)
+    pub fn empty(root: impl IntoNodePath) -> Result<Self, ParsePathError> {
+        root.into_node_path().map(Self::empty_at)
     }
 
     pub(crate) fn empty_at(root: NodePath) -> Self {

@@ -1,5 +1,6 @@
 //! A cache of a node and everything below it.
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;

@@ -12,7 +12,7 @@ use config::Value;
 use config::ValueKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zk_core::NodePath;
+use zk_core::IntoNodePath;
 use zk_core::ParsePathError;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
@@ -44,7 +44,7 @@ use crate::typed::TypedBuilder;
 ///     .defaults(&defaults)?
 ///     .file("/etc/app/pool.toml")?
 ///     .environment("APP")?
-///     .around::<Pool, _>("/app/pool")?
+///     .around::<Pool>("/app/pool")?
 ///     .build();
 /// let _following = pool.follow(&session);
 /// println!("{}", pool.ready().await.size);
@@ -169,11 +169,9 @@ impl Layers {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn around<T, P>(self, path: P) -> Result<TypedBuilder<T>, ParsePathError>
+    pub fn around<T>(self, path: impl IntoNodePath) -> Result<TypedBuilder<T>, ParsePathError>
     where
         T: DeserializeOwned + Send + Sync + 'static,
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
     {
         Typed::made_by(path, move |data| Some(self.merged(data)))
     }

@@ -11,6 +11,7 @@ use futures_util::stream;
 use zk_cache::Node;
 use zk_cache::Snapshot;
 use zk_core::Error;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -132,14 +133,14 @@ impl<C> Listener<C> {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P, codec: C) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(
+        session: &Session,
+        path: impl IntoNodePath,
+        codec: C,
+    ) -> Result<Self, ParsePathError> {
         Ok(Self {
             session: session.clone(),
-            path: path.try_into().map_err(Into::into)?,
+            path: path.into_node_path()?,
             codec,
             options: ListenOptions::default(),
         })

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use zk_core::Acl;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -68,11 +69,9 @@ impl<C> Publisher<C> {
     }
 
     /// Publishes a value: replaces the data of the node, or creates the node and missing parents.
-    pub fn publish<T, P>(&self, path: P, value: &T) -> Publish
+    pub fn publish<T>(&self, path: impl IntoNodePath, value: &T) -> Publish
     where
         C: Codec<T>,
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
     {
         Publish {
             keys: self.transaction().set(path, value).keys,
@@ -85,11 +84,7 @@ impl<C> Publisher<C> {
     /// Its own history stays, for a [rollback](Self::roll_back), until the node above is removed or the history is
     /// [purged](Self::purge_history).
     /// A missing node is no error, unless something else is [expected](Publish::expecting).
-    pub fn remove<P>(&self, path: P) -> Publish
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn remove(&self, path: impl IntoNodePath) -> Publish {
         Publish {
             keys: self.transaction().remove(path).keys,
         }
@@ -122,12 +117,11 @@ impl<C> Publisher<C> {
     /// # Cost
     ///
     /// Two round trips, whatever the number of revisions.
-    pub async fn history<P>(&self, path: P) -> Result<Vec<HistoryEntry>, PublishError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    pub async fn history(
+        &self,
+        path: impl IntoNodePath,
+    ) -> Result<Vec<HistoryEntry>, PublishError> {
+        let path = path.into_node_path()?;
         let deadline = self.options.deadline(&self.session);
         Ok(history::read_all(&self.session, &path, deadline).await?)
     }
@@ -147,12 +141,8 @@ impl<C> Publisher<C> {
     /// # Cost
     ///
     /// A few round trips, whatever the number of revisions.
-    pub async fn purge_history<P>(&self, path: P) -> Result<(), PublishError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    pub async fn purge_history(&self, path: impl IntoNodePath) -> Result<(), PublishError> {
+        let path = path.into_node_path()?;
         let deadline = self.options.deadline(&self.session);
         Ok(history::purge(&self.session, &path, deadline).await?)
     }
@@ -181,17 +171,13 @@ impl<C> Publisher<C> {
     /// # Cost
     ///
     /// Two round trips more than [`Publish`]; five before [`PublishError::NoSuchRevision`].
-    pub async fn roll_back<P>(
+    pub async fn roll_back(
         &self,
-        path: P,
+        path: impl IntoNodePath,
         revision: i64,
         expected: Expected,
-    ) -> Result<Published, PublishError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    ) -> Result<Published, PublishError> {
+        let path = path.into_node_path()?;
         let deadline = self.options.deadline(&self.session);
         let mut kept = history::read_revision(&self.session, &path, revision, deadline).await?;
         if kept.is_none() {
@@ -208,7 +194,7 @@ impl<C> Publisher<C> {
             _ => acl,
         };
         let mut keys = self.transaction().keys;
-        keys.add(Ok::<_, ParsePathError>(path), |_| Ok(Some(data)));
+        keys.add(Ok(path), |_| Ok(Some(data)));
         keys.create_with_acl(acl);
         keys.expecting(expected);
         Publish { keys }.await
@@ -312,23 +298,17 @@ pub struct PublishTransaction<'a, C> {
 
 impl<C> PublishTransaction<'_, C> {
     /// Adds a key to create or replace.
-    pub fn set<T, P>(mut self, path: P, value: &T) -> Self
+    pub fn set<T>(mut self, path: impl IntoNodePath, value: &T) -> Self
     where
         C: Codec<T>,
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
     {
         self.keys.set(self.codec, path, value);
         self
     }
 
     /// Adds a key to remove.
-    pub fn remove<P>(mut self, path: P) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        self.keys.add(path.try_into(), |_| Ok(None));
+    pub fn remove(mut self, path: impl IntoNodePath) -> Self {
+        self.keys.add(path.into_node_path(), |_| Ok(None));
         self
     }
 
@@ -370,12 +350,8 @@ struct KeyRequests {
 }
 
 impl KeyRequests {
-    fn set<T, P>(&mut self, codec: &impl Codec<T>, path: P, value: &T)
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        self.add(path.try_into(), |path| {
+    fn set<T>(&mut self, codec: &impl Codec<T>, path: impl IntoNodePath, value: &T) {
+        self.add(path.into_node_path(), |path| {
             let encoded = codec.encode(value).map_err(|source| PublishError::Encode {
                 path: path.clone(),
                 source,
@@ -384,15 +360,15 @@ impl KeyRequests {
         });
     }
 
-    fn add<E: Into<ParsePathError>>(
+    fn add(
         &mut self,
-        path: Result<NodePath, E>,
+        path: Result<NodePath, ParsePathError>,
         wanted: impl FnOnce(&NodePath) -> Result<Option<Vec<u8>>, PublishError>,
     ) {
         let Ok(requests) = &mut self.requests else {
             return;
         };
-        let request = path.map_err(|error| error.into().into()).and_then(|path| {
+        let request = path.map_err(PublishError::from).and_then(|path| {
             if let Some(rule) = reserved_path_rule(&path, requests) {
                 return Err(PublishError::ReservedPath { path, rule });
             }

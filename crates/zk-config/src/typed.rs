@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -83,26 +84,20 @@ impl<T: Send + Sync + 'static> Typed<T> {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn node<P, C>(path: P, codec: C) -> Result<TypedBuilder<T>, ParsePathError>
+    pub fn node<C>(path: impl IntoNodePath, codec: C) -> Result<TypedBuilder<T>, ParsePathError>
     where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
         C: Codec<T> + 'static,
     {
         Self::made_by(path, move |data| Some(codec.decode(data?)))
     }
 
     /// Builds the value of one node; `make` may also return a value for a missing node.
-    pub(crate) fn made_by<P>(
-        path: P,
+    pub(crate) fn made_by(
+        path: impl IntoNodePath,
         make: impl Fn(Option<&[u8]>) -> Option<Result<T, DecodeError>> + Send + Sync + 'static,
-    ) -> Result<TypedBuilder<T>, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<TypedBuilder<T>, ParsePathError> {
         Ok(TypedBuilder {
-            path: path.try_into().map_err(Into::into)?,
+            path: path.into_node_path()?,
             source: Source::Node(Box::new(make)),
             validation: None,
             default: None,
@@ -124,16 +119,12 @@ impl<T: Send + Sync + 'static> Typed<T> {
     ///
     /// For each session that follows it: a cache of the subtree, see [`zk_cache::TreeCache`].
     /// After each change the stats of all nodes are read, pipelined.
-    pub fn subtree<P>(
-        path: P,
+    pub fn subtree(
+        path: impl IntoNodePath,
         make: impl Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync + 'static,
-    ) -> Result<TypedBuilder<T>, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<TypedBuilder<T>, ParsePathError> {
         Ok(TypedBuilder {
-            path: path.try_into().map_err(Into::into)?,
+            path: path.into_node_path()?,
             source: Source::Subtree(Box::new(make)),
             validation: None,
             default: None,

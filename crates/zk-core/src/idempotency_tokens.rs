@@ -33,8 +33,8 @@ use crate::operation::OperationFuture;
 use crate::operation::Transaction;
 use crate::outcome::was_token_used;
 use crate::owned_node::OwnedNode;
+use crate::path::IntoNodePath;
 use crate::path::NodePath;
-use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
 use crate::transport::Bytes;
@@ -400,12 +400,8 @@ impl Transaction {
     /// # Cost
     ///
     /// One round trip, and one in the background.
-    pub fn commit_marked<P>(self, under: P) -> OperationFuture<Committed>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let under = under.try_into().map_err(Into::into);
+    pub fn commit_marked(self, under: impl IntoNodePath) -> OperationFuture<Committed> {
+        let under = under.into_node_path();
         Box::pin(async move {
             let under =
                 under.map_err(|source| Error::invalid_path(Operation::Transaction, source))?;

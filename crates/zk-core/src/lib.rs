@@ -183,6 +183,7 @@ pub use operation::WhoAmI;
 pub use owned_node::CreateClaimed;
 pub use owned_node::CreateOwned;
 pub use owned_node::OwnedNode;
+pub use path::IntoNodePath;
 pub use path::NodePath;
 pub use path::ParsePathError;
 pub use retry::Jitter;

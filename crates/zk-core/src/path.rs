@@ -219,6 +219,28 @@ impl From<&Self> for NodePath {
     }
 }
 
+/// What can be taken for the path of a node: a [`NodePath`], or a text that is parsed.
+///
+/// It is implemented for everything that converts into a [`NodePath`] with [`TryInto`].
+pub trait IntoNodePath {
+    /// Returns the path.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a valid path.
+    fn into_node_path(self) -> Result<NodePath, ParsePathError>;
+}
+
+impl<P> IntoNodePath for P
+where
+    P: TryInto<NodePath>,
+    P::Error: Into<ParsePathError>,
+{
+    fn into_node_path(self) -> Result<NodePath, ParsePathError> {
+        self.try_into().map_err(Into::into)
+    }
+}
+
 /// A string is not a valid node path.
 ///
 /// The message contains the problem, its position, and the remedy.

@@ -34,6 +34,7 @@ use crate::operation::Transaction;
 use crate::operation::WaitForCreation;
 use crate::operation::WaitForDeletion;
 use crate::operation::WhoAmI;
+use crate::path::IntoNodePath;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
@@ -128,12 +129,8 @@ impl Session {
     /// # Errors
     ///
     /// If `namespace` is not a valid path.
-    pub fn with_namespace<P>(&self, namespace: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let namespace = namespace.try_into().map_err(Into::into)?;
+    pub fn with_namespace(&self, namespace: impl IntoNodePath) -> Result<Self, ParsePathError> {
+        let namespace = namespace.into_node_path()?;
         let namespace = self.defaults().wire(&namespace);
         Ok(self.with_defaults(|defaults| defaults.namespace = namespace))
     }
@@ -226,56 +223,32 @@ impl Session {
     }
 
     /// Creates a node.
-    pub fn create<P>(&self, path: P, data: impl Into<Vec<u8>>) -> Create
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn create(&self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Create {
         Create::new(self.target(path), data.into())
     }
 
     /// Reads the data of a node.
-    pub fn get<P>(&self, path: P) -> Get
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn get(&self, path: impl IntoNodePath) -> Get {
         Get::new(self.target(path))
     }
 
     /// Replaces the data of a node.
-    pub fn set<P>(&self, path: P, data: impl Into<Vec<u8>>) -> Set
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn set(&self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Set {
         Set::new(self.target(path), data.into())
     }
 
     /// Checks whether a node exists.
-    pub fn exists<P>(&self, path: P) -> Exists
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn exists(&self, path: impl IntoNodePath) -> Exists {
         Exists::new(self.target(path))
     }
 
     /// Reads the stat of a node that must exist.
-    pub fn stat<P>(&self, path: P) -> GetStat
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn stat(&self, path: impl IntoNodePath) -> GetStat {
         GetStat::new(self.target(path))
     }
 
     /// Lists the children of a node.
-    pub fn list<P>(&self, path: P) -> List
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn list(&self, path: impl IntoNodePath) -> List {
         List::new(self.target(path))
     }
 
@@ -293,38 +266,22 @@ impl Session {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn get_many<P>(&self, paths: impl IntoIterator<Item = P>) -> GetMany
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn get_many(&self, paths: impl IntoIterator<Item = impl IntoNodePath>) -> GetMany {
         GetMany::new(self.handle.clone(), parsed(paths))
     }
 
     /// Lists the children of several nodes, with one result for each.
-    pub fn list_many<P>(&self, paths: impl IntoIterator<Item = P>) -> ListMany
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn list_many(&self, paths: impl IntoIterator<Item = impl IntoNodePath>) -> ListMany {
         ListMany::new(self.handle.clone(), parsed(paths))
     }
 
     /// Lists the ephemeral nodes of this session at a path and below it; on servers since 3.6.
-    pub fn ephemerals<P>(&self, path: P) -> Ephemerals
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn ephemerals(&self, path: impl IntoNodePath) -> Ephemerals {
         Ephemerals::new(self.target(path))
     }
 
     /// Counts all nodes below a node; on servers since 3.6.
-    pub fn descendant_count<P>(&self, path: P) -> DescendantCount
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn descendant_count(&self, path: impl IntoNodePath) -> DescendantCount {
         DescendantCount::new(self.target(path))
     }
 
@@ -339,20 +296,12 @@ impl Session {
     }
 
     /// Deletes a node.
-    pub fn delete<P>(&self, path: P) -> Delete
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn delete(&self, path: impl IntoNodePath) -> Delete {
         Delete::new(self.target(path))
     }
 
     /// Subscribes to the changes of a node until the subscription is dropped.
-    pub fn subscribe<P>(&self, path: P) -> Subscribe
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn subscribe(&self, path: impl IntoNodePath) -> Subscribe {
         Subscribe::new(self.target(path))
     }
 
@@ -371,56 +320,32 @@ impl Session {
     /// # Cost
     ///
     /// Two round trips; afterwards one for each change and each reconnection.
-    pub fn track<P>(&self, path: P) -> OperationFuture<NodeTracker>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn track(&self, path: impl IntoNodePath) -> OperationFuture<NodeTracker> {
         tracker::track(self.target(path))
     }
 
     /// Waits until a node exists.
-    pub fn wait_for_creation<P>(&self, path: P) -> WaitForCreation
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn wait_for_creation(&self, path: impl IntoNodePath) -> WaitForCreation {
         WaitForCreation::new(self.target(path))
     }
 
     /// Waits until a node does not exist.
-    pub fn wait_for_deletion<P>(&self, path: P) -> WaitForDeletion
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn wait_for_deletion(&self, path: impl IntoNodePath) -> WaitForDeletion {
         WaitForDeletion::new(self.target(path))
     }
 
     /// Lets the server of this session catch up with the leader.
-    pub fn sync<P>(&self, path: P) -> Sync
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn sync(&self, path: impl IntoNodePath) -> Sync {
         Sync::new(self.target(path))
     }
 
     /// Reads the ACL of a node.
-    pub fn acl<P>(&self, path: P) -> GetAcl
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn acl(&self, path: impl IntoNodePath) -> GetAcl {
         GetAcl::new(self.target(path))
     }
 
     /// Replaces the ACL of a node.
-    pub fn set_acl<P>(&self, path: P, acl: Acl) -> SetAcl
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn set_acl(&self, path: impl IntoNodePath, acl: Acl) -> SetAcl {
         SetAcl::new(self.target(path), acl)
     }
 
@@ -671,22 +596,14 @@ impl Session {
         Self::new(self.handle.with_defaults(change))
     }
 
-    fn target<P>(&self, path: P) -> Target
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    fn target(&self, path: impl IntoNodePath) -> Target {
         Target::new(self.handle.clone(), path)
     }
 }
 
-fn parsed<P>(paths: impl IntoIterator<Item = P>) -> Vec<Result<NodePath, ParsePathError>>
-where
-    P: TryInto<NodePath>,
-    P::Error: Into<ParsePathError>,
-{
+fn parsed(
+    paths: impl IntoIterator<Item = impl IntoNodePath>,
+) -> Vec<Result<NodePath, ParsePathError>> {
     let paths = paths.into_iter();
-    paths
-        .map(|path| path.try_into().map_err(Into::into))
-        .collect()
+    paths.map(IntoNodePath::into_node_path).collect()
 }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tokio::time::timeout;
 use zk_core::Error;
 use zk_core::ErrorKind;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
@@ -69,14 +70,10 @@ impl Registry {
     /// # Errors
     ///
     /// If `base` is not a valid node path.
-    pub fn new<B>(session: &Session, base: B) -> Result<Self, ParsePathError>
-    where
-        B: TryInto<NodePath>,
-        B::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, base: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Ok(Self {
             session: session.clone(),
-            base: base.try_into().map_err(Into::into)?,
+            base: base.into_node_path()?,
             layout: Arc::new(Curator::new()),
             when_taken: WhenTaken::WaitFor(2 * session.session_timeout()),
             previous: Arc::new([]),

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio::time::timeout;
 use zk_core::Error;
 use zk_core::ErrorClass;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -158,16 +159,12 @@ impl BlockIds {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(
+    pub fn new(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         block: std::num::NonZeroU32,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    ) -> Result<Self, ParsePathError> {
+        let path = path.into_node_path()?;
         Ok(Self {
             shared: Arc::new(Shared {
                 counter: Counter {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use zk_core::Error;
 use zk_core::ErrorClass;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Sequence;
@@ -92,14 +93,10 @@ impl SequenceIds {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Ok(Self {
             session: session.clone(),
-            path: path.try_into().map_err(Into::into)?,
+            path: path.into_node_path()?,
             last: Arc::new(AtomicI64::new(-1)),
         })
     }

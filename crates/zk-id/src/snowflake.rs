@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio::time::timeout;
 use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::IntoNodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
@@ -68,12 +68,12 @@ impl Snowflakes {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P, layout: Layout) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    pub fn new(
+        session: &Session,
+        path: impl IntoNodePath,
+        layout: Layout,
+    ) -> Result<Self, ParsePathError> {
+        let path = path.into_node_path()?;
         let schema = format!("zk-id snowflakes of {layout}");
         Ok(Self {
             workers: WorkerIds::with_schema(session, path, layout.workers(), &schema),

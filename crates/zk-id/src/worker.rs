@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 use tokio::time::timeout;
 use zk_core::Error;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
@@ -61,12 +62,12 @@ impl WorkerIds {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P, workers: u32) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    pub fn new(
+        session: &Session,
+        path: impl IntoNodePath,
+        workers: u32,
+    ) -> Result<Self, ParsePathError> {
+        let path = path.into_node_path()?;
         let schema = format!("zk-id {workers} workers");
         Ok(Self::with_schema(session, path, workers, &schema))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -31,16 +32,12 @@ pub(crate) struct Election {
 }
 
 impl Election {
-    pub(crate) fn new<P>(
+    pub(crate) fn new(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: &ElectionOptions,
         layout: Layout,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, ParsePathError> {
         Ok(Self {
             lock: FairLock::with_options(session, path, options.for_lock(layout))?,
             rejoin: options.rejoin(),

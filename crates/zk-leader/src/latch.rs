@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use zk_core::Error;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -56,11 +57,7 @@ impl LeaderLatch {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Self::with_options(session, path, &ElectionOptions::default())
     }
 
@@ -69,15 +66,11 @@ impl LeaderLatch {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: &ElectionOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, ParsePathError> {
         let election = Election::new(session, path, options, Layout::curator_latch())?;
         Ok(Self { election })
     }

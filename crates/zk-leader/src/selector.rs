@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use zk_core::Error;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -68,11 +69,7 @@ impl Selector {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Self::with_options(session, path, &ElectionOptions::default())
     }
 
@@ -81,15 +78,11 @@ impl Selector {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: &ElectionOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, ParsePathError> {
         let shared = SharedState::new();
         Ok(Self {
             election: Election::new(session, path, options, Layout::curator())?,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -89,11 +90,7 @@ impl CohortLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         let (options, limits) = (LockOptions::default(), CohortLimits::default());
         Self::with_options(session, path, options, limits)
     }
@@ -103,16 +100,12 @@ impl CohortLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: LockOptions,
         limits: CohortLimits,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, ParsePathError> {
         let lock = FairLock::with_options(session, path, options)?;
         Ok(Self {
             waiters: Arc::new(LocalWaiters::new(lock, limits)),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -69,11 +70,7 @@ impl FairLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Self::with_options(session, path, LockOptions::default())
     }
 
@@ -82,16 +79,12 @@ impl FairLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: LockOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    ) -> Result<Self, ParsePathError> {
+        let path = path.into_node_path()?;
         Ok(Self {
             queue: Queue::new(session, path, options.layout().mutex(), Arc::new(options))?,
         })

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use zk_core::Error;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -72,11 +73,7 @@ impl Inspector {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Self::with_layout(session, path, Layout::default())
     }
 
@@ -85,16 +82,12 @@ impl Inspector {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_layout<P>(
+    pub fn with_layout(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         layout: Layout,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    ) -> Result<Self, ParsePathError> {
+        let path = path.into_node_path()?;
         let options = Arc::new(LockOptions::default().with_layout(layout));
         let queue = Queue::new(session, path, layout.mutex(), options)?;
         Ok(Self { queue })

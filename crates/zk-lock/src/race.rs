@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
 use zk_core::ErrorClass;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
@@ -95,11 +96,7 @@ impl RaceLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Self::with_options(session, path, LockOptions::default())
     }
 
@@ -112,18 +109,14 @@ impl RaceLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: LockOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, ParsePathError> {
         Ok(Self {
             session: session.clone(),
-            path: path.try_into().map_err(Into::into)?,
+            path: path.into_node_path()?,
             options: Arc::new(options),
             notifier: Notifier::default(),
         })

@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::future::Shared;
 use futures_util::future::WeakShared;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -119,11 +120,7 @@ impl ReentrantLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
         Self::with_options(session, path, LockOptions::default())
     }
 
@@ -132,15 +129,11 @@ impl ReentrantLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: LockOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, ParsePathError> {
         Ok(Self {
             lock: FairLock::with_options(session, path, options)?,
             owner: Arc::default(),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
-use zk_core::ParsePathError;
 use zk_core::Session;
 
 use crate::error::AcquireError;
@@ -113,11 +113,7 @@ impl RwLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, RwLockError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(session: &Session, path: impl IntoNodePath) -> Result<Self, RwLockError> {
         Self::with_options(session, path, LockOptions::default())
     }
 
@@ -126,18 +122,12 @@ impl RwLock {
     /// # Errors
     ///
     /// If `path` is not a valid node path, or if the [layout](LockOptions::with_layout) has no readers.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         options: LockOptions,
-    ) -> Result<Self, RwLockError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path
-            .try_into()
-            .map_err(|error| RwLockError::Path(error.into()))?;
+    ) -> Result<Self, RwLockError> {
+        let path = path.into_node_path().map_err(RwLockError::Path)?;
         let layout = options.layout();
         let reader = layout.reader().ok_or(RwLockError::NoReaders { layout })?;
         let options = Arc::new(options);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -107,11 +108,11 @@ impl Semaphore {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn new<P>(session: &Session, path: P, limit: u32) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn new(
+        session: &Session,
+        path: impl IntoNodePath,
+        limit: u32,
+    ) -> Result<Self, ParsePathError> {
         Self::with_options(session, path, limit, LockOptions::default())
     }
 
@@ -122,17 +123,13 @@ impl Semaphore {
     /// # Errors
     ///
     /// If `path` is not a valid node path.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         limit: u32,
         options: LockOptions,
-    ) -> Result<Self, ParsePathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        let path = path.try_into().map_err(Into::into)?;
+    ) -> Result<Self, ParsePathError> {
+        let path = path.into_node_path()?;
         let queue = |name, options: LockOptions| {
             let prefix = options.layout().mutex();
             Queue::new(session, path.join(name)?, prefix, Arc::new(options))

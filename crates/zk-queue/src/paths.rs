@@ -2,8 +2,8 @@
 //!
 //! Pure: no I/O and no clock.
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
-use zk_core::ParsePathError;
 
 use crate::error::PathError;
 
@@ -60,14 +60,8 @@ impl QueuePaths {
 }
 
 /// Parses the path of a queue, which cannot be the root.
-pub(crate) fn parse_queue_path<P>(path: P) -> Result<NodePath, PathError>
-where
-    P: TryInto<NodePath>,
-    P::Error: Into<ParsePathError>,
-{
-    let path = path
-        .try_into()
-        .map_err(|error| PathError::Parse(error.into()))?;
+pub(crate) fn parse_queue_path(path: impl IntoNodePath) -> Result<NodePath, PathError> {
+    let path = path.into_node_path().map_err(PathError::Parse)?;
     if path.is_root() {
         return Err(PathError::Root);
     }

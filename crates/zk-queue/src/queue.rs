@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
-use zk_core::ParsePathError;
 use zk_core::Session;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
@@ -67,15 +67,11 @@ impl<T: Send + 'static> Queue<T> {
     /// # Errors
     ///
     /// If `path` is not a valid node path, or is the root.
-    pub fn new<P>(
+    pub fn new(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         codec: impl Codec<T> + 'static,
-    ) -> Result<Self, PathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, PathError> {
         Self::with_options(session, path, codec, &QueueOptions::default())
     }
 
@@ -84,16 +80,12 @@ impl<T: Send + 'static> Queue<T> {
     /// # Errors
     ///
     /// If `path` is not a valid node path, or is the root.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         codec: impl Codec<T> + 'static,
         options: &QueueOptions,
-    ) -> Result<Self, PathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, PathError> {
         let paths = QueuePaths::beside(&parse_queue_path(path)?);
         Ok(Self {
             store: Arc::new(ItemStore::new(session, paths, None, options.clone())),

@@ -16,8 +16,8 @@ use std::time::SystemTime;
 
 use futures_util::future;
 use zk_core::Error;
+use zk_core::IntoNodePath;
 use zk_core::NodePath;
-use zk_core::ParsePathError;
 use zk_core::Session;
 use zk_core::SessionId;
 use zk_core::codec::Codec;
@@ -137,15 +137,11 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Errors
     ///
     /// If `path` is not a valid node path, or is the root.
-    pub fn new<P>(
+    pub fn new(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         codec: impl Codec<T> + 'static,
-    ) -> Result<Self, PathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, PathError> {
         Self::with_options(session, path, codec, &WorkOptions::default())
     }
 
@@ -154,16 +150,12 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Errors
     ///
     /// If `path` is not a valid node path, or is the root.
-    pub fn with_options<P>(
+    pub fn with_options(
         session: &Session,
-        path: P,
+        path: impl IntoNodePath,
         codec: impl Codec<T> + 'static,
         options: &WorkOptions,
-    ) -> Result<Self, PathError>
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Result<Self, PathError> {
         let path = parse_queue_path(path)?;
         let claims = child(&path, "claims");
         let paths = QueuePaths::below(&path);

@@ -480,7 +480,7 @@ async fn layers_make_a_value_with_and_without_a_node() {
         .defaults(&pool(1))
         .unwrap()
         .variables("APP", variables)
-        .around::<Pool, _>(POOL)
+        .around::<Pool>(POOL)
         .unwrap()
         .build();
     let _following = typed.follow(&session);

@@ -9,6 +9,7 @@ use super::request_checks::check_size;
 use crate::call::Call;
 use crate::error::Error;
 use crate::error::Operation;
+use crate::path::IntoNodePath;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::session_handle::SessionHandle;
@@ -25,14 +26,10 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn new<P>(session: SessionHandle, path: P) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub(crate) fn new(session: SessionHandle, path: impl IntoNodePath) -> Self {
         Self {
             session,
-            path: path.try_into().map_err(Into::into),
+            path: path.into_node_path(),
             timeout: None,
         }
     }

@@ -18,6 +18,7 @@ use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::outcome::ANY_VERSION;
 use crate::outcome::may_set_again;
+use crate::path::IntoNodePath;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::session_handle::SessionHandle;
@@ -76,11 +77,7 @@ impl Transaction {
     }
 
     /// Lets the transaction fail unless the node exists.
-    pub fn check<P>(self, path: P) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn check(self, path: impl IntoNodePath) -> Self {
         self.part(path, |path| Op::Check {
             path,
             version: None,
@@ -88,11 +85,7 @@ impl Transaction {
     }
 
     /// Lets the transaction fail unless the data of the node has this version.
-    pub fn check_version<P>(self, path: P, version: i32) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn check_version(self, path: impl IntoNodePath, version: i32) -> Self {
         self.part(path, |path| Op::Check {
             path,
             version: Some(version),
@@ -100,11 +93,7 @@ impl Transaction {
     }
 
     /// Creates a persistent node, with the access rules of the session's view.
-    pub fn create<P>(self, path: P, data: impl Into<Vec<u8>>) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn create(self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Self {
         let mode = CreateMode::Persistent {
             sequential: false,
             ttl: None,
@@ -113,11 +102,7 @@ impl Transaction {
     }
 
     /// Creates an ephemeral node, with the access rules of the session's view.
-    pub fn create_ephemeral<P>(self, path: P, data: impl Into<Vec<u8>>) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn create_ephemeral(self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Self {
         self.create_as(
             path,
             data,
@@ -129,17 +114,13 @@ impl Transaction {
     /// Creates a node of any kind; without `acl` it has the access rules of the session's view.
     ///
     /// The path of a sequential node is in the answer.
-    pub fn create_as<P>(
+    pub fn create_as(
         self,
-        path: P,
+        path: impl IntoNodePath,
         data: impl Into<Vec<u8>>,
         mode: CreateMode,
         acl: Option<Acl>,
-    ) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    ) -> Self {
         let data = data.into().into();
         let acl = acl.unwrap_or_else(|| self.session.defaults().acl.clone());
         self.part(path, |path| {
@@ -153,11 +134,7 @@ impl Transaction {
     }
 
     /// Replaces the data of a node, whatever its version.
-    pub fn set<P>(self, path: P, data: impl Into<Vec<u8>>) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn set(self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Self {
         let data = data.into().into();
         self.part(path, |path| Op::Set {
             path,
@@ -167,11 +144,12 @@ impl Transaction {
     }
 
     /// Replaces the data of a node that has this version.
-    pub fn set_version<P>(self, path: P, data: impl Into<Vec<u8>>, version: i32) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn set_version(
+        self,
+        path: impl IntoNodePath,
+        data: impl Into<Vec<u8>>,
+        version: i32,
+    ) -> Self {
         let data = data.into().into();
         self.part(path, |path| Op::Set {
             path,
@@ -181,11 +159,7 @@ impl Transaction {
     }
 
     /// Deletes a node, whatever its version.
-    pub fn delete<P>(self, path: P) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn delete(self, path: impl IntoNodePath) -> Self {
         self.part(path, |path| Op::Delete {
             path,
             version: None,
@@ -193,11 +167,7 @@ impl Transaction {
     }
 
     /// Deletes a node whose data has this version.
-    pub fn delete_version<P>(self, path: P, version: i32) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
+    pub fn delete_version(self, path: impl IntoNodePath, version: i32) -> Self {
         self.part(path, |path| Op::Delete {
             path,
             version: Some(version),
@@ -210,19 +180,15 @@ impl Transaction {
         self
     }
 
-    fn part<P>(mut self, path: P, change: impl FnOnce(NodePath) -> Op) -> Self
-    where
-        P: TryInto<NodePath>,
-        P::Error: Into<ParsePathError>,
-    {
-        match path.try_into() {
+    fn part(mut self, path: impl IntoNodePath, change: impl FnOnce(NodePath) -> Op) -> Self {
+        match path.into_node_path() {
             Ok(path) => {
                 self.parts.push(change(self.session.defaults().wire(&path)));
                 self.paths.push(path);
             }
             Err(error) => {
                 let at = self.parts.len();
-                self.wrong.get_or_insert_with(|| (at, error.into()));
+                self.wrong.get_or_insert((at, error));
             }
         }
         self
