@@ -36,7 +36,8 @@ use crate::shared::Shared;
 ///
 /// # Dropping
 ///
-/// The last handle closes the session in the background, as [`close`](Self::close) does.
+/// The last handle closes the session in the background, as [`close`](Self::close) does. A session from elsewhere that
+/// was not [resumed](Config::resume) yet is left as it is, so that the attempt can be repeated.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -431,6 +432,6 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.close();
+        self.shared.close_if_ours();
     }
 }

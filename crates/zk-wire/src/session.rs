@@ -232,9 +232,9 @@ impl Session {
     }
 
     /// Ends the session here without telling the servers, which expire it after its timeout.
-    pub fn abandon(&mut self) {
+    pub fn abandon(&mut self, end: SessionEnd) {
         if !matches!(self.phase, Phase::Over(_)) {
-            self.end(SessionEnd::RuntimeEnded);
+            self.end(end);
         }
     }
 

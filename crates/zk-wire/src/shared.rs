@@ -99,12 +99,25 @@ impl Shared {
     /// Ends the session because its task ends, and passes on what that means for each request.
     pub(crate) fn abandon(&self) {
         let mut inner = self.lock();
-        inner.session.abandon();
+        inner.session.abandon(SessionEnd::RuntimeEnded);
         inner.dispatch();
     }
 
     pub(crate) fn close(&self) {
         self.lock().session.close();
+        self.submitted.notify_one();
+    }
+
+    /// Closes the session because no handle is left, unless it is one from elsewhere that was not resumed yet: who has
+    /// saved it may try again.
+    pub(crate) fn close_if_ours(&self) {
+        let mut inner = self.lock();
+        if inner.session.epoch() == 0 {
+            inner.session.abandon(SessionEnd::Closed);
+        } else {
+            inner.session.close();
+        }
+        drop(inner);
         self.submitted.notify_one();
     }
 }
@@ -173,5 +186,45 @@ impl Inner {
         } else if let Some(watch) = self.watches.remove(&ticket) {
             drop(watch.send(event));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::config::SavedSession;
+    use crate::session::Host;
+
+    #[test]
+    fn a_session_that_was_not_resumed_yet_is_left_as_it_is() {
+        let resumed = || {
+            let mut config = Config::new(Duration::from_secs(10));
+            config.resume = Some(SavedSession {
+                id: 7,
+                password: Bytes::from_static(&[7; 16]),
+                last_zxid: 0,
+            });
+            let host = Host {
+                name: "zk".to_owned(),
+                port: 2181,
+            };
+            Shared::new(Session::new(vec![host], config, Duration::ZERO))
+        };
+        let (shared, states) = resumed();
+        shared.close_if_ours();
+        let mut inner = shared.lock();
+        inner.dispatch();
+        let over = ConnectionState::Over(SessionEnd::Closed);
+        assert_eq!(*states.borrow(), over);
+        assert_eq!(inner.session.poll_dial(Duration::ZERO), None);
+        drop(inner);
+
+        // Who asks for it closes it: it has to be resumed for that.
+        let (shared, _) = resumed();
+        shared.close();
+        assert_ne!(shared.lock().session.poll_dial(Duration::ZERO), None);
     }
 }

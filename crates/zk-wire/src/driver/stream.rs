@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::pin::pin;
 use std::task::Context;
 use std::task::Poll;
+#[cfg(feature = "tls")]
 use std::task::ready;
 
 use bytes::BytesMut;
@@ -91,7 +92,13 @@ impl Stream {
             Self::Tls(stream) => loop {
                 ready!(stream.tcp().poll_read_ready(cx))?;
                 match stream.try_read(to) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    // A record without data may be one that has to be answered.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        stream.try_flush().or_else(|error| match error.kind() {
+                            io::ErrorKind::WouldBlock => Ok(()),
+                            _ => Err(error),
+                        })?;
+                    }
                     read => return Poll::Ready(read),
                 }
             },

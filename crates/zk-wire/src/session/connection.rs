@@ -190,7 +190,8 @@ impl Session {
         }
         self.is_established |= !read_only;
         self.id = granted.session_id;
-        self.password = granted.password;
+        // The granted one shares the memory of the receive buffer, which is much larger.
+        self.password = Bytes::copy_from_slice(&granted.password);
         self.timeout = granted.timeout;
         self.epoch += 1;
         self.hosts.was_in_time(&host);

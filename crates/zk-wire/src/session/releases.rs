@@ -25,7 +25,7 @@ pub(super) struct Releases {
     known: BTreeMap<Host, Release>,
     /// The server of the present connection, while it has not answered.
     asked: Option<Host>,
-    /// The hosts that have closed a connection after a request to remove watches, before they have named a release.
+    /// The hosts that have closed a connection after a request to remove watches and have named no release since.
     closing_at_removals: BTreeSet<Host>,
 }
 
@@ -79,6 +79,7 @@ impl Releases {
         match reply.and_then(Release::from_srvr) {
             Some(release) => {
                 self.known.insert(host.clone(), release);
+                self.closing_at_removals.remove(host);
             }
             None if is_serving => {
                 self.known.remove(host);
@@ -104,7 +105,7 @@ impl Releases {
     /// Returns whether a request to remove watches may cost the connection, as far as is known. `ClickHouse` Keeper
     /// does not know it before ClickHouse/ClickHouse#88813, and names no release of `ZooKeeper`.
     pub(super) fn closes_at_removals(&self, host: &Host) -> bool {
-        !self.known.contains_key(host) && self.closing_at_removals.contains(host)
+        self.closing_at_removals.contains(host)
     }
 
     /// Returns whether a server is known to have no persistent watches.
@@ -224,6 +225,9 @@ mod tests {
         assert!(!releases.closes_at_removals(&host("b")));
         releases.answered(&a, Some(NEW));
         assert!(!releases.closes_at_removals(&a));
+        releases.asked = Some(a.clone());
+        releases.answered(&a, None);
+        assert!(!releases.closes_at_removals(&a), "it has named one before");
         releases.answered(&host("b"), Some(NEW));
         releases.removal_failed(&host("b"));
         assert!(!releases.closes_at_removals(&host("b")), "a loss like any");

@@ -31,6 +31,10 @@ impl Session {
         let rest = rest_of_frame(&self.received, self.config.max_reply).min(MOST_ROOM);
         if self.received.capacity() - self.received.len() < rest.max(LEAST_ROOM) {
             self.received.reserve(rest.max(ROOM));
+            // The memory of a long frame would be used again, and each small value would keep all of it.
+            if self.received.is_empty() && self.received.capacity() > MOST_KEPT {
+                self.received = BytesMut::with_capacity(ROOM);
+            }
         }
         &mut self.received
     }
@@ -176,5 +180,7 @@ impl Session {
 const LEAST_ROOM: usize = 4 << 10;
 /// How much room it gets: many replies are taken from it before it needs more.
 const ROOM: usize = 8 << 10;
+/// How long memory may be that is used again.
+const MOST_KEPT: usize = 256 << 10;
 /// How much room it gets at once for a frame that is said to be long.
 const MOST_ROOM: usize = 1 << 20;

@@ -454,7 +454,7 @@ fn an_abandoned_session_leaves_no_request_without_an_outcome() {
     let sent = peer.submit(&sync("/a"));
     peer.sent();
     let queued = peer.submit(&sync("/b"));
-    peer.session.abandon();
+    peer.session.abandon(SessionEnd::RuntimeEnded);
     let end = SessionEnd::RuntimeEnded;
     let why = Loss::Over(end);
     let unknown = Outcome::Unknown { epoch: 1, why };

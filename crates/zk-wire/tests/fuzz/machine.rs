@@ -231,7 +231,7 @@ impl Run<'_> {
                 self.session.close();
                 self.is_closing = true;
             }
-            Step::Abandon => self.session.abandon(),
+            Step::Abandon => self.session.abandon(SessionEnd::RuntimeEnded),
         }
     }
 
