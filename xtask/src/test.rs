@@ -81,6 +81,7 @@ impl Scope {
                 ("FAULT_SECONDS", "60"),
                 ("SEEDS", "2000"),
                 ("PROGRAMS", "1000"),
+                ("FAULT_PROGRAMS", "60"),
                 ("SWEEP", "full"),
                 ("GRANTS", "10000"),
             ],

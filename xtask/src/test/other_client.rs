@@ -26,12 +26,12 @@ const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         package: "zk-core",
-        test: "watches::more_watches_than_fit_one_request",
+        test: "watches::more_watches_than_fit_one_request_survive_a_break",
         reason: TOO_MANY,
     },
     Exception {
         package: "zk-core",
-        test: "subscriptions::thousands_of_subscriptions",
+        test: "subscriptions::thousands_of_subscriptions_survive_a_reconnect",
         reason: TOO_MANY,
     },
 ];

@@ -156,7 +156,12 @@ impl Queue {
             }
             Ok((None, _)) => Ok(false),
             // Without this watch, every wake-up lists the queue.
-            Err(error) if error.class() == ErrorClass::Outcome => Ok(true),
+            Err(error)
+                if error.class() == ErrorClass::Outcome
+                    || error.kind() == ErrorKind::TooManyWatches =>
+            {
+                Ok(true)
+            }
             Err(error) => Err(error),
         }
     }

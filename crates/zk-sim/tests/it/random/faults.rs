@@ -5,7 +5,7 @@
 //! ensemble and on real servers through both clients. What arrived at the proxies is the same from both clients, down to
 //! each watch that is asked for, set again or removed; see [`journal`].
 //!
-//! `SEED` and `PROGRAMS` are those of [`random`](super).
+//! `SEED` is that of [`random`](super), `FAULT_PROGRAMS` the number of programs.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -533,7 +533,7 @@ async fn faults_have_the_same_outcomes_on_both_clients_and_simulated() {
     }
     let started = Instant::now();
     let (mut operations, mut removals) = (0, 0);
-    for seed in seeds(DEFAULT_PROGRAMS) {
+    for seed in seeds(PROGRAMS, DEFAULT_PROGRAMS) {
         let program = Program::generate(seed).in_small_bursts();
         let expected = simulated_apart(&program);
         let runs = clients.iter_mut().map(|(system, sessions)| async {
@@ -568,7 +568,10 @@ async fn faults_have_the_same_outcomes_on_both_clients_and_simulated() {
         "{operations} operations, {removals} removals of watches in {:?}",
         started.elapsed()
     );
-    assert!(removals > 50 || is_partial(DEFAULT_PROGRAMS), "{removals}");
+    assert!(
+        removals > 50 || is_partial(PROGRAMS, DEFAULT_PROGRAMS),
+        "{removals}"
+    );
     drop(clients);
     for ensemble in ensembles {
         ensemble.down().await.unwrap();
@@ -591,4 +594,5 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 const SOON: Duration = Duration::from_secs(15);
+const PROGRAMS: &str = "FAULT_PROGRAMS";
 const DEFAULT_PROGRAMS: u64 = 10;
