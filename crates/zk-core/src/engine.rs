@@ -66,8 +66,6 @@ impl Engine {
         // A server that is cut off grants sessions that the quorum does not know.
         let opened = match transport.link().now().phase {
             Phase::ReadOnly => LeaseProof::unproven,
-            // When the ensemble has last heard of it is unknown.
-            _ if transport.is_resumed() => LeaseProof::unproven,
             _ => LeaseProof::opened,
         };
         Self {

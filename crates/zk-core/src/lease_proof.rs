@@ -94,7 +94,7 @@ impl LeaseProof {
         }
     }
 
-    /// Creates the state of a session without a proof: the quorum does not know it, or another client has opened it.
+    /// Creates the state of a session that the quorum does not know, which has no proof.
     pub(crate) fn unproven(timeout: Duration, asked: Instant) -> Self {
         Self {
             until: asked,

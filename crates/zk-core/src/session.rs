@@ -38,7 +38,6 @@ use crate::path::IntoNodePath;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
-use crate::saved_session::SavedSession;
 use crate::session_defaults::SessionDefaults;
 use crate::session_handle::SessionHandle;
 use crate::stat::SessionId;
@@ -422,14 +421,6 @@ impl Session {
             }
             None => Err(Error::new(Operation::AddAuth, None, ErrorKind::TimedOut)),
         }
-    }
-
-    /// Returns what [`SessionBuilder::resume`](crate::SessionBuilder::resume) needs to continue the session in another
-    /// process; `None` if the session is read-only, or its transport has no such thing (`zookeeper-client`, `zk-sim`).
-    ///
-    /// The zxid in it is the newest that the session has seen so far: an older copy resumes the session, too.
-    pub fn saved(&self) -> Option<SavedSession> {
-        self.engine().transport().saved()
     }
 
     /// Waits until the session is over and returns the reason.

@@ -67,13 +67,11 @@ impl SessionBuilder {
     where
         F: Future<Output = Result<T, E>>,
     {
-        let mut builder = self;
         let mut failures = 0;
         let mut since = Instant::now();
         loop {
-            let last = match builder.clone().connect().await {
+            let last = match self.clone().connect().await {
                 Ok(session) => {
-                    builder = builder.of_next();
                     let opened = Instant::now();
                     let mut running = pin!(body(session.clone()));
                     let (result, end) = tokio::select! {

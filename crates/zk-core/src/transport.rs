@@ -17,7 +17,6 @@ use crate::credentials::Credentials;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
 use crate::path::NodePath;
-use crate::saved_session::SavedSession;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 #[cfg(feature = "tls")]
@@ -58,7 +57,6 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) servers: &'a ConnectString,
     pub(crate) session_timeout: Duration,
     pub(crate) auth: &'a [Credentials],
-    pub(crate) resume: Option<&'a SavedSession>,
     pub(crate) allow_read_only: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<&'a Tls>,
@@ -105,16 +103,6 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         drop((scheme, data));
         let refused = TransportError::Refused(ErrorKind::Unsupported, None);
         Box::pin(std::future::ready(Err(refused)))
-    }
-
-    /// Returns what resumes the session elsewhere, if that is possible.
-    fn saved(&self) -> Option<SavedSession> {
-        None
-    }
-
-    /// Returns whether the session was begun by another client, and is only resumed by this one.
-    fn is_resumed(&self) -> bool {
-        false
     }
 
     /// Submits a request, see [`Reply`].

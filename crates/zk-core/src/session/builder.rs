@@ -20,7 +20,6 @@ use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
-use crate::saved_session::SavedSession;
 use crate::session::Session;
 use crate::session_defaults::DEFAULT_TIMEOUT;
 use crate::session_defaults::SessionDefaults;
@@ -50,7 +49,6 @@ pub struct SessionBuilder {
     defaults: SessionDefaults,
     auth: Vec<Credentials>,
     has_invalid_user: bool,
-    resume: Option<SavedSession>,
     #[cfg(feature = "sasl")]
     sasl: Option<SaslUser>,
     allow_read_only: bool,
@@ -100,7 +98,6 @@ impl SessionBuilder {
             defaults: SessionDefaults::default(),
             auth: Vec::new(),
             has_invalid_user: false,
-            resume: None,
             #[cfg(feature = "sasl")]
             sasl: None,
             allow_read_only: false,
@@ -151,32 +148,6 @@ impl SessionBuilder {
     pub fn auth(mut self, scheme: &str, data: impl Into<Vec<u8>>) -> Self {
         self.auth.push(Credentials::new(scheme, data));
         self
-    }
-
-    /// Continues a session that another process has [saved](Session::saved), instead of opening one.
-    ///
-    /// The other process must not use it any more: servers close the connection of one of the two when the other one
-    /// connects. The ephemeral nodes of the session are there; its watches, credentials and timeouts are not, so the
-    /// builder must be given the same again.
-    ///
-    /// What the session holds is not proved: a [`SessionLease`](crate::SessionLease) is not valid at first, because it is
-    /// unknown when the ensemble has last heard of the session, and takes about two fifths of the session timeout to
-    /// become so. Guards of locks are not continued. Their nodes stay, and keep the locks, until the session ends.
-    ///
-    /// If the ensemble does not have the session any more, connecting is a [`ConnectError::Expired`]. A
-    /// [supervised](Self::supervise) application resumes only its first session. Not with `zookeeper-client`.
-    pub fn resume(mut self, saved: SavedSession) -> Self {
-        self.resume = Some(saved);
-        self
-    }
-
-    /// Returns a builder of the same session, but for what only one session can have.
-    pub(crate) fn of_next(&self) -> Self {
-        let resume = None;
-        Self {
-            resume,
-            ..self.clone()
-        }
     }
 
     /// Sets the retry policy of the session's operations; the default is that of [`RetryPolicy`].
@@ -295,7 +266,6 @@ impl SessionBuilder {
             servers: &servers,
             session_timeout: self.session_timeout,
             auth: &self.auth,
-            resume: self.resume.as_ref(),
             allow_read_only: self.allow_read_only,
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
@@ -337,9 +307,6 @@ impl SessionBuilder {
                 Ok(transport) => return Ok(transport),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);
-                }
-                Err(TransportError::Ended(SessionEnd::Expired)) if options.resume.is_some() => {
-                    return Err(ConnectError::Expired);
                 }
                 #[cfg(feature = "tls")]
                 Err(TransportError::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
@@ -390,10 +357,6 @@ impl SessionBuilder {
                 "sasl_digest",
                 "zookeeper-client has no DIGEST-MD5 here; use zk-wire",
             );
-        }
-        #[cfg(feature = "zookeeper-client")]
-        if self.resume.is_some() && self.client == ProtocolClient::ZookeeperClient {
-            return invalid("resume", "zookeeper-client resumes no session; use zk-wire");
         }
         if self.has_invalid_user {
             return invalid("digest user", "it must not be empty nor have a ':' in it");
@@ -477,9 +440,6 @@ pub enum ConnectError {
     /// The server refused the credentials.
     #[error("the server refused the session's credentials")]
     AuthFailed,
-    /// The ensemble does not have the session to resume any more, or the password is wrong.
-    #[error("the session to resume has expired or was closed")]
-    Expired,
     /// The node named by the chroot does not exist.
     #[error("the chroot {chroot} does not exist; connect without it and create it first")]
     #[non_exhaustive]

@@ -40,7 +40,6 @@ use crate::credentials::Credentials;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
 use crate::path::NodePath;
-use crate::saved_session::SavedSession;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 use crate::stat::to_time;
@@ -55,7 +54,6 @@ pub(crate) struct WireTransport {
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
     session_timeout: Duration,
-    is_resumed: bool,
 }
 
 impl WireTransport {
@@ -72,11 +70,6 @@ impl WireTransport {
             .parse()
             .map_err(|error| malformed(&error))?;
         config.auth = options.auth.iter().map(credentials).collect();
-        config.resume = options.resume.map(|saved| wire::SavedSession {
-            id: saved.id,
-            password: saved.password.clone(),
-            last_zxid: saved.last_zxid,
-        });
         #[cfg(feature = "tls")]
         if let Some(tls) = options.tls {
             config.tls = Some(certificates(tls).into());
@@ -127,7 +120,6 @@ impl WireTransport {
             broken,
             session_id: SessionId::new(granted.session_id),
             session_timeout: granted.timeout,
-            is_resumed: options.resume.is_some(),
             client,
         })
     }
@@ -261,19 +253,6 @@ impl Transport for WireTransport {
             let accepted = client.add_auth(credentials).await;
             accepted.map_err(|error| fault(&error.kind))
         })
-    }
-
-    fn saved(&self) -> Option<SavedSession> {
-        let saved = self.client.saved_session()?;
-        Some(SavedSession {
-            id: saved.id,
-            password: saved.password,
-            last_zxid: saved.last_zxid,
-        })
-    }
-
-    fn is_resumed(&self) -> bool {
-        self.is_resumed
     }
 
     fn submit(&self, request: Request) -> Reply {

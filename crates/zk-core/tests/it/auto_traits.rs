@@ -57,7 +57,6 @@ fn public_types_are_send_sync_and_clone() {
         ParsePathError,
         Permissions,
         RetryPolicy,
-        SavedSession,
         Sequence,
         ServerAddress,
         Session,
