@@ -73,7 +73,7 @@ impl Call {
     ) -> Self {
         let deadline =
             Deadline::after(timeout.unwrap_or_else(|| session.defaults().operation_timeout));
-        session.engine().counters.calls.add();
+        session.engine().counters.call_began();
         Self {
             session,
             operation,
@@ -184,7 +184,7 @@ impl Call {
                     was_in_doubt,
                 );
             }
-            engine.counters.retries.add();
+            engine.counters.request_repeated();
             tracing::debug!(attempts, ?fault, "repeating the request");
             last = Some(fault);
         }
@@ -241,7 +241,7 @@ impl Call {
                 Err(reading) if reading.is_fatal() => return Err(reading.maybe_applied()),
                 Err(_) => return Err(error),
             };
-            self.engine().counters.retries.add();
+            self.engine().counters.request_repeated();
             tracing::debug!(attempts, in_doubt, "repeating the request");
         }
     }

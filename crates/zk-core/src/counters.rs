@@ -26,11 +26,29 @@ pub(crate) struct Counters {
     pub(crate) watches: Counter,
 }
 
+impl Counters {
+    pub(crate) fn call_began(&self) {
+        self.calls.add();
+    }
+
+    pub(crate) fn request_repeated(&self) {
+        self.retries.add();
+        #[cfg(feature = "metrics")]
+        crate::metrics::request_repeated();
+    }
+
+    pub(crate) fn watch_set(&self) {
+        self.watches.add();
+        #[cfg(feature = "metrics")]
+        crate::metrics::watch_set();
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    pub(crate) fn add(&self) {
+    fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -505,7 +505,7 @@ async fn send(
         if error.class() != ErrorClass::Recoverable || !deadline.pause(pause).await {
             return Err(doubt.unwrap_or(error));
         }
-        engine.counters.retries.add();
+        engine.counters.request_repeated();
         tracing::debug!(attempts, "repeating the transaction");
     }
 }

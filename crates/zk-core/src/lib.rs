@@ -112,6 +112,8 @@ mod identity;
 mod join_all;
 mod lease_proof;
 mod listener;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod operation;
 pub mod outcome;
 mod owned_node;
@@ -153,6 +155,8 @@ pub use idempotency_tokens::LeaderTimestamp;
 pub use identity::Identity;
 pub use listener::Listener;
 pub use listener::ListenerEnd;
+#[cfg(feature = "metrics")]
+pub use metrics::describe_metrics;
 pub use operation::Create;
 pub use operation::Delete;
 pub use operation::DescendantCount;

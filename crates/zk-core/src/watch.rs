@@ -37,7 +37,7 @@ impl Watch {
         mut one_shot: OneShotWatch,
         waits_for_children: bool,
     ) -> Self {
-        call.engine().counters.watches.add();
+        call.engine().counters.watch_set();
         Self {
             watched: Some(watched),
             fired: None,

@@ -291,7 +291,7 @@ impl Task {
         );
         match result {
             Ok(watching) => {
-                self.engine.counters.watches.add();
+                self.engine.counters.watch_set();
                 let (cancellable, notices) = cancellable_watch::open(path.clone(), watching);
                 self.notices.push(notices);
                 let slot = Slot::Armed {

@@ -69,12 +69,29 @@ impl Target {
             );
             let call = Call::new(session, operation, timeout);
             check_size(&call, &path, &[], 0)?;
-            let result = body(call, path).instrument(span.clone()).await;
-            match &result {
-                Ok(_) => span.record("outcome", "ok"),
-                Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
-            };
-            result
+            observed(operation, &span, body(call, path)).await
         })
     }
+}
+
+/// Runs the body of an operation in its span, and records how it ended.
+#[cfg_attr(
+    not(feature = "metrics"),
+    expect(unused_variables, reason = "the operation is a label of a metric")
+)]
+pub(super) async fn observed<T>(
+    operation: Operation,
+    span: &tracing::Span,
+    body: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    #[cfg(feature = "metrics")]
+    let began = tokio::time::Instant::now();
+    let result = body.instrument(span.clone()).await;
+    match &result {
+        Ok(_) => span.record("outcome", "ok"),
+        Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
+    };
+    #[cfg(feature = "metrics")]
+    crate::metrics::operation_ended(operation, began.elapsed(), &result);
+    result
 }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tracing::Instrument;
-
 use super::request_checks::NOT_A_VERSION;
 use super::request_checks::acl_bytes;
 use super::request_checks::check_frame;
 use super::target::OperationFuture;
+use super::target::observed;
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
@@ -259,13 +258,7 @@ impl Transaction {
         &self,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let span = self.span();
-        let result = call.instrument(span.clone()).await;
-        match &result {
-            Ok(_) => span.record("outcome", "ok"),
-            Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
-        };
-        result
+        observed(Operation::Transaction, &self.span(), call).await
     }
 
     fn span(&self) -> tracing::Span {

@@ -124,6 +124,8 @@ struct LinkState {
 impl LinkSender {
     /// Creates a sender whose current link is `link`.
     pub fn new(link: Link) -> Self {
+        #[cfg(feature = "metrics")]
+        crate::metrics::link_changed(None, Some(link));
         Self(Arc::new(Shared {
             newest: AtomicU64::new(pack(link, false)),
             state: Mutex::new(LinkState {
@@ -177,6 +179,8 @@ impl Drop for LinkSender {
             let mut state = self.0.lock();
             state.is_gone = true;
             self.0.publish(&state);
+            #[cfg(feature = "metrics")]
+            crate::metrics::link_changed(Some(state.link), None);
             std::mem::take(&mut state.waiting)
         };
         waiting.into_values().for_each(Waker::wake);
@@ -343,7 +347,10 @@ impl Shared {
             if matches!(state.link.phase, Phase::Over(_)) {
                 return;
             }
-            state.link = new(state.link);
+            let before = state.link;
+            state.link = new(before);
+            #[cfg(feature = "metrics")]
+            crate::metrics::link_changed(Some(before), Some(state.link));
             state.changes += 1;
             self.publish(&state);
             std::mem::take(&mut state.waiting)

@@ -18,6 +18,7 @@ mod bad_input;
 mod client_limits;
 mod credentials;
 mod lost_replies;
+mod metrics;
 mod namespaces;
 mod observing;
 mod operations;

@@ -30,6 +30,8 @@ mod idempotency_tokens;
 mod layout;
 mod listeners;
 mod lost_replies;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod read_many;
 mod refusals;
 mod server_info;

@@ -1,0 +1,112 @@
+//! What sessions report to the facade `metrics`, under paused time.
+
+use std::time::Duration;
+
+use metrics_util::debugging::DebugValue;
+use metrics_util::debugging::DebuggingRecorder;
+use metrics_util::debugging::Snapshotter;
+use zk_core::ErrorKind;
+use zk_core::describe_metrics;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::pass;
+
+/// Returns the metrics since the last call, each as `name{label=value,..} value`, with the number of values of a
+/// histogram.
+fn reported(snapshotter: &Snapshotter) -> Vec<String> {
+    let mut reported = Vec::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let (_, key) = key.into_parts();
+        let labels = key
+            .labels()
+            .map(|label| format!("{}={}", label.key(), label.value()));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        let value = match value {
+            DebugValue::Counter(count) => count.to_string(),
+            DebugValue::Gauge(value) => value.to_string(),
+            DebugValue::Histogram(values) => format!("{} values", values.len()),
+        };
+        reported.push(format!("{}{{{labels}}} {value}", key.name()));
+    }
+    reported.sort();
+    reported
+}
+
+// covers: C23
+#[tokio::test(start_paused = true)]
+async fn operations_and_states_are_reported() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+
+    session.create("/a", "").await.expect("it is created");
+    session.create("/a", "").await.expect_err("it is there");
+    let _watched = session.exists("/a").watched().await.expect("it is there");
+    let lost = ensemble.on(matching::gets("/a")).lose_reply();
+    session.get("/a").await.expect("it is read again");
+    assert_eq!(lost.count(), 1);
+    assert_eq!(
+        reported(&snapshotter),
+        [
+            "zk_connection_losses_total{} 1",
+            "zk_operation_duration_seconds{operation=create,outcome=ok} 1 values",
+            "zk_operation_duration_seconds{operation=create,outcome=refused} 1 values",
+            "zk_operation_duration_seconds{operation=exists,outcome=ok} 1 values",
+            "zk_operation_duration_seconds{operation=get,outcome=ok} 1 values",
+            "zk_retries_total{} 1",
+            "zk_sessions{state=connected} 1",
+            "zk_sessions{state=suspended} 0",
+            "zk_watches_total{} 1",
+        ]
+    );
+
+    ensemble.expire(session.id());
+    let error = session.get("/a").await.expect_err("the session is over");
+    assert_eq!(error.kind(), ErrorKind::SessionExpired);
+    pass(Duration::from_millis(1)).await;
+    let reported = reported(&snapshotter);
+    for expected in [
+        "zk_operation_duration_seconds{operation=get,outcome=session_over} 1 values",
+        "zk_sessions_ended_total{reason=expired} 1",
+    ] {
+        assert!(
+            reported.iter().any(|line| line == expected),
+            "{expected}: {reported:?}"
+        );
+    }
+}
+
+// covers: C23
+#[tokio::test(start_paused = true)]
+async fn a_duration_includes_all_attempts_and_pauses() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    describe_metrics();
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let held = ensemble.on(matching::gets("/a")).hold();
+    let released = async {
+        pass(Duration::from_secs(2)).await;
+        held.release();
+    };
+    let (read, ()) = tokio::join!(session.get("/a").into_future(), released);
+    read.expect_err("there is none");
+    let mut took = Vec::new();
+    for (key, unit, description, value) in snapshotter.snapshot().into_vec() {
+        if key.key().name() == "zk_operation_duration_seconds"
+            && let DebugValue::Histogram(values) = value
+        {
+            assert_eq!(unit, Some(metrics::Unit::Seconds));
+            assert!(description.is_some());
+            took.extend(values.into_iter().map(f64::from));
+        }
+    }
+    assert!(
+        matches!(took[..], [seconds] if (2.0..2.5).contains(&seconds)),
+        "{took:?}"
+    );
+}
