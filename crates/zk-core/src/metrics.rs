@@ -1,4 +1,4 @@
-//! What sessions report to the facade of the crate [`metrics`](::metrics).
+//! What sessions report to the facade of the crate `metrics`.
 
 use std::time::Duration;
 
