@@ -14,7 +14,7 @@
 //! /// The code under test: counts a visit, and never twice.
 //! async fn count(session: &Session) -> Result<(), zk_core::Error> {
 //!     let (data, stat) = session.get("/visits").await?;
-//!     session.set("/visits", [data, vec![b'|']].concat()).version(stat.version).await?;
+//!     session.set("/visits", [&data[..], b"|"].concat()).version(stat.version).await?;
 //!     Ok(())
 //! }
 //!
