@@ -6,7 +6,6 @@ use std::io::IoSlice;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::task::ready;
 use std::time::Duration;
 
 use crate::host_provider::HostProvider;
@@ -174,8 +173,7 @@ async fn serve(
         if submitted.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        ready!(alarm.poll(cx));
-        Poll::Ready(Ok(()))
+        alarm.poll(cx).map(Ok)
     })
     .await
 }

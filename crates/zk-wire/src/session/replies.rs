@@ -31,10 +31,10 @@ impl Session {
         let rest = rest_of_frame(&self.received, self.config.max_reply).min(MOST_ROOM);
         if self.received.capacity() - self.received.len() < rest.max(LEAST_ROOM) {
             self.received.reserve(rest.max(ROOM));
-            // The memory of a long frame would be used again, and each small value would keep all of it.
-            if self.received.is_empty() && self.received.capacity() > MOST_KEPT {
-                self.received = BytesMut::with_capacity(ROOM);
-            }
+        }
+        // The memory of a long frame would be used again, and each small value would keep all of it.
+        if self.received.is_empty() && self.received.capacity() > MOST_KEPT {
+            self.received = BytesMut::with_capacity(ROOM);
         }
         &mut self.received
     }

@@ -291,6 +291,38 @@ fn what_was_sent_is_unknown_and_the_rest_is_sent_again() {
     }
 }
 
+#[test]
+fn a_long_reply_leaves_no_long_buffer() {
+    let mut peer = Peer::new();
+    peer.connect();
+    peer.submit(&get("/a"));
+    peer.sent();
+    let long = 1_000_000;
+    let mut body = BytesMut::new();
+    body.put_i32(long);
+    body.put_bytes(7, usize::try_from(long).unwrap());
+    body.put_bytes(0, 68);
+    // It arrives in parts, as from a socket.
+    let payload = [&[0, 0, 0, 1][..], &[0; 8], &[0; 4], &body].concat();
+    let len = i32::try_from(payload.len()).unwrap().to_be_bytes();
+    let frame = [&len[..], &payload].concat();
+    for part in frame.chunks(100_000) {
+        peer.session.buffer().extend_from_slice(part);
+        peer.session.received(peer.now);
+    }
+    assert!(matches!(
+        peer.events()[..],
+        [Event::Answered(_, Outcome::Done { .. })]
+    ));
+    let room = peer.session.buffer().capacity();
+    assert!((4 << 10..=256 << 10).contains(&room), "{room}");
+    // What is kept of a session shares no memory with it.
+    let before = peer.session.buffer().as_ptr();
+    let password = peer.session.saved().unwrap().password;
+    assert_eq!(password, [7; 16][..]);
+    assert!(password.is_unique() || password.as_ptr() != before);
+}
+
 // covers: W4
 #[test]
 fn only_an_unsent_request_is_taken_back() {
