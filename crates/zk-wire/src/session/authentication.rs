@@ -29,6 +29,8 @@ pub(super) struct Authentication {
     credentials: Vec<AddedCredentials>,
     /// Runs on a connection until the server has accepted the SASL mechanism. Nothing else is sent meanwhile.
     exchange: Option<Box<dyn Exchange>>,
+    /// The first token of the exchange, until the session is granted.
+    first_token: Option<Vec<u8>>,
     nonces: fastrand::Rng,
 }
 
@@ -47,6 +49,7 @@ impl Authentication {
         Self {
             credentials: credentials.collect(),
             exchange: None,
+            first_token: None,
             // The hosts are shuffled with the seed itself.
             nonces: fastrand::Rng::with_seed(seed.rotate_left(32)),
         }
@@ -60,6 +63,7 @@ impl Authentication {
     /// Forgets the exchange of a connection that is lost.
     pub(super) fn disconnected(&mut self) {
         self.exchange = None;
+        self.first_token = None;
     }
 
     /// Returns those that wait until their credentials are accepted, and forgets them.
@@ -98,26 +102,36 @@ impl Session {
             return Err(SubmitError::TooLong { len, limit });
         }
         self.next_ticket += 1;
-        // Otherwise they are sent with the next handshake, or after the exchange that runs.
-        let is_begun = matches!(self.phase, Phase::Handshake { .. } | Phase::Up { .. });
-        if is_begun && !self.authentication.is_exchanging() {
+        // Otherwise they are sent after the next handshake, or after the exchange that runs.
+        if matches!(self.phase, Phase::Up { .. }) && !self.authentication.is_exchanging() {
             self.outgoing.push_back(frame);
         }
         Ok(ticket)
     }
 
-    /// Begins what is sent after the handshake: a SASL exchange if there is a mechanism, or else what follows on one.
-    pub(super) fn authenticate(&mut self, host: &Host) -> Result<(), Loss> {
+    /// Starts a SASL exchange for a new connection, if there is a mechanism.
+    pub(super) fn start_sasl(&mut self, host: &Host) -> Result<(), Loss> {
         let Some(mechanism) = &self.config.sasl else {
-            self.send_credentials_and_watches(host);
             return Ok(());
         };
         let nonce = self.authentication.nonces.u128(..).to_be_bytes();
         let started = mechanism.start(host, nonce);
         let (exchange, token) = started.map_err(Loss::Sasl)?;
         self.authentication.exchange = Some(exchange);
-        self.send_token(token);
+        self.authentication.first_token = Some(token);
         Ok(())
+    }
+
+    /// Sends what follows on the handshake: the first token of the SASL exchange, or else the credentials and watches.
+    ///
+    /// Not earlier: a server that uses Netty may reply to tokens and credentials before it replies to the handshake, if a
+    /// follower's leader confirms the session while the handshake is still being processed
+    /// (`NettyServerCnxn.receiveMessage`, 3.9.6). The reply to a token would then look like an expired session.
+    pub(super) fn authenticate(&mut self, host: &Host) {
+        match self.authentication.first_token.take() {
+            Some(token) => self.send_token(token),
+            None => self.send_credentials_and_watches(host),
+        }
     }
 
     /// Handles the reply to a token.

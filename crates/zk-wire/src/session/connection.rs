@@ -64,6 +64,7 @@ impl Session {
             return;
         };
         let host = host.clone();
+        let deadline = now + self.dial_timeout(&host);
         self.received.clear();
         self.written = 0;
         self.last_sent = now;
@@ -79,17 +80,13 @@ impl Session {
             read_only: self.config.read_only && self.hosts.has_failed_a_round(),
         };
         self.outgoing.push_back(Frame::handshake(&connect));
-        let deadline = now + self.dial_timeout(&host);
-        self.phase = Phase::Handshake {
-            host: host.clone(),
-            deadline,
-        };
-        if let Err(loss) = self.authenticate(&host) {
+        let started = self.start_sasl(&host);
+        self.phase = Phase::Handshake { host, deadline };
+        if let Err(loss) = started {
             self.connection_lost(&loss, now);
         }
     }
 
-    /// Sends what follows on the handshake, or on a SASL exchange.
     pub(super) fn send_credentials_and_watches(&mut self, host: &Host) {
         self.send_credentials();
         let with_persistent = !self.releases.lacks_persistent_watches(host);
@@ -209,10 +206,11 @@ impl Session {
             self.search = WritableServerSearch::new();
         }
         self.phase = Phase::Up {
-            host,
+            host: host.clone(),
             read_only,
             is_reported: false,
         };
+        self.authenticate(&host);
         self.report_connected();
         self.settle();
         Ok(())

@@ -71,10 +71,9 @@ impl Peer {
         }
     }
 
-    /// Connects, accepts the credentials, and returns what the session sent with the handshake.
+    /// Connects, accepts the credentials, and returns what the session sent after the handshake.
     fn connect(&mut self) -> Vec<Seen> {
-        let sent = self.dial();
-        self.grant(ID, TIMEOUT);
+        let sent = self.dial_and_grant();
         for _ in sent.iter().filter(|seen| seen.opcode == 100) {
             self.reply(-4, 0, b"");
         }
@@ -85,7 +84,8 @@ impl Peer {
         sent
     }
 
-    fn dial(&mut self) -> Vec<Seen> {
+    /// Accepts a connection, and reads the handshake, which nothing else may follow yet.
+    fn dial(&mut self) {
         if let Phase::Waiting { until } = self.session.phase {
             self.now = self.now.max(until);
         }
@@ -98,7 +98,14 @@ impl Peer {
         self.write_all();
         let handshake = take_frame(&mut self.stream, usize::MAX).unwrap();
         self.handshake = handshake.expect("the handshake comes first");
-        self.seen()
+        assert_eq!(self.seen(), [], "before the session is granted");
+    }
+
+    /// Grants the session on a new connection, and returns what follows.
+    fn dial_and_grant(&mut self) -> Vec<Seen> {
+        self.dial();
+        self.grant(ID, TIMEOUT);
+        self.sent()
     }
 
     fn grant(&mut self, session_id: i64, timeout: Duration) {
@@ -241,8 +248,7 @@ fn xids(seen: &[Seen]) -> Vec<i32> {
 fn requests_wait_for_the_session_and_go_out_in_order() {
     let mut peer = Peer::new();
     let tickets = [peer.submit(&sync("/a")), peer.submit(&sync("/b"))];
-    assert!(peer.connect().is_empty());
-    assert_eq!(xids(&peer.sent()), [1, 2]);
+    assert_eq!(xids(&peer.connect()), [1, 2]);
     peer.reply(1, 0, b"");
     peer.reply(2, -101, b"");
     let done = Outcome::Done {
@@ -278,8 +284,11 @@ fn what_was_sent_is_unknown_and_the_rest_is_sent_again() {
         Event::Answered(a, Outcome::Unknown { epoch: 1, why }),
     ];
     assert_eq!(peer.events(), expected);
-    assert!(peer.connect().is_empty());
-    assert_eq!(xids(&peer.sent()), [2, 3], "numbers go on over a reconnect");
+    assert_eq!(
+        xids(&peer.connect()),
+        [2, 3],
+        "numbers go on over a reconnect"
+    );
     peer.reply(2, 0, b"");
     peer.reply(3, 0, b"");
     let answered = peer.events();
@@ -330,14 +339,13 @@ fn only_an_unsent_request_is_taken_back() {
     let [early, late] = ["/a", "/b"].map(|path| peer.submit(&sync(path)));
     assert!(peer.session.cancel(early));
     assert!(!peer.session.cancel(early));
-    peer.connect();
-    assert_eq!(xids(&peer.sent()), [2]);
+    assert_eq!(xids(&peer.connect()), [2]);
     assert!(!peer.session.cancel(late));
 }
 
 // covers: W3
 #[test]
-fn credentials_and_watches_leave_with_the_handshake() {
+fn credentials_and_watches_follow_on_the_handshake() {
     let mut config = config();
     config.auth = vec![digest(b"user:secret")];
     let mut peer = Peer::with(config);
@@ -359,7 +367,7 @@ fn credentials_and_watches_leave_with_the_handshake() {
     );
     peer.cut();
     assert_eq!(
-        opcodes(peer.dial()),
+        opcodes(peer.dial_and_grant()),
         [100],
         "a watch that fired is set no more"
     );
@@ -391,12 +399,11 @@ fn credentials_that_the_server_could_not_check_are_sent_again() {
     let mut config = config();
     config.auth = vec![digest(b"x")];
     let mut peer = Peer::with(config);
-    peer.dial();
-    peer.grant(ID, TIMEOUT);
+    peer.dial_and_grant();
     peer.reply(-4, -4, b"");
     let why = Loss::CredentialsNotChecked(ErrorCode::CONNECTION_LOSS);
     assert_eq!(peer.events(), [Event::Disconnected { why }]);
-    assert_eq!(xids(&peer.dial()), [-4]);
+    assert_eq!(xids(&peer.dial_and_grant()), [-4]);
 }
 
 #[test]
@@ -404,8 +411,7 @@ fn wrong_credentials_end_the_session_before_it_is_connected() {
     let mut config = config();
     config.auth = vec![digest(b"x"), digest(b"y")];
     let mut peer = Peer::with(config);
-    peer.dial();
-    peer.grant(ID, TIMEOUT);
+    peer.dial_and_grant();
     let ticket = peer.submit(&sync("/a"));
     peer.reply(-4, 0, b"");
     assert_eq!(peer.events(), []);
@@ -641,8 +647,7 @@ fn close_comes_after_everything_else() {
     // Lost with the connection, it is sent again.
     peer.cut();
     assert!(matches!(peer.events()[..], [_, Event::Answered(of, _)] if of == ticket));
-    peer.connect();
-    assert_eq!(peer.sent().len(), 1);
+    assert_eq!(peer.connect().len(), 1);
     peer.reply(2, 0, b"");
     assert_eq!(peer.events(), [Event::Over(SessionEnd::Closed)]);
 }
@@ -716,8 +721,7 @@ fn limits_are_errors_that_name_them() {
         error.to_string(),
         "2 requests of 28 bytes wait to be sent, which is the limit; wait for replies"
     );
-    peer.connect();
-    assert_eq!(peer.sent().len(), 1, "one may be in flight");
+    assert_eq!(peer.connect().len(), 1, "one may be in flight");
     peer.reply(1, 0, b"");
     assert_eq!(peer.sent().len(), 1);
     peer.submit(&sync("/c"));

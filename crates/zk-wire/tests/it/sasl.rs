@@ -93,6 +93,34 @@ async fn a_password_is_proved_on_every_connection() {
     }
 }
 
+/// With Netty, a follower can reply to a token before it replies to the handshake.
+// covers: W5
+#[tokio::test]
+async fn no_reply_is_taken_for_that_to_the_handshake() {
+    let users = SaslDigest::new([("alice", PASSWORD)]).required();
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .property(
+            "serverCnxnFactory",
+            "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        )
+        .proxied(true)
+        .sasl_digest(users);
+    let ensemble = ensemble.start().await.expect("the servers start");
+    let client = Client::new(hosts(&ensemble), config(PASSWORD));
+    connected(&client).await.expect("the password is right");
+    let proxy = ensemble.proxy().unwrap();
+    let mut epoch = 1;
+    while epoch < 300 {
+        proxy.cut(Clients::All, Close::Rst).await;
+        epoch = epoch_after(&client, epoch).await;
+    }
+    let identities = who_am_i(&client).await;
+    assert!(identities.iter().any(|of| of.name == "alice"));
+    client.close().await;
+    ensemble.down().await.expect("the servers go down");
+}
+
 // covers: W5
 #[tokio::test]
 async fn a_wrong_password_or_none_ends_the_session() {

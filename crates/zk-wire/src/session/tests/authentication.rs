@@ -72,10 +72,9 @@ impl Peer {
 
     /// Connects with SASL, and returns what is sent after the exchange.
     fn connect_with_sasl(&mut self) -> Vec<Seen> {
-        let hello = self.dial();
+        let hello = self.dial_and_grant();
         assert_eq!(opcodes(&hello), [SASL]);
         assert_eq!(hello[0].body, token(b"hello"));
-        self.grant(ID, TIMEOUT);
         self.answer(&hello, 0, &token(b"challenge"));
         let response = self.sent();
         assert_eq!(response[0].body, token(b"response"));
@@ -116,8 +115,7 @@ fn everything_waits_until_the_sasl_exchange_has_ended() {
 #[test]
 fn no_ping_interrupts_a_sasl_exchange_and_a_silent_server_is_left() {
     let (mut peer, _) = with_sasl(Passwords::default());
-    peer.dial();
-    peer.grant(ID, TIMEOUT);
+    peer.dial_and_grant();
     peer.pass(TIMEOUT / 2);
     assert!(peer.sent().is_empty());
     peer.pass(TIMEOUT / 6);
@@ -132,8 +130,7 @@ fn a_refused_sasl_exchange_ends_the_session() {
     for code in [-115, -124] {
         let (mut peer, _) = with_sasl(Passwords::default());
         let ticket = peer.submit(&sync("/a"));
-        let hello = peer.dial();
-        peer.grant(ID, TIMEOUT);
+        let hello = peer.dial_and_grant();
         peer.answer(&hello, 0, &token(b"challenge"));
         let response = peer.sent();
         // The server sends the length -1 for no token.
@@ -150,8 +147,7 @@ fn a_refused_sasl_exchange_ends_the_session() {
 #[test]
 fn another_error_of_a_sasl_exchange_leaves_the_server() {
     let (mut peer, _) = with_sasl(Passwords::default());
-    let hello = peer.dial();
-    peer.grant(ID, TIMEOUT);
+    let hello = peer.dial_and_grant();
     peer.answer(&hello, -4, b"");
     let why = Loss::CredentialsNotChecked(ErrorCode::CONNECTION_LOSS);
     assert_eq!(peer.events(), [Event::Disconnected { why }]);
@@ -162,8 +158,7 @@ fn another_error_of_a_sasl_exchange_leaves_the_server() {
 #[test]
 fn a_server_that_proves_nothing_is_left_for_another_one() {
     let (mut peer, _) = with_sasl(Passwords::default());
-    let hello = peer.dial();
-    peer.grant(ID, TIMEOUT);
+    let hello = peer.dial_and_grant();
     peer.answer(&hello, 0, &[0xff; 4]);
     let why = Loss::Sasl(SaslError::new("no proof"));
     assert_eq!(why.to_string(), "the SASL exchange failed: no proof");
@@ -178,8 +173,7 @@ fn a_server_that_proves_nothing_is_left_for_another_one() {
 fn a_round_of_servers_without_a_proof_is_followed_by_a_pause() {
     let (mut peer, _) = with_sasl(Passwords::default());
     for is_last in [false, true] {
-        let hello = peer.dial();
-        peer.grant(ID, TIMEOUT);
+        let hello = peer.dial_and_grant();
         peer.answer(&hello, 0, b"\0\0\0\0");
         assert_eq!(peer.session.poll_timeout() > Some(peer.now), is_last);
     }
@@ -260,9 +254,7 @@ fn added_credentials_are_sent_now_and_on_every_connection() {
     assert_eq!(peer.events(), [Event::Answered(ticket, done)]);
     peer.cut();
     peer.events();
-    let sent = peer.dial();
-    assert_eq!(opcodes(&sent), [AUTH]);
-    peer.grant(ID, TIMEOUT);
+    assert_eq!(opcodes(&peer.dial_and_grant()), [AUTH]);
     peer.reply(-4, 0, b"");
     assert!(is_connected(&peer.events()), "and not a second outcome");
 }
@@ -272,17 +264,21 @@ fn added_credentials_are_sent_now_and_on_every_connection() {
 fn credentials_without_an_answer_wait_for_the_next_connection() {
     let mut peer = Peer::new();
     let early = peer.session.add_auth(digest(b"early")).unwrap();
-    assert_eq!(opcodes(&peer.dial()), [AUTH]);
+    peer.dial();
     // The handshake is on its way.
-    let late = peer.session.add_auth(digest(b"late")).unwrap();
-    assert_eq!(opcodes(&peer.sent()), [AUTH]);
+    let also_early = peer.session.add_auth(digest(b"also early")).unwrap();
+    assert_eq!(peer.sent(), []);
     peer.grant(ID, TIMEOUT);
+    let late = peer.session.add_auth(digest(b"late")).unwrap();
+    assert_eq!(opcodes(&peer.sent()), [AUTH, AUTH, AUTH]);
     peer.reply(-4, 0, b"");
     assert!(matches!(peer.events()[..], [Event::Answered(of, _)] if of == early));
+    peer.reply(-4, 0, b"");
+    assert!(matches!(peer.events()[..], [Event::Answered(of, _)] if of == also_early));
     peer.cut();
     assert!(matches!(peer.events()[..], [Event::Disconnected { .. }]));
-    assert_eq!(peer.dial().len(), 2);
-    peer.grant(ID, TIMEOUT);
+    assert_eq!(peer.dial_and_grant().len(), 3);
+    peer.reply(-4, 0, b"");
     peer.reply(-4, 0, b"");
     assert_eq!(peer.events(), []);
     peer.reply(-4, 0, b"");

@@ -91,11 +91,10 @@ fn a_session_that_no_quorum_knows_becomes_another_one() {
     peer.sent();
     peer.reply(1, 0, &data());
     peer.cut();
-    let sent = peer.dial();
+    let sent = peer.dial_and_grant();
     assert_eq!(asked(&peer), (0, false), "the ensemble does not know it");
     assert_eq!(peer.handshake[28..44], [0; 16], "nor its password");
     assert_eq!(xids(&sent), [-8], "its watches stay");
-    peer.grant(ID, TIMEOUT);
     assert!(matches!(
         peer.events().last(),
         Some(Event::Connected {

@@ -175,8 +175,8 @@ fn persistent_watches_end_on_a_server_that_has_none() {
     // The answer comes too late for this connection.
     peer.session.probed(&probe, Some(OLD), peer.now);
     peer.events();
-    assert_eq!(peer.dial()[0].opcode, 101, "only the other watch is set");
-    peer.grant(ID, TIMEOUT);
+    let sent = peer.dial_and_grant();
+    assert_eq!(sent[0].opcode, 101, "only the other watch is set");
     let events = peer.events();
     assert_eq!(events[0], Event::WatchEnded(recursive));
     assert!(matches!(events[1..], [Event::Connected { .. }]));
