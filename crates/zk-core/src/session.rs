@@ -3,6 +3,8 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::connect_string::ConnectString;
@@ -21,11 +23,10 @@ use crate::operation::Exists;
 use crate::operation::Get;
 use crate::operation::GetAcl;
 use crate::operation::GetConfig;
-use crate::operation::GetMany;
 use crate::operation::GetStat;
 use crate::operation::List;
-use crate::operation::ListMany;
 use crate::operation::OperationFuture;
+use crate::operation::ReadMany;
 use crate::operation::Set;
 use crate::operation::SetAcl;
 use crate::operation::Sync;
@@ -41,6 +42,7 @@ use crate::retry::RetryPolicy;
 use crate::session_defaults::SessionDefaults;
 use crate::session_handle::SessionHandle;
 use crate::stat::SessionId;
+use crate::stat::Stat;
 use crate::state::ConnectionState;
 use crate::state::StateChanges;
 use crate::subscription::Subscribe;
@@ -265,13 +267,20 @@ impl Session {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn get_many(&self, paths: impl IntoIterator<Item = impl IntoNodePath>) -> GetMany {
-        GetMany::new(self.handle.clone(), parsed(paths))
+    pub fn get_many(
+        &self,
+        paths: impl IntoIterator<Item = impl IntoNodePath>,
+    ) -> ReadMany<(Bytes, Stat)> {
+        ReadMany::get(self.handle.clone(), parsed(paths))
     }
 
-    /// Lists the children of several nodes, with one result for each.
-    pub fn list_many(&self, paths: impl IntoIterator<Item = impl IntoNodePath>) -> ListMany {
-        ListMany::new(self.handle.clone(), parsed(paths))
+    /// Lists the children of several nodes, with one result for each: the names in no particular order. There are no stats:
+    /// servers do not return any with several lists.
+    pub fn list_many(
+        &self,
+        paths: impl IntoIterator<Item = impl IntoNodePath>,
+    ) -> ReadMany<Vec<String>> {
+        ReadMany::list(self.handle.clone(), parsed(paths))
     }
 
     /// Lists the ephemeral nodes of this session at a path and below it; on servers since 3.6.

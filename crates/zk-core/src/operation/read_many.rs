@@ -24,18 +24,20 @@ use crate::transport::ReadResult;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Reads the data of several nodes; created by [`Session::get_many`](crate::Session::get_many).
+/// Reads several nodes; created by [`Session::get_many`](crate::Session::get_many) and
+/// [`Session::list_many`](crate::Session::list_many).
 ///
-/// Returns one result for each path, in the order of the paths: what [`Get`](crate::Get) returns, or its error. A node
-/// that is missing, that the session may not read, or whose path is invalid does not affect the others.
+/// Returns one result for each path, in the order of the paths: what a call for this node alone returns, or its error. A
+/// node that is missing, that the session may not read, or whose path is invalid does not affect the others.
 /// The results are not a snapshot: a node that is read later may have changed since an earlier one was read.
 ///
 /// Eight nodes are read with one request, a multi-read. First one request is sent; as long as the replies together are
 /// shorter than 1 MiB, twice as many are sent at once, up to 64. A server makes a reply in its memory before it sends it,
 /// and may run out of it if it makes too many long ones. Values of the size that servers accept by default make a reply
 /// of 8 MiB; clients read 16 MiB.
-/// If a multi-read is refused, or the connection breaks before its reply, its nodes are read one by one. So servers
-/// before 3.6, which have no multi-reads, work too; once one was refused, the session sends none any more.
+/// If a multi-read is refused, or the connection breaks before its reply, as it does if the lists of eight nodes are
+/// longer than that, its nodes are read one by one. So servers before 3.6, which have no multi-reads, work too; once one
+/// was refused, or two were lost and none was answered, the session sends none any more.
 ///
 /// # Errors
 ///
@@ -55,44 +57,15 @@ use crate::transport::Response;
 /// small ones. What a request whose reply is lost has asked for is read node by node.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
-pub struct GetMany {
-    nodes: Nodes,
-}
-
-/// Lists the children of several nodes; created by [`Session::list_many`](crate::Session::list_many).
-///
-/// Returns one result for each path, in the order of the paths: the names of the children, in no particular order, or the
-/// error of [`List`](crate::List). There are no stats: servers do not return any with several lists.
-///
-/// Otherwise as [`GetMany`]. The lists of eight nodes may be longer than the 16 MiB that clients read, which breaks the
-/// connection; they are read one by one then, too.
-///
-/// # Errors
-///
-/// As [`GetMany`] has them.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// As that of [`GetMany`].
-#[derive(Debug, Clone)]
-#[must_use = "nothing is read until it is awaited"]
-pub struct ListMany {
-    nodes: Nodes,
-}
-
-/// The nodes to read.
-#[derive(Debug, Clone)]
-struct Nodes {
-    session: SessionHandle,
+pub struct ReadMany<T> {
+    target: Target,
     paths: Vec<Result<NodePath, ParsePathError>>,
-    timeout: Option<Duration>,
+    operation: Operation,
+    read: Read<T>,
 }
 
 /// How one node is read, alone or with others.
+#[derive(Debug, Clone)]
 struct Read<T> {
     operation: Operation,
     alone: fn(NodePath) -> Request,
@@ -102,27 +75,34 @@ struct Read<T> {
     bytes: fn(&T) -> usize,
 }
 
-impl GetMany {
-    pub(crate) fn new(
+impl<T> ReadMany<T> {
+    fn new(
         session: SessionHandle,
         paths: Vec<Result<NodePath, ParsePathError>>,
+        operation: Operation,
+        read: Read<T>,
     ) -> Self {
-        let nodes = Nodes::new(session, paths);
-        Self { nodes }
+        Self {
+            // Each node is checked by itself.
+            target: Target::new(session, NodePath::root()),
+            paths,
+            operation,
+            read,
+        }
     }
 
     /// Bounds the whole call; the default is the session's operation timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.nodes.timeout = Some(timeout);
+        self.target.timeout(timeout);
         self
     }
 }
 
-impl IntoFuture for GetMany {
-    type Output = Result<Vec<Result<(Bytes, Stat), Error>>, Error>;
-    type IntoFuture = OperationFuture<Vec<Result<(Bytes, Stat), Error>>>;
-
-    fn into_future(self) -> Self::IntoFuture {
+impl ReadMany<(Bytes, Stat)> {
+    pub(crate) fn get(
+        session: SessionHandle,
+        paths: Vec<Result<NodePath, ParsePathError>>,
+    ) -> Self {
         let get = Read {
             operation: Operation::Get,
             alone: |path| Request::Get { path, watch: false },
@@ -134,31 +114,15 @@ impl IntoFuture for GetMany {
             },
             bytes: |(data, _)| data.len(),
         };
-        self.nodes.read(Operation::GetMany, get)
+        Self::new(session, paths, Operation::GetMany, get)
     }
 }
 
-impl ListMany {
-    pub(crate) fn new(
+impl ReadMany<Vec<String>> {
+    pub(crate) fn list(
         session: SessionHandle,
         paths: Vec<Result<NodePath, ParsePathError>>,
     ) -> Self {
-        let nodes = Nodes::new(session, paths);
-        Self { nodes }
-    }
-
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.nodes.timeout = Some(timeout);
-        self
-    }
-}
-
-impl IntoFuture for ListMany {
-    type Output = Result<Vec<Result<Vec<String>, Error>>, Error>;
-    type IntoFuture = OperationFuture<Vec<Result<Vec<String>, Error>>>;
-
-    fn into_future(self) -> Self::IntoFuture {
         let list = Read {
             operation: Operation::List,
             alone: |path| Request::List { path, watch: false },
@@ -173,35 +137,21 @@ impl IntoFuture for ListMany {
             },
             bytes: |names| names.iter().map(String::len).sum(),
         };
-        self.nodes.read(Operation::ListMany, list)
+        Self::new(session, paths, Operation::ListMany, list)
     }
 }
 
-impl Nodes {
-    fn new(session: SessionHandle, paths: Vec<Result<NodePath, ParsePathError>>) -> Self {
-        Self {
-            session,
-            paths,
-            timeout: None,
-        }
-    }
+impl<T: Send + 'static> IntoFuture for ReadMany<T> {
+    type Output = Result<Vec<Result<T, Error>>, Error>;
+    type IntoFuture = OperationFuture<Vec<Result<T, Error>>>;
 
-    fn read<T: Send + 'static>(
-        self,
-        operation: Operation,
-        read: Read<T>,
-    ) -> OperationFuture<Vec<Result<T, Error>>> {
+    fn into_future(self) -> Self::IntoFuture {
         let Self {
-            session,
+            target,
             paths,
-            timeout,
+            operation,
+            read,
         } = self;
-        // The span and the errors of the whole call name the first node.
-        let first = paths.iter().find_map(|path| path.as_ref().ok().cloned());
-        let mut target = Target::new(session, first.unwrap_or_else(NodePath::root));
-        if let Some(timeout) = timeout {
-            target.timeout(timeout);
-        }
         target.run(operation, async move |call, _| {
             read_all(&call, paths, &read).await
         })

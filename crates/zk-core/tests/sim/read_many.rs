@@ -118,3 +118,18 @@ async fn a_call_for_many_nodes_fails_as_a_whole_when_no_reply_arrives() {
     let error = session.get_many(&paths).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionExpired);
 }
+
+// covers: C20
+#[tokio::test(start_paused = true)]
+async fn a_path_that_is_too_long_concerns_no_other_node() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    let mut paths = vec![format!("/{}", "x".repeat(2 << 20))];
+    paths.extend(create(&session, 1).await);
+    let nodes = session.get_many(&paths).await.unwrap();
+    let kinds: Vec<_> = nodes
+        .into_iter()
+        .map(|node| node.err().map(|error| error.kind()))
+        .collect();
+    assert_eq!(kinds, [Some(ErrorKind::TooLarge), None]);
+}
