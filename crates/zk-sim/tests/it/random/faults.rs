@@ -237,7 +237,16 @@ impl Faults {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn send(&self, transport: &dyn Transport, requests: &[Request]) -> Vec<Answer> {
+    /// Sends requests of one of the sessions, the first of which meets the planned faults.
+    async fn send(
+        &self,
+        number: usize,
+        transport: &dyn Transport,
+        requests: &[Request],
+    ) -> Vec<Answer> {
+        if number > 0 {
+            return send(transport, requests).await;
+        }
         let replies = requests.iter().map(|one| transport.submit(one.clone()));
         let mut replies: Vec<_> = replies.collect();
         let planned = self.plan().pop().flatten();
@@ -346,10 +355,7 @@ impl Open for Real {
         transport: &dyn Transport,
         requests: &[Request],
     ) -> Vec<Answer> {
-        match session {
-            0 => self.faults.send(transport, requests).await,
-            _ => send(transport, requests).await,
-        }
+        self.faults.send(session, transport, requests).await
     }
 }
 
@@ -373,10 +379,7 @@ impl Open for Simulated {
         transport: &dyn Transport,
         requests: &[Request],
     ) -> Vec<Answer> {
-        match session {
-            0 => self.faults.send(transport, requests).await,
-            _ => send(transport, requests).await,
-        }
+        self.faults.send(session, transport, requests).await
     }
 }
 
