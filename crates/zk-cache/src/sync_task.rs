@@ -83,7 +83,7 @@ pub(crate) async fn run(session: Session, mut publisher: StatePublisher, options
                     reads = FuturesOrdered::new();
                     publisher.reducer.stale();
                 }
-                Update::Changed { path, event } => publisher.reducer.changed(&path, event),
+                Update::Changed { path, event, .. } => publisher.reducer.changed(&path, event),
                 Update::SessionLost => received.is_over = true,
                 // Checking every node is right after any other update.
                 _ => publisher.reducer.resynchronize(),

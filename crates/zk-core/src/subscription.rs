@@ -204,9 +204,10 @@ impl Subscription {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Update>> {
         let update = std::task::ready!(self.buffer.poll_next(context));
         Poll::Ready(update.map(|update| match update {
-            Update::Changed { path, event } => Update::Changed {
+            Update::Changed { path, event, zxid } => Update::Changed {
                 path: path.above(&self.namespace),
                 event,
+                zxid,
             },
             other => other,
         }))

@@ -253,7 +253,9 @@ impl Task {
     fn notified(&mut self, path: &NodePath, notice: WatchNotification) {
         match notice {
             WatchNotification::Changed {
-                path: node, event, ..
+                path: node,
+                event,
+                zxid,
             } => {
                 if matches!(event, WatchEvent::Created | WatchEvent::Deleted)
                     && let Some(Slot::Armed {
@@ -263,7 +265,7 @@ impl Task {
                 {
                     self.one_shot_watches.fire_parents(path);
                 }
-                self.table.changed(path, &node, event);
+                self.table.changed(path, &node, event, zxid);
             }
             WatchNotification::LinkLost => {
                 if let Some(Slot::Armed { is_lost, .. }) = self.slots.get_mut(path) {

@@ -32,10 +32,23 @@ fn at(path: &str, event: WatchEvent) -> Update {
     Update::Changed {
         path: NodePath::parse(path).unwrap(),
         event,
+        zxid: None,
     }
 }
 
+/// The next update without its transaction.
 async fn next(updates: &mut Subscription) -> Update {
+    match next_with_zxid(updates).await {
+        Update::Changed { path, event, .. } => Update::Changed {
+            path,
+            event,
+            zxid: None,
+        },
+        other => other,
+    }
+}
+
+async fn next_with_zxid(updates: &mut Subscription) -> Update {
     let next = within(MAX_WAIT, "an update", updates.next());
     next.await.expect("the session is not over")
 }
@@ -91,6 +104,32 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
             );
             drop((children, below));
             eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+        })
+        .await;
+    }
+}
+
+// covers: C15
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_name_their_transactions_from_3_9_on() {
+    for release in RELEASES {
+        with_release(1, release, async |ensemble| {
+            let session = connect(ensemble).await.with_namespace("/ns").unwrap();
+            session.create("/a", "").parents().await.unwrap();
+            let mut children = session.subscribe("/a").children().await.unwrap();
+            assert_eq!(next(&mut children).await, Resynchronize);
+            session.create("/a/b", "").await.unwrap();
+            let set = session.set("/a", "1").await.unwrap();
+            let created = session.stat("/a/b").await.unwrap().czxid;
+            let expected = [(ChildrenChanged, created), (DataChanged, set.mzxid)];
+            for (event, zxid) in expected {
+                let changed = Update::Changed {
+                    path: NodePath::parse("/a").unwrap(),
+                    event,
+                    zxid: (release != "3.8").then_some(zxid),
+                };
+                assert_eq!(next_with_zxid(&mut children).await, changed, "{release}");
+            }
         })
         .await;
     }

@@ -260,6 +260,7 @@ fn early(event: WatchEvent) -> Update {
     Update::Changed {
         path: NodePath::parse("/early").expect("a good path"),
         event,
+        zxid: None,
     }
 }
 
@@ -274,7 +275,14 @@ async fn next(tracker: &mut NodeTracker) -> Tracked {
 
 async fn update(updates: &mut Subscription) -> Update {
     let update = within(MAX_WAIT, "an update", updates.next()).await;
-    update.expect("the session is not over")
+    match update.expect("the session is not over") {
+        Update::Changed { path, event, .. } => Update::Changed {
+            path,
+            event,
+            zxid: None,
+        },
+        other => other,
+    }
 }
 
 /// Starts to wait, and returns once the wait has its watch.

@@ -46,6 +46,19 @@ fn at(path: &str, event: WatchEvent) -> Update {
     Update::Changed {
         path: NodePath::parse(path).expect("a good path"),
         event,
+        zxid: None,
+    }
+}
+
+/// The update without its transaction.
+fn without_zxid(update: Update) -> Update {
+    match update {
+        Update::Changed { path, event, .. } => Update::Changed {
+            path,
+            event,
+            zxid: None,
+        },
+        other => other,
     }
 }
 
@@ -56,7 +69,7 @@ async fn received(subscription: &mut Subscription, session: &Session) -> Vec<Upd
     let mut received = Vec::new();
     while let Some(update) = subscription.next().now_or_never() {
         match update {
-            Some(update) => received.push(update),
+            Some(update) => received.push(without_zxid(update)),
             None => break,
         }
     }

@@ -278,7 +278,7 @@ async fn nobody_sees_an_instance_flap_over_broken_connections() {
     assert!(registration.is_registered() && !keeping.is_finished());
     let mut seen = Vec::new();
     while let Some(Some(event)) = polled(1, events.next()).await {
-        if let Update::Changed { path, event } = event {
+        if let Update::Changed { path, event, .. } = event {
             seen.push((path, event));
         }
     }

@@ -97,7 +97,7 @@ impl UpdateBuffer {
 impl BufferState {
     fn push(&mut self, event: SubscriptionEvent) {
         match event {
-            SubscriptionEvent::Changed { path, event } => {
+            SubscriptionEvent::Changed { path, event, zxid } => {
                 if !self.kinds.contains(event) {
                     return;
                 }
@@ -109,7 +109,7 @@ impl BufferState {
                     return;
                 }
                 self.changes += 1;
-                self.queue.push_back(Update::Changed { path, event });
+                self.queue.push_back(Update::Changed { path, event, zxid });
             }
             SubscriptionEvent::Stale => match self.position(|update| *update == Update::Stale) {
                 Some(position) => self.truncate(position + 1),

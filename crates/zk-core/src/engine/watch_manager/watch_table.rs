@@ -32,7 +32,11 @@ pub(crate) enum WatchScope {
 pub(crate) enum SubscriptionEvent {
     Resynchronize,
     Stale,
-    Changed { path: NodePath, event: WatchEvent },
+    Changed {
+        path: NodePath,
+        event: WatchEvent,
+        zxid: Option<i64>,
+    },
 }
 
 /// An event and the subscription that receives it.
@@ -168,7 +172,13 @@ impl WatchTable {
     }
 
     /// Records an event of `node` that the watch on `watch` reported.
-    pub(crate) fn changed(&mut self, watch: &NodePath, node: &NodePath, event: WatchEvent) {
+    pub(crate) fn changed(
+        &mut self,
+        watch: &NodePath,
+        node: &NodePath,
+        event: WatchEvent,
+        zxid: Option<i64>,
+    ) {
         let Some(wanted) = self.watches.get(watch) else {
             return;
         };
@@ -180,6 +190,7 @@ impl WatchTable {
         let changed = |path: &NodePath, event| SubscriptionEvent::Changed {
             path: path.clone(),
             event,
+            zxid,
         };
         let is_recursive = wanted.is_recursive;
         for (id, scope) in self.served(watch, node) {

@@ -12,6 +12,7 @@ fn change() -> SubscriptionEvent {
     SubscriptionEvent::Changed {
         path: NodePath::root(),
         event: WatchEvent::DataChanged,
+        zxid: None,
     }
 }
 

@@ -89,7 +89,7 @@ impl Played {
                     at == *node
                 };
                 if is_met {
-                    self.table.changed(&at, node, *event);
+                    self.table.changed(&at, node, *event, None);
                 }
             }
         }
@@ -113,7 +113,7 @@ impl Played {
         let seen: Vec<_> = received
             .iter()
             .map(|(id, received)| match received {
-                SubscriptionEvent::Changed { path, event } => format!("{id} {path} {event:?}"),
+                SubscriptionEvent::Changed { path, event, .. } => format!("{id} {path} {event:?}"),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -213,12 +213,18 @@ fn stale_subscription_reports_no_changes() {
     table.subscribe(1, path("/a"), WatchScope::Children);
     table.armed(&path("/a"));
     table.lost(&path("/a"));
-    table.changed(&path("/a"), &path("/a"), WatchEvent::DataChanged);
+    table.changed(&path("/a"), &path("/a"), WatchEvent::DataChanged, Some(1));
     table.armed(&path("/a"));
-    table.changed(&path("/a"), &path("/a"), WatchEvent::ChildrenChanged);
+    table.changed(
+        &path("/a"),
+        &path("/a"),
+        WatchEvent::ChildrenChanged,
+        Some(2),
+    );
     let changed = SubscriptionEvent::Changed {
         path: path("/a"),
         event: WatchEvent::ChildrenChanged,
+        zxid: Some(2),
     };
     let received = [
         SubscriptionEvent::Resynchronize,
