@@ -43,7 +43,7 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// What was done, and where.
+/// The reply to a request, and the connection and transaction that it came with.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Answer {
@@ -245,7 +245,7 @@ impl Client {
                 outcome
             })
         };
-        self.handle.shared.submitted.notify_one();
+        self.handle.shared.wake_driver.notify_one();
         let kind = match outcome {
             Ok(outcome) => match answered(outcome.await) {
                 Ok(_) => return Ok(()),
@@ -268,7 +268,7 @@ impl Client {
     pub fn update_hosts(&self, hosts: Vec<Host>) {
         let shared = &self.handle.shared;
         shared.lock().session.update_hosts(hosts, shared.now());
-        shared.submitted.notify_one();
+        shared.wake_driver.notify_one();
     }
 
     /// Ends the session after all requests that were submitted before, and waits until it is over; returns how it ended.
@@ -316,7 +316,7 @@ impl Client {
             }
         });
         drop(inner);
-        shared.submitted.notify_one();
+        shared.wake_driver.notify_one();
         let pending = Pending {
             shared: Arc::clone(shared),
             ticket,
@@ -381,7 +381,7 @@ impl Drop for Watch {
         // A watch that has fired, or was never set, is not there.
         if inner.watches.remove(&self.ticket).is_some() {
             inner.session.forget_watch(self.ticket);
-            self.shared.submitted.notify_one();
+            self.shared.wake_driver.notify_one();
         }
     }
 }
@@ -432,6 +432,6 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.close_if_ours();
+        self.shared.last_handle_dropped();
     }
 }

@@ -34,7 +34,7 @@ pub struct Config {
     /// How connections are encrypted; by default not at all.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
-    /// The SASL mechanism that runs at the begin of each connection; by default none.
+    /// The SASL mechanism that runs at the start of each connection; by default none.
     pub sasl: Option<Arc<dyn Mechanism>>,
     /// What is sent on every connection; [`Client::add_auth`](crate::Client::add_auth) adds to it.
     pub auth: Vec<Credentials>,
@@ -61,9 +61,10 @@ pub struct Config {
 pub struct SavedSession {
     /// The session id.
     pub id: i64,
-    /// The password, 16 bytes. It permits to use and to end the session.
+    /// The password, 16 bytes. With it, any client can use and close the session.
     pub password: Bytes,
-    /// The newest transaction that the session has seen: it is resumed on servers only that have seen it, too. 0 for any.
+    /// The newest transaction that the session has seen. Only servers that have seen it, too, resume the session; 0 for
+    /// any.
     pub last_zxid: i64,
 }
 

@@ -15,18 +15,18 @@ use crate::session::Session;
 use crate::session::TlsFailure;
 use crate::shared::Shared;
 
-mod alarm;
 mod dial;
 mod lookups;
 mod probe;
 mod stream;
+mod timer;
 #[cfg(feature = "tls")]
 mod tls_stream;
 
-use alarm::Alarm;
 use lookups::Lookups;
 use lookups::Wanted;
 use stream::Stream;
+use timer::Timer;
 
 pub(crate) use stream::Connector;
 
@@ -51,7 +51,7 @@ async fn drive(
     connector: &Connector,
 ) {
     let mut lookups = Lookups::new(provider, connector.clone());
-    let mut alarm = Alarm::new();
+    let mut timer = Timer::new();
     loop {
         let now = shared.now();
         let (host, wake, wanted) = {
@@ -66,14 +66,14 @@ async fn drive(
         };
         lookups.start(shared, wanted);
         if let Some(host) = host {
-            let lost = connection(shared, &host, connector, &mut lookups, &mut alarm).await;
+            let lost = connection(shared, &host, connector, &mut lookups, &mut timer).await;
             let why = loss(host, lost);
             shared.lock().session.connection_lost(&why, shared.now());
         } else {
-            alarm.set(shared.instant(wake));
+            timer.set(shared.instant(wake));
             tokio::select! {
-                () = shared.submitted.notified() => {}
-                () = alarm.rings() => {}
+                () = shared.wake_driver.notified() => {}
+                () = timer.elapsed() => {}
             }
         }
     }
@@ -94,7 +94,7 @@ async fn connection(
     host: &Host,
     connector: &Connector,
     lookups: &mut Lookups,
-    alarm: &mut Alarm,
+    timer: &mut Timer,
 ) -> io::Error {
     let deadline = shared.lock().session.dial_deadline().unwrap_or_default();
     let mut dial = pin!(connector.connect(host, shared.instant(deadline)));
@@ -104,25 +104,25 @@ async fn connection(
             let mut inner = shared.lock();
             inner.session.handle_timeout(now);
             inner.dispatch();
-            let Some(wake) = wake_of_connection(&inner.session) else {
+            let Some(wake) = connection_timeout(&inner.session) else {
                 return not_wanted();
             };
             (wake, Wanted::by(&mut inner.session, now))
         };
         lookups.start(shared, wanted);
-        alarm.set(shared.instant(wake));
+        timer.set(shared.instant(wake));
         tokio::select! {
             dialed = &mut dial => match dialed {
                 Ok(stream) => break stream,
                 Err(error) => return error,
             },
-            () = shared.submitted.notified() => {}
-            () = alarm.rings() => {}
+            () = shared.wake_driver.notified() => {}
+            () = timer.elapsed() => {}
         }
     };
     shared.lock().session.dialed(shared.now());
     loop {
-        match serve(shared, &mut stream, lookups, alarm).await {
+        match serve(shared, &mut stream, lookups, timer).await {
             Ok(()) => {}
             Err(error) => return error,
         }
@@ -134,7 +134,7 @@ async fn serve(
     shared: &Arc<Shared>,
     stream: &mut Stream,
     lookups: &mut Lookups,
-    alarm: &mut Alarm,
+    timer: &mut Timer,
 ) -> io::Result<()> {
     let now = shared.now();
     let (is_full, wake, wanted) = {
@@ -144,14 +144,14 @@ async fn serve(
         let is_full = !write(&mut inner.session, stream, now)?;
         // Requests that the server does not know have an outcome instead of being written.
         inner.dispatch();
-        let Some(wake) = wake_of_connection(&inner.session) else {
+        let Some(wake) = connection_timeout(&inner.session) else {
             return Err(not_wanted());
         };
         (is_full, wake, Wanted::by(&mut inner.session, now))
     };
     lookups.start(shared, wanted);
-    alarm.set(shared.instant(wake));
-    let mut submitted = pin!(shared.submitted.notified());
+    timer.set(shared.instant(wake));
+    let mut woken = pin!(shared.wake_driver.notified());
     poll_fn(|cx| {
         if stream.poll_readable(cx).is_ready() {
             let mut inner = shared.lock();
@@ -170,10 +170,10 @@ async fn serve(
         if is_full && let Poll::Ready(writable) = stream.poll_writable(cx) {
             return Poll::Ready(writable);
         }
-        if submitted.as_mut().poll(cx).is_ready() {
+        if woken.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        alarm.poll(cx).map(Ok)
+        timer.poll(cx).map(Ok)
     })
     .await
 }
@@ -200,14 +200,14 @@ fn write(session: &mut Session, stream: &mut Stream, now: Duration) -> io::Resul
     }
 }
 
-/// Returns when a session is to be looked at again that has a connection or makes one; `None` if it wants none any more.
-fn wake_of_connection(session: &Session) -> Option<Duration> {
+/// Returns when the session must be advanced next; `None` if it no longer wants the connection.
+fn connection_timeout(session: &Session) -> Option<Duration> {
     session
         .poll_timeout()
         .filter(|_| session.wants_connection())
 }
 
-/// Returns why a connection is lost that has this error.
+/// Converts the I/O error that ended a connection.
 fn loss(host: Host, error: io::Error) -> Loss {
     match error.downcast::<TlsFailure>() {
         Ok(why) => Loss::Tls { host, why },
@@ -219,5 +219,5 @@ fn not_wanted() -> io::Error {
     io::Error::other("the session does not want the connection any more")
 }
 
-/// How many frames one write has at most.
+/// The most frames that are written with one system call.
 const MAX_SLICES: usize = 64;

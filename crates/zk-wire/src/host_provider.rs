@@ -109,4 +109,19 @@ mod tests {
         let missing = DnsHosts::new("no-such-name.invalid", 2181);
         assert!(missing.hosts().await.is_err());
     }
+
+    #[tokio::test]
+    async fn a_list_is_its_own_provider_and_names_can_be_looked_up_again() {
+        let list = vec![Host {
+            name: "zk1".to_owned(),
+            port: 2181,
+        }];
+        assert_eq!(list.hosts().await.unwrap(), list);
+        assert_eq!(list.refresh_interval(), None);
+        let minute = Duration::from_mins(1);
+        let names = DnsHosts::new("localhost", 2181);
+        assert_eq!(names.refresh_interval(), None);
+        let names = names.with_refresh_interval(minute);
+        assert_eq!(names.refresh_interval(), Some(minute));
+    }
 }

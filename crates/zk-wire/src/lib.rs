@@ -66,7 +66,7 @@
 //! |---|---|
 //! | the connection breaks | requests without a reply are [unknown](RequestErrorKind::Unknown); others wait for the next connection, and are taken back if their futures are dropped |
 //! | a server is silent for two thirds of the session timeout | as above; the connection is given up |
-//! | a host does not answer a dial; or a server accepts a connection and grants nothing, as one may that is starting | it is given up after 750 ms, and after twice as long each time that the host is too slow again, up to half of the session timeout divided by the number of hosts, or 1 s if that is less |
+//! | a host does not answer a dial; or a server accepts a connection and grants nothing, as one may that is starting | it is given up after 750 ms, and after twice as long each time that the host is too slow again, up to half of the session timeout divided by the number of hosts, but at least 1 s |
 //! | no server grants a first session | `connected` and requests wait without end; bound them with a timeout |
 //! | no server that has granted the session sends a whole message for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |

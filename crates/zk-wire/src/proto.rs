@@ -1,7 +1,5 @@
 //! The messages of the protocol, and the frames around them.
 
-use bytes::Bytes;
-
 mod error_code;
 mod frame;
 mod handshake;
@@ -92,6 +90,3 @@ pub enum DecodeError {
         limit: usize,
     },
 }
-
-/// The data of a node: a part of the frame that it was received in, without a copy.
-pub type Data = Bytes;

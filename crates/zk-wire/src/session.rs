@@ -12,8 +12,8 @@
 //!    [`received`](Session::received);
 //! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout);
 //! 5. if hosts are looked up, do so whenever [`poll_hosts`](Session::poll_hosts) says so;
-//! 6. at any time, ask what [`poll_probe`](Session::poll_probe) returns, and report the answer to
-//!    [`probed`](Session::probed), or soon that there is none: requests may wait for it.
+//! 6. at any time, send the question that [`poll_probe`](Session::poll_probe) returns to its server, and report the answer
+//!    to [`probed`](Session::probed), or after [`Probe::TIMEOUT`] that there is none: requests may wait for it.
 //!
 //! Moments are durations since a moment that the driver chooses, and never decrease.
 //!
@@ -107,7 +107,7 @@ pub struct Session {
     last_sent: Duration,
     /// When anything last arrived over the connection.
     last_received: Duration,
-    /// When the last whole message of a server arrived that has granted the session.
+    /// When the last whole message arrived from a server that had granted the session.
     last_message: Duration,
 }
 
@@ -231,6 +231,11 @@ impl Session {
         ));
     }
 
+    /// Returns whether the session is being closed.
+    pub const fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
     /// Ends the session here without telling the servers, which expire it after its timeout.
     pub fn abandon(&mut self, end: SessionEnd) {
         if !matches!(self.phase, Phase::Over(_)) {
@@ -274,7 +279,7 @@ impl Session {
         self.events.push_back(Event::Over(end));
     }
 
-    /// Returns how a session ends that the servers do not have any more.
+    /// Returns how the session ends if the servers no longer have it.
     const fn end_if_gone(&self) -> SessionEnd {
         if self.is_closing {
             SessionEnd::Closed

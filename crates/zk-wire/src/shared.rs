@@ -52,7 +52,7 @@ pub enum ConnectionState {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     /// Wakes the driver.
-    pub(crate) submitted: Notify,
+    pub(crate) wake_driver: Notify,
     /// The session's moments are durations since this.
     start: Instant,
 }
@@ -76,7 +76,7 @@ impl Shared {
                 watches: HashMap::new(),
                 state,
             }),
-            submitted: Notify::new(),
+            wake_driver: Notify::new(),
             start: Instant::now(),
         };
         (Arc::new(shared), states)
@@ -105,20 +105,20 @@ impl Shared {
 
     pub(crate) fn close(&self) {
         self.lock().session.close();
-        self.submitted.notify_one();
+        self.wake_driver.notify_one();
     }
 
-    /// Closes the session because no handle is left, unless it is one from elsewhere that was not resumed yet: who has
-    /// saved it may try again.
-    pub(crate) fn close_if_ours(&self) {
+    /// Closes the session. A session that never had a connection is abandoned instead, so that a saved one can be resumed
+    /// again.
+    pub(crate) fn last_handle_dropped(&self) {
         let mut inner = self.lock();
-        if inner.session.epoch() == 0 {
+        if inner.session.epoch() == 0 && !inner.session.is_closing() {
             inner.session.abandon(SessionEnd::Closed);
         } else {
             inner.session.close();
         }
         drop(inner);
-        self.submitted.notify_one();
+        self.wake_driver.notify_one();
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
             Shared::new(Session::new(vec![host], config, Duration::ZERO))
         };
         let (shared, states) = resumed();
-        shared.close_if_ours();
+        shared.last_handle_dropped();
         let mut inner = shared.lock();
         inner.dispatch();
         let over = ConnectionState::Over(SessionEnd::Closed);
@@ -222,9 +222,11 @@ mod tests {
         assert_eq!(inner.session.poll_dial(Duration::ZERO), None);
         drop(inner);
 
-        // Who asks for it closes it: it has to be resumed for that.
+        // An explicit close resumes the session in order to close it.
         let (shared, _) = resumed();
         shared.close();
+        // Also after its caller is gone.
+        shared.last_handle_dropped();
         assert_ne!(shared.lock().session.poll_dial(Duration::ZERO), None);
     }
 }

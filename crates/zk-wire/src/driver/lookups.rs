@@ -1,4 +1,4 @@
-//! What the session wants to know beside its connection: its hosts, and answers of servers.
+//! Background work for the session: looks up hosts, and asks servers four-letter words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Lookups {
                 let answer = probe::ask(&probe, &connector).await;
                 let now = shared.now();
                 shared.lock().session.probed(&probe, answer.as_deref(), now);
-                shared.submitted.notify_one();
+                shared.wake_driver.notify_one();
             });
         }
         if let Some(provider) = &self.provider
@@ -95,7 +95,7 @@ impl Drop for HostsReport {
             Err(why) => inner.session.hosts_not_found(why, now),
         }
         drop(inner);
-        self.shared.submitted.notify_one();
+        self.shared.wake_driver.notify_one();
     }
 }
 

@@ -86,7 +86,7 @@ impl Stream {
         to: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
         match self {
-            // Unlike `try_read_buf`, this takes a read that leaves room for the last one of what has arrived.
+            // Unlike `try_read_buf`, this clears the readiness after a read that does not fill the buffer.
             Self::Plain(stream) => pin!(stream.read_buf(to)).poll(cx),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => loop {

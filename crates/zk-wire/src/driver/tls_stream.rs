@@ -68,7 +68,7 @@ impl TlsStream {
                     let len = chunk.len();
                     reader.consume(len);
                 }
-                // Servers close connections without saying so in TLS.
+                // Servers close connections without a `close_notify` of TLS.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if to.len() == before {

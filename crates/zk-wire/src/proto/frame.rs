@@ -53,7 +53,7 @@ pub(crate) fn put_frame(to: &mut BytesMut, encode: impl FnOnce(&mut BytesMut)) -
     to.extend_from_slice(&[0; PREFIX]);
     encode(to);
     let payload = to.len() - start - PREFIX;
-    // What exceeds this is refused before it is encoded.
+    // A longer payload exceeds every limit, so the caller refuses the frame.
     let len = u32::try_from(payload).unwrap_or(u32::MAX);
     to[start..start + PREFIX].copy_from_slice(&len.to_be_bytes());
     payload

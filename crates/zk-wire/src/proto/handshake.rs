@@ -81,7 +81,7 @@ impl ConnectResponse {
     }
 }
 
-// The password is a secret: it permits to use and to end the session.
+// The password is a secret: with it, any client can use and close the session.
 impl fmt::Debug for ConnectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectRequest")

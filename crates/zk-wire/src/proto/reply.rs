@@ -4,7 +4,6 @@
 
 use bytes::Bytes;
 
-use super::Data;
 use super::DecodeError;
 use super::error_code::ErrorCode;
 use super::jute::Decoder;
@@ -93,8 +92,8 @@ pub enum Reply {
     Stat(Stat),
     /// Data of a node.
     Data {
-        /// The data.
-        data: Data,
+        /// The data, a part of the frame that it was received in.
+        data: Bytes,
         /// The stat.
         stat: Stat,
     },
@@ -151,8 +150,8 @@ pub enum MultiResult {
 pub enum ReadResult {
     /// Data of a node.
     Data {
-        /// The data.
-        data: Data,
+        /// The data, a part of the frame that it was received in.
+        data: Bytes,
         /// The stat.
         stat: Stat,
     },

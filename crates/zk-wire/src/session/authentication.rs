@@ -158,7 +158,7 @@ impl Session {
                     self.send_credentials_and_watches(&host);
                 }
                 self.report_connected();
-                self.settle();
+                self.record_success();
             }
         }
         Ok(())

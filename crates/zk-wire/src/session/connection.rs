@@ -110,7 +110,7 @@ impl Session {
                 now
             }
             Phase::Dialing { host, .. } | Phase::Handshake { host, .. } => {
-                // The other reasons come and go with a server.
+                // Other failures pass when a server is back; these need another configuration.
                 if matches!(why, Loss::Tls { .. } | Loss::Sasl(_)) {
                     self.events
                         .push_back(Event::Disconnected { why: why.clone() });
@@ -212,7 +212,7 @@ impl Session {
         };
         self.authenticate(&host);
         self.report_connected();
-        self.settle();
+        self.record_success();
         Ok(())
     }
 
@@ -243,9 +243,9 @@ impl Session {
         });
     }
 
-    /// Records that the host is a good one, once it has granted the session, accepted the SASL mechanism and set the
-    /// watches. For a session that is being closed, none is until it has done so.
-    pub(super) fn settle(&mut self) {
+    /// Resets the pauses between dials once the host has granted the session, accepted the SASL mechanism and set the
+    /// watches. Not while the session is being closed: such a host may still refuse to close it.
+    pub(super) fn record_success(&mut self) {
         let mut frames = self.outgoing.iter().chain(&self.sent);
         let is_waiting = self.is_closing || self.authentication.is_exchanging();
         if !is_waiting && frames.all(|frame| frame.xid != Xid::SET_WATCHES) {

@@ -199,7 +199,7 @@ impl fmt::Display for SessionEnd {
     }
 }
 
-/// What a session reports to its driver, in this order.
+/// What a session reports to its driver, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "owners handle each of these")]
 pub enum Event {

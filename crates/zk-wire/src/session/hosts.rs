@@ -37,7 +37,7 @@ pub(super) struct Hosts {
     failed_rounds: u32,
     /// How many dials of the present round have failed.
     failures: usize,
-    /// How often in a row each host was too slow; none without such a time.
+    /// How many times in a row each host was too slow. Hosts that were in time are absent.
     late: BTreeMap<Host, u32>,
 }
 
@@ -67,8 +67,8 @@ impl Hosts {
         self.failures = 0;
     }
 
-    /// Records a dial that failed or a connection that broke; returns how long to wait before the next dial, since that
-    /// one has begun or the connection broke.
+    /// Records a failed dial or a broken connection. Returns the pause before the next dial, counted from the start of
+    /// that dial or from the break.
     ///
     /// The other hosts are dialled at once. After each round the pause is twice as long on average, up to
     /// [`LONGEST_PAUSE`], and random, so that the clients of a restarted ensemble do not come all at once.
@@ -86,7 +86,7 @@ impl Hosts {
 
     /// Returns how long a dial of a host may take, and then its handshake; `longest` at most.
     ///
-    /// Twice as long each time that the host was too slow in a row, so that one which is overloaded is left in peace.
+    /// The time doubles each time in a row that the host was too slow, so that an overloaded host gets longer.
     pub(super) fn dial_time(&self, host: &Host, longest: Duration) -> Duration {
         let doublings = self.late.get(host).copied().unwrap_or(0).min(16);
         (SHORTEST_DIAL * 2_u32.pow(doublings)).min(longest)
@@ -147,11 +147,10 @@ impl Hosts {
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-/// No server that is back is noticed later than this.
+/// The longest pause between two rounds.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A standalone server that is starting leaves a connection without an answer for ever if it refuses it before it has a
-/// database: its `NIOServerCnxn.close` fails there, before it closes the socket (seen with 3.9). It serves soon after, so
-/// this is how late the session is back then.
+/// A standalone server that is starting may leave a connection unanswered for ever: its `NIOServerCnxn.close` fails
+/// before it closes the socket (seen with 3.9). This is how long such a connection delays the session.
 const SHORTEST_DIAL: Duration = Duration::from_millis(750);
 
 #[cfg(test)]

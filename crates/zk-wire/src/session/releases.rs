@@ -5,8 +5,9 @@
 //! connection has ended that way before. A server that does not name its release may know everything.
 //!
 //! Nothing that a server has said is kept for good. Its answer may be missed, it may run another release by now, and one
-//! name may stand for several servers. So a server is asked again on each connection, unless it knows everything; no
-//! answer takes back the last one, and so does a connection that ends that way all the same.
+//! name may stand for several servers. So a server is asked again on each connection, unless it knows everything. If
+//! it does not answer, or if a connection ends that way although its release knows the request, its last answer is
+//! forgotten.
 //!
 //! Pure: no I/O and no clock.
 

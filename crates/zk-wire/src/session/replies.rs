@@ -28,12 +28,12 @@ impl Session {
     /// Returns the buffer to which received bytes are appended, before [`received`](Self::received). It has room for the
     /// rest of a frame that has begun to arrive, and for the frames of some small replies.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        let rest = rest_of_frame(&self.received, self.config.max_reply).min(MOST_ROOM);
+        let rest = rest_of_frame(&self.received, self.config.max_reply).min(MAX_RESERVED);
         if self.received.capacity() - self.received.len() < rest.max(LEAST_ROOM) {
             self.received.reserve(rest.max(ROOM));
         }
         // The memory of a long frame would be used again, and each small value would keep all of it.
-        if self.received.is_empty() && self.received.capacity() > MOST_KEPT {
+        if self.received.is_empty() && self.received.capacity() > MAX_REUSED {
             self.received = BytesMut::with_capacity(ROOM);
         }
         &mut self.received
@@ -70,33 +70,36 @@ impl Session {
             }
             Incoming::Reply { xid, zxid, body } => (xid, zxid, body),
         };
-        let out_of_order = |wanted: Option<&Frame>| Loss::OutOfOrder {
-            got: xid.get(),
-            wanted: wanted.map(|frame| frame.xid.get()),
-        };
-        // Replies come in the order of the requests, but those to pings and credentials may overtake, and so may that to
-        // a request which the server does not know.
-        let may_overtake = xid.get() < 0 || matches!(body, Err(ErrorCode::UNIMPLEMENTED));
+        // Replies come in the order of the requests, but those to pings and credentials may overtake. So may that to a
+        // request which the server does not know, and to a write on a read-only one (`ReadOnlyRequestProcessor`).
+        let is_early_refusal = matches!(
+            body,
+            Err(ErrorCode::UNIMPLEMENTED | ErrorCode::NOT_READ_ONLY)
+        );
+        let may_overtake = xid.get() < 0 || is_early_refusal;
         let at = self
             .sent
             .iter()
             .position(|frame| frame.xid == xid || (!may_overtake && frame.xid.get() > 0));
-        let oldest = at.and_then(|at| self.sent.get(at));
-        if oldest.is_none_or(|frame| frame.xid != xid) {
-            return Err(out_of_order(oldest));
+        let Some((at, frame)) = at.and_then(|at| Some((at, self.sent.get(at)?))) else {
+            let (got, wanted) = (xid.get(), None);
+            return Err(Loss::OutOfOrder { got, wanted });
+        };
+        if frame.xid != xid {
+            let (got, wanted) = (xid.get(), Some(frame.xid.get()));
+            return Err(Loss::OutOfOrder { got, wanted });
         }
         self.last_zxid = self.last_zxid.max(zxid);
-        let reply = match (body, oldest) {
+        let reply = match body {
             // A request whose reply makes no sense has none: it is among those that the lost connection leaves.
-            (Ok(body), Some(frame)) => {
+            Ok(body) => {
                 let reply = Reply::decode(frame.shape, body);
                 let reply = reply.and_then(|reply| self.config.chroot.reply(reply));
                 Ok(reply.map_err(Loss::Malformed)?)
             }
-            (Ok(_), None) => return Ok(()),
-            (Err(code), _) => Err(code),
+            Err(code) => Err(code),
         };
-        let Some(frame) = at.and_then(|at| self.sent.remove(at)) else {
+        let Some(frame) = self.sent.remove(at) else {
             return Ok(());
         };
         if let Err(ErrorCode::UNIMPLEMENTED) = &reply {
@@ -126,7 +129,7 @@ impl Session {
                 _ if needs_sasl => {}
                 // The next connection sets the watches again.
                 Err(code) if xid == Xid::SET_WATCHES => return Err(Loss::WatchesRefused(code)),
-                _ => self.settle(),
+                _ => self.record_success(),
             },
         }
         // Every later connection would be refused, too.
@@ -180,7 +183,7 @@ impl Session {
 const LEAST_ROOM: usize = 4 << 10;
 /// How much room it gets: many replies are taken from it before it needs more.
 const ROOM: usize = 8 << 10;
-/// How long memory may be that is used again.
-const MOST_KEPT: usize = 256 << 10;
-/// How much room it gets at once for a frame that is said to be long.
-const MOST_ROOM: usize = 1 << 20;
+/// The longest buffer that is kept for reuse.
+const MAX_REUSED: usize = 256 << 10;
+/// The most room that is reserved at once, whatever length a frame announces.
+const MAX_RESERVED: usize = 1 << 20;

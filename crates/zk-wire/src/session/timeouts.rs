@@ -33,7 +33,7 @@ impl Session {
         Some(others.fold(next, Duration::min))
     }
 
-    /// Handles that it is `now`.
+    /// Advances the session to `now`: pings, gives up slow dials and silent connections, and expires the session.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.search_writable_server(now);
         if self.expires_at().is_some_and(|expiry| expiry <= now) {

@@ -40,6 +40,20 @@ fn what_cannot_be_used_is_named() {
     }
 }
 
+// covers: W5
+#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+#[test]
+fn the_given_cryptography_is_used() {
+    let certificate = rcgen::generate_simple_self_signed(["zk1".to_owned()]).unwrap();
+    let authority = text(&certificate.cert.pem());
+    let trusting = Certificates::trusting(authority);
+    assert!(Tls::from(trusting.clone()).for_host(&host()).is_ok());
+    let mut unusable = default_provider().unwrap().as_ref().clone();
+    unusable.cipher_suites.clear();
+    let refusal = refused(trusting.with_provider(Arc::new(unusable)));
+    assert!(refusal.contains("cipher suites"), "{refusal}");
+}
+
 #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
 #[test]
 fn without_cryptography_the_remedy_is_named() {

@@ -232,3 +232,22 @@ fn futile_moves_behind_one_name_become_rarer() {
     let next = peer.now + Duration::from_millis(100);
     assert_eq!(peer.session.poll_timeout(), Some(next));
 }
+
+#[test]
+fn the_refusal_of_a_write_may_overtake_a_read() {
+    let mut peer = peer();
+    connect_read_only(&mut peer, MADE_UP);
+    let read = peer.submit(&get("/a"));
+    let write = peer.submit(&sync("/a"));
+    peer.sent();
+    peer.reply(2, ErrorCode::NOT_READ_ONLY.code(), b"");
+    peer.reply(1, 0, &data());
+    let events = peer.events();
+    assert!(
+        matches!(&events[..], [
+        Event::Answered(first, Outcome::Refused { code: ErrorCode::NOT_READ_ONLY, .. }),
+        Event::Answered(second, Outcome::Done { .. }),
+    ] if (*first, *second) == (write, read)),
+        "{events:?}"
+    );
+}

@@ -1,4 +1,4 @@
-//! A timer for the next moment at which something is to be done.
+//! A timer for the next moment at which the session must be advanced.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -8,16 +8,16 @@ use std::task::Poll;
 use tokio::time::Instant;
 use tokio::time::Sleep;
 
-/// A timer that may ring too early, and then is to be set again.
+/// A timer that may fire early and is then set again.
 ///
 /// Each request moves the moment of the next ping away. Setting a timer costs a lock of the runtime, so it is set for an
-/// earlier moment only, or once it has rung.
+/// earlier moment only, or once it has fired.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(super) struct Timer {
     sleep: Pin<Box<Sleep>>,
 }
 
-impl Alarm {
+impl Timer {
     #[expect(clippy::disallowed_methods, reason = "this is such a deadline")]
     pub(super) fn new() -> Self {
         Self {
@@ -25,7 +25,7 @@ impl Alarm {
         }
     }
 
-    /// Lets the alarm ring at this moment at the latest.
+    /// Makes the timer fire at this moment at the latest.
     pub(super) fn set(&mut self, moment: Instant) {
         if self.sleep.is_elapsed() || moment < self.sleep.deadline() {
             self.sleep.as_mut().reset(moment);
@@ -36,8 +36,8 @@ impl Alarm {
         self.sleep.as_mut().poll(cx)
     }
 
-    /// Waits until it rings.
-    pub(super) async fn rings(&mut self) {
+    /// Waits until it fires.
+    pub(super) async fn elapsed(&mut self) {
         poll_fn(|cx| self.poll(cx)).await;
     }
 }
@@ -49,17 +49,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_rings_at_the_earliest_moment_and_can_be_set_again() {
+    async fn it_fires_at_the_earliest_moment_and_can_be_set_again() {
         let start = Instant::now();
-        let mut alarm = Alarm::new();
-        alarm.rings().await;
-        alarm.set(start + Duration::from_secs(3));
-        alarm.set(start + Duration::from_secs(2));
-        alarm.set(start + Duration::from_secs(9));
-        alarm.rings().await;
+        let mut timer = Timer::new();
+        timer.elapsed().await;
+        timer.set(start + Duration::from_secs(3));
+        timer.set(start + Duration::from_secs(2));
+        timer.set(start + Duration::from_secs(9));
+        timer.elapsed().await;
         assert_eq!(start.elapsed(), Duration::from_secs(2));
-        alarm.set(start + Duration::from_secs(9));
-        alarm.rings().await;
+        timer.set(start + Duration::from_secs(9));
+        timer.elapsed().await;
         assert_eq!(start.elapsed(), Duration::from_secs(9));
     }
 }
