@@ -19,6 +19,7 @@ use crate::counters::Counters;
 use crate::engine::multi_read_support::MultiReadSupport;
 use crate::error::ErrorKind;
 use crate::lease_proof::LeaseProof;
+use crate::transport::Bytes;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::Phase;
@@ -146,7 +147,11 @@ impl Engine {
             return connection;
         }
         let mut link = self.link();
-        let link = link.wait_for(|link| link.phase != Phase::Down).await;
+        let link = tokio::select! {
+            biased;
+            link = link.wait_for(|link| link.phase != Phase::Down) => link,
+            () = self.closing() => return Err(self.unserved()),
+        };
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
             Ok(_) if self.is_closing() => Err(SessionEnd::Closed),
@@ -180,19 +185,15 @@ impl Engine {
     /// Sends one request, and updates the lease proof from the reply.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, TransportError> {
         let answerer = Answerer::of(&request);
+        let has_zxids = !request.reads_config();
         let breaks = self.link_now().breaks;
         let reply = self.transport.submit(request);
         let sent = Instant::now();
         let answer = reply.await;
-        if let Some(zxid) = answer.as_ref().ok().and_then(Response::newest_zxid) {
+        if has_zxids && let Some(zxid) = answer.as_ref().ok().and_then(Response::newest_zxid) {
             self.newest_zxid.fetch_max(zxid, Ordering::SeqCst);
         }
-        if let Err(TransportError::Ended(ending @ (SessionEnd::Expired | SessionEnd::AuthFailed))) =
-            &answer
-        {
-            // The transport may update the link later than it replies.
-            self.link.end(*ending);
-        }
+        self.note_end(&answer);
         if let Some(answerer) = answerer.of_answer(&answer) {
             let (sent, answered) = (sent.into_std(), Instant::now().into_std());
             let mut proof = lock(&self.lease_proof);
@@ -213,6 +214,22 @@ impl Engine {
             }
         }
         answer
+    }
+
+    /// Adds credentials, and waits until a server has accepted them.
+    pub(crate) async fn add_auth(&self, scheme: &str, data: Bytes) -> Result<(), TransportError> {
+        let accepted = self.transport.add_auth(scheme, data).await;
+        self.note_end(&accepted);
+        accepted
+    }
+
+    /// Ends the link if an answer says that the session is over: the transport may update the link later than it answers.
+    fn note_end<T>(&self, answer: &Result<T, TransportError>) {
+        if let Err(TransportError::Ended(end @ (SessionEnd::Expired | SessionEnd::AuthFailed))) =
+            answer
+        {
+            self.link.end(*end);
+        }
     }
 
     /// Returns the greatest zxid of any reply so far.

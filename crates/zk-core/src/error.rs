@@ -88,9 +88,9 @@ impl Error {
         self
     }
 
-    /// Records that the error concerns no node.
+    /// Removes the path: the error concerns no node.
     #[must_use]
-    pub(crate) fn of_no_node(mut self) -> Self {
+    pub(crate) fn without_path(mut self) -> Self {
         self.0.path = None;
         self
     }
@@ -349,7 +349,7 @@ pub enum Operation {
     /// [`Session::wait_for_deletion`](crate::Session::wait_for_deletion).
     Wait,
     /// [`SessionLease::renewed`](crate::SessionLease::renewed).
-    Probe,
+    RenewLease,
     /// [`Session::connected`](crate::Session::connected).
     Connect,
     /// [`Session::add_auth`](crate::Session::add_auth).
@@ -381,7 +381,7 @@ impl fmt::Display for Operation {
             Self::Subscribe => "subscribe to",
             Self::Track => "track",
             Self::Wait => "wait for",
-            Self::Probe => "probe",
+            Self::RenewLease => "renew the lease",
             Self::Connect => "wait for a connection",
             Self::AddAuth => "add credentials",
             Self::Close => "close",

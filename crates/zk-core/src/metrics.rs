@@ -23,9 +23,9 @@ use crate::transport::SessionEnd;
 ///
 /// | name | kind | unit | labels |
 /// |---|---|---|---|
-/// | `zk_operation_duration_seconds` | histogram | seconds, from the first poll to the result, with all attempts and pauses; a dropped call is not counted | `operation`: the method of [`Session`](crate::Session); `outcome`: see below |
+/// | `zk_operation_duration_seconds` | histogram | seconds, from the first poll to the result, with all attempts and pauses; a dropped call is not counted | `operation`: the method of [`Session`](crate::Session), or `wait` for both waits; `outcome`: see below |
 /// | `zk_retries_total` | counter | requests that were repeated within a call | |
-/// | `zk_watches_total` | counter | watches that were set, also again after a reconnect | |
+/// | `zk_watches_total` | counter | watches that were set: one for each read with a watch, and one each time a subscription sets its watch | |
 /// | `zk_sessions` | gauge | sessions that are not over | `state`: `connected`, `read_only`, `suspended` |
 /// | `zk_connection_losses_total` | counter | connections that broke | |
 /// | `zk_sessions_ended_total` | counter | sessions | `reason`: `closed`, `expired`, `auth_failed`, `runtime_ended` |
@@ -48,6 +48,9 @@ pub fn describe_metrics() {
 }
 
 pub(crate) fn operation_ended<T>(operation: Operation, took: Duration, result: &Result<T, Error>) {
+    let Some(operation) = label(operation) else {
+        return;
+    };
     let outcome = match result {
         Ok(_) => "ok",
         Err(error) if error.is_outcome_unknown() => "unknown",
@@ -57,8 +60,7 @@ pub(crate) fn operation_ended<T>(operation: Operation, took: Duration, result: &
             ErrorClass::Fatal => "session_over",
         },
     };
-    histogram!(OPERATION_DURATION, "operation" => method(operation), "outcome" => outcome)
-        .record(took);
+    histogram!(OPERATION_DURATION, "operation" => operation, "outcome" => outcome).record(took);
 }
 
 pub(crate) fn request_repeated() {
@@ -117,8 +119,9 @@ const fn reason(end: SessionEnd) -> &'static str {
     }
 }
 
-const fn method(operation: Operation) -> &'static str {
-    match operation {
+/// Returns the label of an operation; `None` for those whose duration is not measured.
+const fn label(operation: Operation) -> Option<&'static str> {
+    Some(match operation {
         Operation::Create => "create",
         Operation::Get => "get",
         Operation::Set => "set",
@@ -139,11 +142,10 @@ const fn method(operation: Operation) -> &'static str {
         Operation::Subscribe => "subscribe",
         Operation::Track => "track",
         Operation::Wait => "wait",
-        Operation::Probe => "renewed",
-        Operation::Connect => "connected",
-        Operation::AddAuth => "add_auth",
-        Operation::Close => "close",
-    }
+        Operation::RenewLease | Operation::Connect | Operation::AddAuth | Operation::Close => {
+            return None;
+        }
+    })
 }
 
 const OPERATION_DURATION: &str = "zk_operation_duration_seconds";

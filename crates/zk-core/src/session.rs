@@ -97,7 +97,7 @@ impl Session {
     /// # Panics
     ///
     /// Panics if called outside a Tokio runtime, which runs the tasks of the session.
-    pub fn over(transport: impl Transport, servers: ConnectString) -> Self {
+    pub fn with_transport(transport: impl Transport, servers: ConnectString) -> Self {
         Self::new(SessionHandle::start(
             Box::new(transport),
             servers,
@@ -421,12 +421,12 @@ impl Session {
     async fn add_credentials(&self, credentials: Credentials) -> Result<(), Error> {
         let Credentials { scheme, data } = credentials;
         let call = Call::new(self.handle.clone(), Operation::AddAuth, None);
-        let accepted = self.engine().transport().add_auth(&scheme, data);
+        let accepted = self.engine().add_auth(&scheme, data);
         match call.deadline().bound(accepted).await {
             Some(Ok(())) => Ok(()),
             Some(Err(fault)) => {
                 let error = call.failure(&NodePath::root(), false, 1, &fault);
-                Err(error.of_no_node())
+                Err(error.without_path())
             }
             None => Err(Error::new(Operation::AddAuth, None, ErrorKind::TimedOut)),
         }

@@ -1,7 +1,7 @@
 //! The interface to the implementation of ZooKeeper's protocol.
 //!
-//! [`Transport`] is implemented by the client crate in production and by a simulated ensemble in tests;
-//! [`Session::over`](crate::Session::over) builds a session on either.
+//! [`Transport`] is implemented over `zk-wire` and, behind a feature, over `zookeeper-client`, and by a simulated ensemble
+//! for tests; [`Session::with_transport`](crate::Session::with_transport) builds a session on any of them.
 //! Applications do not need this module. It may change in any release.
 
 use std::fmt;
@@ -203,6 +203,24 @@ pub enum Request {
     /// Reads the configuration of the ensemble, which no chroot hides. The reply is [`Response::Data`]. Servers have it
     /// since 3.5; older ones refuse the request with [`ErrorKind::NoNode`].
     GetConfig,
+}
+
+impl Request {
+    /// Returns whether this may read the node of the ensemble's configuration. Its `mzxid` is the version of the
+    /// configuration (`ZKDatabase.initConfigInZKDatabase`), which may be greater than that of every transaction if the
+    /// data of an ensemble was replaced and its configuration file was not.
+    pub(crate) fn reads_config(&self) -> bool {
+        let is_config = |path: &NodePath| path.as_str() == "/zookeeper/config";
+        match self {
+            Self::GetConfig => true,
+            Self::Get { path, .. }
+            | Self::Exists { path, .. }
+            | Self::List { path, .. }
+            | Self::GetAcl { path } => is_config(path),
+            Self::MultiRead(reads) => reads.iter().any(|read| is_config(read.path())),
+            _ => false,
+        }
+    }
 }
 
 /// One read of a [`Request::MultiRead`].

@@ -147,7 +147,7 @@ impl IntoFuture for Connect {
             let servers: ConnectString = format!("{HOST}{chroot}")
                 .parse()
                 .expect("a constant host and a valid path are a connect string");
-            Session::over(self.transport().await, servers)
+            Session::with_transport(self.transport().await, servers)
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::path::NodePath;
+use crate::transport::ReadOp;
 
 // covers: L12
 #[test]
@@ -41,4 +42,29 @@ fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
         reading.of_answer(&Ok(Response::Synced)),
         Some(Answerer::Leader)
     );
+}
+
+// covers: C4
+#[test]
+fn the_version_of_the_configuration_is_no_transaction() {
+    let path = |path: &str| NodePath::parse(path).unwrap();
+    let exists = |at: &str| Request::Exists {
+        path: path(at),
+        watch: false,
+    };
+    let config = "/zookeeper/config";
+    let read =
+        |at: &str| Request::MultiRead(vec![ReadOp::Data(path("/a")), ReadOp::Children(path(at))]);
+    for (request, expected) in [
+        (Request::GetConfig, true),
+        (exists(config), true),
+        (exists("/zookeeper/config/a"), false),
+        (exists("/a"), false),
+        (Request::GetAcl { path: path(config) }, true),
+        (read(config), true),
+        (read("/a"), false),
+        (Request::Sync { path: path(config) }, false),
+    ] {
+        assert_eq!(request.reads_config(), expected, "{request:?}");
+    }
 }

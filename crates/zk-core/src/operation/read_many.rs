@@ -1,5 +1,7 @@
 //! Reads many nodes with few requests.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,13 +33,14 @@ use crate::transport::Response;
 /// node that is missing, that the session may not read, or whose path is invalid does not affect the others.
 /// The results are not a snapshot: a node that is read later may have changed since an earlier one was read.
 ///
-/// Eight nodes are read with one request, a multi-read. First one request is sent; as long as the replies together are
-/// shorter than 1 MiB, twice as many are sent at once, up to 64. A server makes a reply in its memory before it sends it,
-/// and may run out of it if it makes too many long ones. Values of the size that servers accept by default make a reply
-/// of 8 MiB; clients read 16 MiB.
-/// If a multi-read is refused, or the connection breaks before its reply, as it does if the lists of eight nodes are
-/// longer than that, its nodes are read one by one. So servers before 3.6, which have no multi-reads, work too; once one
-/// was refused, or two were lost and none was answered, the session sends none any more.
+/// Eight nodes are read with one request, a multi-read. The number of requests in flight starts at one. It doubles, up
+/// to 64, as long as the values of one round together are shorter than 1 MiB, and otherwise halves, because a server
+/// builds each reply in its memory.
+/// If a multi-read is refused, its nodes are read one by one; if its reply is lost, so are all nodes that are left. Clients
+/// read replies of at most
+/// 16 MiB, which eight values of the size that servers accept by default do not exceed; lists of children may.
+/// Servers before 3.6 have no multi-reads: after one refusal, or two lost replies without any success, the session sends
+/// no more of them.
 ///
 /// # Errors
 ///
@@ -54,7 +57,7 @@ use crate::transport::Response;
 /// # Cost
 ///
 /// One request for eight nodes, and without multi-reads one for each. One round trip for eight nodes, 7 for a thousand
-/// small ones. What a request whose reply is lost has asked for is read node by node.
+/// small ones. After a lost reply, its nodes are read one by one.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct ReadMany<T> {
@@ -68,11 +71,11 @@ pub struct ReadMany<T> {
 #[derive(Debug, Clone)]
 struct Read<T> {
     operation: Operation,
-    alone: fn(NodePath) -> Request,
-    reply: fn(Response) -> Option<T>,
-    with_others: fn(NodePath) -> ReadOp,
-    result: fn(ReadResult) -> Option<T>,
-    bytes: fn(&T) -> usize,
+    request: fn(NodePath) -> Request,
+    from_response: fn(Response) -> Option<T>,
+    op: fn(NodePath) -> ReadOp,
+    from_result: fn(ReadResult) -> Option<T>,
+    len: fn(&T) -> usize,
 }
 
 impl<T> ReadMany<T> {
@@ -105,14 +108,14 @@ impl ReadMany<(Bytes, Stat)> {
     ) -> Self {
         let get = Read {
             operation: Operation::Get,
-            alone: |path| Request::Get { path, watch: false },
-            reply: Response::data,
-            with_others: ReadOp::Data,
-            result: |result| match result {
+            request: |path| Request::Get { path, watch: false },
+            from_response: Response::data,
+            op: ReadOp::Data,
+            from_result: |result| match result {
                 ReadResult::Data { data, stat } => Some((data.into_inner(), stat)),
                 ReadResult::Children(_) => None,
             },
-            bytes: |(data, _)| data.len(),
+            len: |(data, _)| data.len(),
         };
         Self::new(session, paths, Operation::GetMany, get)
     }
@@ -125,17 +128,17 @@ impl ReadMany<Vec<String>> {
     ) -> Self {
         let list = Read {
             operation: Operation::List,
-            alone: |path| Request::List { path, watch: false },
-            reply: |response| match response {
+            request: |path| Request::List { path, watch: false },
+            from_response: |response| match response {
                 Response::Children { names, .. } => Some(names),
                 _ => None,
             },
-            with_others: ReadOp::Children,
-            result: |result| match result {
+            op: ReadOp::Children,
+            from_result: |result| match result {
                 ReadResult::Children(names) => Some(names),
                 ReadResult::Data { .. } => None,
             },
-            bytes: |names| names.iter().map(String::len).sum(),
+            len: |names| names.iter().map(String::len).sum(),
         };
         Self::new(session, paths, Operation::ListMany, list)
     }
@@ -153,132 +156,142 @@ impl<T: Send + 'static> IntoFuture for ReadMany<T> {
             read,
         } = self;
         target.run(operation, async move |call, _| {
-            read_all(&call, paths, &read).await
+            let reader = Reader {
+                call: &call,
+                single: call.of(read.operation),
+                read,
+                was_lost: AtomicBool::new(false),
+            };
+            reader.read_all(paths).await
         })
     }
 }
 
-async fn read_all<T>(
-    call: &Call,
-    paths: Vec<Result<NodePath, ParsePathError>>,
-    read: &Read<T>,
-) -> Result<Vec<Result<T, Error>>, Error> {
-    let single = &call.of(read.operation);
-    let check = |path: Result<NodePath, ParsePathError>| {
-        let path = path.map_err(|source| Error::invalid_path(read.operation, source))?;
-        check_size(single, &path, &[], 0).map(|()| path)
-    };
-    let mut valid = Vec::with_capacity(paths.len());
-    let mut refusals = Vec::with_capacity(paths.len());
-    for path in paths {
-        match check(path) {
-            Ok(path) => {
-                valid.push(path);
-                refusals.push(None);
+/// A call that reads many nodes.
+struct Reader<'a, T> {
+    call: &'a Call,
+    /// The call as one for a single node, for its errors.
+    single: Call,
+    read: Read<T>,
+    /// Whether the reply to a multi-read was lost. It may have been too long, and then the others are too: each would
+    /// break the connection for everyone.
+    was_lost: AtomicBool,
+}
+
+impl<T> Reader<'_, T> {
+    async fn read_all(
+        &self,
+        paths: Vec<Result<NodePath, ParsePathError>>,
+    ) -> Result<Vec<Result<T, Error>>, Error> {
+        let operation = self.read.operation;
+        let check = |path: Result<NodePath, ParsePathError>| {
+            let path = path.map_err(|source| Error::invalid_path(operation, source))?;
+            check_size(&self.single, &path, &[], 0).map(|()| path)
+        };
+        let mut valid = Vec::with_capacity(paths.len());
+        let mut refusals = Vec::with_capacity(paths.len());
+        for path in paths {
+            match check(path) {
+                Ok(path) => {
+                    valid.push(path);
+                    refusals.push(None);
+                }
+                Err(error) => refusals.push(Some(Err(error))),
             }
-            Err(error) => refusals.push(Some(Err(error))),
         }
-    }
-    let mut found = Vec::with_capacity(valid.len());
-    let requests = split(&valid, call.prefix_len());
-    let (mut rest, mut at_once) = (requests.as_slice(), 1);
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(at_once.min(rest.len()));
-        let replies = now.iter().map(|nodes| together(call, single, nodes, read));
-        let before = found.len();
-        for results in join_all(replies).await {
-            found.append(&mut results?);
+        let mut found = Vec::with_capacity(valid.len());
+        let chunks = chunks(&valid, self.call.prefix_len());
+        let (mut rest, mut concurrency) = (chunks.as_slice(), 1);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(concurrency.min(rest.len()));
+            let replies = now.iter().map(|nodes| self.read_chunk(nodes));
+            let before = found.len();
+            for results in join_all(replies).await {
+                found.append(&mut results?);
+            }
+            let values = found[before..]
+                .iter()
+                .filter_map(|result| result.as_ref().ok());
+            concurrency = next_concurrency(concurrency, values.map(self.read.len).sum());
+            rest = later;
         }
-        let values = found[before..]
-            .iter()
-            .filter_map(|result| result.as_ref().ok());
-        at_once = next_at_once(at_once, values.map(read.bytes).sum());
-        rest = later;
+        let mut found = found.into_iter();
+        let in_order = refusals
+            .into_iter()
+            .filter_map(|refusal| refusal.or_else(|| found.next()));
+        Ok(in_order.collect())
     }
-    let mut found = found.into_iter();
-    let in_order = refusals
-        .into_iter()
-        .filter_map(|refusal| refusal.or_else(|| found.next()));
-    Ok(in_order.collect())
-}
 
-/// Reads nodes with one request, or one by one if that does not work.
-async fn together<T>(
-    call: &Call,
-    single: &Call,
-    nodes: &[NodePath],
-    read: &Read<T>,
-) -> Result<Vec<Result<T, Error>>, Error> {
-    if nodes.len() > 1
-        && call.engine().multi_read_support.is_possible()
-        && let Some(results) = multi_read(call, single, nodes, read).await?
-    {
-        return Ok(results);
-    }
-    let one = |path| async move {
-        let request = (read.alone)(single.wire(path));
-        single.read(path, &request, read.reply).await
-    };
-    let results = join_all(nodes.iter().map(one)).await.into_iter();
-    let of_node = |result: Result<T, Error>| match result {
-        Err(error) if error.class() != ErrorClass::Outcome => Err(error),
-        result => Ok(result),
-    };
-    results.map(of_node).collect()
-}
-
-/// Reads nodes with one request; `None` if they have to be read one by one.
-async fn multi_read<T>(
-    call: &Call,
-    single: &Call,
-    nodes: &[NodePath],
-    read: &Read<T>,
-) -> Result<Option<Vec<Result<T, Error>>>, Error> {
-    let reads = nodes.iter().map(|path| (read.with_others)(call.wire(path)));
-    let request = Request::MultiRead(reads.collect());
-    let results = |response| match response {
-        Response::Reads(results) if results.len() == nodes.len() => Some(results),
-        _ => None,
-    };
-    let answer = call.request(&nodes[0], Repeat::ReadOnce, &request, results);
-    let answer = answer.await.result;
-    call.engine().multi_read_support.learn(&answer);
-    let results = match answer {
-        Ok(results) => results,
-        // The reply was too long, the server does not know the request, or the connection broke for another reason.
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::ConnectionLost | ErrorKind::ServerError
-            ) =>
+    /// Reads nodes with one request, or one by one if that does not work.
+    async fn read_chunk(&self, nodes: &[NodePath]) -> Result<Vec<Result<T, Error>>, Error> {
+        if nodes.len() > 1
+            && !self.was_lost.load(Ordering::Relaxed)
+            && self.call.engine().multi_read_support.is_possible()
+            && let Some(results) = self.multi_read(nodes).await?
         {
-            return Ok(None);
+            return Ok(results);
         }
-        Err(error) if error.class() == ErrorClass::Outcome => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let of_node = |(path, result)| match result {
-        Ok(result) => (read.result)(result).map(Ok),
-        Err(fault) => {
-            let error = single.failure(path, false, 1, &fault);
-            (error.class() == ErrorClass::Outcome).then_some(Err(error))
-        }
-    };
-    Ok(nodes.iter().zip(results).map(of_node).collect())
+        let one = |path| async move {
+            let request = (self.read.request)(self.single.wire(path));
+            let read = self.single.read(path, &request, self.read.from_response);
+            read.await
+        };
+        let results = join_all(nodes.iter().map(one)).await.into_iter();
+        let of_node = |result: Result<T, Error>| match result {
+            Err(error) if error.class() != ErrorClass::Outcome => Err(error),
+            result => Ok(result),
+        };
+        results.map(of_node).collect()
+    }
+
+    /// Reads nodes with one request; `None` if they have to be read one by one.
+    async fn multi_read(&self, nodes: &[NodePath]) -> Result<Option<Vec<Result<T, Error>>>, Error> {
+        let wire = |path| (self.read.op)(self.call.wire(path));
+        let request = Request::MultiRead(nodes.iter().map(wire).collect());
+        let results = |response| match response {
+            Response::Reads(results) if results.len() == nodes.len() => Some(results),
+            _ => None,
+        };
+        let answer = self
+            .call
+            .request(&nodes[0], Repeat::ReadOnce, &request, results);
+        let answer = answer.await.result;
+        self.call.engine().multi_read_support.learn(&answer);
+        let results = match answer {
+            Ok(results) => results,
+            // The reply was too long, the server does not know the request, or the connection broke for another reason.
+            Err(error) if error.kind() == ErrorKind::ConnectionLost => {
+                self.was_lost.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            Err(error) if error.kind() == ErrorKind::ServerError => return Ok(None),
+            Err(error) if error.class() == ErrorClass::Outcome => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let of_node = |(path, result)| match result {
+            Ok(result) => (self.read.from_result)(result).map(Ok),
+            Err(fault) => {
+                let error = self.single.failure(path, false, 1, &fault);
+                (error.class() == ErrorClass::Outcome).then_some(Err(error))
+            }
+        };
+        Ok(nodes.iter().zip(results).map(of_node).collect())
+    }
 }
 
-/// Returns how many requests to send at once, after the values of `now` of them took this many bytes.
-fn next_at_once(now: usize, bytes: usize) -> usize {
+/// Returns how many requests to send next without waiting for replies, after the values of `current` of them took this
+/// many bytes.
+fn next_concurrency(current: usize, bytes: usize) -> usize {
     if bytes < FEW_BYTES {
-        (now * 2).min(MOST_AT_ONCE)
+        (current * 2).min(MAX_CONCURRENCY)
     } else {
-        (now / 2).max(1)
+        (current / 2).max(1)
     }
 }
 
 /// Splits nodes into those of single requests, which servers do not refuse as too long. Each path takes `prefix` more
 /// bytes on the wire.
-fn split(nodes: &[NodePath], prefix: usize) -> Vec<&[NodePath]> {
+fn chunks(nodes: &[NodePath], prefix: usize) -> Vec<&[NodePath]> {
     let mut requests = Vec::new();
     let mut rest = nodes;
     while !rest.is_empty() {
@@ -297,7 +310,7 @@ fn split(nodes: &[NodePath], prefix: usize) -> Vec<&[NodePath]> {
 /// How many nodes one request reads.
 const NODES_PER_REQUEST: usize = 8;
 /// How many requests are sent without waiting for replies, at most.
-const MOST_AT_ONCE: usize = 64;
+const MAX_CONCURRENCY: usize = 64;
 /// More requests are sent at once after values shorter than this.
 const FEW_BYTES: usize = 1 << 20;
 /// The header of a request and the end of its list.
@@ -313,7 +326,7 @@ mod tests {
 
     #[test]
     fn more_requests_are_sent_at_once_while_their_replies_are_short() {
-        let mut at_once = vec![1];
+        let mut concurrency = vec![1];
         for bytes in [
             0,
             9,
@@ -327,10 +340,10 @@ mod tests {
             1 << 23,
             1 << 30,
         ] {
-            at_once.push(next_at_once(at_once[at_once.len() - 1], bytes));
+            concurrency.push(next_concurrency(concurrency[concurrency.len() - 1], bytes));
         }
-        assert_eq!(at_once, [1, 2, 4, 8, 16, 32, 64, 64, 32, 64, 32, 16]);
-        assert_eq!(next_at_once(1, FEW_BYTES), 1);
+        assert_eq!(concurrency, [1, 2, 4, 8, 16, 32, 64, 64, 32, 64, 32, 16]);
+        assert_eq!(next_concurrency(1, FEW_BYTES), 1);
     }
 
     proptest! {
@@ -343,7 +356,7 @@ mod tests {
                 .iter()
                 .map(|len| NodePath::parse(&format!("/{}", "a".repeat(*len))).unwrap())
                 .collect();
-            let requests = split(&nodes, prefix);
+            let requests = chunks(&nodes, prefix);
             prop_assert_eq!(&requests.concat(), &nodes);
             let bytes = |request: &[NodePath]| -> usize {
                 let paths = request.iter().map(|path| path.as_str().len());

@@ -33,7 +33,7 @@ use crate::transport::Response;
 ///
 /// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is asked until it is awaited"]
+#[must_use = "nothing is sent until it is awaited"]
 pub struct WhoAmI {
     target: Target,
 }
@@ -59,7 +59,7 @@ pub struct WhoAmI {
 ///
 /// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is asked until it is awaited"]
+#[must_use = "nothing is sent until it is awaited"]
 pub struct Ephemerals {
     target: Target,
 }
@@ -85,7 +85,7 @@ pub struct Ephemerals {
 ///
 /// One round trip, repeated after a connection loss. The server looks at all nodes of its tree.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is asked until it is awaited"]
+#[must_use = "nothing is sent until it is awaited"]
 pub struct DescendantCount {
     target: Target,
 }
@@ -144,7 +144,7 @@ impl IntoFuture for WhoAmI {
                 _ => None,
             };
             let answer = call.read(&path, &Request::WhoAmI, identities).await;
-            answer.map_err(Error::of_no_node)
+            answer.map_err(Error::without_path)
         })
     }
 }
@@ -206,7 +206,7 @@ impl IntoFuture for GetConfig {
                     }
                     Err(error) => Err(error),
                 }
-                .map_err(Error::of_no_node)
+                .map_err(Error::without_path)
             })
     }
 }

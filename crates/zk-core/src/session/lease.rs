@@ -160,7 +160,7 @@ impl SessionLease {
         let deadline = Deadline::after(timeout);
         deadline.bound(self.renew()).await.unwrap_or_else(|| {
             Err(
-                Error::new(Operation::Probe, None, ErrorKind::TimedOut).detail(format!(
+                Error::new(Operation::RenewLease, None, ErrorKind::TimedOut).detail(format!(
                     "no proof within {timeout:?} that session {} is alive",
                     self.session.id()
                 )),
@@ -179,7 +179,7 @@ impl SessionLease {
                         Phase::Over(ending) => ending,
                         _ => SessionEnd::Closed,
                     };
-                    return Err(Error::new(Operation::Probe, None, ending.kind()));
+                    return Err(Error::new(Operation::RenewLease, None, ending.kind()));
                 }
                 // The engine owns the sender.
                 _ = proven.changed() => {}

@@ -349,8 +349,11 @@ impl Shared {
             }
             let before = state.link;
             state.link = new(before);
+            // A session whose sender is gone is counted no more.
             #[cfg(feature = "metrics")]
-            crate::metrics::link_changed(Some(before), Some(state.link));
+            if !state.is_gone {
+                crate::metrics::link_changed(Some(before), Some(state.link));
+            }
             state.changes += 1;
             self.publish(&state);
             std::mem::take(&mut state.waiting)

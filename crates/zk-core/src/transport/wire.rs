@@ -1,4 +1,4 @@
-//! The transport over `zk_wire`. Connect strings are parsed by it, too; nothing else names it.
+//! The transport over `zk_wire`. Apart from `connect_string.rs`, no other module names that crate.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -63,7 +63,7 @@ impl WireTransport {
         let hosts = servers.servers().iter().map(|server| server.0.clone());
         let mut config = wire::Config::new(options.session_timeout);
         config.read_only = options.allow_read_only;
-        // Its rules for paths are no stricter.
+        // The rules of `zk_wire` for paths are no stricter than ours.
         config.chroot = servers
             .chroot()
             .as_str()
@@ -190,8 +190,8 @@ impl Granted {
     }
 }
 
-/// Forwards the client's states to a channel until the session is over or all receivers are dropped. Closes a session
-/// that is over for us and not for the client.
+/// Forwards the client's states to a channel until the session is over or all receivers are dropped. Closes the
+/// client's session if only this transport considers it over.
 fn follow(
     client: wire::Client,
     granted: Granted,
@@ -383,7 +383,7 @@ fn response(
     answer: Result<wire::Answer, wire::RequestError>,
     link: LinkReceiver,
 ) -> Result<Response, TransportError> {
-    let wrong = || TransportError::Lost("a reply of the wrong kind".to_owned());
+    let wrong = || TransportError::wrong_reply("not for this request");
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
@@ -504,7 +504,9 @@ fn watching(watch: wire::Watch, epoch: u64, link: LinkReceiver) -> Watching {
     let open = Some((watch, link));
     Watching::new(futures_util::stream::unfold(open, move |open| async move {
         let (mut watch, mut link) = open?;
-        let is_lost = |link: &Link| link.breaks >= epoch || link.phase != Phase::Up;
+        let is_lost = |link: &Link| {
+            link.breaks >= epoch || !matches!(link.phase, Phase::Up | Phase::ReadOnly)
+        };
         let event = tokio::select! {
             // What came over the connection before it was lost is reported.
             biased;

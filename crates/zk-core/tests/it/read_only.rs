@@ -5,8 +5,10 @@ use std::time::Duration;
 use zk_core::ConnectionState;
 use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_core::Update;
 use zk_harness::Ensemble;
 
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::eventually;
 use crate::within;
@@ -53,6 +55,12 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
         .unwrap();
     assert_eq!(session.state(), ConnectionState::ReadOnly);
     assert_eq!(session.get("/a").await.unwrap().0, "data");
+    let mut updates = session.subscribe("/a").await.unwrap();
+    let first = within(MAX_WAIT, "the subscription", updates.next()).await;
+    assert_eq!(first, Some(Update::Resynchronize));
+    let more = tokio::time::timeout(Duration::from_secs(1), updates.next()).await;
+    assert!(more.is_err(), "its watch stays: {more:?}");
+    drop(updates);
     let errors = [
         session.set("/a", "x").await.unwrap_err(),
         session.create("/b", "").await.unwrap_err(),

@@ -56,7 +56,17 @@ async fn connected_waits_for_a_link_or_the_end() {
         "{:?}",
         begun.elapsed()
     );
-    session.close().await.unwrap();
+    sim.session(session.id()).cut_for(Duration::from_secs(5));
+    let (waited, closed) = tokio::join!(
+        async {
+            let begun = tokio::time::Instant::now();
+            let over = session.connected().await.unwrap_err();
+            (over.kind(), begun.elapsed())
+        },
+        session.close(),
+    );
+    closed.unwrap();
+    assert_eq!(waited, (ErrorKind::SessionClosed, Duration::ZERO));
     let over = session.connected().await.unwrap_err();
     assert_eq!(over.kind(), ErrorKind::SessionClosed);
     assert_eq!(

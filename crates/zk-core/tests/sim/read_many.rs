@@ -92,6 +92,20 @@ async fn nodes_of_a_lost_multi_read_are_read_one_by_one() {
 
 // covers: C20
 #[tokio::test(start_paused = true)]
+async fn replies_that_are_too_long_break_the_connection_once() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let paths = create(&session, 64).await;
+    read(&session, &paths[..8]).await;
+    assert_eq!(arrived(&sim), [1, 0]);
+    sim.on(multi_reads("**")).every().lose_reply();
+    read(&session, &paths).await;
+    assert_eq!(arrived(&sim), [2, 64]);
+    assert_eq!(session.counters().connection_losses, 1);
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
 async fn a_multi_read_that_a_busy_server_refuses_is_repeated() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;

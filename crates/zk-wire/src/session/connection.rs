@@ -205,12 +205,12 @@ impl Session {
         } else {
             self.search = WritableServerSearch::new();
         }
+        self.authenticate(&host);
         self.phase = Phase::Up {
-            host: host.clone(),
+            host,
             read_only,
             is_reported: false,
         };
-        self.authenticate(&host);
         self.report_connected();
         self.record_success();
         Ok(())
