@@ -108,6 +108,7 @@ fn wait_until_dead(pid: Pid) {
     }
 }
 
+// covers: H10
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_serves_from_up_to_down() {
     let state = State::new();

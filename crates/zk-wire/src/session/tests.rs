@@ -860,7 +860,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// Whatever happens, each request has one outcome, *not sent* means that no server got it, and requests keep their
     /// order.
-    // covers: W4
+    // covers: W1 W4
     #[test]
     fn every_request_has_exactly_one_outcome(steps in prop::collection::vec(step(), 1..120)) {
         let mut peer = Peer::new();
