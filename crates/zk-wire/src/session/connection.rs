@@ -193,8 +193,8 @@ impl Session {
         self.epoch += 1;
         self.hosts.was_in_time(&host);
         if self.releases.connected(&host) {
-            let (host, word) = (host.clone(), FourLetterWord::Srvr);
-            self.probes.push_back(Probe { host, word });
+            let (host, word, epoch) = (host.clone(), FourLetterWord::Srvr, self.epoch);
+            self.probes.push_back(Probe { host, word, epoch });
         }
         if self.releases.lacks_persistent_watches(&host) {
             let ended = self.watches.end_persistent().into_iter();

@@ -19,6 +19,8 @@ pub struct Probe {
     pub(super) host: Host,
     /// What it is asked.
     pub(super) word: FourLetterWord,
+    /// The number of the connection during which it is asked.
+    pub(super) epoch: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +58,12 @@ impl Session {
     /// Records the answer to a question; `None` if there was none.
     pub fn probed(&mut self, probe: &Probe, answer: Option<&str>, now: Duration) {
         match probe.word {
-            FourLetterWord::Srvr => self.releases.answered(&probe.host, answer),
+            FourLetterWord::Srvr => {
+                // That there is none to a question of an earlier connection says nothing of this one's.
+                if answer.is_some() || probe.epoch == self.epoch {
+                    self.releases.answered(&probe.host, answer);
+                }
+            }
             FourLetterWord::Isro => {
                 if self.is_read_only() && answer.is_some_and(|answer| answer.trim() == "rw") {
                     self.connection_lost(&Loss::WritableFound, now);
@@ -69,10 +76,11 @@ impl Session {
     /// Asks all hosts whether they are writable, on a read-only server and when it is time to.
     pub(super) fn search_writable_server(&mut self, now: Duration) {
         if self.is_read_only() && self.search.is_due(now) {
-            let word = FourLetterWord::Isro;
+            let (word, epoch) = (FourLetterWord::Isro, self.epoch);
             let ask = |host: &Host| Probe {
                 host: host.clone(),
                 word,
+                epoch,
             };
             self.probes.extend(self.hosts.iter().map(ask));
         }

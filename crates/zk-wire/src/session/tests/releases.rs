@@ -134,6 +134,19 @@ fn a_missed_answer_is_asked_for_on_the_next_connection() {
 }
 
 #[test]
+fn a_question_of_an_earlier_connection_is_not_this_ones() {
+    let (mut peer, early) = cut_after_who_am_i();
+    peer.cut();
+    peer.connect();
+    let late = peer.session.poll_probe().expect("there still is");
+    peer.submit(&Request::WhoAmI);
+    peer.session.probed(&early, None, peer.now);
+    assert!(peer.sent().is_empty(), "it waits for the answer");
+    peer.session.probed(&late, Some(NEW), peer.now);
+    assert_eq!(peer.sent().len(), 1);
+}
+
+#[test]
 fn the_refusal_of_an_unknown_request_may_overtake() {
     let mut peer = one_host();
     peer.connect();
