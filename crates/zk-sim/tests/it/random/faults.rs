@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::mem::discriminant;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
@@ -472,12 +473,20 @@ fn tree<'a>(
 /// Returns what has arrived at a proxy from the client, without pings, and when sessions were granted.
 ///
 /// What has no order has one here: what a client sends with a handshake comes after the reply, and the paths of each list
-/// of watches are sorted.
+/// of watches are sorted. A request to remove a watch that has just fired is left out: whether a client sends it depends on
+/// what comes first, the notification or the drop of the watch.
 fn journal(proxy: &FaultProxy, root: &NodePath) -> Vec<String> {
+    let events = proxy.log().events();
+    let came_too_late = |request: &Arc<zk_fault_proxy::Request>| {
+        events.iter().any(|event| {
+            matches!(&event.kind, EventKind::Replied { request: of, code: NO_WATCHER } if Arc::ptr_eq(of, request))
+        })
+    };
     let mut lines = Vec::new();
-    for event in proxy.log().events() {
+    for event in &events {
         match &event.kind {
             EventKind::Requested(request) if request.op == Op::Ping => {}
+            EventKind::Requested(request) if came_too_late(request) => {}
             EventKind::Requested(request) => {
                 lines.push(line(request).replace(root.as_str(), "~"));
             }
@@ -599,3 +608,5 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 const SOON: Duration = Duration::from_secs(15);
 const PROGRAMS: &str = "FAULT_PROGRAMS";
 const DEFAULT_PROGRAMS: u64 = 10;
+
+const NO_WATCHER: i32 = -121;
