@@ -24,8 +24,8 @@ pub enum Update {
         path: NodePath,
         /// How it changed; never [`WatchEvent::SessionLost`].
         event: WatchEvent,
-        /// The transaction that changed it, as in [`Stat::mzxid`](crate::Stat::mzxid): a read at least as new contains
-        /// the change. Servers before 3.9 do not send it.
+        /// The transaction of the change: a read whose [`Stat`](crate::Stat) has this `mzxid` or a later one contains it,
+        /// and for children this `pzxid`. Servers before 3.9 do not send it.
         zxid: Option<i64>,
     },
     /// The session is over. The last update.

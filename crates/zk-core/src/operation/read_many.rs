@@ -36,9 +36,9 @@ use crate::transport::Response;
 /// Eight nodes are read with one request, a multi-read. The number of requests in flight starts at one. It doubles, up
 /// to 64, as long as the values of one round together are shorter than 1 MiB, and otherwise halves, because a server
 /// builds each reply in its memory.
-/// If a multi-read is refused, its nodes are read one by one; if its reply is lost, so are all nodes that are left. Clients
-/// read replies of at most
-/// 16 MiB, which eight values of the size that servers accept by default do not exceed; lists of children may.
+/// If a multi-read is refused, its nodes are read one by one; if its reply is lost, so are all nodes that are left.
+/// Clients read replies of at most 16 MiB, which eight values of the size that servers accept by default do not exceed;
+/// lists of children may.
 /// Servers before 3.6 have no multi-reads: after one refusal, or two lost replies without any success, the session sends
 /// no more of them.
 ///
@@ -57,7 +57,7 @@ use crate::transport::Response;
 /// # Cost
 ///
 /// One request for eight nodes, and without multi-reads one for each. One round trip for eight nodes, 7 for a thousand
-/// small ones. After a lost reply, its nodes are read one by one.
+/// small ones. After a lost reply, one request for each node that is left.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct ReadMany<T> {

@@ -36,9 +36,9 @@ fn at(path: &str, event: WatchEvent) -> Update {
     }
 }
 
-/// The next update without its transaction.
-async fn next(updates: &mut Subscription) -> Update {
-    match next_with_zxid(updates).await {
+/// The update without its transaction.
+pub(crate) fn without_zxid(update: Update) -> Update {
+    match update {
         Update::Changed { path, event, .. } => Update::Changed {
             path,
             event,
@@ -46,6 +46,10 @@ async fn next(updates: &mut Subscription) -> Update {
         },
         other => other,
     }
+}
+
+async fn next(updates: &mut Subscription) -> Update {
+    without_zxid(next_with_zxid(updates).await)
 }
 
 async fn next_with_zxid(updates: &mut Subscription) -> Update {

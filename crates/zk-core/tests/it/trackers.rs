@@ -23,6 +23,7 @@ use zk_harness::Ensemble;
 use crate::MAX_WAIT;
 use crate::connect;
 use crate::eventually;
+use crate::subscriptions::without_zxid;
 use crate::watches_of;
 use crate::within;
 
@@ -275,14 +276,7 @@ async fn next(tracker: &mut NodeTracker) -> Tracked {
 
 async fn update(updates: &mut Subscription) -> Update {
     let update = within(MAX_WAIT, "an update", updates.next()).await;
-    match update.expect("the session is not over") {
-        Update::Changed { path, event, .. } => Update::Changed {
-            path,
-            event,
-            zxid: None,
-        },
-        other => other,
-    }
+    without_zxid(update.expect("the session is not over"))
 }
 
 /// Starts to wait, and returns once the wait has its watch.

@@ -325,11 +325,6 @@ fn a_long_reply_leaves_no_long_buffer() {
     ));
     let room = peer.session.buffer().capacity();
     assert!((4 << 10..=256 << 10).contains(&room), "{room}");
-    // What is kept of a session shares no memory with it.
-    let before = peer.session.buffer().as_ptr();
-    let password = peer.session.saved().unwrap().password;
-    assert_eq!(password, [7; 16][..]);
-    assert!(password.is_unique() || password.as_ptr() != before);
 }
 
 // covers: W4
