@@ -217,8 +217,15 @@ impl Plan {
                 let address = if self.containers.is_some() {
                     format!("{}:2888:3888", self.host(peer.id))
                 } else {
+                    let local = Ipv4Addr::LOCALHOST;
                     let (quorum, election) = peer.peer_ports(member.id);
-                    format!("{}:{quorum}:{election}", Ipv4Addr::LOCALHOST)
+                    let servers = format!("{local}:{quorum}:{election}");
+                    if self.distribution.version.starts_with("3.4.") {
+                        servers
+                    } else {
+                        // Clients can tell the servers' own addresses from those of proxies by it.
+                        format!("{servers};{local}:{}", peer.client_port)
+                    }
                 };
                 line(&format!("server.{}", peer.id), &address);
             }

@@ -1,6 +1,7 @@
 //! The client: a handle that submits requests to a session, which a task drives over TCP.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -264,6 +265,22 @@ impl Client {
         self.handle.shared.lock().session.saved()
     }
 
+    /// Returns the smallest session timeout that a server has granted; `None` before the first connection.
+    ///
+    /// A new leader may count with the timeout of an earlier grant.
+    pub fn smallest_timeout(&self) -> Option<Duration> {
+        self.handle.shared.lock().session.smallest_timeout()
+    }
+
+    /// Returns the server that the session is connected to, and the number of the connection.
+    pub(crate) fn server(&self) -> Option<(SocketAddr, Host, u64)> {
+        self.handle.shared.lock().server()
+    }
+
+    pub(crate) fn connector(&self) -> &Connector {
+        &self.handle.connector
+    }
+
     /// Replaces the list of hosts. An empty list is ignored. The connection is given up if its host is not in the list.
     pub fn update_hosts(&self, hosts: Vec<Host>) {
         let shared = &self.handle.shared;
@@ -293,9 +310,14 @@ impl Client {
         connector: Connector,
     ) -> Self {
         let (shared, states) = Shared::new(session);
-        tokio::spawn(driver::run(Arc::clone(&shared), provider, connector));
+        let driven = driver::run(Arc::clone(&shared), provider, connector.clone());
+        tokio::spawn(driven);
         Self {
-            handle: Arc::new(Handle { shared, states }),
+            handle: Arc::new(Handle {
+                shared,
+                states,
+                connector,
+            }),
         }
     }
 
@@ -428,6 +450,7 @@ fn answered(
 struct Handle {
     shared: Arc<Shared>,
     states: watch::Receiver<ConnectionState>,
+    connector: Connector,
 }
 
 impl Drop for Handle {

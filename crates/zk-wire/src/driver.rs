@@ -28,6 +28,7 @@ use lookups::Wanted;
 use stream::Stream;
 use timer::Timer;
 
+pub(crate) use probe::ask_address;
 pub(crate) use stream::Connector;
 
 /// Drives a session until it is over.
@@ -120,7 +121,8 @@ async fn connection(
             () = timer.elapsed() => {}
         }
     };
-    shared.lock().session.dialed(shared.now());
+    let address = stream.address();
+    shared.lock().dialed(address, shared.now());
     loop {
         match serve(shared, &mut stream, lookups, timer).await {
             Ok(()) => {}

@@ -113,6 +113,7 @@ mod host_provider;
 pub mod proto;
 pub mod sasl;
 pub mod session;
+mod server_role;
 mod shared;
 #[cfg(feature = "tls")]
 mod tls;
@@ -153,6 +154,7 @@ pub use proto::Stat;
 pub use proto::WatchEvent;
 pub use proto::WatchEventKind;
 pub use proto::WatchKind;
+pub use server_role::ServerRole;
 pub use session::Host;
 pub use session::Loss;
 pub use session::NotSent;

@@ -80,6 +80,8 @@ pub struct Session {
     is_established: bool,
     /// The granted session timeout; the requested one before that.
     timeout: Duration,
+    /// The smallest timeout that was granted.
+    smallest_timeout: Option<Duration>,
     last_zxid: i64,
     epoch: u64,
     next_ticket: u64,
@@ -163,6 +165,7 @@ impl Session {
             id: resumed.as_ref().map_or(0, |saved| saved.id),
             is_established: resumed.is_some(),
             timeout: config.timeout,
+            smallest_timeout: None,
             last_zxid: resumed.as_ref().map_or(0, |saved| saved.last_zxid),
             password: resumed.map_or(NO_PASSWORD, |saved| saved.password),
             epoch: 0,
@@ -234,6 +237,19 @@ impl Session {
     /// Returns whether the session is being closed.
     pub const fn is_closing(&self) -> bool {
         self.is_closing
+    }
+
+    /// Returns the smallest session timeout that a server has granted; `None` before the first connection.
+    pub const fn smallest_timeout(&self) -> Option<Duration> {
+        self.smallest_timeout
+    }
+
+    /// Returns the server that the session is connected to.
+    pub const fn connected_to(&self) -> Option<&Host> {
+        match &self.phase {
+            Phase::Up { host, .. } => Some(host),
+            _ => None,
+        }
     }
 
     /// Ends the session here without telling the servers, which expire it after its timeout.

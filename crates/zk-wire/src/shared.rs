@@ -1,6 +1,7 @@
 //! What the handles of a client and its driver share: the session, and the callers that wait for its events.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use crate::proto::ErrorCode;
 use crate::proto::WatchEvent;
 use crate::session::Event;
+use crate::session::Host;
 use crate::session::Loss;
 use crate::session::Outcome;
 use crate::session::Session;
@@ -63,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) answers: HashMap<Ticket, oneshot::Sender<Outcome>>,
     pub(crate) watches: HashMap<Ticket, mpsc::UnboundedSender<(WatchEvent, u64)>>,
     state: watch::Sender<ConnectionState>,
+    /// The address of the last server that a connection was made to.
+    address: Option<SocketAddr>,
 }
 
 impl Shared {
@@ -75,6 +79,7 @@ impl Shared {
                 answers: HashMap::new(),
                 watches: HashMap::new(),
                 state,
+                address: None,
             }),
             wake_driver: Notify::new(),
             start: Instant::now(),
@@ -123,6 +128,18 @@ impl Shared {
 }
 
 impl Inner {
+    /// Records that the connection to a server is made.
+    pub(crate) fn dialed(&mut self, address: Option<SocketAddr>, now: Duration) {
+        self.address = address;
+        self.session.dialed(now);
+    }
+
+    /// Returns the server that the session is connected to, and the number of the connection.
+    pub(crate) fn server(&self) -> Option<(SocketAddr, Host, u64)> {
+        let host = self.session.connected_to()?;
+        Some((self.address?, host.clone(), self.session.epoch()))
+    }
+
     /// Passes the events of the session on.
     pub(crate) fn dispatch(&mut self) {
         while let Some(event) = self.session.poll_event() {

@@ -55,10 +55,21 @@ fn configuration_has_every_server_and_every_setting() {
     maxSessionTimeout=60000
     4lw.commands.whitelist=*
     admin.enableServer=false
-    server.1=127.0.0.1:20004:20005
-    server.2=127.0.0.1:20007:20008
-    server.3=127.0.0.1:20010:20011
+    server.1=127.0.0.1:20004:20005;127.0.0.1:20003
+    server.2=127.0.0.1:20007:20008;127.0.0.1:20006
+    server.3=127.0.0.1:20010:20011;127.0.0.1:20009
     ");
+}
+
+#[test]
+fn servers_before_35_have_no_client_port_among_their_addresses() {
+    let mut plan = plan(3, Logging::SlfSimple);
+    plan.distribution.version = "3.4.13".to_owned();
+    let text = plan.render_config(&plan.members[0]);
+    assert!(
+        text.contains("server.1=127.0.0.1:20004:20005\n"),
+        "{text}"
+    );
 }
 
 // covers: H1

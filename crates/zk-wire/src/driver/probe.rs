@@ -3,23 +3,44 @@
 use std::future::poll_fn;
 use std::io;
 use std::io::IoSlice;
+use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use tokio::time::Instant;
 
 use super::Connector;
+use super::stream::Stream;
+use crate::session::Host;
 use crate::session::Probe;
 
 /// Returns the answer of a server; `None` if there is none in time.
 pub(super) async fn ask(probe: &Probe, connector: &Connector) -> Option<String> {
     let deadline = Instant::now() + Probe::TIMEOUT;
-    let answer = tokio::time::timeout_at(deadline, exchange(probe, connector, deadline)).await;
-    answer.ok()?.ok()
+    let answer = async {
+        let stream = connector.connect(probe.host(), deadline).await?;
+        exchange(stream, probe.word()).await
+    };
+    tokio::time::timeout_at(deadline, answer).await.ok()?.ok()
 }
 
-async fn exchange(probe: &Probe, connector: &Connector, deadline: Instant) -> io::Result<String> {
-    let mut stream = connector.connect(probe.host(), deadline).await?;
-    let mut unsent = probe.word().as_bytes();
+/// Returns the reply of one address of a host to `srvr`; `None` if there is none in time.
+pub(crate) async fn ask_address(
+    connector: &Connector,
+    address: SocketAddr,
+    host: &Host,
+) -> Option<String> {
+    let reply = async {
+        let stream = connector.connect_to(address, host).await?;
+        exchange(stream, "srvr").await
+    };
+    tokio::time::timeout(Probe::TIMEOUT, reply)
+        .await
+        .ok()?
+        .ok()
+}
+
+async fn exchange(mut stream: Stream, word: &str) -> io::Result<String> {
+    let mut unsent = word.as_bytes();
     while !unsent.is_empty() {
         stream.writable().await?;
         unsent = match stream.try_write(&[IoSlice::new(unsent)]) {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::io::IoSlice;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Context;
 use std::task::Poll;
@@ -43,7 +44,20 @@ impl Connector {
 
     /// Connects to a host, with the TLS handshake if there is one. The caller bounds the time of that.
     pub(super) async fn connect(&self, host: &Host, deadline: Instant) -> io::Result<Stream> {
-        let stream = dial::connect(host, deadline).await?;
+        self.secure(dial::connect(host, deadline).await?, host)
+            .await
+    }
+
+    /// Connects to one address of a host. Otherwise as [`connect`](Self::connect).
+    pub(super) async fn connect_to(&self, address: SocketAddr, host: &Host) -> io::Result<Stream> {
+        self.secure(TcpStream::connect(address).await?, host).await
+    }
+
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, clippy::unused_async, reason = "it is for TLS")
+    )]
+    async fn secure(&self, stream: TcpStream, host: &Host) -> io::Result<Stream> {
         // Otherwise a request would wait until the reply to an earlier one has arrived.
         stream.set_nodelay(true)?;
         #[cfg(feature = "tls")]
@@ -125,6 +139,11 @@ impl Stream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.try_flush(),
         }
+    }
+
+    /// Returns the address of the server; `None` if the connection is broken.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.tcp().peer_addr().ok()
     }
 
     fn tcp(&self) -> &TcpStream {

@@ -190,6 +190,8 @@ impl Session {
         // The granted one shares the memory of the receive buffer, which is much larger.
         self.password = Bytes::copy_from_slice(&granted.password);
         self.timeout = granted.timeout;
+        let smallest = self.smallest_timeout.unwrap_or(granted.timeout);
+        self.smallest_timeout = Some(smallest.min(granted.timeout));
         self.epoch += 1;
         self.hosts.was_in_time(&host);
         if self.releases.connected(&host) {

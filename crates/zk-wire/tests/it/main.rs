@@ -22,6 +22,7 @@ mod credentials;
 mod operations;
 #[cfg(feature = "digest-md5")]
 mod sasl;
+mod server_role;
 mod sessions;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 mod tls;
