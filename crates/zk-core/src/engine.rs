@@ -19,12 +19,14 @@ use crate::counters::Counters;
 use crate::engine::multi_read_support::MultiReadSupport;
 use crate::error::ErrorKind;
 use crate::lease_proof::LeaseProof;
+use crate::transport::Answer;
 use crate::transport::Bytes;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::Phase;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::ServerRole;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::transport::TransportError;
@@ -187,33 +189,54 @@ impl Engine {
         let answerer = Answerer::of(&request);
         let has_zxids = !request.reads_config();
         let breaks = self.link_now().breaks;
+        let is_sync = matches!(request, Request::Sync { .. });
         let reply = self.transport.submit(request);
         let sent = Instant::now();
-        let answer = reply.await;
-        if has_zxids && let Some(zxid) = answer.as_ref().ok().and_then(Response::newest_zxid) {
+        let Answer { result, header } = reply.await;
+        let newest_zxid = match header {
+            Some(header) => Some(header.zxid),
+            None => result.as_ref().ok().and_then(Response::newest_zxid),
+        };
+        if let Some(zxid) = newest_zxid.filter(|_| header.is_some() || has_zxids) {
             self.newest_zxid.fetch_max(zxid, Ordering::SeqCst);
         }
-        self.note_end(&answer);
-        if let Some(answerer) = answerer.of_answer(&answer) {
+        self.note_end(&result);
+        if let Some(answerer) = answerer.of_answer(&result) {
             let (sent, answered) = (sent.into_std(), Instant::now().into_std());
-            let mut proof = lock(&self.lease_proof);
+            let mut proof = self.lease_proof();
             let breaks_now = self.link_now().breaks;
-            proof.broke(breaks_now, self.transport.broken());
+            // The transport may update the link later than it answers.
+            let replied_over = header.map(|header| header.breaks);
+            proof.broke(
+                breaks_now.max(replied_over.unwrap_or(0)),
+                self.transport.broken(),
+            );
+            // Without a header it is unknown over which link the reply came, if the link broke meanwhile.
+            let is_of_this_link = match replied_over {
+                Some(replied_over) => replied_over == proof.breaks(),
+                None => breaks == breaks_now,
+            };
+            let header = header.filter(|_| is_of_this_link);
+            if let Some(header) = header {
+                proof.applied(header.zxid, answered);
+            }
             match answerer {
                 Answerer::Server => {}
                 Answerer::Leader => proof.reached(sent, answered),
                 Answerer::Quorum => proof.committed(sent, answered),
             }
-            // If the link broke meanwhile, it is unknown over which link the reply came.
-            if breaks == breaks_now {
+            if is_of_this_link {
                 proof.touched(sent, answered);
+            }
+            if let Some(header) = header.filter(|_| is_sync && result.is_ok()) {
+                proof.synced(sent, header.zxid);
             }
             drop(proof);
             if self.proven.receiver_count() > 0 {
                 self.proven.send_replace(());
             }
         }
-        answer
+        result
     }
 
     /// Adds credentials, and waits until a server has accepted them.
@@ -241,7 +264,19 @@ impl Engine {
     }
 
     pub(crate) fn lease_proof(&self) -> MutexGuard<'_, LeaseProof> {
-        lock(&self.lease_proof)
+        let mut proof = lock(&self.lease_proof);
+        proof.limit_timeout(self.transport.session_timeout());
+        proof
+    }
+
+    /// Records the role of the server at the other end of the link that had broken this often before.
+    pub(crate) fn connected_to(&self, role: ServerRole, breaks: u64) {
+        let mut proof = self.lease_proof();
+        let breaks_now = self.link_now().breaks;
+        proof.broke(breaks_now, self.transport.broken());
+        if proof.breaks() == breaks {
+            proof.connected_to(role);
+        }
     }
 
     /// Returns the instant until which the ensemble certainly keeps the session, or `None` if the session is over or

@@ -5,45 +5,74 @@
 //!
 //! - The session is opened or moves to another server. The leader hears of it before the client receives the reply.
 //!   (A move is not used here, because its exact time is unknown.)
-//! - The session is connected to the leader itself. The leader hears of each request.
-//! - The session is connected to a follower. The follower records each request and reports it when the leader next
-//!   pings it, every half tick. Neither forwarding a write nor answering a read counts as a report.
+//! - The session is connected to the leader itself. The leader hears of each request
+//!   (`ZooKeeperServer.submitRequestNow`).
+//! - The session is connected to a learner, which is a follower or an observer. The learner records each request and
+//!   reports it when the leader next pings it, every half tick (`Learner.ping`). Neither forwarding a write nor
+//!   answering a read counts as a report.
 //!
-//! A single reply therefore proves nothing: the follower may fail before it reports to the leader.
+//! A single reply therefore proves nothing: the learner may fail before it reports to the leader.
 //! The proof takes two requests: one with a reply (a *touch*, for which a read is enough), and a later one that the
 //! quorum has committed (a *commit*).
-//! The commit proves in either of two ways that the leader heard of the touch:
+//! The commit proves in one of three ways that the leader heard of the touch:
 //!
-//! - *By time.* Leader and follower communicate in order over one connection, so every report that the follower sent
-//!   before the commit has arrived, and a leader that commits is the leader. The follower reports when the leader pings
+//! - *By time.* Leader and learner communicate in order over one connection, so every report that the learner sent
+//!   before the commit has arrived, and a leader that commits is the leader. The learner reports when the leader pings
 //!   it, at most half a tick later, unless one of the two or the network between them pauses.
 //!   The leader replies to nothing during such a pause, so a pause is no longer than the longest gap between its
-//!   replies to commits and `sync`s. The proof takes [`HALF_TICK_SHARE`] and that gap from the reply to the touch on.
+//!   replies to commits and `sync`s. The proof takes [`REPORT_SHARE`] and that gap from the reply to the touch on.
 //!   A touch whose reply came before or during a gap longer than [`GAP_SHARE`] counts from the end of the gap.
+//!   From 3.5 on, a report can omit a session that is recorded at the same moment (`LearnerSessionTracker.snapshot`).
+//!   The next request is then in the next report. So a touch counts once the touch after it is heard of, too.
 //! - *By a move.* If the link was broken after the reply to the touch, and the commit was sent after that, the session
 //!   moved in between, and the leader heard of it by the move at the latest.
+//! - *At once*, if the session is connected to the leader.
 //!
-//! The leader then keeps the session for at least one timeout after the touch was sent.
+//! The leader then keeps the session for at least one timeout after the touch was sent: for the smallest timeout that
+//! the session was ever granted. A move may grant another one, and a new leader counts with that of the creation.
+//!
+//! # Commits of other sessions
+//!
+//! A `sync` of a session on a learner is answered only after everything that the leader had proposed by then is
+//! committed (`Leader.processSync`, which shares its monitor with `propose` and `tryToCommit`; COMMIT and INFORM are
+//! sent before SYNC in the same queue). Each reply names the newest transaction that the learner has applied
+//! (`FinalRequestProcessor`). A transaction that is newer than the one in the reply to the `sync`, seen later over the
+//! same connection, was therefore proposed after the leader had processed the `sync`, and a quorum acknowledged it after
+//! that. It proves whatever a commit of this session would prove that was sent with the `sync`.
+//!
+//! This does not hold on the leader, where a `sync` waits for nothing: a leader that is deposed and does not know it may
+//! answer it, and then commit what was acknowledged before. So it is used only if the server is known to be a learner.
+//! A server closes its connections before it takes another role, so its role holds as long as the connection.
+//!
+//! # After a lapse
 //!
 //! When that time has passed, the leader may be about to expire the session: its expiry thread has removed the session
 //! from its list. Until the thread marks the session as closing, a moment later, the leader accepts moves, touches and
-//! writes without extending the session.
+//! writes without extending the session (`SessionTrackerImpl.run`, from 3.5 on).
 //! A commit after the lapse therefore proves a touch only by time, over one link, and only if it was sent later than
 //! the leader heard of the touch by the longest such moment: [`EXPIRY_SHARE`] and one more gap.
 //! If the session was removed from the list before the leader heard of the touch, the commit is refused; otherwise the
-//! touch counts.
+//! touch counts. Commits of other sessions prove nothing then.
 //!
 //! The gaps are known only while the session sends requests to the leader regularly. It does so while a handle relies
 //! on it, and for a minute after. After a longer idle time, the first proof takes two fifths of the timeout.
 //!
-//! Assumptions: the session timeout is at least two ticks, which servers enforce by default; the leader's clock and
-//! this one differ in rate by less than [`CLOCK_SHARE`]; this machine's monotonic clock advances while the process is
-//! stopped (it does, but not while the whole machine is suspended); and a leader that replies for [`EXPIRY_SHARE`] has
-//! run its ping and expiry threads in that time.
+//! # Assumptions
+//!
+//! Each session timeout is at least two ticks, which servers enforce by default. All servers have the same limits of
+//! the timeout, or the reply to each move arrives. A report omits no session twice in a row. The leader's clock and this
+//! one differ in rate by less than [`CLOCK_SHARE`]. This machine's monotonic clock advances while the process is stopped
+//! (it does, but not while the whole machine is suspended). A leader that replies for [`EXPIRY_SHARE`] has run its ping
+//! and expiry threads in that time. There is no Oracle quorum, no restore by the admin server, no `ObserverMaster` with
+//! timeouts below four ticks, and no other client closes the session.
+//!
+//! The server code named here was read in 3.4.13, 3.5.9, 3.9.3 and 3.9.5.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
+
+use crate::transport::ServerRole;
 
 /// The proof for one session, extended by what its client observes.
 #[derive(Debug, Clone)]
@@ -51,7 +80,10 @@ pub(crate) struct LeaseProof {
     timeout: Duration,
     /// Requests with a reply that the leader may not have heard of yet, oldest first.
     touches: VecDeque<Touch>,
-    until: Instant,
+    /// When the newest request was sent that the leader has certainly heard of; `None` in a session that the quorum does
+    /// not know.
+    heard: Option<Instant>,
+    opened: Instant,
     /// When the newest request was sent that the leader has replied to.
     last_reach: Instant,
     /// When the newest request was sent that the quorum has committed.
@@ -60,9 +92,41 @@ pub(crate) struct LeaseProof {
     broken: Option<Instant>,
     /// How often the link is known to have broken.
     breaks: u64,
-    /// A deliberate flaw for tests: a lapsed proof is renewed under the same rules as a valid one.
+    /// The role of the server at the other end of the link, if it is known.
+    role: Option<ServerRole>,
+    /// The last `sync` whose reply came over the link.
+    sync: Option<Synced>,
+    /// A deliberate flaw, which tests have to find.
     #[cfg(test)]
-    is_revived_at_once: bool,
+    flaw: Option<Flaw>,
+}
+
+/// A rule that is left out.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    /// A lapsed proof is renewed under the same rules as a valid one.
+    RevivesAtOnce,
+    /// A lapsed proof is renewed by commits of others.
+    RevivesByOthers,
+    /// Commits of others count in sessions on the leader.
+    OthersOnLeader,
+    /// A `sync` over an earlier link is compared with replies over this one.
+    SyncOfEarlierLink,
+    /// The newest touch counts, which a report may have omitted.
+    NewestTouch,
+    /// The timeout stays that of the first grant.
+    FirstTimeout,
+    /// Pauses between the leader's replies are ignored.
+    NoGaps,
+}
+
+/// A `sync` with a reply.
+#[derive(Debug, Clone, Copy)]
+struct Synced {
+    sent: Instant,
+    /// The newest transaction that the server had applied.
+    zxid: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -84,27 +148,55 @@ impl LeaseProof {
             timeout,
             touches: VecDeque::new(),
             // A session is opened by a transaction of the quorum.
-            until: asked + worth(timeout),
+            heard: Some(asked),
+            opened: asked,
             last_reach: asked,
             last_commit: asked,
             broken: None,
             breaks: 0,
+            role: None,
+            sync: None,
             #[cfg(test)]
-            is_revived_at_once: false,
+            flaw: None,
         }
     }
 
     /// Creates the state of a session that the quorum does not know, which has no proof.
     pub(crate) fn unproven(timeout: Duration, asked: Instant) -> Self {
         Self {
-            until: asked,
+            heard: None,
             ..Self::opened(timeout, asked)
         }
     }
 
     /// Returns the instant until which the ensemble certainly keeps the session.
     pub(crate) fn until(&self) -> Instant {
-        self.until
+        self.heard
+            .map_or(self.opened, |heard| heard + worth(self.timeout))
+    }
+
+    /// Limits the session timeout to one that was granted by now.
+    pub(crate) fn limit_timeout(&mut self, granted: Duration) {
+        #[cfg(test)]
+        if self.flaw == Some(Flaw::FirstTimeout) {
+            return;
+        }
+        self.timeout = self.timeout.min(granted);
+    }
+
+    /// Returns how often the link is known to have broken.
+    pub(crate) fn breaks(&self) -> u64 {
+        self.breaks
+    }
+
+    /// Records the role of the server at the other end of the present link.
+    pub(crate) fn connected_to(&mut self, role: ServerRole) {
+        self.role = Some(role);
+    }
+
+    /// Returns whether commits of other sessions may prove this one alive.
+    pub(crate) fn is_on_learner(&self) -> bool {
+        self.role == Some(ServerRole::Learner)
     }
 
     /// Records a reply of any kind. Called after [`reached`](Self::reached) or [`committed`](Self::committed), if the
@@ -134,10 +226,21 @@ impl LeaseProof {
         self.broken = self.broken.max(at);
         if breaks > self.breaks {
             self.breaks = breaks;
+            self.role = None;
+            self.sync = self.kept_sync();
             for touch in &mut self.touches {
                 touch.has_moved = true;
             }
         }
+    }
+
+    /// Returns the `sync` that counts after a break: none.
+    fn kept_sync(&self) -> Option<Synced> {
+        #[cfg(test)]
+        if self.flaw == Some(Flaw::SyncOfEarlierLink) {
+            return self.sync;
+        }
+        None
     }
 
     /// Records a reply that only a leader can give, which may be a deposed leader that does not know it yet.
@@ -147,6 +250,10 @@ impl LeaseProof {
         }
         let gap = answered.saturating_duration_since(self.last_reach);
         self.last_reach = sent;
+        #[cfg(test)]
+        if self.flaw == Some(Flaw::NoGaps) {
+            return;
+        }
         for touch in &mut self.touches {
             if gap > self.timeout * GAP_SHARE.0 / GAP_SHARE.1 {
                 touch.from = touch.from.max(answered);
@@ -167,88 +274,148 @@ impl LeaseProof {
         self.last_commit = sent;
         let has_lapsed = self.is_revival(answered);
         let moved = self.broken.filter(|broken| *broken <= sent);
-        let is_heard = |touch: &Touch| {
-            let by_time = self.heard(touch, has_lapsed) <= sent;
+        let is_heard = |index: &usize| {
+            let touch = &self.touches[*index];
+            let by_time = self
+                .counts_from(*index, has_lapsed)
+                .is_some_and(|from| from <= sent);
             if has_lapsed {
                 by_time && !touch.has_moved
             } else {
                 by_time || moved.is_some_and(|broken| touch.answered <= broken)
             }
         };
-        if let Some(newest) = self.touches.iter().rposition(is_heard) {
+        if let Some(newest) = (0..self.touches.len()).rev().find(is_heard) {
             let heard = self.touches.drain(..=newest).next_back();
-            self.prove(heard.expect("it is there").sent);
+            let heard = heard.expect("it is there").sent;
+            self.heard = self.heard.max(Some(heard));
         }
+    }
+
+    /// Records a reply to a `sync` over the present link, with the newest transaction that the server had applied.
+    /// Called after [`applied`](Self::applied).
+    pub(crate) fn synced(&mut self, sent: Instant, zxid: i64) {
+        self.sync = Some(Synced { sent, zxid });
+    }
+
+    /// Records the newest transaction that the server had applied when it sent a reply over the present link.
+    pub(crate) fn applied(&mut self, zxid: i64, answered: Instant) {
+        if let Some(sync) = self.sync
+            && sync.zxid < zxid
+        {
+            self.sync = None;
+            if self.proves_by_others(answered) {
+                self.committed(sync.sent, answered);
+            }
+        }
+    }
+
+    /// Returns whether a commit of another session, of which the client hears now, proves anything.
+    fn proves_by_others(&self, answered: Instant) -> bool {
+        #[cfg(test)]
+        match self.flaw {
+            Some(Flaw::RevivesByOthers) => return self.is_on_learner(),
+            Some(Flaw::OthersOnLeader) => return answered <= self.until(),
+            _ => {}
+        }
+        self.is_on_learner() && answered <= self.until()
     }
 
     /// Returns whether the leader may have accepted a commit, whose reply comes now, while it expires the session.
     fn is_revival(&self, answered: Instant) -> bool {
         #[cfg(test)]
-        if self.is_revived_at_once {
+        if matches!(self.flaw, Some(Flaw::RevivesAtOnce | Flaw::RevivesByOthers)) {
             return false;
         }
-        answered > self.until
+        answered > self.until()
     }
 
-    /// Returns when the leader had certainly heard of a touch or, if the proof had lapsed, heard of it in time or
-    /// never.
-    fn heard(&self, touch: &Touch, has_lapsed: bool) -> Instant {
-        let usual = touch.from + self.half_tick() + touch.gap;
-        if has_lapsed {
-            usual + touch.gap + self.timeout * EXPIRY_SHARE.0 / EXPIRY_SHARE.1
-        } else {
-            usual
+    /// Returns when a commit must have been sent so that it proves a touch by time; `None` if none does yet.
+    fn counts_from(&self, index: usize, has_lapsed: bool) -> Option<Instant> {
+        let touch = self.touches.get(index)?;
+        if !has_lapsed && !touch.has_moved && self.role == Some(ServerRole::Leader) {
+            return Some(touch.answered);
         }
+        // A report may have omitted one of the two, but not both.
+        let next = self.touches.get(index + 1);
+        #[cfg(test)]
+        let next = match self.flaw {
+            Some(Flaw::NewestTouch) => Some(touch),
+            _ => next,
+        };
+        let next = next?;
+        let gap = touch.gap.max(next.gap);
+        let heard = next.from + self.report_time() + gap;
+        Some(if has_lapsed {
+            // The leader has heard of it in time or never.
+            heard + gap + self.timeout * EXPIRY_SHARE.0 / EXPIRY_SHARE.1
+        } else {
+            heard
+        })
     }
 
     /// Returns whether the proof holds and can be renewed before it ends, if the ensemble continues to reply.
     pub(crate) fn is_lasting(&self, now: Instant) -> bool {
-        let oldest = self.touches.front();
-        let (from, gap) = oldest.map_or((now, Duration::ZERO), |touch| (touch.from, touch.gap));
         let usual_gap = self.timeout / 10;
-        let heard = from + self.half_tick() + gap.max(usual_gap);
-        now < self.until && heard + self.timeout / 10 <= self.until
+        let gap = self
+            .touches
+            .front()
+            .map_or(Duration::ZERO, |first| first.gap);
+        let counts_from = match self.counts_from(0, false) {
+            Some(at) => at + usual_gap.saturating_sub(gap),
+            // The second touch is still to come.
+            None => {
+                let first = self.touches.front().map_or(now, |first| first.from);
+                now.max(first + usual_gap) + self.report_time() + usual_gap
+            }
+        };
+        now < self.until() && counts_from + self.timeout / 10 <= self.until()
     }
 
     /// Returns the instant from which a commit proves the oldest touch that it can prove at all.
     fn provable(&self) -> Option<Instant> {
-        let usual = self.heard(self.touches.front()?, false);
-        if usual + self.timeout / 20 <= self.until {
+        let usual = self.counts_from(0, false)?;
+        if usual + self.timeout / 20 <= self.until() {
             return Some(usual);
         }
-        let mut touches = self.touches.iter();
-        let oldest = touches.find(|touch| !touch.has_moved)?;
-        Some(self.heard(oldest, true))
+        let oldest = self.touches.iter().position(|touch| !touch.has_moved)?;
+        self.counts_from(oldest, true)
     }
 
     /// Returns when the next request to the leader is due so that its replies leave no gap. It is due sooner while no
     /// proof is near, because longer gaps delay the proof.
     pub(crate) fn reach_due(&self, now: Instant) -> Instant {
         let is_hurried = !self.is_lasting(now) && self.provable().is_none_or(|at| now < at);
-        self.last_reach + self.timeout / if is_hurried { 20 } else { 10 }
+        self.last_reach + self.timeout / if is_hurried { TOUCHES_PER_TIMEOUT } else { 10 }
     }
 
     /// Returns when the next commit is due to extend the proof, or to renew it.
     pub(crate) fn commit_due(&self, now: Instant) -> Instant {
         let soonest = self.last_commit + self.timeout / TOUCHES_PER_TIMEOUT;
-        let usual = self.last_commit + self.timeout / 4;
-        let least = if self.is_lasting(now) { usual } else { soonest };
-        let has_moved = now < self.until && self.broken.is_some_and(|at| at > self.last_commit);
+        let interval = match self.role {
+            Some(ServerRole::Leader) => self.timeout / 2,
+            Some(ServerRole::Learner) | None => self.timeout / 4,
+        };
+        let usual = self.last_commit + interval;
+        let least = if self.is_lasting(now) {
+            // Sooner if the proof ends sooner than usual, as a renewed one does.
+            usual.min(now.max(self.until() - self.timeout * 3 / 20))
+        } else {
+            soonest
+        };
+        let has_moved = now < self.until() && self.broken.is_some_and(|at| at > self.last_commit);
         match self.provable() {
             None => usual,
             // The commit proves the touches from before the move.
             Some(_) if has_moved => least,
             // An earlier commit would prove nothing.
-            Some(at) => at.max(least),
+            Some(at) => at.max(least).max(soonest),
         }
     }
 
-    fn half_tick(&self) -> Duration {
-        self.timeout * HALF_TICK_SHARE.0 / HALF_TICK_SHARE.1
-    }
-
-    fn prove(&mut self, heard: Instant) {
-        self.until = self.until.max(heard + worth(self.timeout));
+    /// Returns the longest time until a learner that is not paused reports a touch.
+    fn report_time(&self) -> Duration {
+        self.timeout * REPORT_SHARE.0 / REPORT_SHARE.1
     }
 }
 
@@ -257,8 +424,8 @@ fn worth(timeout: Duration) -> Duration {
     timeout.saturating_sub(timeout / CLOCK_SHARE)
 }
 
-/// Half a tick is at most a quarter of the timeout.
-const HALF_TICK_SHARE: (u32, u32) = (5, 20);
+/// Half a tick is at most a quarter of the timeout. The rest is for what the leader's loop takes itself.
+const REPORT_SHARE: (u32, u32) = (11, 40);
 /// Touches before or during a gap between the leader's replies longer than this share of the timeout do not count from
 /// their reply.
 const GAP_SHARE: (u32, u32) = (4, 20);

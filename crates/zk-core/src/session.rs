@@ -159,7 +159,7 @@ impl Session {
         self.engine().transport().session_id()
     }
 
-    /// Returns the session timeout that the server granted, which may differ from the requested one.
+    /// Returns the smallest session timeout that a server has granted so far, which may differ from the requested one.
     pub fn session_timeout(&self) -> Duration {
         self.engine().transport().session_timeout()
     }

@@ -42,7 +42,40 @@ pub use watching::Watching;
 ///
 /// The first poll sends the request, so requests are sent in the order in which their replies are first polled.
 /// Dropping the reply later does not recall the request.
-pub type Reply = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send>>;
+pub type Reply = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// What became of a request.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "transports make these")]
+pub struct Answer {
+    /// What the server replied, or why it did not.
+    pub result: Result<Response, TransportError>,
+    /// The header of the reply; `None` if there was no reply, or if the transport does not know it.
+    pub header: Option<ReplyHeader>,
+}
+
+/// What each reply of a server says beside its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "transports make these")]
+pub struct ReplyHeader {
+    /// The newest transaction that the server had applied; 0 if it does not say.
+    pub zxid: i64,
+    /// [`Link::breaks`] of the connection that the reply came over.
+    pub breaks: u64,
+}
+
+/// What a server does in its ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "transports make each of these")]
+pub enum ServerRole {
+    /// It leads.
+    Leader,
+    /// It follows the leader, with or without a vote.
+    Learner,
+}
+
+/// The reply to the question which role a server has.
+pub type RoleReply = Pin<Box<dyn Future<Output = Option<(ServerRole, u64)>> + Send>>;
 
 /// A one-shot watch that the server has set. It resolves once.
 ///
@@ -75,7 +108,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// The session id that the ensemble assigned.
     fn session_id(&self) -> SessionId;
 
-    /// The session timeout that was granted.
+    /// The smallest session timeout that was granted so far. Each connection may get another one.
     fn session_timeout(&self) -> Duration;
 
     /// Returns a receiver of the link's state and its changes.
@@ -103,6 +136,12 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         drop((scheme, data));
         let refused = TransportError::Refused(ErrorKind::Unsupported, None);
         Box::pin(std::future::ready(Err(refused)))
+    }
+
+    /// Finds out the role of the server that the session is connected to, for good as long as this connection. The
+    /// result has [`Link::breaks`] of the connection. `None`, the default, if it cannot be known for certain.
+    fn server_role(&self) -> RoleReply {
+        Box::pin(std::future::ready(None))
     }
 
     /// Submits a request, see [`Reply`].
@@ -382,6 +421,13 @@ pub enum ReadResult {
     },
     /// The children were listed: their names, in no order.
     Children(Vec<String>),
+}
+
+impl From<Result<Response, TransportError>> for Answer {
+    fn from(result: Result<Response, TransportError>) -> Self {
+        let header = None;
+        Self { result, header }
+    }
 }
 
 impl fmt::Debug for Response {

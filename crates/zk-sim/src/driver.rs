@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
+use zk_core::transport::Answer;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::LinkSender;
 use zk_core::transport::Phase;
@@ -50,7 +51,7 @@ pub(crate) struct Driver {
 
 struct State {
     world: World,
-    answers: HashMap<JobNumber, (SessionId, oneshot::Sender<Result<Response, TransportError>>)>,
+    answers: HashMap<JobNumber, (SessionId, oneshot::Sender<Answer>)>,
     watches: HashMap<WatchNumber, oneshot::Sender<WatchEvent>>,
     persistent: HashMap<WatchNumber, mpsc::UnboundedSender<WatchNotification>>,
     links: HashMap<SessionId, LinkSender>,
@@ -90,7 +91,7 @@ pub(crate) struct RemoteConnection {
 }
 
 /// Responses whose receivers are gone. Drop them after the mutex is released: dropping a watch locks it again.
-type Garbage = Vec<Result<Response, TransportError>>;
+type Garbage = Vec<Answer>;
 
 impl Driver {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -150,7 +151,7 @@ impl Driver {
         self: &Arc<Self>,
         session: SessionId,
         content: Content,
-    ) -> oneshot::Receiver<Result<Response, TransportError>> {
+    ) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
         self.with_state(|state| {
             let job = state.world.submit(session, content);
@@ -271,13 +272,13 @@ impl Driver {
                         links.send(link);
                     }
                 }
-                Output::Reply(job, outcome, watch) => {
+                Output::Reply(job, outcome, header, watch) => {
                     let Some((session, sender)) = state.answers.remove(&job) else {
                         continue;
                     };
-                    let response =
+                    let result =
                         outcome.and_then(|answer| self.response(state, session, answer, watch));
-                    if let Err(unwanted) = sender.send(response) {
+                    if let Err(unwanted) = sender.send(Answer { result, header }) {
                         garbage.push(unwanted);
                     }
                 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::SessionId;
+use zk_core::transport::Answer;
 use zk_core::transport::Authenticating;
 use zk_core::transport::Bytes;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::Reply;
 use zk_core::transport::Request;
+use zk_core::transport::RoleReply;
 use zk_core::transport::SessionEnd;
 use zk_core::transport::Transport;
 use zk_core::transport::TransportError;
@@ -99,11 +101,19 @@ impl Transport for SimTransport {
             let answer = driver.submit(session, Content::Request(request));
             // An unanswered request must not keep the ensemble alive.
             drop(driver);
-            let answer = answer
-                .await
-                .unwrap_or(Err(TransportError::Ended(SessionEnd::Closed)));
-            answer.map(|response| chroot::to_session(&root, response))
+            let closed = Err(TransportError::Ended(SessionEnd::Closed));
+            let answer = answer.await.unwrap_or_else(|_| closed.into());
+            let result = answer.result;
+            Answer {
+                result: result.map(|response| chroot::to_session(&root, response)),
+                ..answer
+            }
         })
+    }
+
+    fn server_role(&self) -> RoleReply {
+        let role = self.driver.with(|world| world.role_of_server(self.session));
+        Box::pin(std::future::ready(role))
     }
 
     fn close(&self) {

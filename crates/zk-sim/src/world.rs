@@ -13,7 +13,9 @@ use zk_core::SessionId;
 use zk_core::WatchEvent;
 use zk_core::transport::Link;
 use zk_core::transport::Phase;
+use zk_core::transport::ReplyHeader;
 use zk_core::transport::Request;
+use zk_core::transport::ServerRole;
 use zk_core::transport::TransportError;
 use zk_core::transport::WatchNotification;
 
@@ -146,10 +148,11 @@ pub(crate) enum Content {
 pub(crate) enum Output {
     Opened(SessionId),
     Link(SessionId, Link),
-    /// The reply to a request, and the watch that the request has set.
+    /// The reply to a request, its header, and the watch that the request has set.
     Reply(
         JobNumber,
         Result<ServerReply, TransportError>,
+        Option<ReplyHeader>,
         Option<WatchNumber>,
     ),
     /// The reply to a request of a remote client, with the latest transaction that its server had applied.
@@ -442,6 +445,18 @@ impl World {
     /// Returns the random generator of all random choices.
     pub(crate) fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.random
+    }
+
+    /// Returns the role of the server that a session is connected to, and how often its link had broken before.
+    pub(crate) fn role_of_server(&self, session: SessionId) -> Option<(ServerRole, u64)> {
+        let client = self.client(session)?;
+        let role = if Some(client.server) == self.leading {
+            ServerRole::Leader
+        } else {
+            ServerRole::Learner
+        };
+        let is_member = client.link.phase == Phase::Up;
+        is_member.then_some((role, client.link.breaks))
     }
 
     /// Returns the index of the leader.

@@ -112,8 +112,8 @@ mod driver;
 mod host_provider;
 pub mod proto;
 pub mod sasl;
-pub mod session;
 mod server_role;
+pub mod session;
 mod shared;
 #[cfg(feature = "tls")]
 mod tls;

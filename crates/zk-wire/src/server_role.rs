@@ -150,13 +150,19 @@ mod tests {
     #[test]
     fn the_addresses_of_servers_are_read_from_a_configuration() {
         for (line, expected) in [
-            ("server.1=zk1:2888:3888:participant", vec![named("zk1", None)]),
+            (
+                "server.1=zk1:2888:3888:participant",
+                vec![named("zk1", None)],
+            ),
             ("server.1=zk1:2888:3888", vec![named("zk1", None)]),
             (
                 "server.2=10.0.0.2:2888:3888:observer;0.0.0.0:2181",
                 vec![named("10.0.0.2", Some(2181))],
             ),
-            ("server.2=zk2:1:2:participant;2181", vec![named("zk2", Some(2181))]),
+            (
+                "server.2=zk2:1:2:participant;2181",
+                vec![named("zk2", Some(2181))],
+            ),
             (
                 "server.3=in:1:2:participant;out:2182",
                 vec![named("out", Some(2182))],
@@ -206,7 +212,8 @@ mod tests {
 
     #[test]
     fn the_role_is_the_mode_in_the_reply() {
-        let reply = |mode| format!("Zookeeper version: 3.9.6\nZxid: 0x1\nMode: {mode}\nNode count: 5\n");
+        let reply =
+            |mode| format!("Zookeeper version: 3.9.6\nZxid: 0x1\nMode: {mode}\nNode count: 5\n");
         for (mode, role) in [
             ("leader", Some(ServerRole::Leader)),
             ("follower", Some(ServerRole::Follower)),

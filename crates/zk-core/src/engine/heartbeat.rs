@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::Engine;
 use crate::deadline::Deadline;
-use crate::lease_proof::LeaseProof;
 use crate::path::NodePath;
 use crate::transport::Op;
 use crate::transport::Request;
@@ -31,67 +30,122 @@ impl Uses {
     }
 }
 
-/// Starts two tasks: one sends `sync`s to the leader while the session is in use, the other lets the quorum commit
-/// while there is a [`SessionLease`](crate::SessionLease). A session that no handle relies on sends only pings.
+/// Starts two tasks. One finds out the role of each server that the session is connected to, and one sends what proves the
+/// session alive: `sync`s to the leader while the session is in use, and commits of the quorum while there is a
+/// [`SessionLease`](crate::SessionLease). A session that no handle relies on sends only pings.
 ///
 /// The tasks follow the changes of the returned value.
 pub(crate) fn start(engine: &Arc<Engine>) -> watch::Sender<Uses> {
     let uses = watch::Sender::default();
-    tokio::spawn(keep(
-        Arc::clone(engine),
-        uses.subscribe(),
-        |uses| uses.are_on(Instant::now()),
-        LeaseProof::reach_due,
-        sync,
-    ));
-    tokio::spawn(keep(
-        Arc::clone(engine),
-        uses.subscribe(),
-        |uses| uses.holders > 0,
-        LeaseProof::commit_due,
-        check,
-    ));
+    tokio::spawn(send_proofs(Arc::clone(engine), uses.subscribe()));
+    tokio::spawn(find_roles(Arc::clone(engine), uses.subscribe()));
     uses
 }
 
-/// Sends a request whenever it is due, while it is wanted and the session is alive.
-async fn keep(
-    engine: Arc<Engine>,
-    mut uses: watch::Receiver<Uses>,
-    is_wanted: fn(&Uses) -> bool,
-    due: fn(&LeaseProof, std::time::Instant) -> std::time::Instant,
-    request: fn() -> Request,
-) {
-    let shortest = engine.transport().session_timeout() / 40;
-    loop {
-        if uses.has_changed().is_err() {
-            // The last handle was dropped. Pending removals may keep the session open, but need no proof.
-            return;
-        }
-        tokio::select! {
-            biased;
-            _ = engine.ended() => return,
-            wanted = uses.wait_for(is_wanted) => if wanted.is_err() { return },
-        }
-        let now = Instant::now();
-        let due = Instant::from_std(due(&engine.lease_proof(), now.into_std()));
+/// Lets the leader reply, and the quorum commit, whenever it is due.
+async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
+    while wanted(&engine, &mut uses).await {
+        let holds = uses.borrow().holders > 0;
+        let (now, sync_due, due) = {
+            let proof = engine.lease_proof();
+            let now = Instant::now();
+            let sync_due = Instant::from_std(proof.reach_due(now.into_std()));
+            let commit_due = Instant::from_std(proof.commit_due(now.into_std()));
+            // The reply to a `sync` shows whether another session has written. If so, no commit is due after it.
+            let follows_sync = proof.is_on_learner() && proof.is_lasting(now.into_std());
+            let due = if holds && !follows_sync {
+                sync_due.min(commit_due)
+            } else {
+                sync_due
+            };
+            (now, sync_due, due)
+        };
         if due > now {
+            let changed = uses.wait_for(|uses| (uses.holders > 0) != holds);
             tokio::select! {
                 biased;
                 _ = engine.ended() => return,
-                () = until(due) => continue,
+                changed = changed => if changed.is_err() { return },
+                () = until(due) => {}
             }
+            continue;
+        }
+        let mut is_answered = true;
+        if sync_due <= now {
+            is_answered = ask(&engine, sync()).await;
+        }
+        let now = Instant::now().into_std();
+        if holds && engine.lease_proof().commit_due(now) <= now {
+            is_answered &= ask(&engine, check()).await;
+        }
+        if !is_answered {
+            pause(&engine).await;
+        }
+    }
+}
+
+/// Finds out the role of the server at the other end of each link.
+async fn find_roles(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
+    let mut link = engine.link();
+    while wanted(&engine, &mut uses).await {
+        let breaks = link.seen().breaks;
+        let mut wait = engine.transport().session_timeout();
+        loop {
+            if let Some((role, of)) = engine.transport().server_role().await {
+                engine.connected_to(role, of);
+                break;
+            }
+            let changed = link.wait_for(|link| link.breaks != breaks);
+            tokio::select! {
+                biased;
+                () = is_over(&engine, &mut uses) => return,
+                _ = changed => break,
+                () = until(Instant::now() + wait) => wait *= 2,
+            }
+        }
+        // A server keeps its role as long as the link.
+        tokio::select! {
+            biased;
+            () = is_over(&engine, &mut uses) => return,
+            changed = link.wait_for(|link| link.breaks != breaks) => if changed.is_err() { return },
         }
         if engine.connected().await.is_err() {
             return;
         }
-        ask(&engine, request()).await;
-        // Pauses before the next request, whatever the result.
-        tokio::select! {
-            biased;
-            _ = engine.ended() => return,
-            () = until(Instant::now() + shortest) => {}
-        }
+    }
+}
+
+/// Waits until the session is in use and connected; returns false if it is over, or its last handle was dropped: pending
+/// removals may keep it open, but need no proof.
+async fn wanted(engine: &Engine, uses: &mut watch::Receiver<Uses>) -> bool {
+    if uses.has_changed().is_err() {
+        return false;
+    }
+    let is_wanted = tokio::select! {
+        biased;
+        _ = engine.ended() => false,
+        wanted = uses.wait_for(|uses| uses.are_on(Instant::now())) => wanted.is_ok(),
+    };
+    is_wanted && engine.connected().await.is_ok()
+}
+
+/// Waits until the session is over, or its last handle was dropped.
+async fn is_over(engine: &Engine, uses: &mut watch::Receiver<Uses>) {
+    let dropped = async { while uses.changed().await.is_ok() {} };
+    tokio::select! {
+        biased;
+        _ = engine.ended() => {}
+        () = dropped => {}
+    }
+}
+
+/// Waits before the next request after one that failed.
+async fn pause(engine: &Engine) {
+    let shortest = engine.transport().session_timeout() / 40;
+    tokio::select! {
+        biased;
+        _ = engine.ended() => {}
+        () = until(Instant::now() + shortest) => {}
     }
 }
 
@@ -113,12 +167,15 @@ fn check() -> Request {
     }])
 }
 
-/// Sends a request whose only purpose is the reply.
-async fn ask(engine: &Engine, request: Request) {
+/// Sends a request whose only purpose is the reply, and returns whether there was one.
+async fn ask(engine: &Engine, request: Request) -> bool {
     let max_wait = Deadline::after(engine.transport().session_timeout());
     match max_wait.bound(engine.send(request)).await {
-        Some(Ok(_)) => {}
-        answer => tracing::debug!(?answer, "the session could not be proven alive"),
+        Some(Ok(_)) => true,
+        answer => {
+            tracing::debug!(?answer, "the session could not be proven alive");
+            false
+        }
     }
 }
 

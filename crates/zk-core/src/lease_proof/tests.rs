@@ -53,18 +53,19 @@ fn touch_is_proven_by_a_commit_that_comes_late_enough() {
         "commits alone prove nothing"
     );
     proof.touched(start + 5000 * MS, start + 5010 * MS);
+    proof.touched(start + 5500 * MS, start + 5510 * MS);
     for second in 6..=9 {
         let sent = start + second * 1000 * MS;
         proof.committed(sent, sent + 10 * MS);
     }
-    // A quarter of the timeout, and the 1010 ms between the answers to two commits.
-    proof.committed(start + 9019 * MS, start + 9030 * MS);
+    // From the second touch on 3300 ms, and the 1010 ms between the answers to two commits.
+    proof.committed(start + 9819 * MS, start + 9830 * MS);
     assert_eq!(
         until(&proof, start),
         worth(TIMEOUT),
         "the follower may not have reported to the leader yet"
     );
-    proof.committed(start + 9020 * MS, start + 9030 * MS);
+    proof.committed(start + 9820 * MS, start + 9830 * MS);
     assert_eq!(until(&proof, start), worth(TIMEOUT) + 5000 * MS);
 }
 
@@ -74,9 +75,10 @@ fn proof_restarts_after_a_gap_between_replies_of_the_leader() {
     let start = Instant::now();
     for (gap, proves) in [(2400, true), (2401, false)] {
         let mut proof = committing(start, 5);
-        proof.touched(start + 2000 * MS, start + 2000 * MS);
+        proof.touched(start + 1000 * MS, start + 1000 * MS);
+        proof.touched(start + 1500 * MS, start + 1500 * MS);
         proof.committed(start + 7400 * MS, start + (5000 + gap) * MS);
-        let expected = if proves { 2000 } else { 0 };
+        let expected = if proves { 1000 } else { 0 };
         assert_eq!(
             until(&proof, start),
             worth(TIMEOUT) + expected * MS,
@@ -85,13 +87,14 @@ fn proof_restarts_after_a_gap_between_replies_of_the_leader() {
     }
     // From the end of the gap on it takes the usual time.
     let mut proof = committing(start, 2);
+    proof.touched(start + 1000 * MS, start + 1000 * MS);
     proof.touched(start + 1500 * MS, start + 1500 * MS);
-    for sent in [5000, 6000, 7000, 8000, 9000, 9019] {
+    for sent in [5000, 6000, 7000, 8000, 9000, 9319] {
         proof.committed(start + sent * MS, start + (sent + 10) * MS);
     }
     assert_eq!(until(&proof, start), worth(TIMEOUT));
-    proof.committed(start + 9020 * MS, start + 9030 * MS);
-    assert_eq!(until(&proof, start), worth(TIMEOUT) + 1500 * MS);
+    proof.committed(start + 9320 * MS, start + 9330 * MS);
+    assert_eq!(until(&proof, start), worth(TIMEOUT) + 1000 * MS);
 }
 
 // covers: L12
@@ -100,12 +103,13 @@ fn lapsed_proof_is_not_revived_by_the_first_write_after_it() {
     let start = Instant::now();
     let mut proof = committing(start, 10);
     proof.touched(start + 10_000 * MS, start + 10_010 * MS);
-    // In time it would have been proven at 14,020 ms: later by one more gap, and by what the expiry may take.
-    for sent in [11_000, 12_000, 13_000, 14_000, 15_000, 15_629] {
+    proof.touched(start + 10_500 * MS, start + 10_510 * MS);
+    // In time it would have been proven at 14,820 ms: later by one more gap, and by what the expiry may take.
+    for sent in [11_000, 12_000, 13_000, 14_000, 15_000, 16_000, 16_429] {
         proof.committed(start + sent * MS, start + (sent + 10) * MS);
         assert_eq!(until(&proof, start), worth(TIMEOUT), "{sent}");
     }
-    proof.committed(start + 15_630 * MS, start + 15_640 * MS);
+    proof.committed(start + 16_430 * MS, start + 16_440 * MS);
     assert_eq!(until(&proof, start), worth(TIMEOUT) + 10_000 * MS);
 }
 
@@ -179,13 +183,16 @@ fn relied_on(proof: &mut LeaseProof, from: Instant, to: Instant, holds: bool) ->
     while now < to {
         now += 10 * MS;
         let answered = now + 10 * MS;
-        if holds && now >= proof.commit_due(now) {
-            commits += 1;
-            proof.committed(now, answered);
-            proof.touched(now, answered);
-        } else if now >= proof.reach_due(now) {
+        let is_sync_due = now >= proof.reach_due(now);
+        let follows_sync = proof.is_on_learner() && proof.is_lasting(now);
+        if is_sync_due {
             reaches += 1;
             proof.reached(now, answered);
+            proof.touched(now, answered);
+        }
+        if holds && (is_sync_due || !follows_sync) && now >= proof.commit_due(now) {
+            commits += 1;
+            proof.committed(now, answered);
             proof.touched(now, answered);
         }
     }
@@ -206,6 +213,25 @@ fn holder_commits_four_times_per_timeout_and_never_lapses() {
         assert!(proof.is_lasting(now), "{:?}", now - start);
     }
     assert!((390..=400).contains(&commits), "{commits}");
+}
+
+// covers: L12
+#[test]
+fn holder_commits_as_often_as_the_role_of_its_server_requires() {
+    let start = Instant::now();
+    for (role, most) in [(ServerRole::Leader, 200), (ServerRole::Learner, 345)] {
+        let mut proof = LeaseProof::opened(TIMEOUT, start);
+        proof.connected_to(role);
+        let mut now = start;
+        let mut commits = 0;
+        for _ in 0..1000 {
+            let next = now + TIMEOUT / 10;
+            commits += relied_on(&mut proof, now, next, true).1;
+            now = next;
+            assert!(proof.is_lasting(now), "{role:?}, {:?}", now - start);
+        }
+        assert!((most - 20..=most).contains(&commits), "{role:?}, {commits}");
+    }
 }
 
 // covers: L12
@@ -284,10 +310,95 @@ fn idle_session_that_syncs_has_a_lease_at_its_next_commit() {
     assert!(proof.until() < now);
     proof.committed(now + 20 * MS, now + 40 * MS);
     assert!(
-        proof.until() > now + TIMEOUT * 7 / 20,
+        proof.until() > now + TIMEOUT / 4,
         "{:?}",
         proof.until() - now
     );
+}
+
+/// A session on a server of a role that touches at 5 and 5.5 s, and sends a `sync` at 10 s.
+fn synced_at(start: Instant, role: Option<ServerRole>) -> LeaseProof {
+    let mut proof = committing(start, 5);
+    if let Some(role) = role {
+        proof.connected_to(role);
+    }
+    for at in [5000, 5500] {
+        proof.touched(start + at * MS, start + at * MS);
+    }
+    for second in 6..=10 {
+        let sent = start + second * 1000 * MS;
+        proof.applied(70, sent);
+        proof.reached(sent, sent + 10 * MS);
+        proof.synced(sent, 70);
+    }
+    proof
+}
+
+// covers: L12
+#[test]
+fn commit_of_another_session_proves_what_was_synced_before() {
+    let start = Instant::now();
+    let at = |ms: u32| start + ms * MS;
+    let proven = worth(TIMEOUT) + 5000 * MS;
+    let mut proof = synced_at(start, Some(ServerRole::Learner));
+    proof.applied(70, at(11_000));
+    assert_eq!(
+        until(&proof, start),
+        worth(TIMEOUT),
+        "nothing was committed"
+    );
+    proof.applied(71, at(11_000));
+    assert_eq!(until(&proof, start), proven);
+
+    for role in [None, Some(ServerRole::Leader)] {
+        let mut proof = synced_at(start, role);
+        proof.applied(71, at(11_000));
+        assert_eq!(until(&proof, start), worth(TIMEOUT), "{role:?}");
+    }
+    let mut late = synced_at(start, Some(ServerRole::Learner));
+    late.applied(71, late.until() + MS);
+    assert_eq!(until(&late, start), worth(TIMEOUT), "the proof had lapsed");
+    let mut moved = synced_at(start, Some(ServerRole::Learner));
+    moved.broke(1, None);
+    moved.connected_to(ServerRole::Learner);
+    moved.applied(71, at(11_000));
+    assert_eq!(until(&moved, start), worth(TIMEOUT), "another link");
+    let mut early = synced_at(start, Some(ServerRole::Learner));
+    early.synced(at(9000), 70);
+    early.applied(71, at(11_000));
+    assert_eq!(
+        until(&early, start),
+        worth(TIMEOUT),
+        "the leader may have heard of no touch when it processed the sync"
+    );
+}
+
+// covers: L12
+#[test]
+fn session_on_the_leader_is_proven_by_its_next_commit() {
+    let start = Instant::now();
+    let mut proof = committing(start, 5);
+    proof.connected_to(ServerRole::Leader);
+    proof.touched(start + 6000 * MS, start + 6010 * MS);
+    proof.committed(start + 6009 * MS, start + 6020 * MS);
+    assert_eq!(
+        until(&proof, start),
+        worth(TIMEOUT),
+        "sent before the reply"
+    );
+    proof.committed(start + 6010 * MS, start + 6020 * MS);
+    assert_eq!(until(&proof, start), worth(TIMEOUT) + 6000 * MS);
+}
+
+// covers: L12
+#[test]
+fn smallest_timeout_that_was_granted_counts() {
+    let start = Instant::now();
+    let mut proof = committing(start, 2);
+    for granted in [8000, 9000, 12_000] {
+        proof.limit_timeout(granted * MS);
+        assert_eq!(until(&proof, start), worth(8000 * MS), "{granted}");
+    }
 }
 
 #[test]
@@ -309,6 +420,8 @@ struct Run {
     late: u64,
     /// How many steps it takes from there until it marks one as closing.
     marking: u64,
+    /// Each report omits one touch in this many: it was recorded at the moment of an earlier report.
+    omitted: u64,
     /// What happens at each step.
     steps: Vec<Step>,
 }
@@ -368,10 +481,12 @@ fn runs() -> impl Strategy<Value = Run> {
     // The longest half tick is the hardest.
     let ping = prop_oneof![1..=25_u64, Just(25)];
     let late = prop_oneof![0..=50_u64, Just(0)];
-    (ping, late, 0..=3_u64, steps).prop_map(|(ping, late, marking, steps)| Run {
+    let omitted = prop_oneof![Just(u64::MAX), 2..=4_u64];
+    (ping, late, 0..=3_u64, omitted, steps).prop_map(|(ping, late, marking, omitted, steps)| Run {
         ping,
         late,
         marking,
+        omitted,
         steps,
     })
 }
@@ -406,7 +521,7 @@ proptest! {
     // covers: L12
     #[test]
     fn proof_ends_before_the_leader_expires_the_session(run in runs()) {
-        check(&run, false)?;
+        check(&run, None)?;
     }
 }
 
@@ -423,26 +538,27 @@ fn revival_by_a_single_write_is_found_out() {
         ping: 25,
         late,
         marking: 3,
+        omitted: u64::MAX,
         steps: steps.clone(),
     };
-    assert!((0..20).any(|late| check(&of(late), true).is_err()));
-    assert!((0..20).all(|late| check(&of(late), false).is_ok()));
+    assert!((0..20).any(|late| check(&of(late), Some(Flaw::RevivesAtOnce)).is_err()));
+    assert!((0..20).all(|late| check(&of(late), None).is_ok()));
     // And by chance.
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut is_found = || {
         let run = runs().new_tree(&mut runner).unwrap().current();
-        check(&run, true).is_err()
+        check(&run, Some(Flaw::RevivesAtOnce)).is_err()
     };
     let found = (0..1500).filter(|_| is_found()).count();
     assert!(found > 3, "{found}");
 }
 
-fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
-    assert_eq!(25, 100 * HALF_TICK_SHARE.0 / HALF_TICK_SHARE.1);
+fn check(run: &Run, flaw: Option<Flaw>) -> Result<(), TestCaseError> {
+    assert!(25 <= 100 * REPORT_SHARE.0 / REPORT_SHARE.1);
     let start = Instant::now();
     let at = |step: u64| start + TIMEOUT / 100 * u32::try_from(step).unwrap();
     let mut proof = LeaseProof {
-        is_revived_at_once,
+        flaw,
         ..LeaseProof::opened(TIMEOUT, start)
     };
     // When the leader last heard of the session, by its own clock.
@@ -451,6 +567,11 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
     let mut closing = None;
     // Whether the follower has recorded activity that it has not forwarded yet.
     let mut has_note = false;
+    let mut touches = 0;
+    let mut is_recorded = || {
+        touches += 1;
+        touches % run.omitted != 0
+    };
     let mut is_deposed = false;
     let mut breaks = 0;
     let mut next_ping = run.ping;
@@ -460,12 +581,12 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
     for (now, step) in (1..).zip(&run.steps) {
         if now >= follower_stands {
             for sent in reads.drain(..) {
-                has_note = true;
+                has_note |= is_recorded();
                 proof.touched(at(sent), at(now));
             }
             while now >= leader_stands && writes.front().is_some_and(|&(_, due, _)| due <= now) {
                 let (sent, _, is_commit) = writes.pop_front().unwrap();
-                has_note = true;
+                has_note |= is_recorded();
                 match (is_commit, is_deposed) {
                     (true, true) => continue,
                     (true, false) => proof.committed(at(sent), at(now)),

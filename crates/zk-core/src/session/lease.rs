@@ -16,8 +16,9 @@ use crate::transport::SessionEnd;
 ///
 /// A client that was stopped or cut off may believe in its session long after the ensemble gave its locks to others.
 /// This type proves until when that cannot have happened, from what the client itself has observed. When one request
-/// was answered and a quorum committed a later one, the leader had heard of the session by the time of the second
-/// request. It keeps the session for one session timeout from the first, less 2 % for clock drift.
+/// was answered and a quorum committed a later transaction, of this session or of another one, the leader had heard of
+/// the session by then. It keeps the session for one session timeout from the first request, less 2 % for clock drift.
+/// The timeout is the smallest one that any server has granted to the session.
 ///
 /// The proof rests on these assumptions:
 ///
@@ -28,11 +29,15 @@ use crate::transport::SessionEnd;
 ///    the whole machine is suspended: do not suspend machines that hold locks.
 /// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within
 ///    a twentieth of the session timeout.
-/// 5. All servers grant the session the same timeout, and a follower's report to the leader omits no session that it
-///    has just heard of. Servers from 3.5 on can omit one in a rare race, which costs a tenth of the timeout of the
-///    margin.
+/// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives. Two successive
+///    reports of a follower to its leader do not both omit a session that it has just heard of. Servers from 3.5 on can
+///    omit one in a rare race.
 /// 6. No other client closes the session with its id and password. The ensemble would then give away at once what the
 ///    session held.
+/// 7. A load balancer does not have the address of one of the servers, unless their configuration names the ports for
+///    clients, as dynamic configurations do. Other load balancers are recognized, see below.
+/// 8. No observer is behind an `ObserverMaster` with a session timeout below four ticks, the ensemble has no Oracle
+///    quorum, and its data are not restored through the admin server.
 ///
 /// Nothing is assumed about how long servers or the network may pause: the leader answers a `sync` of the session in
 /// every tenth of its timeout, and a pause shows as a gap between the replies.
@@ -43,7 +48,19 @@ use crate::transport::SessionEnd;
 /// # Cost
 ///
 /// While at least one of these exists, the session sends a `sync`, which the leader answers, in every tenth of its
-/// timeout, and an empty check, which a quorum commits, in every quarter, unless other requests serve the same purpose.
+/// timeout, unless other requests serve the same purpose. How often it also sends an empty check, which a quorum commits,
+/// depends on its server:
+///
+/// | server | checks |
+/// |---|---|
+/// | a follower or an observer | three per timeout, less those for which a write of any client of the ensemble serves; none while any client writes once per tenth of the timeout |
+/// | the leader | two per timeout |
+/// | unknown | four per timeout |
+///
+/// The session asks its server for its role (`srvr`), on a connection of its own, after each connect. The role is unknown
+/// before 3.5, on a single server, where `srvr` is not in the `4lw.commands.whitelist`, on the transport over
+/// `zookeeper-client`, and behind a load balancer or a proxy: if the configuration of the ensemble does not name the
+/// address of the connection, by an address or by a name that can be resolved here.
 ///
 /// # Dropping
 ///

@@ -194,10 +194,11 @@ impl Transport for ClientTransport {
         let client = client.unwrap_or_else(PoisonError::into_inner).clone();
         let (link, quota) = (self.link(), self.watch_quota.clone());
         Box::pin(async move {
-            match client {
+            let result = match client {
                 None => Err(TransportError::Ended(SessionEnd::Closed)),
                 Some(client) => answer(&client, request, link, &quota).await,
-            }
+            };
+            result.into()
         })
     }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
 use futures_util::FutureExt as _;
 use zk_wire as wire;
 
+use super::Answer;
 use super::Authenticating;
 use super::Bytes;
 use super::ConnectOptions;
@@ -24,8 +27,11 @@ use super::Phase;
 use super::ReadOp;
 use super::ReadResult;
 use super::Reply;
+use super::ReplyHeader;
 use super::Request;
 use super::Response;
+use super::RoleReply;
+use super::ServerRole;
 use super::SessionEnd;
 use super::Transport;
 use super::TransportError;
@@ -53,7 +59,8 @@ pub(crate) struct WireTransport {
     link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
-    session_timeout: Duration,
+    /// The smallest one that was granted, in milliseconds.
+    session_timeout: Arc<AtomicU64>,
 }
 
 impl WireTransport {
@@ -93,15 +100,8 @@ impl WireTransport {
             wire::ConnectionState::Disconnected { .. } => false,
             wire::ConnectionState::Connected { .. } | wire::ConnectionState::Over(_) => true,
         });
-        let granted = match decided.await.as_deref() {
-            Ok(wire::ConnectionState::Connected {
-                session_id,
-                timeout,
-                ..
-            }) => Granted {
-                session_id: *session_id,
-                timeout: *timeout,
-            },
+        let session_id = match decided.await.as_deref() {
+            Ok(wire::ConnectionState::Connected { session_id, .. }) => *session_id,
             Ok(wire::ConnectionState::Over(end)) => return Err(ended(*end)),
             #[cfg(feature = "tls")]
             Ok(wire::ConnectionState::Disconnected {
@@ -114,12 +114,13 @@ impl WireTransport {
                 return Err(TransportError::Ended(SessionEnd::RuntimeEnded));
             }
         };
-        let broken = Arc::default();
+        let observed = Observed::default();
+        observed.update(&client);
         Ok(Self {
-            link: follow(client.clone(), granted, Arc::clone(&broken)),
-            broken,
-            session_id: SessionId::new(granted.session_id),
-            session_timeout: granted.timeout,
+            link: follow(client.clone(), session_id, observed.clone()),
+            broken: observed.broken,
+            session_id: SessionId::new(session_id),
+            session_timeout: observed.session_timeout,
             client,
         })
     }
@@ -142,67 +143,75 @@ fn certificates(tls: &Tls) -> wire::Certificates {
     }
 }
 
-/// The session of the first connection.
-#[derive(Clone, Copy)]
-struct Granted {
-    session_id: i64,
-    timeout: Duration,
+/// What changes with each connection.
+#[derive(Clone, Default)]
+struct Observed {
+    broken: Arc<Mutex<Option<Instant>>>,
+    /// The smallest session timeout that was granted, in milliseconds.
+    session_timeout: Arc<AtomicU64>,
 }
 
-impl Granted {
-    /// Returns the link that follows another one in a state of the client. Connections are numbered, so no break between
-    /// two states is missed.
-    ///
-    /// A server with a smaller `maxSessionTimeout` shortens the timeout of a session that moves to it. What is proved
-    /// with the longer one does not hold any more, so the session is over then.
-    /// So it is if the client has another session now, as it may after a read-only connection: the session of a
-    /// read-only server is of that server alone.
-    fn link(&self, before: Link, state: &wire::ConnectionState) -> Link {
-        let expired = Phase::Over(SessionEnd::Expired);
-        let (phase, breaks) = match state {
-            wire::ConnectionState::Connected {
-                session_id,
-                epoch,
-                timeout,
-                read_only,
-            } => {
-                let breaks = epoch.saturating_sub(1);
-                let phase = match before.phase {
-                    _ if *session_id != self.session_id || *timeout < self.timeout => expired,
-                    Phase::ReadOnly if breaks != before.breaks => expired,
-                    _ if *read_only => Phase::ReadOnly,
-                    _ => Phase::Up,
-                };
-                (phase, breaks)
-            }
-            wire::ConnectionState::Disconnected { .. } => {
-                let is_connected = matches!(before.phase, Phase::Up | Phase::ReadOnly);
-                let phase = if before.phase == Phase::ReadOnly {
-                    expired
-                } else {
-                    Phase::Down
-                };
-                (phase, before.breaks + u64::from(is_connected))
-            }
-            wire::ConnectionState::Over(end) => (Phase::Over(session_end(*end)), before.breaks),
-        };
-        Link { phase, breaks }
+impl Observed {
+    fn update(&self, client: &wire::Client) {
+        if let Some(smallest) = client.smallest_timeout() {
+            // The protocol has it as a number of 32 bits.
+            let millis = u64::try_from(smallest.as_millis()).unwrap_or(u64::MAX);
+            self.session_timeout.store(millis, Ordering::SeqCst);
+        }
     }
+}
+
+/// Returns the link that follows another one in a state of the client. Connections are numbered, so no break between
+/// two states is missed.
+///
+/// The session is over if the client has another one now, as it may after a read-only connection: the session of a
+/// read-only server is of that server alone.
+fn next_link(first_session: i64, before: Link, state: &wire::ConnectionState) -> Link {
+    let expired = Phase::Over(SessionEnd::Expired);
+    let (phase, breaks) = match state {
+        wire::ConnectionState::Connected {
+            session_id,
+            epoch,
+            read_only,
+            ..
+        } => {
+            let breaks = breaks_before(*epoch);
+            let phase = match before.phase {
+                _ if *session_id != first_session => expired,
+                Phase::ReadOnly if breaks != before.breaks => expired,
+                _ if *read_only => Phase::ReadOnly,
+                _ => Phase::Up,
+            };
+            (phase, breaks)
+        }
+        wire::ConnectionState::Disconnected { .. } => {
+            let is_connected = matches!(before.phase, Phase::Up | Phase::ReadOnly);
+            let phase = if before.phase == Phase::ReadOnly {
+                expired
+            } else {
+                Phase::Down
+            };
+            (phase, before.breaks + u64::from(is_connected))
+        }
+        wire::ConnectionState::Over(end) => (Phase::Over(session_end(*end)), before.breaks),
+    };
+    Link { phase, breaks }
+}
+
+/// Returns how often the link had broken before a connection.
+const fn breaks_before(epoch: u64) -> u64 {
+    epoch.saturating_sub(1)
 }
 
 /// Forwards the client's states to a channel until the session is over or all receivers are dropped. Closes the
 /// client's session if only this transport considers it over.
-fn follow(
-    client: wire::Client,
-    granted: Granted,
-    broken: Arc<Mutex<Option<Instant>>>,
-) -> LinkReceiver {
+fn follow(client: wire::Client, session_id: i64, observed: Observed) -> LinkReceiver {
     let mut states = client.states();
     let down = Link {
         phase: Phase::Down,
         breaks: 0,
     };
-    let link = LinkSender::new(granted.link(down, &states.borrow_and_update()));
+    let link = LinkSender::new(next_link(session_id, down, &states.borrow_and_update()));
     let receiver = link.subscribe();
     tokio::spawn(async move {
         while !matches!(link.now().phase, Phase::Over(_)) {
@@ -217,9 +226,11 @@ fn follow(
             let now = tokio::time::Instant::now().into_std();
             let state = states.borrow_and_update().clone();
             if let wire::ConnectionState::Disconnected { .. } = state {
-                *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+                let broken = observed.broken.lock();
+                *broken.unwrap_or_else(PoisonError::into_inner) = Some(now);
             }
-            link.send(granted.link(link.now(), &state));
+            observed.update(&client);
+            link.send(next_link(session_id, link.now(), &state));
         }
         client.close().await;
     });
@@ -232,7 +243,7 @@ impl Transport for WireTransport {
     }
 
     fn session_timeout(&self) -> Duration {
-        self.session_timeout
+        Duration::from_millis(self.session_timeout.load(Ordering::SeqCst))
     }
 
     fn link(&self) -> LinkReceiver {
@@ -260,7 +271,22 @@ impl Transport for WireTransport {
         let link = self.link.clone();
         Box::pin(async move {
             let answer = client.request(&to_request(&request)).await;
-            response(&request, answer, link)
+            Answer {
+                header: header(&answer),
+                result: response(&request, answer, link),
+            }
+        })
+    }
+
+    fn server_role(&self) -> RoleReply {
+        let client = self.client.clone();
+        Box::pin(async move {
+            let (role, epoch) = client.server_role().await?;
+            let role = match role {
+                wire::ServerRole::Leader => ServerRole::Leader,
+                wire::ServerRole::Follower | wire::ServerRole::Observer => ServerRole::Learner,
+            };
+            Some((role, breaks_before(epoch)))
         })
     }
 
@@ -375,6 +401,18 @@ fn to_node(create: &CreateRequest) -> wire::NewNode {
             CreateMode::Container => Wire::Container,
         },
     }
+}
+
+fn header(answer: &Result<wire::Answer, wire::RequestError>) -> Option<ReplyHeader> {
+    let (zxid, epoch) = match answer {
+        Ok(answer) => (answer.zxid, answer.epoch),
+        Err(error) => match error.kind {
+            wire::RequestErrorKind::Refused { zxid, epoch, .. } => (zxid, epoch),
+            _ => return None,
+        },
+    };
+    let breaks = breaks_before(epoch);
+    Some(ReplyHeader { zxid, breaks })
 }
 
 /// Converts the answer to a request.
@@ -646,16 +684,13 @@ fn from_acl(entries: &[wire::AclEntry]) -> Acl {
 mod tests {
     use super::*;
 
-    const OURS: Granted = Granted {
-        session_id: 1,
-        timeout: Duration::from_secs(40),
-    };
+    const OURS: i64 = 1;
 
-    fn connected(session_id: i64, epoch: u64, secs: u64, read_only: bool) -> wire::ConnectionState {
+    fn connected(session_id: i64, epoch: u64, read_only: bool) -> wire::ConnectionState {
         wire::ConnectionState::Connected {
             session_id,
             epoch,
-            timeout: Duration::from_secs(secs),
+            timeout: Duration::from_secs(40),
             read_only,
         }
     }
@@ -667,7 +702,7 @@ mod tests {
             breaks: 0,
         };
         let mut next = |state| {
-            link = OURS.link(link, state);
+            link = next_link(OURS, link, state);
             (link.phase, link.breaks)
         };
         states.iter().map(&mut next).collect()
@@ -677,18 +712,8 @@ mod tests {
     const LOST: wire::ConnectionState = wire::ConnectionState::Disconnected { why: None };
 
     #[test]
-    fn a_session_ends_when_a_server_shortens_its_timeout() {
-        let moved = |secs| links(&[connected(1, 1, 40, false), connected(1, 2, secs, false)]);
-        assert_eq!(moved(39), [(Phase::Up, 0), (EXPIRED, 1)]);
-        assert_eq!(
-            [moved(40), moved(41)],
-            [[(Phase::Up, 0), (Phase::Up, 1)]; 2]
-        );
-    }
-
-    #[test]
     fn each_break_is_counted_once() {
-        let up = |epoch| connected(1, epoch, 40, false);
+        let up = |epoch| connected(1, epoch, false);
         let seen = links(&[up(1), LOST, LOST, up(2), up(5), LOST]);
         let expected = [
             (Phase::Up, 0),
@@ -704,12 +729,12 @@ mod tests {
     // covers: C7
     #[test]
     fn a_read_only_session_ends_with_its_connection() {
-        let read_only = |id, epoch| connected(id, epoch, 40, true);
+        let read_only = |id, epoch| connected(id, epoch, true);
         assert_eq!(
             links(&[read_only(1, 1), LOST]),
             [(Phase::ReadOnly, 0), (EXPIRED, 1)]
         );
-        for next in [connected(2, 2, 40, false), read_only(2, 2), read_only(1, 2)] {
+        for next in [connected(2, 2, false), read_only(2, 2), read_only(1, 2)] {
             assert_eq!(links(&[read_only(1, 1), next])[1].0, EXPIRED);
         }
         assert_eq!(

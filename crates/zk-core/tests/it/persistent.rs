@@ -44,7 +44,7 @@ async fn open(connect_string: String) -> Box<dyn Transport> {
 async fn watch(transport: &dyn Transport, path: &str, recursive: bool) -> Watching {
     let path = NodePath::parse(path).unwrap();
     let answer = transport.submit(Request::AddWatch { path, recursive });
-    match answer.await {
+    match answer.await.result {
         Ok(Response::Watching(watching)) => watching,
         answer => panic!("{answer:?}"),
     }

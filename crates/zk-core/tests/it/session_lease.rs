@@ -4,6 +4,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use zk_core::ErrorKind;
+use zk_core::Session;
 
 use crate::MAX_WAIT;
 use crate::connect;
@@ -166,6 +167,81 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
             follower.start().unwrap();
             ensemble.wait_serving().await.unwrap();
         }
+    })
+    .await;
+}
+
+/// By the servers' own count of transactions.
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
+    with_three(async |ensemble| {
+        let timeout = Duration::from_secs(5);
+        let leader = ensemble.leader().await.unwrap().id();
+        let mut servers = ensemble.servers().iter();
+        let follower = servers.find(|server| server.id() != leader).unwrap();
+        let session = Session::builder(follower.client_address().to_string())
+            .session_timeout(timeout)
+            .connect()
+            .await
+            .unwrap();
+        let writer = connect(ensemble).await;
+        writer.create("/written", "").await.unwrap();
+        let session_lease = session.keep_lease();
+        // Its own writes, until it has the role of its server.
+        let (mut first, mut last) = (None, 0);
+        for round in 0..60_u32 {
+            let pause = tokio::time::timeout(timeout / 20, session_lease.lapsed()).await;
+            assert!(pause.is_err() && session_lease.is_lasting(), "{round}");
+            let stat = writer.set("/written", round.to_string()).await.unwrap();
+            if round >= 20 {
+                first.get_or_insert(stat.mzxid - i64::from(round));
+                last = stat.mzxid - i64::from(round);
+            }
+        }
+        assert_eq!(first, Some(last), "the session has written");
+    })
+    .await;
+}
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn session_goes_on_with_the_shorter_timeout_of_another_server() {
+    with_three(async |ensemble| {
+        let timeout = Duration::from_secs(8);
+        let shorter = Duration::from_secs(3);
+        let session = connect_for(ensemble, timeout).await;
+        let owned = session.create("/owned", "").owned().await.unwrap();
+        let session_lease = session.keep_lease();
+        let first = server_of(ensemble, &session).await.id();
+        for server in ensemble.servers().iter().filter(|one| one.id() != first) {
+            let file = server.directory().join(format!("zoo-{}.cfg", server.id()));
+            let config = std::fs::read_to_string(&file).unwrap();
+            let config: String = config
+                .lines()
+                .filter(|line| !line.starts_with("maxSessionTimeout="))
+                .map(|line| format!("{line}\n"))
+                .collect();
+            let limit = format!("maxSessionTimeout={}\n", shorter.as_millis());
+            std::fs::write(&file, config + &limit).unwrap();
+            server.restart().await.unwrap();
+            within(MAX_WAIT, "the servers serve", ensemble.wait_serving())
+                .await
+                .unwrap();
+        }
+        ensemble.server(first).unwrap().kill().await.unwrap();
+        let moved = async {
+            while session.session_timeout() != shorter {
+                session.exists(owned.path()).await.unwrap();
+            }
+        };
+        within(MAX_WAIT, "the session moves", moved).await;
+        let within_timeout = Instant::now() + shorter;
+        assert!(session_lease.valid_until().unwrap() < within_timeout);
+        session_lease.renewed(MAX_WAIT).await.unwrap();
+        assert!(session_lease.is_valid());
+        assert!(session_lease.valid_until().unwrap() < Instant::now() + shorter);
+        owned.delete().await.unwrap();
     })
     .await;
 }

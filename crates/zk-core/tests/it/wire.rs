@@ -120,7 +120,7 @@ async fn one_shot_watches_outlive_a_link_and_persistent_ones_end_with_it() {
     let Ok(Response::Stat {
         stat: None,
         watch: Some(watch),
-    }) = transport.submit(exists).await
+    }) = transport.submit(exists).await.result
     else {
         panic!("the watch is not set");
     };
@@ -128,7 +128,7 @@ async fn one_shot_watches_outlive_a_link_and_persistent_ones_end_with_it() {
         path: NodePath::root(),
         recursive: true,
     };
-    let Ok(Response::Watching(mut watching)) = transport.submit(all).await else {
+    let Ok(Response::Watching(mut watching)) = transport.submit(all).await.result else {
         panic!("the persistent watch is not set");
     };
     other.create("/b", "").await.unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use zk_core::NodePath;
 use zk_core::SessionId;
+use zk_core::transport::ReplyHeader;
 use zk_core::transport::SessionEnd;
 use zk_core::transport::TransportError;
 use zk_core::transport::WatchNotification;
@@ -109,7 +110,8 @@ impl World {
                     let set = watch.as_ref().map(|(_, set)| set.clone());
                     client.watches.extend(watch);
                     self.request_deferred_removals(session, set.as_ref());
-                    self.complete(job, outcome, number);
+                    let breaks = self.clients[&session].link.breaks;
+                    self.complete(job, outcome, ReplyHeader { zxid, breaks }, number);
                 }
             }
         }
@@ -159,6 +161,7 @@ impl World {
         &mut self,
         number: JobNumber,
         outcome: Result<ServerReply, TransportError>,
+        header: ReplyHeader,
         watch: Option<WatchNumber>,
     ) {
         let job = &mut self.jobs[number];
@@ -170,7 +173,8 @@ impl World {
             Err(TransportError::Ended(ending)) => Some(*ending),
             _ => None,
         };
-        self.outputs.push(Output::Reply(number, outcome, watch));
+        let reply = Output::Reply(number, outcome, Some(header), watch);
+        self.outputs.push(reply);
         if let Some(ending) = ending {
             self.end(session, ending);
         }
@@ -179,7 +183,8 @@ impl World {
     /// Fails a request at its client.
     pub(super) fn fail(&mut self, number: JobNumber, error: TransportError) {
         self.jobs[number].is_resolved = true;
-        self.outputs.push(Output::Reply(number, Err(error), None));
+        let failure = Output::Reply(number, Err(error), None, None);
+        self.outputs.push(failure);
     }
 
     fn fire(&mut self, session: SessionId, trigger: &Trigger, zxid: Option<i64>) {

@@ -190,11 +190,11 @@ async fn failures_are_those_of_the_command_line_and_the_script() {
             },
             acl: zk_core::Acl::open(),
         });
-        let reply = transport.submit(create.clone()).await;
+        let reply = transport.submit(create.clone()).await.result;
         let was_lost = matches!(reply, Err(TransportError::Lost(_)));
         assert_eq!(was_lost, is_lost, "{path}: {reply:?}");
         // No other one fails.
-        let again = transport.submit(create).await;
+        let again = transport.submit(create).await.result;
         match again {
             Ok(_) => assert!(!is_carried_out, "{path}"),
             Err(TransportError::Refused(ErrorKind::NodeExists, _)) => {

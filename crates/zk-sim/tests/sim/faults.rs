@@ -1,5 +1,6 @@
 //! Scripted failures, each with its effect on the client and on the servers.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use zk_core::ErrorKind;
@@ -41,8 +42,17 @@ fn sync() -> Request {
     Request::Sync { path: path("/") }
 }
 
+/// Submits a request, for its result alone.
+fn submit(
+    transport: &SimTransport,
+    request: Request,
+) -> Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send>> {
+    let reply = transport.submit(request);
+    Box::pin(async move { reply.await.result })
+}
+
 async fn names(transport: &SimTransport) -> usize {
-    match transport.submit(list("/")).await.unwrap() {
+    match submit(transport, list("/")).await.unwrap() {
         // The server's own node also exists.
         Response::Children { names, .. } => names.len() - 1,
         other => unreachable!("{other:?}"),
@@ -74,7 +84,7 @@ async fn a_lost_request_is_not_applied_and_one_with_a_lost_reply_is() {
         } else {
             script.lose_request()
         };
-        let fault = session.submit(create("/n-")).await.unwrap_err();
+        let fault = submit(&session, create("/n-")).await.unwrap_err();
         assert_eq!(fault, TransportError::Lost("gone".to_owned()));
         assert_eq!(script.count(), 1);
         assert_eq!(sim.tree().paths().len(), usize::from(reply));
@@ -85,7 +95,7 @@ async fn a_lost_request_is_not_applied_and_one_with_a_lost_reply_is() {
         back(&session).await;
         assert_eq!(sim.session(session.session_id()).server(), Some(2));
         // Only the first request matched.
-        session.submit(create("/n-")).await.unwrap();
+        submit(&session, create("/n-")).await.unwrap();
     }
 }
 
@@ -95,9 +105,9 @@ async fn a_postponed_request_goes_out_on_the_next_link() {
     let session = sim.connect().server(1).transport().await;
     let script = sim.on(matching::creates("/b")).postpone();
     let (before, postponed, after) = tokio::join!(
-        session.submit(create("/a")),
-        session.submit(create("/b")),
-        session.submit(create("/c"))
+        submit(&session, create("/a")),
+        submit(&session, create("/b")),
+        submit(&session, create("/c"))
     );
     assert!(matches!(before, Err(TransportError::Lost(_))), "{before:?}");
     assert!(
@@ -116,9 +126,9 @@ async fn requests_around_a_lost_one_keep_their_order() {
     let session = sim.connect().transport().await;
     sim.on(matching::creates("/b")).lose_reply();
     let (first, second, third) = tokio::join!(
-        session.submit(create("/a")),
-        session.submit(create("/b")),
-        session.submit(create("/c"))
+        submit(&session, create("/a")),
+        submit(&session, create("/b")),
+        submit(&session, create("/c"))
     );
     assert!(first.is_ok() && second.is_err() && third.is_err());
     let [first, second, third] = outcomes(&sim).try_into().unwrap();
@@ -138,7 +148,7 @@ async fn only_the_selected_request_fails() {
         .nth(2)
         .refuse(TransportError::Later(ErrorKind::Throttled));
     for (session, is_matched) in [(&one, false), (&two, false), (&two, true), (&two, false)] {
-        assert_eq!(session.submit(create("/n-")).await.is_err(), is_matched);
+        assert_eq!(submit(session, create("/n-")).await.is_err(), is_matched);
     }
     assert_eq!(script.count(), 1);
     assert_eq!(sim.tree().paths().len(), 3);
@@ -150,7 +160,7 @@ async fn a_misreported_write_is_applied() {
     let session = sim.connect().transport().await;
     let fault = TransportError::Server("runtime inconsistency".to_owned());
     sim.on(matching::writes()).misreport(fault.clone());
-    assert_eq!(session.submit(create("/n-")).await.unwrap_err(), fault);
+    assert_eq!(submit(&session, create("/n-")).await.unwrap_err(), fault);
     assert_eq!(sim.tree().paths().len(), 1);
 }
 
@@ -159,13 +169,13 @@ async fn a_moved_session_sees_its_stalled_create_only_after_a_sync() {
     let sim = Ensemble::new(3);
     let session = sim.connect().server(1).transport().await;
     let script = sim.on(matching::creates("/n-")).stall_then_move(2);
-    assert!(session.submit(create("/n-")).await.is_err());
+    assert!(submit(&session, create("/n-")).await.is_err());
     script.happened().await;
     back(&session).await;
     assert_eq!(sim.session(session.session_id()).server(), Some(2));
     assert_eq!(sim.tree().paths().len(), 1, "committed");
     assert_eq!(names(&session).await, 0, "the new server does not show it");
-    session.submit(sync()).await.unwrap();
+    submit(&session, sync()).await.unwrap();
     assert_eq!(names(&session).await, 1);
 }
 
@@ -174,12 +184,12 @@ async fn a_write_stuck_until_the_session_has_moved_is_never_applied() {
     let sim = Ensemble::new(3);
     let session = sim.connect().transport().await;
     let script = sim.on(matching::creates("/n-")).stall();
-    assert!(session.submit(create("/n-")).await.is_err());
+    assert!(submit(&session, create("/n-")).await.is_err());
     back(&session).await;
-    session.submit(sync()).await.unwrap();
+    submit(&session, sync()).await.unwrap();
     assert_eq!(names(&session).await, 0);
     script.release();
-    session.submit(sync()).await.unwrap();
+    submit(&session, sync()).await.unwrap();
     assert_eq!(names(&session).await, 0);
     assert_eq!(outcomes(&sim)[0], RequestOutcome::Fenced);
 }
@@ -189,7 +199,7 @@ async fn a_stuck_write_released_before_the_session_moves_is_applied() {
     let sim = Ensemble::new(3);
     let session = sim.connect().transport().await;
     let script = sim.on(matching::creates("/n-")).stall();
-    assert!(session.submit(create("/n-")).await.is_err());
+    assert!(submit(&session, create("/n-")).await.is_err());
     script.release();
     back(&session).await;
     assert_eq!(names(&session).await, 1);
@@ -200,7 +210,7 @@ async fn a_stuck_write_precedes_a_reconnection_to_the_same_server() {
     let sim = Ensemble::new(1);
     let session = sim.connect().transport().await;
     sim.on(matching::creates("/n-")).stall();
-    assert!(session.submit(create("/n-")).await.is_err());
+    assert!(submit(&session, create("/n-")).await.is_err());
     assert!(sim.tree().paths().is_empty());
     back(&session).await;
     assert_eq!(names(&session).await, 1);
@@ -212,8 +222,8 @@ async fn a_held_reply_holds_up_what_comes_after_it_until_it_is_released() {
     let session = sim.connect().transport().await;
     let script = sim.on(matching::creates("/n-")).hold();
     let (created, read, ()) = tokio::join!(
-        session.submit(create("/n-")),
-        session.submit(list("/")),
+        submit(&session, create("/n-")),
+        submit(&session, list("/")),
         async {
             script.happened().await;
             assert_eq!(sim.tree().paths().len(), 1);
@@ -231,7 +241,7 @@ async fn a_held_reply_is_lost_with_the_link() {
     let sim = Ensemble::new(1);
     let session = sim.connect().transport().await;
     let script = sim.on(matching::creates("/n-")).hold();
-    let (created, ()) = tokio::join!(session.submit(create("/n-")), async {
+    let (created, ()) = tokio::join!(submit(&session, create("/n-")), async {
         script.happened().await;
         sim.session(session.session_id()).cut();
     });
@@ -247,7 +257,7 @@ async fn a_lost_reply_does_not_wait_for_a_server_that_lags() {
     let session = sim.connect().server(2).transport().await;
     sim.server(2).lag();
     sim.on(matching::creates("/n-")).lose_reply();
-    let lost = tokio::time::timeout(Duration::from_secs(1), session.submit(create("/n-")));
+    let lost = tokio::time::timeout(Duration::from_secs(1), submit(&session, create("/n-")));
     assert!(matches!(lost.await, Ok(Err(TransportError::Lost(_)))));
     assert_eq!(sim.tree().paths().len(), 1);
 }
@@ -257,7 +267,7 @@ async fn a_server_that_lags_behind_what_a_session_has_seen_sends_it_on() {
     let sim = Ensemble::new(3);
     let session = sim.connect().server(1).transport().await;
     sim.server(2).lag();
-    session.submit(create("/n-")).await.unwrap();
+    submit(&session, create("/n-")).await.unwrap();
     sim.session(session.session_id()).move_to(2);
     back(&session).await;
     assert_eq!(sim.session(session.session_id()).server(), Some(3));
@@ -270,13 +280,13 @@ async fn a_request_made_without_a_link_waits_and_is_sent_when_it_is_back() {
     sim.session(session.session_id())
         .cut_for(Duration::from_secs(2));
     let begin = tokio::time::Instant::now();
-    let mut dropped = session.submit(create("/dropped"));
+    let mut dropped = submit(&session, create("/dropped"));
     let first = std::future::poll_fn(|context| {
         std::task::Poll::Ready(dropped.as_mut().poll(context).is_pending())
     });
     assert!(first.await);
     drop(dropped);
-    session.submit(create("/kept")).await.unwrap();
+    submit(&session, create("/kept")).await.unwrap();
     assert_eq!(begin.elapsed(), Duration::from_millis(2002));
     assert_eq!(sim.tree().paths().len(), 2);
 }
@@ -319,10 +329,10 @@ async fn the_same_script_gives_the_same_log() {
         sim.on(matching::lists("/")).nth(2).lose_request();
         for _ in 0..4 {
             let _all = tokio::join!(
-                one.submit(create("/n-")),
-                two.submit(create("/n-")),
-                one.submit(list("/")),
-                two.submit(sync())
+                submit(&one, create("/n-")),
+                submit(&two, create("/n-")),
+                submit(&one, list("/")),
+                submit(&two, sync())
             );
         }
         records.push((sim.requests(), sim.tree()));

@@ -15,7 +15,7 @@ use zk_sim::SimTransport;
 async fn watch(transport: &SimTransport, path: &str, recursive: bool) -> Watching {
     let path = NodePath::parse(path).unwrap();
     let answer = transport.submit(Request::AddWatch { path, recursive });
-    match answer.await {
+    match answer.await.result {
         Ok(Response::Watching(watching)) => watching,
         answer => panic!("{answer:?}"),
     }
@@ -91,7 +91,7 @@ async fn on_3_8_a_one_shot_watch_takes_the_place_of_a_persistent_one() {
             path: NodePath::parse("/a").unwrap(),
             watch: true,
         });
-        let Ok(Response::Data { watch: once, .. }) = get.await else {
+        let Ok(Response::Data { watch: once, .. }) = get.await.result else {
             panic!("the node is there");
         };
         session.set("/a", "1").await.unwrap();

@@ -158,12 +158,12 @@ async fn a_silent_link_is_noticed_by_its_client_and_healed_if_it_is_not() {
         "no client has noticed"
     );
     link.heal();
-    answer.await.unwrap().unwrap();
+    answer.await.unwrap().result.unwrap();
     assert_eq!((link.server(), transport.link().now().breaks), (Some(1), 0));
 
     link.silence();
     let started = sim.now();
-    let lost = sync().await.unwrap_err();
+    let lost = sync().await.result.unwrap_err();
     assert_eq!(
         lost,
         zk_core::transport::TransportError::Lost(
@@ -239,9 +239,9 @@ async fn a_request_that_is_too_long_costs_the_link() {
         })
     };
     // The xid, the type, the path, the length and the version take the rest.
-    set(200 - 8 - 5 - 4 - 4).await.unwrap();
+    set(200 - 8 - 5 - 4 - 4).await.result.unwrap();
     assert!(matches!(
-        set(200 - 8 - 5 - 4 - 4 + 1).await,
+        set(200 - 8 - 5 - 4 - 4 + 1).await.result,
         Err(zk_core::transport::TransportError::Lost(_))
     ));
     assert_eq!(transport.link().now().breaks, 1);

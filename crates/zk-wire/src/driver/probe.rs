@@ -33,10 +33,7 @@ pub(crate) async fn ask_address(
         let stream = connector.connect_to(address, host).await?;
         exchange(stream, "srvr").await
     };
-    tokio::time::timeout(Probe::TIMEOUT, reply)
-        .await
-        .ok()?
-        .ok()
+    tokio::time::timeout(Probe::TIMEOUT, reply).await.ok()?.ok()
 }
 
 async fn exchange(mut stream: Stream, word: &str) -> io::Result<String> {

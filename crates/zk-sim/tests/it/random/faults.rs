@@ -50,6 +50,7 @@ use super::play::Open;
 use super::play::all;
 use super::play::play;
 use super::play::send;
+use super::play::submit;
 use super::program::Program;
 use super::seeds;
 
@@ -248,8 +249,10 @@ impl Faults {
         if number > 0 {
             return send(transport, requests).await;
         }
-        let replies = requests.iter().map(|one| transport.submit(one.clone()));
-        let mut replies: Vec<_> = replies.collect();
+        let mut replies: Vec<_> = requests
+            .iter()
+            .map(|one| submit(transport, one.clone()))
+            .collect();
         let planned = self.plan().pop().flatten();
         let Some(fault) = planned else {
             return soon("the replies", all(replies)).await;
@@ -268,7 +271,7 @@ impl Faults {
             let left = soon("the loss", link.wait_for(is_down)).await;
             left.expect("the session is not over");
             // It may be refused.
-            drop(soon("a change", self.other.submit(meanwhile.clone())).await);
+            drop(soon("a change", submit(&*self.other, meanwhile.clone())).await);
             for reply in &mut replies {
                 let first = poll_fn(|context| Poll::Ready(reply.as_mut().poll(context))).await;
                 assert!(first.is_pending(), "there is no connection");
@@ -397,7 +400,7 @@ async fn run(
     let mut lines = play(system, sessions, program).await;
     // All watches are dropped: what removes them arrives before this.
     let path = program.root.clone();
-    let synced = soon("a sync", sessions[0].submit(Request::Sync { path })).await;
+    let synced = soon("a sync", submit(&*sessions[0], Request::Sync { path })).await;
     synced.expect("it is connected");
     // The first session may have no permission.
     tree(&*sessions[1], &program.root, &program.root, &mut lines).await;
@@ -444,7 +447,7 @@ fn tree<'a>(
             path: path.clone(),
             watch: false,
         };
-        let line = match soon("the data of a node", session.submit(get)).await {
+        let line = match soon("the data of a node", submit(session, get)).await {
             Ok(Response::Data { data, stat, .. }) => {
                 let (version, children) = (stat.version, stat.cversion);
                 let owner = stat.ephemeral_owner.is_some();
@@ -458,7 +461,7 @@ fn tree<'a>(
             path: path.clone(),
             watch: false,
         };
-        let mut names = match soon("the children of a node", session.submit(list)).await {
+        let mut names = match soon("the children of a node", submit(session, list)).await {
             Ok(Response::Children { names, .. }) => names,
             _ => Vec::new(),
         };

@@ -45,7 +45,7 @@ pub(crate) trait Open {
 pub(crate) type Answer = Result<Response, TransportError>;
 
 pub(crate) async fn send(transport: &dyn Transport, requests: &[Request]) -> Vec<Answer> {
-    let replies = requests.iter().map(|one| transport.submit(one.clone()));
+    let replies = requests.iter().map(|one| submit(transport, one.clone()));
     soon(all(replies.collect())).await
 }
 
@@ -110,7 +110,7 @@ impl<S: Open> Player<'_, S> {
             },
             acl: zk_core::Acl::open(),
         });
-        match self.sessions[0].submit(create).await {
+        match submit(&*self.sessions[0], create).await {
             Ok(Response::Created { stat, .. }) => self.base = stat.czxid,
             answer => panic!("{answer:?}"),
         }
@@ -144,7 +144,7 @@ impl<S: Open> Player<'_, S> {
         // Every server catches up, and watch events precede the reply.
         let syncs = self.sessions.iter().map(|session| {
             let path = self.root.clone();
-            session.submit(Request::Sync { path })
+            submit(&**session, Request::Sync { path })
         });
         for answer in soon(all(syncs.collect())).await {
             assert!(matches!(answer, Ok(Response::Synced)), "{answer:?}");
@@ -363,6 +363,15 @@ fn show_notice(notice: &WatchNotification, root: &NodePath, base: i64) -> String
 
 fn local(path: &NodePath, root: &NodePath) -> String {
     path.as_str().replace(root.as_str(), "~")
+}
+
+/// Submits a request, for its result alone.
+pub(crate) fn submit(
+    transport: &dyn Transport,
+    request: Request,
+) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+    let reply = transport.submit(request);
+    Box::pin(async move { reply.await.result })
 }
 
 /// Polls all futures in order, so that the requests are sent in order, until all are ready.
