@@ -18,6 +18,7 @@ use crate::fencing_token::FencingToken;
 use crate::held::HeldLock;
 use crate::held_node::HeldNode;
 use crate::node_monitor::NodeMonitor;
+use crate::queue::Turn;
 
 /// The guard or lease of a lock of any kind, for code that is generic over kinds.
 ///
@@ -84,6 +85,7 @@ pub struct Guard {
     /// `None` once the release has begun.
     node: Option<OwnedNode>,
     held: HeldLock,
+    turn: Option<Turn>,
     _monitor: NodeMonitor,
 }
 
@@ -95,6 +97,8 @@ pub(crate) struct Granted {
     /// The watch of the node, if it was set while it waited.
     pub(crate) watch: Option<Watch>,
     pub(crate) token: FencingToken,
+    /// Set if the lock was free and its queue empty.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Granted {
@@ -105,6 +109,7 @@ impl Granted {
             node,
             session_lease,
             watch: None,
+            turn: None,
         }
     }
 }
@@ -117,6 +122,7 @@ impl Guard {
             session_lease,
             watch,
             token,
+            turn,
         } = granted;
         let held = HeldLock::new(HeldNode::new(session.clone(), &node, session_lease, token));
         tracing::debug!(path = %node.path(), %token, "lock acquired");
@@ -124,6 +130,7 @@ impl Guard {
             _monitor: NodeMonitor::spawn(&held.nodes()[0], watch),
             node: Some(node),
             held,
+            turn,
         }
     }
 
@@ -187,6 +194,9 @@ impl Guard {
         match deleted {
             Ok(()) => {
                 node.keep();
+                if let Some(turn) = self.turn.take() {
+                    turn.ended();
+                }
                 Ok(())
             }
             Err(error) if error.is_no_node() => {

@@ -12,6 +12,8 @@
 //! - Sessions that the leader has ended. On a lagging follower, and for its clients, they are still alive.
 //! - Replies and events, which are delivered once the client's server has applied the change, and never over a broken
 //!   connection. The session's clean-up searches for a node by its unique name after a `sync`.
+//! - The path of the queue, an empty container that a server may remove: the numbers start again then. A client that was
+//!   alone in the queue relies on its next number, and on a watch on the path, whose event comes in order.
 //! - The window of the session lease: the leader ends a session only when its client no longer relies on it. The window
 //!   has tests of its own.
 //!
@@ -41,6 +43,10 @@ struct Scenario {
     lapses: u8,
     /// How many acquires are dropped.
     drops: u8,
+    /// How often each client acquires the lock, one after the other.
+    turns: u8,
+    /// How often the empty path of the queue is removed.
+    reaps: u8,
     /// A flaw in the protocol, to see the properties fail.
     flaw: Flaw,
 }
@@ -60,6 +66,12 @@ enum Flaw {
     TakesOverBlindly,
     /// Watches a node without checking that it still exists.
     WatchesBlindly,
+    /// Takes the number after that of its last turn for a proof that it is alone, also on another path.
+    IgnoresNewPath,
+    /// Relies on the watch on the path over a broken connection.
+    KeepsPathWatchOverCut,
+    /// Takes any number above that of its last turn for a proof that it is alone.
+    SkipsNumbers,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,6 +81,7 @@ struct ModelState {
     cuts: u8,
     lapses: u8,
     drops: u8,
+    reaps: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +104,8 @@ enum Action {
     Prove(usize),
     /// The acquire is dropped by its caller.
     Drop(usize),
+    /// The empty path of the queue is removed.
+    Reap,
 }
 
 impl Model for Scenario {
@@ -103,11 +118,12 @@ impl Model for Scenario {
             clients: self
                 .clients
                 .iter()
-                .map(|(kind, server)| Client::new(*kind, *server))
+                .map(|(kind, server)| Client::new(*kind, *server, self.turns))
                 .collect(),
             cuts: self.cuts,
             lapses: self.lapses,
             drops: self.drops,
+            reaps: self.reaps,
         }]
     }
 
@@ -115,6 +131,9 @@ impl Model for Scenario {
         let servers = &state.servers;
         if servers.can_follow() {
             actions.push(Action::Follow);
+        }
+        if state.reaps > 0 && servers.can_be_reaped() {
+            actions.push(Action::Reap);
         }
         for (at, client) in state.clients.iter().enumerate() {
             if servers.has_request(at) {
@@ -184,6 +203,10 @@ impl Model for Scenario {
             Action::Drop(at) => {
                 state.drops -= 1;
                 state.clients[at].abandon(self.flaw);
+            }
+            Action::Reap => {
+                state.reaps -= 1;
+                servers.reap();
             }
         }
         Some(state)

@@ -9,6 +9,7 @@
 //! 4. A [`Guard`] is made of it.
 
 use std::sync::Arc;
+use std::sync::Mutex;
 
 use zk_core::Acl;
 use zk_core::Error;
@@ -33,10 +34,13 @@ use crate::retry::retry_read;
 
 mod enlist;
 mod read;
+mod uncontended;
 mod upgrade;
 mod wait;
 mod watches;
 
+use uncontended::LastTurn;
+pub(crate) use uncontended::Turn;
 pub(crate) use upgrade::UpgradeOutcome;
 
 /// The queue below one path.
@@ -53,6 +57,8 @@ pub(crate) struct Queue {
     is_of_semaphore: bool,
     options: Arc<LockOptions>,
     notifier: Notifier,
+    /// `None` in queues whose contenders may leave another node with the same number.
+    last_turn: Option<Arc<Mutex<LastTurn>>>,
 }
 
 /// A contender in the queue. Dropping it deletes its node in the background.
@@ -61,6 +67,8 @@ pub(crate) struct Enlisted {
     node: OwnedNode,
     /// The children of the queue's path, as last listed.
     children: Vec<String>,
+    /// Set if it was alone when it joined.
+    turn: Option<Turn>,
     /// Keeps the session proved alive, so that no proof has to be awaited when the predecessor leaves.
     _standby: Standby,
 }
@@ -81,7 +89,14 @@ impl Queue {
             is_of_semaphore: false,
             options,
             notifier: Notifier::default(),
+            last_turn: None,
         })
+    }
+
+    /// Makes this a queue in which each contender has one node.
+    pub(crate) fn of_mutex(mut self) -> Self {
+        self.last_turn = Some(Arc::default());
+        self
     }
 
     /// Makes this the queue for the leases of a semaphore.

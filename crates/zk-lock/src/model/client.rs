@@ -4,6 +4,7 @@ use super::Flaw;
 use super::servers::Node;
 use super::servers::Request;
 use super::servers::Servers;
+use super::servers::sequence;
 use crate::layout::Kind;
 use crate::layout::Layout;
 use crate::order;
@@ -19,6 +20,13 @@ pub(super) struct Client {
     pub(super) seen: usize,
     pub(super) is_valid: bool,
     pub(super) phase: Phase,
+    /// How many turns are left, with this one.
+    turns: u8,
+    /// The number of its node, in this turn or the last one, if it is known to have been alone then. Its connection has
+    /// not been lost since.
+    alone: Option<usize>,
+    /// Whether the watch on the path is armed.
+    watches_path: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,14 +95,34 @@ impl WatchTargets {
 }
 
 impl Client {
-    pub(super) fn new(kind: Kind, server: usize) -> Self {
+    pub(super) fn new(kind: Kind, server: usize, turns: u8) -> Self {
         Self {
             kind,
             server: Some(server),
             seen: 0,
             is_valid: true,
             phase: Phase::Idle,
+            turns,
+            alone: None,
+            watches_path: true,
         }
+    }
+
+    /// Returns whether its new node is alone in the queue, as far as its last turn proves it.
+    fn is_alone(&self, own: usize, flaw: Flaw) -> bool {
+        let Some(last) = self.alone else {
+            return false;
+        };
+        // The event of the watch would have come before the reply to the create.
+        let is_same_path = own - sequence(own) == last - sequence(last);
+        let is_known_path = self.watches_path && flaw != Flaw::IgnoresNewPath;
+        if is_known_path && !is_same_path {
+            return false;
+        }
+        if flaw == Flaw::SkipsNumbers {
+            return sequence(own) > sequence(last);
+        }
+        sequence(own) == sequence(last) + 1
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -134,6 +162,11 @@ impl Client {
 
     pub(super) fn cut(&mut self, flaw: Flaw) {
         self.server = None;
+        if flaw == Flaw::KeepsPathWatchOverCut {
+            self.watches_path = false;
+        } else {
+            self.alone = None;
+        }
         self.phase = match self.phase {
             Phase::Creating => Phase::InDoubt,
             // The client sets its watches again when it attaches, and receives the events it missed.
@@ -195,13 +228,25 @@ impl Client {
             }
             Phase::Creating | Phase::InDoubt => {
                 if let Some(own) = servers.node_of(me, server) {
-                    Phase::Enlisted { own }
+                    if self.is_alone(own, flaw) {
+                        self.alone = Some(own);
+                        Phase::First { own }
+                    } else {
+                        self.alone = None;
+                        Phase::Enlisted { own }
+                    }
                 } else {
                     request = Some(Request::Create(self.kind));
                     Phase::Creating
                 }
             }
-            Phase::Enlisted { own } => next_phase(own, servers.nodes_at(server)),
+            Phase::Enlisted { own } => {
+                let nodes = servers.nodes_at(server);
+                if nodes.len() == 1 {
+                    self.alone = Some(own);
+                }
+                next_phase(own, nodes)
+            }
             Phase::Behind { own, ahead } => {
                 let is_there = ahead.is_there(servers, server);
                 if is_there || flaw == Flaw::WatchesBlindly {
@@ -236,6 +281,10 @@ impl Client {
                 Some(own) => Phase::Leaving { own },
                 None => Phase::Done,
             },
+            Phase::Deleting { .. } if self.turns > 1 && self.is_valid => {
+                self.turns -= 1;
+                Phase::Idle
+            }
             Phase::Deleting { .. } | Phase::Done | Phase::Lost => Phase::Done,
         };
         self.seen = self.seen.max(servers.lead(server));
@@ -249,7 +298,7 @@ impl Client {
     fn end(&mut self, phase: Phase) {
         *self = Self {
             phase,
-            ..Self::new(self.kind, 0)
+            ..Self::new(self.kind, 0, 0)
         };
     }
 }
@@ -294,5 +343,6 @@ fn name(node: &Node) -> String {
         Kind::Exclusive => "lock-",
         Kind::Shared => "__READ__",
     };
+    let number = sequence(*number);
     format!("_c_{}-{marker}{number:010}", 9 - owner)
 }

@@ -15,6 +15,8 @@ fn scenario(clients: &[(Kind, usize)], cuts: u8, lapses: u8, drops: u8) -> Scena
         cuts,
         lapses,
         drops,
+        turns: 1,
+        reaps: 0,
         flaw: Flaw::None,
     }
 }
@@ -161,4 +163,40 @@ fn a_watch_on_a_deleted_node_is_found() {
         Flaw::WatchesBlindly,
         scenario(&clients, 0, 0, 0),
     );
+}
+
+/// Two clients that acquire the lock twice each, below a path that may be removed in between.
+fn two_turns(cuts: u8, reaps: u8) -> Scenario {
+    Scenario {
+        turns: 2,
+        reaps,
+        ..scenario(&[EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER], cuts, 0, 0)
+    }
+}
+
+// covers: L1
+#[test]
+fn turns_without_a_list_exclude_each_other() {
+    holds("two turns of two clients, two reaps", two_turns(0, 2));
+    holds("two turns of two clients, a cut, a reap", two_turns(1, 1));
+    let three_turns = Scenario {
+        turns: 3,
+        ..two_turns(0, 1)
+    };
+    holds("three turns of two clients, a reap", three_turns);
+}
+
+#[test]
+fn a_number_of_another_path_is_found() {
+    breaks(EXCLUSIVE, Flaw::IgnoresNewPath, two_turns(0, 1));
+}
+
+#[test]
+fn a_watch_on_the_path_kept_over_a_broken_connection_is_found() {
+    breaks(EXCLUSIVE, Flaw::KeepsPathWatchOverCut, two_turns(1, 1));
+}
+
+#[test]
+fn a_number_after_that_of_another_contender_is_found() {
+    breaks(EXCLUSIVE, Flaw::SkipsNumbers, two_turns(0, 0));
 }

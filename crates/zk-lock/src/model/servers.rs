@@ -15,6 +15,8 @@ enum TreeChange {
     Ended {
         owner: usize,
     },
+    /// The empty path of the queue was removed, and the next create makes another one.
+    Reaped,
 }
 
 /// A node of a contender.
@@ -22,8 +24,17 @@ enum TreeChange {
 pub(super) struct Node {
     pub(super) owner: usize,
     pub(super) kind: Kind,
+    /// Unique; see [`sequence`].
     pub(super) number: usize,
 }
+
+/// Returns the sequence number in the name of a node. It starts again when the path of the queue is another one.
+pub(super) const fn sequence(number: usize) -> usize {
+    number % PER_PATH
+}
+
+/// No scenario has as many nodes below one path.
+const PER_PATH: usize = 100;
 
 /// A write request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -119,6 +130,17 @@ impl Servers {
         self.change(TreeChange::Ended { owner: client });
     }
 
+    /// Returns whether the path of the queue is empty and had nodes.
+    pub(super) fn can_be_reaped(&self) -> bool {
+        self.trees[LEADER].nodes.is_empty() && sequence(self.created) > 0
+    }
+
+    /// Removes the path of the queue, as a server removes an empty container.
+    pub(super) fn reap(&mut self) {
+        self.created = self.created - sequence(self.created) + PER_PATH;
+        self.change(TreeChange::Reaped);
+    }
+
     fn change(&mut self, change: TreeChange) {
         self.trees[LEADER].apply(change);
         self.ahead.push_back(change);
@@ -179,6 +201,7 @@ impl Tree {
                 self.nodes.retain(|node| node.owner != owner);
                 self.alive[owner] = false;
             }
+            TreeChange::Reaped => {}
         }
     }
 }

@@ -7,31 +7,71 @@ use zk_core::OwnedNode;
 
 use super::Enlisted;
 use super::Queue;
+use super::uncontended::LastTurn;
+use super::uncontended::PathWatch;
 use crate::error::AcquireError;
+use crate::order;
 
 impl Queue {
-    /// Creates our node, with missing parents, and lists the queue behind it.
+    /// Creates our node, with missing parents, and lists the queue behind it, unless it is known to be empty.
     ///
     /// The name contains an id that is chosen before the request leaves. By it the node is found again, or removed, if
     /// the reply is lost, the connection breaks or this future is dropped.
     pub(crate) async fn enlist(&self) -> Result<Enlisted, AcquireError> {
         let standby = self.session.stand_by();
+        let last_turn = self.take_last_turn();
+        let last = last_turn.number();
+        let mut path_watch = None;
+        let (node, listed) = match last_turn {
+            LastTurn::Watched(..) => (self.create_node().await?, None),
+            LastTurn::Successive(_) => {
+                let (node, listed, watch) = self.create_list_and_watch().await?;
+                path_watch = watch;
+                (node, listed)
+            }
+            LastTurn::Unknown | LastTurn::Alone(_) => self.create_and_list().await?,
+        };
+        let mut enlisted = Enlisted {
+            node,
+            children: listed.unwrap_or_default(),
+            turn: None,
+            _standby: standby,
+        };
+        let number = self.layout().sequence_of(enlisted.name());
+        if let Some(number) = number
+            && let Some(watch) = self.is_alone_after(last_turn, number)
+        {
+            path_watch = Some(watch);
+            enlisted.children = vec![enlisted.name().to_owned()];
+        } else if !enlisted.is_listed() {
+            // The list was not executed after the create: the parents were missing, the connection broke and one of the
+            // two requests was repeated, or the queue is not as empty as it may have been.
+            self.relist(&mut enlisted).await?;
+        }
+        if let Some(number) = number
+            && order::is_alone(&enlisted.children, enlisted.name(), self.layout())
+        {
+            enlisted.turn = self.begin_turn(last, number, path_watch);
+        }
+        Ok(enlisted)
+    }
+
+    /// Creates our node, and lists the queue behind it.
+    async fn create_and_list(&self) -> Result<(OwnedNode, Option<Vec<String>>), AcquireError> {
         // The list leaves directly behind the create, and servers execute them in this order.
         let list = self.session.list(&self.path);
         let (created, listed) = future::join(self.create_node(), list.into_future()).await;
-        let mut enlisted = Enlisted {
-            node: created?,
-            children: listed
-                .map(|(names, _)| self.without_ignored(names))
-                .unwrap_or_default(),
-            _standby: standby,
-        };
-        if !enlisted.is_listed() {
-            // The list was not executed after the create: the parents were missing, or the connection broke
-            // and one of the two requests was repeated.
-            self.relist(&mut enlisted).await?;
-        }
-        Ok(enlisted)
+        let listed = listed.ok().map(|(names, _)| self.without_ignored(names));
+        Ok((created?, listed))
+    }
+
+    /// Creates our node, lists the queue behind it, and watches the path of the queue, in which the node is then.
+    async fn create_list_and_watch(
+        &self,
+    ) -> Result<(OwnedNode, Option<Vec<String>>, Option<PathWatch>), AcquireError> {
+        let (created, watch) = future::join(self.create_and_list(), self.watch_path()).await;
+        let (node, listed) = created?;
+        Ok((node, listed, watch))
     }
 
     /// Creates one of our nodes, with missing parents. The server numbers it.

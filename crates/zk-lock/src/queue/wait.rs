@@ -95,6 +95,7 @@ impl Queue {
             let session_lease = self.session.keep_lease();
             if session_lease.is_lasting() {
                 let mut granted = Granted::new(enlisted.node, session_lease);
+                granted.turn = enlisted.turn;
                 granted.watch = watches.into_own();
                 return Ok(granted);
             }

@@ -36,6 +36,7 @@ mod rw;
 mod semaphore;
 #[path = "../shared/again.rs"]
 mod shared_again;
+mod uncontended;
 mod waiter;
 
 /// The path of the lock of the tests.
