@@ -80,8 +80,9 @@ usage: cargo xtask COMMAND [ARGS]
                   break down a hand-over of the lock: the time in the servers, the clients and the network
   bench queue [--quick] [--peers] [--memory]
                   measure the queue next to plain creates and deletes, with --peers also next to Curator's and kazoo's
-  bench fleet [--memory] [SESSIONS]
-                  measure the load of idle sessions, and of sessions that hold a lock each; default 500
+  bench fleet [--quick] [--peers] [--memory] [SESSIONS]
+                  measure the load of idle sessions and of sessions that hold a lock each, next to plain clients and
+                  with --peers next to Curator; 100, 1,000 and 5,000 sessions by default, 100 with --quick
   bench cache [--quick] [--peers]
                   measure the cache next to plain reads of its nodes, with --peers also next to Curator's
   bench id [--quick] [--peers]

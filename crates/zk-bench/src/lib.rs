@@ -32,6 +32,7 @@
 pub mod baseline;
 pub mod cache;
 pub mod comparison;
+mod cpu;
 mod environment;
 mod fixture;
 mod handover_probe;
@@ -47,6 +48,7 @@ mod trace;
 mod traffic;
 pub mod wire;
 
+pub use self::cpu::cpu_time;
 pub use self::environment::Environment;
 pub use self::fixture::Fixture;
 pub use self::fixture::open;

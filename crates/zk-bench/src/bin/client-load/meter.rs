@@ -4,9 +4,8 @@ use std::fs;
 use std::time::Duration;
 use std::time::Instant;
 
-use rustix::time::ClockId;
-use rustix::time::clock_gettime;
 use zk_bench::Latencies;
+use zk_bench::cpu_time;
 use zk_bench::wire::BEGIN_MARK;
 use zk_bench::wire::END_MARK;
 use zk_bench::wire::Load;
@@ -51,13 +50,6 @@ impl Meter {
             allocations: u64::try_from(allocations).ok(),
         }
     }
-}
-
-/// The CPU time of all threads of this process, also of those that have ended.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
-    Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
 fn allocations() -> usize {
