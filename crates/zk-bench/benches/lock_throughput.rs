@@ -12,6 +12,7 @@ use zk_bench::baseline;
 use zk_bench::comparison;
 use zk_bench::lock;
 use zk_bench::publish;
+use zk_bench::recreating_chain;
 use zk_bench::report;
 use zk_lock::RaceLock;
 
@@ -31,6 +32,7 @@ fn main() -> anyhow::Result<()> {
             |fixture| contention(fixture, sessions),
         );
     }
+    benchmark.pair("recreating/20", ["lock", "chain"], recreating);
     benchmark.pair("handover", ["lock", "notify"], handover);
     for sessions in RACERS {
         benchmark.pair(&format!("race/{sessions}"), ["race", "fair"], |fixture| {
@@ -86,8 +88,30 @@ fn contention(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'_>; 2
         }),
         Box::new(move |hand_overs| {
             fixture.run(
-                "the bare chain",
-                baseline::chain(clients.clone(), parent.clone(), hand_overs),
+                "the pre-made chain",
+                baseline::premade_chain(clients.clone(), parent.clone(), hand_overs),
+            )
+        }),
+    ])
+}
+
+/// Twenty sessions, and as many sessions of the wire client that create a node for each turn, too.
+fn recreating(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
+    const PARENT: &str = "/recreating-chain";
+    let servers = fixture.servers(comparison::SESSIONS)?;
+    let (locks, clients) = fixture.run("the preparation", async move {
+        let clients = baseline::clients(servers.clone(), PARENT.to_owned()).await?;
+        let locks = lock::handles(servers, "/recreating".to_owned()).await?;
+        Ok((locks, clients))
+    })?;
+    Ok([
+        Box::new(move |hand_overs| {
+            fixture.run("the contention", lock::contend(locks.clone(), hand_overs))
+        }),
+        Box::new(move |hand_overs| {
+            fixture.run(
+                "the re-creating chain",
+                recreating_chain(clients.clone(), PARENT.to_owned(), hand_overs),
             )
         }),
     ])

@@ -19,6 +19,7 @@ use zookeeper_client::OneshotWatcher;
 use zookeeper_client::OwnedLockClient;
 use zookeeper_client::WatchedEvent;
 
+use crate::cpu::cpu_time;
 use crate::fixture::SESSION_TIMEOUT;
 use crate::handover_probe::HandoverProbe;
 use crate::lock::MeasuredLock;
@@ -80,14 +81,15 @@ pub async fn create_delete(
     let prefix = format!("{parent}/{STEM}");
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let mut latencies = Latencies::default();
-    let started = Instant::now();
+    let (started, cpu) = (Instant::now(), cpu_time());
     for _ in 0..operations {
         let begun = Instant::now();
         let (_, sequence) = client.create(&prefix, b"", &options).await?;
         client.delete(&format!("{prefix}{sequence}"), None).await?;
         latencies.record(begun.elapsed());
     }
-    Ok(Round::new(started.elapsed(), latencies).of(operations))
+    let round = Round::new(started.elapsed(), latencies).of(operations);
+    Ok(round.with_cpu_since(cpu, operations))
 }
 
 /// The lock of the client crate, on one session.
@@ -139,7 +141,11 @@ impl MeasuredLock for ClientsOwnLock {
 /// # Cancel safety
 ///
 /// The queue remains until its sessions end.
-pub async fn chain(clients: Vec<Client>, parent: String, hand_overs: u64) -> anyhow::Result<Round> {
+pub async fn premade_chain(
+    clients: Vec<Client>,
+    parent: String,
+    hand_overs: u64,
+) -> anyhow::Result<Round> {
     let warm_up = HandoverProbe::warm_up(clients.len());
     let nodes: Vec<String> = (0..=warm_up + hand_overs)
         .map(|number| format!("{parent}/{STEM}{number:010}"))
@@ -147,6 +153,7 @@ pub async fn chain(clients: Vec<Client>, parent: String, hand_overs: u64) -> any
     premake(&clients, &nodes).await?;
     let mut links = watch_predecessors(&clients, &nodes).await?;
 
+    let cpu = cpu_time();
     let probe = Arc::new(HandoverProbe::new(warm_up, hand_overs));
     let mut tasks = JoinSet::new();
     let first = clients[0].clone();
@@ -159,7 +166,9 @@ pub async fn chain(clients: Vec<Client>, parent: String, hand_overs: u64) -> any
     probe.begin_release(0)?;
     first.delete(&nodes[0], None).await?;
     let latencies = joined(tasks).await?;
-    Ok(Round::new(probe.elapsed(), latencies))
+    // `Round::of` is not called: the requests that prepare the chain are no part of a hand-over.
+    let round = Round::new(probe.elapsed(), latencies);
+    Ok(round.with_cpu_since(cpu, probe.acquisitions()))
 }
 
 /// One position in the chain: the watch on the predecessor, the session's own node, and the number of that node.
@@ -286,7 +295,7 @@ pub async fn notify(
     Ok(Round::new(elapsed, latencies))
 }
 
-fn ensure_deleted(event: &WatchedEvent, before: &str) -> anyhow::Result<()> {
+pub(crate) fn ensure_deleted(event: &WatchedEvent, before: &str) -> anyhow::Result<()> {
     ensure!(
         event.event_type == EventType::NodeDeleted,
         "the node before {before} was not deleted: {event:?}"
@@ -295,7 +304,7 @@ fn ensure_deleted(event: &WatchedEvent, before: &str) -> anyhow::Result<()> {
 }
 
 /// The prefix of the lock's node names, so that the requests have the same size.
-const STEM: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-";
+pub(crate) const STEM: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-";
 
 /// The number of requests in flight while a round is prepared.
 const BATCH: usize = 256;

@@ -21,6 +21,7 @@ use crate::fixture::Fixture;
 use crate::fixture::open;
 use crate::lock;
 use crate::other_work::WorkMeter;
+use crate::recreating_chain::recreating_chain;
 use crate::round::Round;
 use crate::settings::Settings;
 use crate::table::Spread;
@@ -65,6 +66,8 @@ pub struct Sample {
     pub p50_micros: f64,
     /// The 99th percentile of the latency.
     pub p99_micros: f64,
+    /// The CPU time of this process per acquire, in microseconds; `None` for a peer in a process of its own.
+    pub cpu_micros: Option<f64>,
     /// The load per operation on the server, if all its operations are known.
     pub traffic: Option<Traffic>,
 }
@@ -72,12 +75,33 @@ pub struct Sample {
 impl Comparison {
     /// Returns the ratio of our rates to those of a client in the same workload, sample by sample.
     pub(crate) fn ours_over(&self, client: &str, workload: &str) -> Option<Spread> {
-        let rates = |client: &str| {
-            let mut all = self.series.iter();
-            let series = all.find(|it| it.workload == workload && it.client == client)?;
-            Some(series.samples.iter().map(|sample| sample.per_second))
-        };
-        Some(Spread::of_ratios(rates(OURS)?, rates(client)?))
+        Some(Spread::of_ratios(
+            self.rates(OURS, workload)?,
+            self.rates(client, workload)?,
+        ))
+    }
+
+    /// Returns the ratio of our rates in one workload to ours in another one, sample by sample.
+    pub(crate) fn ours_between(&self, workload: &str, other: &str) -> Option<Spread> {
+        Some(Spread::of_ratios(
+            self.rates(OURS, workload)?,
+            self.rates(OURS, other)?,
+        ))
+    }
+
+    /// Returns the CPU time per acquire of our lock in a workload, in microseconds.
+    pub(crate) fn our_cpu(&self, workload: &str) -> Option<Spread> {
+        self.of(OURS, workload)?.cpu_micros()
+    }
+
+    fn rates(&self, client: &str, workload: &str) -> Option<impl Iterator<Item = f64>> {
+        let samples = self.of(client, workload)?.samples.iter();
+        Some(samples.map(|sample| sample.per_second))
+    }
+
+    fn of(&self, client: &str, workload: &str) -> Option<&Series> {
+        let mut all = self.series.iter();
+        all.find(|it| it.workload == workload && it.client == client)
     }
 }
 
@@ -86,14 +110,22 @@ impl Series {
     pub fn spread(&self, number: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().map(number))
     }
+
+    /// Returns the spread of the CPU time per acquire, in microseconds, if it was measured.
+    pub fn cpu_micros(&self) -> Option<Spread> {
+        let samples = self.samples.iter().map(|sample| sample.cpu_micros);
+        Some(Spread::of(samples.collect::<Option<Vec<_>>>()?))
+    }
 }
 
 /// The client that is compared with the others.
 pub const OURS: &str = "zk-lock";
 /// The minimum for an acquire and a release.
 pub const RAW: &str = "create + delete";
-/// The minimum for a hand-over.
-pub const CHAIN: &str = "bare chain";
+/// The minimum for a hand-over if all nodes and watches are made in advance: one write.
+pub const PREMADE_CHAIN: &str = "pre-made chain";
+/// The minimum for a hand-over of sessions that return to the queue, as those of a lock do: two writes.
+pub const RECREATING_CHAIN: &str = "re-creating chain";
 /// Apache Curator.
 pub const CURATOR: &str = "Curator";
 /// The lock of the wire client's crate.
@@ -206,8 +238,11 @@ impl Course<'_> {
         }
         {
             let clients = self.clients(sessions, &path)?;
-            self.timed(at, CHAIN, |hand_overs| {
-                baseline::chain(clients.clone(), path.clone(), hand_overs)
+            self.timed(at, PREMADE_CHAIN, |hand_overs| {
+                baseline::premade_chain(clients.clone(), path.clone(), hand_overs)
+            })?;
+            self.timed(at, RECREATING_CHAIN, |hand_overs| {
+                recreating_chain(clients.clone(), path.clone(), hand_overs)
             })?;
             if sessions == SESSIONS {
                 let path = format!("{path}/own");
@@ -287,6 +322,7 @@ impl Course<'_> {
             per_second: round.rate(),
             p50_micros: micros(50.0),
             p99_micros: micros(99.0),
+            cpu_micros: round.cpu_each.map(|each| each.as_secs_f64() * 1e6),
             traffic: (round.done > 0).then_some(traffic),
         };
         self.note(at, client, sample);
@@ -333,6 +369,7 @@ impl Course<'_> {
             per_second: measured.per_second,
             p50_micros: measured.p50_micros,
             p99_micros: measured.p99_micros,
+            cpu_micros: None,
             traffic: Some(self.counted()?.since(before, measured.grants)),
         };
         self.note(at, client, sample);
@@ -388,6 +425,7 @@ pub(crate) mod tests {
                     per_second: *rate,
                     p50_micros: 1e6 / rate,
                     p99_micros: 2e6 / rate,
+                    cpu_micros: (client != CURATOR).then_some(150.0),
                     traffic: Some(Traffic {
                         received: 6.0,
                         sent: 7.5,
@@ -414,6 +452,7 @@ pub(crate) mod tests {
                 series("one session", RAW, &[100.0, 100.0, 100.0]),
                 series("2 sessions", OURS, &[500.0]),
                 series("20 sessions", OURS, &[900.0]),
+                series("500 sessions", OURS, &[450.0]),
                 series("20 sessions", CURATOR, &[500.0]),
                 series("100 sessions", CURATOR, &[300.0]),
             ],

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::ensure;
 
-/// Observes one round of a contended lock, or of the bare chain.
+/// Observes one round of a contended lock, or of a chain.
 ///
 /// A lock with two holders at once would be fast; the probe makes such a round fail.
 /// Only the hand-overs between the warm-up and the wanted number count, so that filling and draining the queue are not

@@ -8,15 +8,17 @@
 //! | group | ours | reference |
 //! |---|---|---|
 //! | `uncontended` | one session acquires and releases | create and delete of an ephemeral sequential node |
-//! | `contention/<n>` | n sessions acquire and release, holding for no time | the bare chain of n sessions |
+//! | `contention/<n>` | n sessions acquire and release, holding for no time | the pre-made chain of n sessions |
+//! | `recreating/<n>` | n sessions acquire and release, holding for no time | the re-creating chain of n sessions |
 //! | `handover` | one session releases, another one waits | one session deletes a node, another one watches it |
 //! | `race/<n>` | n sessions acquire and release the lock without a queue | the same with the fair lock |
 //!
-//! The *bare chain* is a queue of nodes that are created and watched in advance: each session deletes its next node as
-//! soon as it is notified that the preceding node is gone. A lock must create a node for each turn, so no lock is as
-//! fast.
+//! The *pre-made chain* is a queue of nodes that are created and watched in advance: each session deletes its next node
+//! as soon as it is notified that the preceding node is gone. A lock must create a node for each turn, so no lock is as
+//! fast. In the *re-creating chain* each session also creates its next node then, as a lock does.
 //!
-//! - [`baseline`] contains the references, and [`lock`] the workloads of locks. Both return a [`Round`].
+//! - [`baseline`] and [`recreating_chain()`] are the references, and [`lock`] the workloads of locks. All of them return
+//!   a [`Round`].
 //! - [`comparison`] measures the lock next to those of Curator, kazoo and the client crate; [`report`] writes the
 //!   result.
 //! - [`cache`] measures the cache next to Curator's and to plain reads.
@@ -40,6 +42,7 @@ pub mod ids;
 pub mod lock;
 mod other_work;
 mod paired;
+mod recreating_chain;
 pub mod report;
 mod round;
 mod settings;
@@ -58,6 +61,7 @@ pub use self::other_work::OtherWork;
 pub use self::other_work::WorkMeter;
 pub use self::paired::PairedBenchmark;
 pub use self::paired::Side;
+pub use self::recreating_chain::recreating_chain;
 pub use self::report::publish;
 pub use self::round::Latencies;
 pub use self::round::Round;

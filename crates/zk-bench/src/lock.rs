@@ -14,6 +14,7 @@ use zk_lock::Guard;
 use zk_lock::Lock;
 use zk_lock::LockGuard;
 
+use crate::cpu::cpu_time;
 use crate::fixture::open;
 use crate::handover_probe::HandoverProbe;
 use crate::round::Latencies;
@@ -103,13 +104,14 @@ pub async fn handles(servers: Vec<String>, path: String) -> anyhow::Result<Vec<F
 /// The lock is released in the background.
 pub async fn acquire_release<L: MeasuredLock>(lock: L, operations: u64) -> anyhow::Result<Round> {
     let mut latencies = Latencies::default();
-    let started = Instant::now();
+    let (started, cpu) = (Instant::now(), cpu_time());
     for _ in 0..operations {
         let begun = Instant::now();
         L::release(lock.acquire().await?.0).await?;
         latencies.record(begun.elapsed());
     }
-    Ok(Round::new(started.elapsed(), latencies).of(operations))
+    let round = Round::new(started.elapsed(), latencies).of(operations);
+    Ok(round.with_cpu_since(cpu, operations))
 }
 
 /// Lets all contenders acquire and immediately release until `hand_overs` is reached.
@@ -146,6 +148,7 @@ pub async fn contend_with<L: MeasuredLock>(
         HandoverProbe::warm_up(contenders),
         hand_overs,
     ));
+    let cpu = cpu_time();
     let mut tasks = JoinSet::new();
     for (holder, lock) in locks.into_iter().enumerate() {
         tasks.spawn(take_turns(lock, holder, Arc::clone(&probe)));
@@ -155,7 +158,9 @@ pub async fn contend_with<L: MeasuredLock>(
         others.spawn(wait_outside(other, contenders, Arc::clone(&probe)));
     }
     let (latencies, waits) = (joined(tasks).await?, joined(others).await?);
-    let mut round = Round::new(probe.elapsed(), latencies).of(probe.acquisitions());
+    let acquisitions = probe.acquisitions();
+    let round = Round::new(probe.elapsed(), latencies).of(acquisitions);
+    let mut round = round.with_cpu_since(cpu, acquisitions);
     round.others = waits;
     Ok(round)
 }

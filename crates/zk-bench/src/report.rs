@@ -1,20 +1,24 @@
 //! Formats the comparison with the peers in Markdown, and writes sections of `BENCHMARKS.md`.
 
+use std::fmt;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::comparison::CHAIN;
+use crate::comparison::CLIENTS_OWN;
 use crate::comparison::CURATOR;
 use crate::comparison::Comparison;
 use crate::comparison::OURS;
+use crate::comparison::PREMADE_CHAIN;
 use crate::comparison::RAW;
+use crate::comparison::RECREATING_CHAIN;
 use crate::comparison::SESSIONS;
 use crate::comparison::Series;
 use crate::comparison::bound_millis;
 use crate::settings::Settings;
+use crate::table::Spread;
 use crate::table::table;
 use crate::traffic::Traffic;
 
@@ -86,23 +90,84 @@ fn storage(comparison: &Comparison) -> &'static str {
 /// Formats the targets and the measured figures.
 fn figures_to_reach(comparisons: &[Comparison]) -> String {
     let mut table = table(&["figure", "target", "data", "measured", "min–max", "reached"]);
-    for (workload, reference, least) in FIGURES {
+    for (figure, target) in &FIGURES {
         for comparison in comparisons {
-            let Some(ratio) = comparison.ours_over(reference, workload) else {
+            let Some(measured) = figure.measured(comparison) else {
                 continue;
             };
-            let is_reached = ratio.median >= least;
+            let is_reached = target.is_reached(measured.median);
+            let digits = figure.digits();
             table.add_row([
-                format!("{workload} over {reference}"),
-                format!("≥ {least}"),
+                figure.to_string(),
+                target.to_string(),
                 storage(comparison).to_owned(),
-                ratio.middle(2),
-                ratio.range(2),
+                measured.middle(digits),
+                measured.range(digits),
                 if is_reached { "yes" } else { "**no**" }.to_owned(),
             ]);
         }
     }
     format!("{table}\n")
+}
+
+/// A figure that has a target.
+enum Figure {
+    /// Our rate over that of a reference in the same workload.
+    Over(&'static str, &'static str),
+    /// Our rate in one workload over that in another one.
+    Between(&'static str, &'static str),
+    /// The CPU time of our process per acquire, in microseconds.
+    Cpu(&'static str),
+}
+
+/// The bound of a figure.
+enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Figure {
+    fn measured(&self, comparison: &Comparison) -> Option<Spread> {
+        match *self {
+            Self::Over(workload, reference) => comparison.ours_over(reference, workload),
+            Self::Between(workload, other) => comparison.ours_between(workload, other),
+            Self::Cpu(workload) => comparison.our_cpu(workload),
+        }
+    }
+
+    const fn digits(&self) -> usize {
+        match self {
+            Self::Cpu(_) => 0,
+            _ => 2,
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Over(one, other) | Self::Between(one, other) => write!(f, "{one} over {other}"),
+            Self::Cpu(workload) => write!(f, "client CPU, {workload}, µs"),
+        }
+    }
+}
+
+impl Target {
+    fn is_reached(&self, measured: f64) -> bool {
+        match *self {
+            Self::AtLeast(least) => measured >= least,
+            Self::AtMost(most) => measured <= most,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(least) => write!(f, "≥ {least}"),
+            Self::AtMost(most) => write!(f, "≤ {most}"),
+        }
+    }
 }
 
 fn figures(comparison: &Comparison) -> String {
@@ -114,6 +179,7 @@ fn figures(comparison: &Comparison) -> String {
         "p50 ms",
         "p99 ms",
         "zk-lock is",
+        "client CPU µs",
         "packets in",
         "packets out",
         "watches fired",
@@ -144,6 +210,9 @@ fn figures(comparison: &Comparison) -> String {
             series.spread(|sample| sample.p50_micros / 1e3).middle(3),
             series.spread(|sample| sample.p99_micros / 1e3).middle(3),
             ratio.map_or_else(String::new, |ratio| format!("{:.2} ×", ratio.median)),
+            series
+                .cpu_micros()
+                .map_or_else(String::new, |cpu| cpu.middle(0)),
             each(2, |traffic| traffic.received),
             each(2, |traffic| traffic.sent),
             each(2, |traffic| traffic.fired),
@@ -154,13 +223,30 @@ fn figures(comparison: &Comparison) -> String {
     table.to_string()
 }
 
-/// The targets: workload, reference, and the least ratio to it.
-const FIGURES: [(&str, &str, f64); 5] = [
-    ("one session", RAW, 0.95),
-    ("one session", CURATOR, 1.2),
-    ("20 sessions", CURATOR, 2.0),
-    ("20 sessions", CHAIN, 0.8),
-    ("20 tasks", CURATOR, 50.0),
+/// The targets.
+const FIGURES: [(Figure, Target); 10] = [
+    (Figure::Over("one session", RAW), Target::AtLeast(0.97)),
+    (Figure::Over("one session", CURATOR), Target::AtLeast(1.4)),
+    (
+        Figure::Over("one session", CLIENTS_OWN),
+        Target::AtLeast(1.2),
+    ),
+    (
+        Figure::Over("20 sessions", RECREATING_CHAIN),
+        Target::AtLeast(0.95),
+    ),
+    (
+        Figure::Over("20 sessions", PREMADE_CHAIN),
+        Target::AtLeast(0.65),
+    ),
+    (Figure::Over("20 sessions", CURATOR), Target::AtLeast(2.5)),
+    (
+        Figure::Between("500 sessions", "20 sessions"),
+        Target::AtLeast(0.95),
+    ),
+    (Figure::Over("20 tasks", CURATOR), Target::AtLeast(50.0)),
+    (Figure::Cpu("one session"), Target::AtMost(110.0)),
+    (Figure::Cpu("20 sessions"), Target::AtMost(200.0)),
 ];
 
 const END: &str = "<!-- to here -->";
@@ -182,12 +268,26 @@ mod tests {
         };
         assert_eq!(
             cells("one session over create")[1..],
-            ["≥ 0.95", "in memory", "1.00", "0.90–1.10", "yes"]
+            ["≥ 0.97", "in memory", "1.00", "0.90–1.10", "yes"]
         );
         assert_eq!(cells("20 sessions over Curator")[5], "**no**");
         assert_eq!(
             cells("2 sessions")[7..],
-            ["6.00", "7.50", "2.00", "400", "300"]
+            ["150", "6.00", "7.50", "2.00", "400", "300"]
+        );
+        assert_eq!(
+            cells("500 sessions over 20 sessions")[1..],
+            ["≥ 0.95", "in memory", "0.50", "0.50–0.50", "**no**"]
+        );
+        assert_eq!(
+            cells("client CPU, one session")[1..],
+            ["≤ 110", "in memory", "150", "150–150", "**no**"]
+        );
+        assert_eq!(cells("client CPU, 20 sessions")[5], "yes");
+        assert_eq!(
+            cells("100 sessions")[7],
+            "",
+            "a peer's process has its own CPU time"
         );
         assert!(text.contains("104 ms at most; the bound is 100 ms"));
         assert!(text.contains("discard these figures"));

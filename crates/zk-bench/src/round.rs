@@ -5,6 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
 
+use crate::cpu::cpu_time;
+
 /// One round of a workload: a number of operations and the time they took.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -15,6 +17,8 @@ pub struct Round {
     pub done: u64,
     /// The time of the measured operations, without preparation.
     pub elapsed: Duration,
+    /// The CPU time of this process per operation, including unmeasured ones; `None` if it was not measured.
+    pub cpu_each: Option<Duration>,
     /// The latencies of the measured operations.
     pub latencies: Latencies,
     /// How long another session waited for the lock; empty if there was none.
@@ -28,6 +32,7 @@ impl Round {
             operations: latencies.len(),
             done: 0,
             elapsed,
+            cpu_each: None,
             latencies,
             others: Latencies::default(),
         }
@@ -37,6 +42,17 @@ impl Round {
     #[must_use]
     pub fn of(self, done: u64) -> Self {
         Self { done, ..self }
+    }
+
+    /// Sets the CPU time of this process since `before`, a [`cpu_time`], in which it did `operations`.
+    #[must_use]
+    pub fn with_cpu_since(self, before: Duration, operations: u64) -> Self {
+        let used = cpu_time().saturating_sub(before);
+        let each = used.as_nanos() / u128::from(operations.max(1));
+        let cpu_each = Some(Duration::from_nanos(
+            u64::try_from(each).unwrap_or(u64::MAX),
+        ));
+        Self { cpu_each, ..self }
     }
 
     /// Returns the operations per second.
@@ -124,6 +140,22 @@ mod tests {
             p50.abs_diff(Duration::from_millis(100)) < Duration::from_millis(1),
             "{p50:?}"
         );
+    }
+
+    #[test]
+    fn cpu_time_is_shared_among_the_operations() {
+        let round = || Round::new(Duration::from_secs(1), Latencies::default());
+        let each = |operations| {
+            let round = round().with_cpu_since(Duration::ZERO, operations);
+            round.cpu_each.expect("it was measured")
+        };
+        assert_eq!(round().cpu_each, None);
+        let (all, tenth) = (each(1), each(10));
+        assert!(all > Duration::ZERO);
+        // The second reading is later; a share is rounded down to a nanosecond.
+        let ten = tenth * 10 + Duration::from_nanos(10);
+        assert!(ten >= all, "{tenth:?} of {all:?}");
+        assert!(tenth < all, "{tenth:?} of {all:?}");
     }
 
     #[test]
