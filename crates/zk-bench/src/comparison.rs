@@ -1,5 +1,6 @@
 //! Measures the lock next to its peers and to the minimum that the server allows, in turn and on one server.
 
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -27,6 +28,8 @@ use crate::settings::Settings;
 use crate::table::Spread;
 use crate::traffic::Counted;
 use crate::traffic::Traffic;
+use crate::woken_readers;
+use crate::woken_readers::WaitingReaders;
 
 /// The measurements on one ensemble.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +43,8 @@ pub struct Comparison {
     pub peers: Vec<String>,
     /// The figures.
     pub series: Vec<Series>,
+    /// The bytes that the server sends each reader when a writer's release wakes so many of them.
+    pub woken: Vec<WokenReaders>,
     /// How long another session waited for a lock that a cohort used all the time, in milliseconds: median and maximum.
     pub other_session: [f64; 2],
 }
@@ -72,6 +77,16 @@ pub struct Sample {
     pub traffic: Option<Traffic>,
 }
 
+/// The samples of readers that one release of a writer wakes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WokenReaders {
+    /// The number of readers.
+    pub readers: usize,
+    /// The bytes of replies per reader, in the order of measurement.
+    pub bytes_each: Vec<f64>,
+}
+
 impl Comparison {
     /// Returns the ratio of our rates to those of a client in the same workload, sample by sample.
     pub(crate) fn ours_over(&self, client: &str, workload: &str) -> Option<Spread> {
@@ -92,6 +107,15 @@ impl Comparison {
     /// Returns the CPU time per acquire of our lock in a workload, in microseconds.
     pub(crate) fn our_cpu(&self, workload: &str) -> Option<Spread> {
         self.of(OURS, workload)?.cpu_micros()
+    }
+
+    /// Returns the bytes per reader of `many` readers over those of `few`, sample by sample.
+    pub(crate) fn woken_growth(&self, many: usize, few: usize) -> Option<Spread> {
+        let bytes = |readers| {
+            let found = self.woken.iter().find(|it| it.readers == readers)?;
+            Some(found.bytes_each.iter().copied())
+        };
+        Some(Spread::of_ratios(bytes(many)?, bytes(few)?))
     }
 
     fn rates(&self, client: &str, workload: &str) -> Option<impl Iterator<Item = f64>> {
@@ -157,6 +181,7 @@ pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Comparison> 
         curator,
         kazoo,
         series: Vec::new(),
+        woken: Vec::new(),
         other_session: Vec::new(),
     };
     course.warm_up()?;
@@ -166,6 +191,9 @@ pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Comparison> 
             course.sessions(sessions)?;
         }
         course.tasks()?;
+        for readers in READERS {
+            course.woken_readers(readers)?;
+        }
     }
     let waits = |at: usize| Spread::of(course.other_session.iter().map(|waits| waits[at]));
     Ok(Comparison {
@@ -174,6 +202,7 @@ pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Comparison> 
         peers,
         other_session: [waits(0).median, waits(1).max],
         series: course.series,
+        woken: course.woken,
     })
 }
 
@@ -185,6 +214,7 @@ struct Course<'a> {
     curator: Curator,
     kazoo: Option<Kazoo>,
     series: Vec<Series>,
+    woken: Vec<WokenReaders>,
     /// The waits of the other session, round by round.
     other_session: Vec<[f64; 2]>,
 }
@@ -281,6 +311,34 @@ impl Course<'_> {
         let millis = |percent| round.others.percentile(percent).as_secs_f64() * 1e3;
         self.other_session.push([millis(50.0), millis(100.0)]);
         self.curator(at, Workload::Threads, SESSIONS, path)
+    }
+
+    /// One release of a writer wakes so many readers, several times.
+    fn woken_readers(&mut self, readers: usize) -> anyhow::Result<()> {
+        let path = format!("/race/readers-{readers}");
+        let opening = WaitingReaders::open(self.address.clone(), path, readers);
+        let sessions = Arc::new(self.fixture.run("the preparation", opening)?);
+        let mut bytes = 0.0;
+        for _ in 0..WAKES {
+            let all = Arc::clone(&sessions);
+            let queueing = async move { all.queue().await };
+            let queued = self.fixture.run("the readers' queueing", queueing)?;
+            let before = self.counted()?;
+            let guards = self.fixture.run("the readers' waking", queued.wake())?;
+            bytes += self.counted()?.since(before, 1).bytes_out;
+            self.fixture
+                .run("the readers' release", woken_readers::release(guards))?;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a hundred readers")]
+        let each = bytes / f64::from(WAKES) / sessions.len() as f64;
+        match self.woken.iter_mut().find(|it| it.readers == readers) {
+            Some(woken) => woken.bytes_each.push(each),
+            None => self.woken.push(WokenReaders {
+                readers,
+                bytes_each: vec![each],
+            }),
+        }
+        Ok(())
     }
 
     fn locks(&self, sessions: usize, path: &str) -> anyhow::Result<Vec<FairLock>> {
@@ -406,6 +464,12 @@ pub fn bound_millis() -> u128 {
 /// The number of sessions, tasks and threads of the targets.
 pub const SESSIONS: usize = 20;
 
+/// The numbers of readers that one release wakes.
+pub(crate) const READERS: [usize; 3] = [25, 50, 100];
+
+/// How often they are woken in a round.
+const WAKES: u32 = 3;
+
 /// Operations of the trial.
 const TRIAL: u64 = 200;
 
@@ -455,6 +519,16 @@ pub(crate) mod tests {
                 series("500 sessions", OURS, &[450.0]),
                 series("20 sessions", CURATOR, &[500.0]),
                 series("100 sessions", CURATOR, &[300.0]),
+            ],
+            woken: vec![
+                WokenReaders {
+                    readers: 25,
+                    bytes_each: vec![100.0, 200.0],
+                },
+                WokenReaders {
+                    readers: 100,
+                    bytes_each: vec![110.0, 240.0],
+                },
             ],
             other_session: [80.0, 104.0],
         }

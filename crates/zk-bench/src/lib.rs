@@ -50,6 +50,7 @@ mod table;
 mod trace;
 mod traffic;
 pub mod wire;
+mod woken_readers;
 
 pub use self::cpu::cpu_time;
 pub use self::environment::Environment;

@@ -62,11 +62,12 @@ pub fn section(command: &str, comparisons: &[Comparison]) -> String {
     for comparison in comparisons {
         let _ = write!(
             text,
-            "\n### Data {}\n\n{}- peers: {}\n\n{}\n",
+            "\n### Data {}\n\n{}- peers: {}\n\n{}\n\n{}\n",
             storage(comparison),
             comparison.environment.describe(command),
             comparison.peers.join(", "),
-            figures(comparison)
+            figures(comparison),
+            woken_readers(comparison)
         );
         let [middle, longest] = comparison.other_session;
         let _ = writeln!(
@@ -118,6 +119,8 @@ enum Figure {
     Between(&'static str, &'static str),
     /// The CPU time of our process per acquire, in microseconds.
     Cpu(&'static str),
+    /// The bytes per woken reader with one number of readers, over those with another one.
+    Woken(usize, usize),
 }
 
 /// The bound of a figure.
@@ -132,6 +135,7 @@ impl Figure {
             Self::Over(workload, reference) => comparison.ours_over(reference, workload),
             Self::Between(workload, other) => comparison.ours_between(workload, other),
             Self::Cpu(workload) => comparison.our_cpu(workload),
+            Self::Woken(many, few) => comparison.woken_growth(many, few),
         }
     }
 
@@ -148,6 +152,7 @@ impl fmt::Display for Figure {
         match self {
             Self::Over(one, other) | Self::Between(one, other) => write!(f, "{one} over {other}"),
             Self::Cpu(workload) => write!(f, "client CPU, {workload}, µs"),
+            Self::Woken(many, few) => write!(f, "bytes out per woken reader, {many} over {few}"),
         }
     }
 }
@@ -168,6 +173,28 @@ impl fmt::Display for Target {
             Self::AtMost(most) => write!(f, "≤ {most}"),
         }
     }
+}
+
+/// Formats what the server sends the readers that a writer's release wakes.
+fn woken_readers(comparison: &Comparison) -> String {
+    let mut table = table(&[
+        "workload",
+        "client",
+        "readers",
+        "bytes out per reader",
+        "min–max",
+    ]);
+    for woken in &comparison.woken {
+        let spread = Spread::of(woken.bytes_each.iter().copied());
+        table.add_row([
+            "readers woken by a release".to_owned(),
+            OURS.to_owned(),
+            woken.readers.to_string(),
+            spread.middle(0),
+            spread.range(0),
+        ]);
+    }
+    table.to_string()
 }
 
 fn figures(comparison: &Comparison) -> String {
@@ -224,7 +251,7 @@ fn figures(comparison: &Comparison) -> String {
 }
 
 /// The targets.
-const FIGURES: [(Figure, Target); 10] = [
+const FIGURES: [(Figure, Target); 11] = [
     (Figure::Over("one session", RAW), Target::AtLeast(0.97)),
     (Figure::Over("one session", CURATOR), Target::AtLeast(1.4)),
     (
@@ -247,6 +274,7 @@ const FIGURES: [(Figure, Target); 10] = [
     (Figure::Over("20 tasks", CURATOR), Target::AtLeast(50.0)),
     (Figure::Cpu("one session"), Target::AtMost(110.0)),
     (Figure::Cpu("20 sessions"), Target::AtMost(200.0)),
+    (Figure::Woken(100, 25), Target::AtMost(1.1)),
 ];
 
 const END: &str = "<!-- to here -->";
@@ -284,6 +312,14 @@ mod tests {
             ["≤ 110", "in memory", "150", "150–150", "**no**"]
         );
         assert_eq!(cells("client CPU, 20 sessions")[5], "yes");
+        assert_eq!(
+            cells("bytes out per woken reader")[1..],
+            ["≤ 1.1", "in memory", "1.15", "1.10–1.20", "**no**"]
+        );
+        assert_eq!(
+            cells("readers woken by a release")[2..],
+            ["25", "150", "100–200"]
+        );
         assert_eq!(
             cells("100 sessions")[7],
             "",
