@@ -99,6 +99,19 @@ pub trait Lock: Send + Sync {
     {
         async { run_under(self.acquire().await?, body).await }
     }
+
+    /// Waits for the lock, for at most `limit`, runs `body` under it and releases it.
+    fn run_timeout<T, F, B>(
+        &self,
+        limit: Duration,
+        body: B,
+    ) -> impl Future<Output = Result<T, RunError>>
+    where
+        B: FnOnce(<Self::Guard as LockGuard>::Token) -> F,
+        F: Future<Output = T>,
+    {
+        async move { run_under(self.acquire_timeout(limit).await?, body).await }
+    }
 }
 
 /// Runs `body` under a lock until it ends or the lock is lost, and releases the lock.
@@ -270,6 +283,39 @@ macro_rules! inherent_lock_functions {
             F: Future<Output = T>,
         {
             $crate::lock::Lock::run(self, body).await
+        }
+
+        /// Waits for the lock, for at most `limit`, runs `body` under it and releases it.
+        ///
+        /// `limit` bounds the wait for the lock only: neither `body`, which is run as by [`run`](Self::run), nor the
+        /// release. Wrap `body` into a timeout to bound it as well; a timeout around the whole call drops `body` at
+        /// any await.
+        /// With a limit of zero, the attempt begins and is given up.
+        ///
+        /// # Errors
+        ///
+        /// - [`RunError::Acquire`](crate::RunError::Acquire) if `body` was not run: with
+        ///   [`TimedOut`](crate::AcquireError::TimedOut), which says who was ahead, if the lock was not acquired in
+        ///   time, or with another error of [`acquire`](Self::acquire).
+        /// - [`RunError::Lost`](crate::RunError::Lost), as for [`run`](Self::run).
+        ///
+        /// # Cancel safety
+        ///
+        /// Cancel safe. `body` is dropped, and the lock is released in the background.
+        ///
+        /// # Cost
+        ///
+        /// That of [`acquire_timeout`](Self::acquire_timeout) and of a release.
+        pub async fn run_timeout<T, F, B>(
+            &self,
+            limit: std::time::Duration,
+            body: B,
+        ) -> Result<T, $crate::RunError>
+        where
+            B: FnOnce($token) -> F,
+            F: Future<Output = T>,
+        {
+            $crate::lock::Lock::run_timeout(self, limit, body).await
         }
 
         /// Subscribes to the events of the guards that this handle and its clones acquire from now on.

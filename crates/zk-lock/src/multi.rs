@@ -213,6 +213,30 @@ impl MultiLock {
         run_under(self.acquire().await?, body).await
     }
 
+    /// Waits for all locks, for at most `limit` in all, runs `body` under them and releases them, see
+    /// [`FairLock::run_timeout`](crate::FairLock::run_timeout).
+    ///
+    /// # Errors
+    ///
+    /// - [`RunError::Acquire`] if `body` was not run: with [`AcquireError::TimedOut`], which has the path of the lock
+    ///   that was waited for, if the locks were not acquired in time.
+    /// - [`RunError::Lost`] if one of the locks was lost before `body` ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. `body` is dropped, and the locks are released in the background.
+    ///
+    /// # Cost
+    ///
+    /// That of [`acquire_timeout`](Self::acquire_timeout) and of [`release`](MultiGuard::release).
+    pub async fn run_timeout<T, F, B>(&self, limit: Duration, body: B) -> Result<T, RunError>
+    where
+        B: FnOnce(Vec<Option<FencingToken>>) -> F,
+        F: Future<Output = T>,
+    {
+        run_under(self.acquire_timeout(limit).await?, body).await
+    }
+
     fn new_progress(&self) -> AcquireProgress {
         AcquireProgress::new(self.locks[0].path())
     }

@@ -112,6 +112,7 @@ fn public_futures_are_send() {
     });
     is_send_future(|lock: &FairLock| lock.run(|token| async move { token }));
     is_send_future(|lock: &FairLock| lock.run(async |token| token));
+    is_send_future(|lock: &FairLock| lock.run_timeout(Duration::ZERO, async |token| token));
     is_send_future(|lock: &FairLock| async {
         let guard = lock.acquire().await.unwrap();
         let lost = guard.lost();
@@ -207,8 +208,11 @@ fn every_kind_is_a_lock_with_futures_that_are_send() {
     is_lock::<ReentrantLock>();
     is_lock::<Semaphore>();
     is_send_future(|lock: &Semaphore| lock.run(async |token| token));
+    is_send_future(|lock: &Semaphore| lock.run_timeout(Duration::ZERO, async |token| token));
     is_send_future(|lock: &CohortLock| lock.run(async |token| token));
+    is_send_future(|lock: &CohortLock| lock.run_timeout(Duration::ZERO, async |token| token));
     is_send_future(|lock: &MultiLock| lock.run(async |tokens| tokens));
+    is_send_future(|lock: &MultiLock| lock.run_timeout(Duration::ZERO, async |tokens| tokens));
     is_send_future(|lock: &MultiLock| lock.acquire_with_progress(|_| ()));
 }
 

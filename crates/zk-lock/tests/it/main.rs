@@ -20,6 +20,7 @@ mod kinds;
 mod limits;
 mod loss;
 mod queue;
+mod run;
 #[path = "../shared/again.rs"]
 mod shared_again;
 

@@ -110,6 +110,13 @@ async fn a_run_dropped_at_any_await_releases() {
         lock.run(body).await.unwrap();
     };
     dropped_everywhere(Some(Duration::from_millis(50)), act).await;
+    let act = async |lock: FairLock| {
+        let body = async |_| pass(Duration::from_millis(30)).await;
+        lock.run_timeout(Duration::from_secs(60), body)
+            .await
+            .unwrap();
+    };
+    dropped_everywhere(Some(Duration::from_millis(50)), act).await;
 }
 
 // covers: L3 L5

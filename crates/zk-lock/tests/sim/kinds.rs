@@ -93,6 +93,12 @@ async fn runs<L: Lock>(_: &Ensemble, [one, other]: [L; 2]) {
     let taken = one.run(async |_| other.try_acquire().await.unwrap().is_none());
     assert!(taken.await.unwrap(), "it is held while the body runs");
     drop(other.try_acquire().await.unwrap().expect("it is free"));
+    // The limit is for the wait; the body may take longer.
+    let limit = Duration::from_secs(10);
+    let body = async |_| pass(3 * limit).await;
+    soon("the body ends", other.run_timeout(limit, body))
+        .await
+        .unwrap();
     let next = soon("an event", events.next()).await;
     let Some(LockEvent::Acquired { path, .. }) = next else {
         panic!("{next:?}")
