@@ -13,6 +13,8 @@ use crate::fair::FairLock;
 use crate::inspect::Inspector;
 use crate::lock::Lock;
 use crate::lock::inherent_lock_functions;
+use crate::measure::LockKind;
+use crate::measure::Wait;
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 
@@ -148,19 +150,27 @@ impl Lock for CohortLock {
         &self,
         progress: &AcquireProgress,
     ) -> Result<CohortGuard, AcquireError> {
-        let joined = self.join(false);
-        let mut handle = joined.expect("only a `try_acquire` is refused");
-        handle.report_to(progress);
-        let hold = handle.result().await?;
-        Ok(CohortGuard::new(
-            hold.expect("only a `try_acquire` gets `None`"),
-        ))
+        let wait = Wait::start(LockKind::Cohort);
+        let acquiring = async {
+            let joined = self.join(false);
+            let mut handle = joined.expect("only a `try_acquire` is refused");
+            handle.report_to(progress);
+            let hold = handle.result().await?;
+            Ok(CohortGuard::new(
+                hold.expect("only a `try_acquire` gets `None`"),
+            ))
+        };
+        wait.ended(acquiring.await)
     }
 
     async fn try_acquire(&self) -> Result<Option<CohortGuard>, AcquireError> {
-        match self.join(true) {
-            Some(mut handle) => Ok(handle.result().await?.map(CohortGuard::new)),
-            None => Ok(None),
-        }
+        let wait = Wait::start(LockKind::Cohort);
+        let acquiring = async {
+            match self.join(true) {
+                Some(mut handle) => Ok(handle.result().await?.map(CohortGuard::new)),
+                None => Ok(None),
+            }
+        };
+        wait.tried(acquiring.await)
     }
 }

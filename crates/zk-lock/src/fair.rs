@@ -14,6 +14,8 @@ use crate::guard::Guard;
 use crate::inspect::Inspector;
 use crate::lock::Lock;
 use crate::lock::inherent_lock_functions;
+use crate::measure::LockKind;
+use crate::measure::Wait;
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 use crate::queue::Queue;
@@ -143,10 +145,12 @@ impl Lock for FairLock {
         &self,
         progress: &AcquireProgress,
     ) -> Result<Guard, AcquireError> {
-        self.queue.acquire(progress).await
+        let wait = Wait::start(LockKind::Fair);
+        wait.ended(self.queue.acquire(progress).await)
     }
 
     async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        self.queue.try_acquire().await
+        let wait = Wait::start(LockKind::Fair);
+        wait.tried(self.queue.try_acquire().await)
     }
 }

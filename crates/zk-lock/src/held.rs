@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use futures_util::future;
@@ -14,6 +15,7 @@ use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::fencing_token::FencingToken;
 use crate::held_node::HeldNode;
+use crate::measure::HoldStart;
 use crate::retry::prove_alive;
 
 /// A held lock of any kind: whether it is valid, and why it is lost. Each guard and lease dereferences to this.
@@ -40,6 +42,8 @@ pub struct HeldLock {
     turn: Option<watch::Sender<()>>,
     /// `None` if several may hold the lock, or if it takes more than one number to distinguish its holders.
     fencing_token: Option<FencingToken>,
+    /// When the holding began; empty if it is not measured.
+    hold: OnceLock<HoldStart>,
 }
 
 impl HeldLock {
@@ -49,6 +53,7 @@ impl HeldLock {
             fencing_token: Some(node.token),
             nodes: vec![Arc::new(node)],
             turn: None,
+            hold: OnceLock::new(),
         }
     }
 
@@ -60,6 +65,7 @@ impl HeldLock {
             nodes: nodes.collect(),
             turn: Some(watch::Sender::new(())),
             fencing_token: None,
+            hold: OnceLock::new(),
         }
     }
 
@@ -70,7 +76,18 @@ impl HeldLock {
             nodes: self.nodes.clone(),
             turn: Some(watch::Sender::new(())),
             fencing_token: None,
+            hold: OnceLock::new(),
         }
+    }
+
+    /// Measures the holding from this start until the value is dropped, unless it is measured already.
+    pub(crate) fn measure(&self, start: HoldStart) {
+        self.hold.get_or_init(|| start);
+    }
+
+    /// Stops measuring, without a record; returns the start if it was measured.
+    pub(crate) fn take_hold_start(&mut self) -> Option<HoldStart> {
+        self.hold.take()
     }
 
     /// Returns a future that resolves when the lock is lost, or no longer known to be held.
@@ -190,6 +207,17 @@ impl HeldLock {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            let is_lost = self
+                .final_loss()
+                .is_some_and(|loss| loss != LockLoss::Released);
+            hold.ended(is_lost);
+        }
     }
 }
 

@@ -140,7 +140,9 @@
 //!
 //! # Features
 //!
-//! None.
+//! Off by default:
+//!
+//! - `metrics`: durations of waits and holdings for the facade `metrics`; `describe_metrics` lists them.
 
 mod any_lock;
 mod cohort;
@@ -160,6 +162,9 @@ mod inspect;
 mod layout;
 mod limit_error;
 mod lock;
+mod measure;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(test)]
 mod model;
 mod multi;
@@ -208,6 +213,8 @@ pub use inspect::Role;
 pub use layout::Layout;
 pub use limit_error::LimitError;
 pub use lock::Lock;
+#[cfg(feature = "metrics")]
+pub use metrics::describe_metrics;
 pub use multi::MultiGuard;
 pub use multi::MultiLock;
 pub use multi::MultiLockError;

@@ -26,6 +26,8 @@ use crate::guard::impl_lock_guard;
 use crate::held::HeldLock;
 use crate::lock::Lock;
 use crate::lock::inherent_lock_functions;
+use crate::measure::LockKind;
+use crate::measure::Wait;
 use crate::node_monitor::node_lost;
 use crate::options::LockOptions;
 use crate::pending_deletes::PendingDeletes;
@@ -124,6 +126,52 @@ impl RaceLock {
 
     inherent_lock_functions!(RaceGuard, FencingToken);
 
+    /// Races for the lock until it is won.
+    async fn race(&self, progress: &AcquireProgress) -> Result<RaceGuard, AcquireError> {
+        // Keeps the session proved alive, so that no proof has to be awaited after the create.
+        let _standby = self.session.stand_by();
+        let mut has_waited = false;
+        loop {
+            match self.claim().await {
+                Ok(Some(node)) => {
+                    progress.set_ahead(Ahead::new(0));
+                    return self.granted(node).await;
+                }
+                Ok(None) => progress.set_ahead(Ahead::new(1)),
+                // Once it waits, a contender waits as long as the session lives.
+                Err(AcquireError::Failed(error))
+                    if has_waited && error.class() == ErrorClass::Recoverable =>
+                {
+                    tracing::debug!(%error, "a waiter retries its create");
+                }
+                Err(error) => return Err(error),
+            }
+            has_waited = true;
+            // Reads the data instead of testing the existence: a read of a missing node sets no watch.
+            let read = || self.session.get(&self.path).watched().into_future();
+            match retry_read(&self.session, read).await {
+                Ok((_, _, watch)) => watch_fired(&self.session, watch).await?,
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Takes the lock if it is free.
+    async fn try_once(&self) -> Result<Option<RaceGuard>, AcquireError> {
+        let pending = PendingDeletes::at(&self.session, &self.path);
+        let _standby = self.session.stand_by();
+        let mut claimed = self.claim().await?;
+        // The node of a dropped guard is read before it is deleted, so it may still exist for a moment.
+        if claimed.is_none() && pending.wait().await {
+            claimed = self.claim().await?;
+        }
+        match claimed {
+            Some(node) => self.granted(node).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Creates the node, unless there is one.
     async fn claim(&self) -> Result<Option<OwnedNode>, AcquireError> {
         // The number is unique in this process, and nodes of this session are created by this process. Together with
@@ -176,47 +224,13 @@ impl Lock for RaceLock {
         &self,
         progress: &AcquireProgress,
     ) -> Result<RaceGuard, AcquireError> {
-        // Keeps the session proved alive, so that no proof has to be awaited after the create.
-        let _standby = self.session.stand_by();
-        let mut has_waited = false;
-        loop {
-            match self.claim().await {
-                Ok(Some(node)) => {
-                    progress.set_ahead(Ahead::new(0));
-                    return self.granted(node).await;
-                }
-                Ok(None) => progress.set_ahead(Ahead::new(1)),
-                // Once it waits, a contender waits as long as the session lives.
-                Err(AcquireError::Failed(error))
-                    if has_waited && error.class() == ErrorClass::Recoverable =>
-                {
-                    tracing::debug!(%error, "a waiter retries its create");
-                }
-                Err(error) => return Err(error),
-            }
-            has_waited = true;
-            // Reads the data instead of testing the existence: a read of a missing node sets no watch.
-            let read = || self.session.get(&self.path).watched().into_future();
-            match retry_read(&self.session, read).await {
-                Ok((_, _, watch)) => watch_fired(&self.session, watch).await?,
-                Err(error) if error.is_no_node() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let wait = Wait::start(LockKind::Race);
+        wait.ended(self.race(progress).await)
     }
 
     async fn try_acquire(&self) -> Result<Option<RaceGuard>, AcquireError> {
-        let pending = PendingDeletes::at(&self.session, &self.path);
-        let _standby = self.session.stand_by();
-        let mut claimed = self.claim().await?;
-        // The node of a dropped guard is read before it is deleted, so it may still exist for a moment.
-        if claimed.is_none() && pending.wait().await {
-            claimed = self.claim().await?;
-        }
-        match claimed {
-            Some(node) => self.granted(node).await.map(Some),
-            None => Ok(None),
-        }
+        let wait = Wait::start(LockKind::Race);
+        wait.tried(self.try_once().await)
     }
 }
 

@@ -28,6 +28,8 @@ use crate::guard::impl_lock_guard;
 use crate::inspect::Inspector;
 use crate::lock::Lock;
 use crate::lock::inherent_lock_functions;
+use crate::measure::LockKind;
+use crate::measure::Wait;
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 
@@ -175,13 +177,14 @@ impl ReentrantLock {
     }
 
     fn begin(&self, is_try: bool, progress: AcquireProgress) -> AcquireFuture {
-        let fair_lock = self.lock.clone();
+        let queue = self.lock.queue().clone();
         let owner = Arc::clone(&self.owner);
         let acquiring = async move {
             let acquired = if is_try {
-                fair_lock.try_acquire().await
+                // Not by the functions of the fair lock, which measure.
+                queue.try_acquire().await
             } else {
-                fair_lock.acquire_reporting_to(&progress).await.map(Some)
+                queue.acquire(&progress).await.map(Some)
             };
             let mut owner = lock(&owner);
             // Later callers do not join this attempt: they find the holding or start a new attempt.
@@ -195,6 +198,36 @@ impl ReentrantLock {
             })
         };
         acquiring.boxed()
+    }
+
+    /// Waits until this owner holds the lock.
+    async fn hold(&self, progress: &AcquireProgress) -> Result<ReentrantGuard, AcquireError> {
+        loop {
+            match self.status_or_begin(false) {
+                OwnerStatus::Held(holding) => return Ok(ReentrantGuard { holding }),
+                OwnerStatus::Acquiring(acquiring, shared) => {
+                    if let Some(ahead) = shared.ahead() {
+                        progress.set_ahead(ahead);
+                    }
+                    let report = |ahead: &Ahead| progress.set_ahead(ahead.clone());
+                    if let Some(holding) = shared.observe(acquiring, report).await? {
+                        return Ok(ReentrantGuard { holding });
+                    }
+                    // It was a `try_acquire` of another clone, which found the lock taken.
+                }
+                OwnerStatus::InQueue => unreachable!("only a `try_acquire` gets this status"),
+            }
+        }
+    }
+
+    /// Takes the lock for this owner if it is free.
+    async fn try_hold(&self) -> Result<Option<ReentrantGuard>, AcquireError> {
+        let holding = match self.status_or_begin(true) {
+            OwnerStatus::Held(holding) => Some(holding),
+            OwnerStatus::Acquiring(acquiring, _) => acquiring.await?,
+            OwnerStatus::InQueue => None,
+        };
+        Ok(holding.map(|holding| ReentrantGuard { holding }))
     }
 }
 
@@ -217,31 +250,13 @@ impl Lock for ReentrantLock {
         &self,
         progress: &AcquireProgress,
     ) -> Result<ReentrantGuard, AcquireError> {
-        loop {
-            match self.status_or_begin(false) {
-                OwnerStatus::Held(holding) => return Ok(ReentrantGuard { holding }),
-                OwnerStatus::Acquiring(acquiring, shared) => {
-                    if let Some(ahead) = shared.ahead() {
-                        progress.set_ahead(ahead);
-                    }
-                    let report = |ahead: &Ahead| progress.set_ahead(ahead.clone());
-                    if let Some(holding) = shared.observe(acquiring, report).await? {
-                        return Ok(ReentrantGuard { holding });
-                    }
-                    // It was a `try_acquire` of another clone, which found the lock taken.
-                }
-                OwnerStatus::InQueue => unreachable!("only a `try_acquire` gets this status"),
-            }
-        }
+        let wait = Wait::start(LockKind::Reentrant);
+        wait.ended(self.hold(progress).await)
     }
 
     async fn try_acquire(&self) -> Result<Option<ReentrantGuard>, AcquireError> {
-        let holding = match self.status_or_begin(true) {
-            OwnerStatus::Held(holding) => Some(holding),
-            OwnerStatus::Acquiring(acquiring, _) => acquiring.await?,
-            OwnerStatus::InQueue => None,
-        };
-        Ok(holding.map(|holding| ReentrantGuard { holding }))
+        let wait = Wait::start(LockKind::Reentrant);
+        wait.tried(self.try_hold().await)
     }
 }
 

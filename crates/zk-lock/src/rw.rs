@@ -12,6 +12,8 @@ use crate::fencing_token::FencingToken;
 use crate::inspect::Inspector;
 use crate::lock::Lock;
 use crate::lock::inherent_lock_functions;
+use crate::measure::LockKind;
+use crate::measure::Wait;
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 use crate::queue::Queue;
@@ -172,7 +174,7 @@ impl RwLock {
 
 /// Implements a half of the lock.
 macro_rules! impl_half {
-    ($half:ident, $guard:ident, $queue:ident) => {
+    ($half:ident, $guard:ident, $queue:ident, $kind:ident) => {
         impl $half {
             inherent_lock_functions!($guard, FencingToken);
         }
@@ -196,17 +198,20 @@ macro_rules! impl_half {
                 &self,
                 progress: &AcquireProgress,
             ) -> Result<$guard, AcquireError> {
-                let guard = self.queues.$queue.acquire(progress).await?;
-                Ok($guard::new(&self.queues, guard))
+                let wait = Wait::start(LockKind::$kind);
+                let acquired = self.queues.$queue.acquire(progress).await;
+                wait.ended(acquired.map(|guard| $guard::new(&self.queues, guard)))
             }
 
             async fn try_acquire(&self) -> Result<Option<$guard>, AcquireError> {
-                let guard = self.queues.$queue.try_acquire().await?;
-                Ok(guard.map(|guard| $guard::new(&self.queues, guard)))
+                let wait = Wait::start(LockKind::$kind);
+                let tried = self.queues.$queue.try_acquire().await;
+                let guarded = |guard| $guard::new(&self.queues, guard);
+                wait.tried(tried.map(|guard| guard.map(guarded)))
             }
         }
     };
 }
 
-impl_half!(ReadLock, ReadGuard, readers);
-impl_half!(WriteLock, WriteGuard, writers);
+impl_half!(ReadLock, ReadGuard, readers, Read);
+impl_half!(WriteLock, WriteGuard, writers, Write);

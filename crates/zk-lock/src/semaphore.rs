@@ -15,6 +15,8 @@ use crate::inspect::Inspector;
 use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::lock::inherent_lock_functions;
+use crate::measure::LockKind;
+use crate::measure::Wait;
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 use crate::queue::Queue;
@@ -201,17 +203,25 @@ impl Lock for Semaphore {
         &self,
         progress: &AcquireProgress,
     ) -> Result<SemaphoreLease, AcquireError> {
-        let enlisted = self.enlist().await?;
-        let first = self.queue.wait(enlisted, progress).await?;
-        self.reserve(first, progress).await
+        let wait = Wait::start(LockKind::Semaphore);
+        let acquiring = async {
+            let enlisted = self.enlist().await?;
+            let first = self.queue.wait(enlisted, progress).await?;
+            self.reserve(first, progress).await
+        };
+        wait.ended(acquiring.await)
     }
 
     async fn try_acquire(&self) -> Result<Option<SemaphoreLease>, AcquireError> {
-        let (waiters, leases) = (self.queue.pending_deletes(), self.leases.pending_deletes());
-        let enlisted = self.enlist().await?;
-        match self.queue.take_or_leave(enlisted, &waiters).await? {
-            Some(granted) => self.try_reserve(granted, &leases).await,
-            None => Ok(None),
-        }
+        let wait = Wait::start(LockKind::Semaphore);
+        let acquiring = async {
+            let (waiters, leases) = (self.queue.pending_deletes(), self.leases.pending_deletes());
+            let enlisted = self.enlist().await?;
+            match self.queue.take_or_leave(enlisted, &waiters).await? {
+                Some(granted) => self.try_reserve(granted, &leases).await,
+                None => Ok(None),
+            }
+        };
+        wait.tried(acquiring.await)
     }
 }

@@ -12,6 +12,7 @@ use super::local_waiters::GrantState;
 use super::local_waiters::LocalWaiters;
 use crate::error::AcquireError;
 use crate::guard::Guard;
+use crate::progress::AcquireProgress;
 
 /// Starts the task. It ends when no task of this process waits for the lock or holds it.
 pub(super) fn spawn(waiters: &Arc<LocalWaiters>) {
@@ -60,9 +61,14 @@ async fn run(waiters: &Arc<LocalWaiters>) {
 }
 
 async fn acquire(waiters: &LocalWaiters, mode: AcquireMode) -> Result<Option<Guard>, AcquireError> {
+    // Not by the functions of the fair lock, which measure: here, each task is measured.
+    let queue = waiters.lock.queue();
     match mode {
-        AcquireMode::Wait => waiters.lock.acquire().await.map(Some),
-        AcquireMode::Try(_) => waiters.lock.try_acquire().await,
+        AcquireMode::Wait => {
+            let progress = AcquireProgress::new(waiters.lock.path());
+            queue.acquire(&progress).await.map(Some)
+        }
+        AcquireMode::Try(_) => queue.try_acquire().await,
     }
 }
 

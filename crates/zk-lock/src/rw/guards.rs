@@ -9,15 +9,18 @@ use crate::error::ReleaseError;
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::guard::impl_lock_guard;
+use crate::measure::HoldStart;
+use crate::measure::LockKind;
 
 /// Implements what the two guards have in common.
 macro_rules! impl_rw_guard {
-    ($guard:ident) => {
+    ($guard:ident, $kind:ident) => {
         impl_lock_guard!($guard, FencingToken, fencing_token);
 
         impl $guard {
             pub(super) fn new(queues: &Arc<RwQueues>, guard: Guard) -> Self {
                 let queues = Arc::clone(queues);
+                guard.measure(HoldStart::now(LockKind::$kind));
                 Self { queues, guard }
             }
 
@@ -84,5 +87,5 @@ pub struct WriteGuard {
     pub(super) guard: Guard,
 }
 
-impl_rw_guard!(ReadGuard);
-impl_rw_guard!(WriteGuard);
+impl_rw_guard!(ReadGuard, Read);
+impl_rw_guard!(WriteGuard, Write);

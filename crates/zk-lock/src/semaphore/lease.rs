@@ -62,7 +62,12 @@ impl SemaphoreLease {
             return None;
         }
         let split = Self::new(self.guards.split_off(stay));
+        let hold = self.held.take_hold_start();
         self.held = HeldLock::of_guards(&self.guards);
+        if let Some(hold) = hold {
+            self.held.measure(hold);
+            split.held.measure(hold);
+        }
         Some(split)
     }
 

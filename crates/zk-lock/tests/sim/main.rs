@@ -27,6 +27,8 @@ mod kinds;
 mod layout;
 mod look_ahead;
 mod loss;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod multi;
 mod race;
 mod reentrant;

@@ -1,0 +1,225 @@
+//! What locks report to the facade `metrics`, under paused time.
+
+use std::time::Duration;
+
+use metrics_util::debugging::DebugValue;
+use metrics_util::debugging::DebuggingRecorder;
+use metrics_util::debugging::Snapshotter;
+use zk_core::Session;
+use zk_lock::AnyLock;
+use zk_lock::CohortLock;
+use zk_lock::FairLock;
+use zk_lock::Lock;
+use zk_lock::LockGuard as _;
+use zk_lock::MultiLock;
+use zk_lock::RaceLock;
+use zk_lock::ReentrantLock;
+use zk_lock::RwLock;
+use zk_lock::Semaphore;
+use zk_lock::describe_metrics;
+use zk_sim::Ensemble;
+
+use crate::pass;
+use crate::soon;
+
+/// What locks reported since the last call: the metric, the kind, the outcome, and the whole seconds of each value in
+/// ascending order.
+fn reported(snapshotter: &Snapshotter) -> Vec<String> {
+    let mut reported = Vec::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let (_, key) = key.into_parts();
+        let metric = match key.name() {
+            "zk_lock_wait_duration_seconds" => "wait",
+            "zk_lock_hold_duration_seconds" => "hold",
+            _ => continue,
+        };
+        let labels = key.labels().map(|label| (label.key(), label.value()));
+        let labels: Vec<_> = labels.collect();
+        let [("kind", kind), ("outcome", outcome)] = labels[..] else {
+            panic!("{labels:?}")
+        };
+        let DebugValue::Histogram(values) = value else {
+            panic!("{value:?}")
+        };
+        let mut values: Vec<_> = values.iter().map(|value| value.floor()).collect();
+        values.sort_by(f64::total_cmp);
+        // A series that was reported earlier stays, without values.
+        if !values.is_empty() {
+            reported.push(format!("{metric} {kind} {outcome} {values:?}"));
+        }
+    }
+    reported.sort();
+    reported
+}
+
+/// One holds for ten seconds, while the other tries, gives up after three and waits for the other six; it then holds
+/// for twenty.
+async fn waits_and_holds<L: Lock>([one, other]: [L; 2]) {
+    let held = one.acquire().await.unwrap();
+    assert!(other.try_acquire().await.unwrap().is_none());
+    pass(Duration::from_secs(1)).await;
+    let limit = Duration::from_secs(3);
+    let waited = other.acquire_timeout(limit).await;
+    assert!(waited.is_err_and(|error| error.is_timed_out()));
+    let (next, ()) = tokio::join!(other.acquire(), async {
+        pass(Duration::from_millis(6500)).await;
+        drop(held);
+    });
+    let next = next.unwrap();
+    pass(Duration::from_millis(20_500)).await;
+    next.release().await.unwrap();
+}
+
+// covers: C23
+#[tokio::test(start_paused = true)]
+async fn each_kind_reports_how_long_it_was_waited_for_and_held() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let path = "/locks/a";
+    macro_rules! reports {
+        ($kind:literal, $create:expr) => {{
+            let create = $create;
+            waits_and_holds([&one, &other].map(|session: &Session| create(session))).await;
+            assert_eq!(
+                reported(&snapshotter),
+                [
+                    concat!("hold ", $kind, " released [10.0, 20.0]"),
+                    concat!("wait ", $kind, " acquired [0.0, 6.0]"),
+                    concat!("wait ", $kind, " given_up [3.0]"),
+                    concat!("wait ", $kind, " taken [0.0]"),
+                ]
+            );
+        }};
+    }
+    reports!("fair", |session| FairLock::new(session, path).unwrap());
+    reports!("cohort", |session| CohortLock::new(session, path).unwrap());
+    reports!("reentrant", |session| {
+        ReentrantLock::new(session, path).unwrap()
+    });
+    reports!("write", |session| {
+        RwLock::new(session, path).unwrap().writer().clone()
+    });
+    reports!("race", |session| RaceLock::new(session, "/race").unwrap());
+    reports!("semaphore", |session| {
+        Semaphore::new(session, "/leases", 1).unwrap()
+    });
+}
+
+// covers: C23
+#[tokio::test(start_paused = true)]
+async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+
+    let lock = ReentrantLock::new(&one, "/own").unwrap();
+    let first = lock.acquire().await.unwrap();
+    let second = lock.acquire().await.unwrap();
+    first.release().await.unwrap();
+    pass(Duration::from_millis(5500)).await;
+    second.release().await.unwrap();
+    assert_eq!(
+        reported(&snapshotter),
+        [
+            "hold reentrant released [5.0]",
+            "wait reentrant acquired [0.0, 0.0]"
+        ]
+    );
+
+    // A writer that becomes a reader.
+    let lock = RwLock::new(&one, "/rw").unwrap();
+    let writer = lock.writer().acquire().await.unwrap();
+    pass(Duration::from_millis(3500)).await;
+    let reader = writer.downgrade().await.unwrap();
+    pass(Duration::from_millis(4500)).await;
+    reader.release().await.unwrap();
+    assert_eq!(
+        reported(&snapshotter),
+        [
+            "hold read released [4.0]",
+            "hold write released [3.0]",
+            "wait write acquired [0.0]"
+        ]
+    );
+
+    // Leases that are split are two holdings from then on, of which each began with the acquire.
+    let leases = Semaphore::new(&one, "/leases", 3).unwrap().with_count(3);
+    let mut lease = leases.acquire().await.unwrap();
+    pass(Duration::from_millis(2500)).await;
+    let split = lease.split(1).unwrap();
+    split.release().await.unwrap();
+    pass(Duration::from_secs(2)).await;
+    lease.release().await.unwrap();
+    assert_eq!(
+        reported(&snapshotter),
+        [
+            "hold semaphore released [2.0, 4.0]",
+            "wait semaphore acquired [0.0]"
+        ]
+    );
+
+    // Several locks report each by its kind; a task of a cohort holds for its own turn.
+    let cohort = CohortLock::new(&one, "/cohort").unwrap();
+    let locks: [AnyLock; 2] = [
+        cohort.clone().into(),
+        FairLock::new(&one, "/fair").unwrap().into(),
+    ];
+    let locks = MultiLock::new(locks).unwrap();
+    let guard = locks.acquire().await.unwrap();
+    let (next, ()) = tokio::join!(cohort.acquire(), async {
+        pass(Duration::from_millis(1500)).await;
+        drop(guard);
+    });
+    pass(Duration::from_millis(2500)).await;
+    drop(next.unwrap());
+    assert_eq!(
+        reported(&snapshotter),
+        [
+            "hold cohort released [1.0, 2.0]",
+            "hold fair released [1.0]",
+            "wait cohort acquired [0.0, 1.0]",
+            "wait fair acquired [0.0]"
+        ]
+    );
+
+    // A lock that is lost.
+    let guard = FairLock::new(&one, "/lost").unwrap();
+    let guard = guard.acquire().await.unwrap();
+    pass(Duration::from_millis(1500)).await;
+    other.delete(guard.path()).await.unwrap();
+    soon("the loss is noticed", guard.lost()).await;
+    drop(guard);
+    assert_eq!(
+        reported(&snapshotter),
+        ["hold fair lost [1.0]", "wait fair acquired [0.0]"]
+    );
+    // An acquire that fails.
+    one.close().await.unwrap();
+    let closed = FairLock::new(&one, "/lost").unwrap();
+    drop(closed.acquire().await.unwrap_err());
+    assert_eq!(reported(&snapshotter), ["wait fair failed [0.0]"]);
+}
+
+#[test]
+fn descriptions_name_the_metrics_and_their_unit() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        describe_metrics();
+        for name in [
+            "zk_lock_wait_duration_seconds",
+            "zk_lock_hold_duration_seconds",
+        ] {
+            metrics::histogram!(name).record(0.0);
+        }
+    });
+    for (key, unit, description, _) in snapshotter.snapshot().into_vec() {
+        assert_eq!(unit, Some(metrics::Unit::Seconds), "{key:?}");
+        assert!(description.is_some(), "{key:?}");
+    }
+}
