@@ -108,9 +108,19 @@ impl Layout {
 
     /// Names nodes as HBase's `ZKInterProcessReadWriteLock` does.
     ///
-    /// These locks and ours exclude each other on one path.
+    /// These locks and ours exclude each other on one path, in order of the numbers.
     /// The tests use a program that sends the requests of HBase 1.x with its names and data, not HBase itself.
-    /// HBase has its own format for the data of nodes, and its listings do not understand ours.
+    ///
+    /// HBase differs from us in these points:
+    ///
+    /// - The last ten characters of a child's name are its number, and a writer considers every child, also those that
+    ///   are no contenders to us. It waits for them, and fails if a name does not end in ten digits. Use the path for
+    ///   nothing else.
+    /// - It has its own format for the data of nodes, and its listings do not understand ours. It takes data that begins
+    ///   with the byte `0xff` for that format, and may fail to acquire the lock: do not let the
+    ///   [owner](crate::LockOptions::with_owner) begin with it.
+    /// - It releases its lock only if the data of its node is as it was at the grant. A [`Revoke`](crate::Revoke) leaves
+    ///   the data alone, except [as Curator does](crate::Revoke::as_curator): do not ask HBase in that form.
     pub const fn hbase() -> Self {
         Self {
             mutex: NodePrefix::named("write-", "_"),
