@@ -255,6 +255,9 @@ impl Client {
                         ahead,
                         is_armed: is_there,
                     }
+                } else if ahead.is_next || flaw == Flaw::TakesOverBlindly {
+                    // Its own node exists, as the server considers the session alive.
+                    Phase::First { own }
                 } else {
                     Phase::Enlisted { own }
                 }

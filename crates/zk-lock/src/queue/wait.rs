@@ -32,8 +32,8 @@ impl Queue {
     ///
     /// Each waiter watches its predecessor and the contender ahead of that one, so each deletion wakes two waiters.
     /// The first of them takes over without listing again if it is next ([`Lookahead::Next`]), and if its own node
-    /// was watched by then and still exists ([`WakeReason::PredecessorDeleted`]). The second one finds out
-    /// meanwhile whether it is next.
+    /// was watched by then and still exists ([`WakeReason::PredecessorDeleted`]), also if the predecessor is gone before
+    /// it is watched. The second one finds out meanwhile whether it is next.
     /// After every other wake-up a waiter lists again: the contender that left may have been a waiter itself.
     pub(crate) async fn wait(
         &self,
@@ -41,6 +41,7 @@ impl Queue {
         progress: &AcquireProgress,
     ) -> Result<Granted, AcquireError> {
         let mut watches = Watches::default();
+        let mut session_lease = None;
         loop {
             let layout = self.layout();
             let (position, lookahead) =
@@ -51,6 +52,10 @@ impl Queue {
                     progress.set_ahead(Ahead::new(ahead));
                     let own = enlisted.node.path();
                     let is_next = lookahead == Lookahead::Next;
+                    if is_next {
+                        // A proof that is at hand when the predecessor leaves needs no commit and no list then.
+                        session_lease.get_or_insert_with(|| self.session.keep_lease());
+                    }
                     let targets = WatchTargets {
                         predecessor,
                         lookahead: match lookahead {
@@ -67,10 +72,13 @@ impl Queue {
                             Ahead::new(ahead).with_predecessor(contender.clone(), waits_for);
                         progress.set_ahead(ahead);
                     }
-                    all_exist
-                        && Box::pin(self.wait_for_wakeup(&mut watches, own)).await?
-                            == WakeReason::PredecessorDeleted
-                        && is_next
+                    let is_predecessor_gone = if all_exist {
+                        let reason = Box::pin(self.wait_for_wakeup(&mut watches, own)).await?;
+                        reason == WakeReason::PredecessorDeleted
+                    } else {
+                        self.has_outlived_predecessor(&mut watches, own).await?
+                    };
+                    is_predecessor_gone && is_next
                 }
                 QueuePosition::Missing => {
                     return Err(Box::pin(node_lost(&self.session, enlisted.node.path())).await);
@@ -92,7 +100,9 @@ impl Queue {
                 continue;
             }
             progress.set_ahead(Ahead::new(0));
-            let session_lease = self.session.keep_lease();
+            let session_lease = session_lease
+                .take()
+                .unwrap_or_else(|| self.session.keep_lease());
             if session_lease.is_lasting() {
                 let mut granted = Granted::new(enlisted.node, session_lease);
                 granted.turn = enlisted.turn;

@@ -195,6 +195,29 @@ impl Queue {
         }))
     }
 
+    /// Returns whether the predecessor is gone, and our own node is watched and still exists.
+    ///
+    /// A deletion of our own node that happened before was reported before the reply that the predecessor is gone,
+    /// unless the connection was lost since our node was watched.
+    pub(super) async fn has_outlived_predecessor(
+        &self,
+        watches: &mut Watches,
+        path: &NodePath,
+    ) -> Result<bool, AcquireError> {
+        let losses = self.connection_losses();
+        let own = watches.own.as_ref();
+        if watches.predecessor.is_some() || own.is_none_or(|own| own.connection_losses != losses) {
+            return Ok(false);
+        }
+        match own_fired_now(&mut watches.own) {
+            Some(event) => {
+                self.own_fired(&mut watches.own, event, path).await?;
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    }
+
     /// Waits until one of the watches fires. Returns an error if our own node is gone.
     pub(super) async fn wait_for_wakeup(
         &self,
@@ -231,9 +254,8 @@ impl Queue {
         }
         if reason == WakeReason::PredecessorDeleted {
             // An event of our own node that happened before the predecessor's deletion is delivered before
-            // it, but possibly after the branch above was polled. The task's coop budget must not delay it.
-            let fired = tokio::task::coop::unconstrained(own_event(own)).now_or_never();
-            if let Some(event) = fired {
+            // it, but possibly after the branch above was polled.
+            if let Some(event) = own_fired_now(own) {
                 return self.own_fired(own, event, path).await;
             }
         }
@@ -301,4 +323,9 @@ async fn own_event(own: &mut Option<OwnWatch>) -> WatchEvent {
         Some(own) => own.watch.changed().await,
         None => future::pending().await,
     }
+}
+
+/// Returns the event of our own node that has been delivered. The task's coop budget must not delay it.
+fn own_fired_now(own: &mut Option<OwnWatch>) -> Option<WatchEvent> {
+    tokio::task::coop::unconstrained(own_event(own)).now_or_never()
 }

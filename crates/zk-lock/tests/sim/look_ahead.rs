@@ -75,6 +75,47 @@ async fn a_list_that_is_older_than_the_grant_does_no_harm() {
     nothing_is_left(&ensemble).await;
 }
 
+/// The predecessor leaves after the list and before it is watched.
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_predecessor_that_is_gone_before_it_is_watched_costs_no_list() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let held = lock(&one).acquire().await.unwrap();
+    let lists = ensemble.on(matching::lists(PATH)).session(other.id());
+    let first = lists.hold();
+    let waiting = enqueued(&other).await;
+    soon("it lists", first.happened()).await;
+    held.release().await.unwrap();
+    let more = ensemble.on(matching::lists(PATH)).session(other.id());
+    let more = more.every().hold();
+    first.release();
+    let guard = granted(waiting).await;
+    assert_eq!(more.count(), 0);
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    nothing_is_left(&ensemble).await;
+}
+
+/// However long it waited: it proves its session alive while it is the next one.
+// covers: L1 L12
+#[tokio::test(start_paused = true)]
+async fn the_next_one_takes_over_without_a_commit_after_an_hour() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    pass(Duration::from_secs(3600)).await;
+    let asked = ensemble.on(matching::anything()).session(other.id());
+    let asked = asked.every().hold();
+    held.release().await.unwrap();
+    let guard = tokio::time::timeout(Duration::from_millis(20), waiting).await;
+    let guard = guard.expect("it needs no reply").unwrap().unwrap();
+    assert!(guard.is_valid());
+    asked.release();
+    guard.release().await.unwrap();
+    nothing_is_left(&ensemble).await;
+}
+
 /// Calls `each` with every order of the numbers below `count`.
 fn orders(count: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
