@@ -119,6 +119,12 @@ enum Flaw {
     FirstTimeout,
     /// Pauses between the leader's replies are ignored.
     NoGaps,
+    /// Such pauses restart the time that a report takes, but shorter ones do not lengthen it.
+    NoShortGaps,
+    /// The newest touch counts, and pauses are ignored.
+    NewestTouchWithoutGaps,
+    /// A learner reports at once.
+    NoReportTime,
 }
 
 /// A `sync` with a reply.
@@ -251,7 +257,7 @@ impl LeaseProof {
         let gap = answered.saturating_duration_since(self.last_reach);
         self.last_reach = sent;
         #[cfg(test)]
-        if self.flaw == Some(Flaw::NoGaps) {
+        if matches!(self.flaw, Some(Flaw::NoGaps | Flaw::NewestTouchWithoutGaps)) {
             return;
         }
         for touch in &mut self.touches {
@@ -340,11 +346,16 @@ impl LeaseProof {
         let next = self.touches.get(index + 1);
         #[cfg(test)]
         let next = match self.flaw {
-            Some(Flaw::NewestTouch) => Some(touch),
+            Some(Flaw::NewestTouch | Flaw::NewestTouchWithoutGaps) => Some(touch),
             _ => next,
         };
         let next = next?;
         let gap = touch.gap.max(next.gap);
+        #[cfg(test)]
+        let gap = match self.flaw {
+            Some(Flaw::NoShortGaps) => Duration::ZERO,
+            _ => gap,
+        };
         let heard = next.from + self.report_time() + gap;
         Some(if has_lapsed {
             // The leader has heard of it in time or never.
@@ -415,6 +426,10 @@ impl LeaseProof {
 
     /// Returns the longest time until a learner that is not paused reports a touch.
     fn report_time(&self) -> Duration {
+        #[cfg(test)]
+        if self.flaw == Some(Flaw::NoReportTime) {
+            return Duration::ZERO;
+        }
         self.timeout * REPORT_SHARE.0 / REPORT_SHARE.1
     }
 }
@@ -436,5 +451,7 @@ const CLOCK_SHARE: u32 = 50;
 const TOUCHES_PER_TIMEOUT: u32 = 40;
 const MOST_TOUCHES: usize = 64;
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;
