@@ -23,7 +23,7 @@
 //!   replies to commits and `sync`s. The proof takes [`REPORT_SHARE`] and that gap from the reply to the touch on.
 //!   A touch whose reply came before or during a gap longer than [`GAP_SHARE`] counts from the end of the gap.
 //!   From 3.5 on, a report can omit a session that is recorded at the same moment (`LearnerSessionTracker.snapshot`).
-//!   The next request is then in the next report. So a touch counts once the touch after it is heard of, too.
+//!   The gap allows for that: within it comes another request that the leader replies to, which is in the next report.
 //! - *By a move.* If the link was broken after the reply to the touch, and the commit was sent after that, the session
 //!   moved in between, and the leader heard of it by the move at the latest.
 //! - *At once*, if the session is connected to the leader.
@@ -60,7 +60,7 @@
 //! # Assumptions
 //!
 //! Each session timeout is at least two ticks, which servers enforce by default. All servers have the same limits of
-//! the timeout, or the reply to each move arrives. A report omits no session twice in a row. The leader's clock and this
+//! the timeout, or the reply to each move arrives in time. A report omits no session twice in a row. The leader's clock and this
 //! one differ in rate by less than [`CLOCK_SHARE`]. This machine's monotonic clock advances while the process is stopped
 //! (it does, but not while the whole machine is suspended). A leader that replies for [`EXPIRY_SHARE`] has run its ping
 //! and expiry threads in that time. There is no Oracle quorum, no restore by the admin server, no `ObserverMaster` with
@@ -113,16 +113,12 @@ enum Flaw {
     OthersOnLeader,
     /// A `sync` over an earlier link is compared with replies over this one.
     SyncOfEarlierLink,
-    /// The newest touch counts, which a report may have omitted.
-    NewestTouch,
     /// The timeout stays that of the first grant.
     FirstTimeout,
     /// Pauses between the leader's replies are ignored.
     NoGaps,
     /// Such pauses restart the time that a report takes, but shorter ones do not lengthen it.
     NoShortGaps,
-    /// The newest touch counts, and pauses are ignored.
-    NewestTouchWithoutGaps,
     /// A learner reports at once.
     NoReportTime,
 }
@@ -233,20 +229,15 @@ impl LeaseProof {
         if breaks > self.breaks {
             self.breaks = breaks;
             self.role = None;
-            self.sync = self.kept_sync();
             for touch in &mut self.touches {
                 touch.has_moved = true;
             }
+            #[cfg(test)]
+            if self.flaw == Some(Flaw::SyncOfEarlierLink) {
+                return;
+            }
+            self.sync = None;
         }
-    }
-
-    /// Returns the `sync` that counts after a break: none.
-    fn kept_sync(&self) -> Option<Synced> {
-        #[cfg(test)]
-        if self.flaw == Some(Flaw::SyncOfEarlierLink) {
-            return self.sync;
-        }
-        None
     }
 
     /// Records a reply that only a leader can give, which may be a deposed leader that does not know it yet.
@@ -257,7 +248,7 @@ impl LeaseProof {
         let gap = answered.saturating_duration_since(self.last_reach);
         self.last_reach = sent;
         #[cfg(test)]
-        if matches!(self.flaw, Some(Flaw::NoGaps | Flaw::NewestTouchWithoutGaps)) {
+        if self.flaw == Some(Flaw::NoGaps) {
             return;
         }
         for touch in &mut self.touches {
@@ -280,18 +271,15 @@ impl LeaseProof {
         self.last_commit = sent;
         let has_lapsed = self.is_revival(answered);
         let moved = self.broken.filter(|broken| *broken <= sent);
-        let is_heard = |index: &usize| {
-            let touch = &self.touches[*index];
-            let by_time = self
-                .counts_from(*index, has_lapsed)
-                .is_some_and(|from| from <= sent);
+        let is_heard = |touch: &Touch| {
+            let by_time = self.counts_from(touch, has_lapsed) <= sent;
             if has_lapsed {
                 by_time && !touch.has_moved
             } else {
                 by_time || moved.is_some_and(|broken| touch.answered <= broken)
             }
         };
-        if let Some(newest) = (0..self.touches.len()).rev().find(is_heard) {
+        if let Some(newest) = self.touches.iter().rposition(is_heard) {
             let heard = self.touches.drain(..=newest).next_back();
             let heard = heard.expect("it is there").sent;
             self.heard = self.heard.max(Some(heard));
@@ -336,61 +324,44 @@ impl LeaseProof {
         answered > self.until()
     }
 
-    /// Returns when a commit must have been sent so that it proves a touch by time; `None` if none does yet.
-    fn counts_from(&self, index: usize, has_lapsed: bool) -> Option<Instant> {
-        let touch = self.touches.get(index)?;
+    /// Returns when a commit must have been sent so that it proves a touch.
+    fn counts_from(&self, touch: &Touch, has_lapsed: bool) -> Instant {
         if !has_lapsed && !touch.has_moved && self.role == Some(ServerRole::Leader) {
-            return Some(touch.answered);
+            return touch.answered;
         }
-        // A report may have omitted one of the two, but not both.
-        let next = self.touches.get(index + 1);
-        #[cfg(test)]
-        let next = match self.flaw {
-            Some(Flaw::NewestTouch | Flaw::NewestTouchWithoutGaps) => Some(touch),
-            _ => next,
-        };
-        let next = next?;
-        let gap = touch.gap.max(next.gap);
+        let gap = touch.gap;
         #[cfg(test)]
         let gap = match self.flaw {
             Some(Flaw::NoShortGaps) => Duration::ZERO,
             _ => gap,
         };
-        let heard = next.from + self.report_time() + gap;
-        Some(if has_lapsed {
+        let heard = touch.from + self.report_time() + gap;
+        if has_lapsed {
             // The leader has heard of it in time or never.
             heard + gap + self.timeout * EXPIRY_SHARE.0 / EXPIRY_SHARE.1
         } else {
             heard
-        })
+        }
     }
 
     /// Returns whether the proof holds and can be renewed before it ends, if the ensemble continues to reply.
     pub(crate) fn is_lasting(&self, now: Instant) -> bool {
         let usual_gap = self.timeout / 10;
-        let gap = self
-            .touches
-            .front()
-            .map_or(Duration::ZERO, |first| first.gap);
-        let counts_from = match self.counts_from(0, false) {
-            Some(at) => at + usual_gap.saturating_sub(gap),
-            // The second touch is still to come.
-            None => {
-                let first = self.touches.front().map_or(now, |first| first.from);
-                now.max(first + usual_gap) + self.report_time() + usual_gap
-            }
+        let counts_from = match self.touches.front() {
+            Some(first) => self.counts_from(first, false) + usual_gap.saturating_sub(first.gap),
+            None => now + self.report_time() + usual_gap,
         };
         now < self.until() && counts_from + self.timeout / 10 <= self.until()
     }
 
     /// Returns the instant from which a commit proves the oldest touch that it can prove at all.
     fn provable(&self) -> Option<Instant> {
-        let usual = self.counts_from(0, false)?;
+        let usual = self.counts_from(self.touches.front()?, false);
         if usual + self.timeout / 20 <= self.until() {
             return Some(usual);
         }
-        let oldest = self.touches.iter().position(|touch| !touch.has_moved)?;
-        self.counts_from(oldest, true)
+        let oldest = self.touches.iter().find(|touch| !touch.has_moved)?;
+        Some(self.counts_from(oldest, true))
     }
 
     /// Returns when the next request to the leader is due so that its replies leave no gap. It is due sooner while no
@@ -410,7 +381,8 @@ impl LeaseProof {
         let usual = self.last_commit + interval;
         let least = if self.is_lasting(now) {
             // Sooner if the proof ends sooner than usual, as a renewed one does.
-            usual.min(now.max(self.until() - self.timeout * 3 / 20))
+            let last = self.until().checked_sub(self.timeout * 3 / 20);
+            usual.min(last.map_or(now, |last| last.max(now)))
         } else {
             soonest
         };

@@ -85,7 +85,7 @@ pub struct Guard {
     /// `None` once the release has begun.
     node: Option<OwnedNode>,
     held: HeldLock,
-    turn: Option<Turn>,
+    turn: Option<Box<Turn>>,
     _monitor: NodeMonitor,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Granted {
     pub(crate) watch: Option<Watch>,
     pub(crate) token: FencingToken,
     /// Set if the lock was free and its queue empty.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<Box<Turn>>,
 }
 
 impl Granted {

@@ -68,7 +68,7 @@ pub(crate) struct Enlisted {
     /// The children of the queue's path, as last listed.
     children: Vec<String>,
     /// Set if it was alone when it joined.
-    turn: Option<Turn>,
+    turn: Option<Box<Turn>>,
     /// Keeps the session proved alive, so that no proof has to be awaited when the predecessor leaves.
     _standby: Standby,
 }

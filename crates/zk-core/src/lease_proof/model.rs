@@ -25,7 +25,7 @@
 //! `deep` has scenes in steps of a fortieth, in which nothing is.
 //!
 //! Each scene limits how often each thing happens, most to once, and is explored whole. Its states are counted relative
-//! to their time: together 6.3 million, and 11.2 million in the longer and finer scenes of `deep`.
+//! to their time: together 6.2 million, and 11.0 million in the longer and finer scenes of `deep`.
 
 mod explore;
 mod scenes;
@@ -130,9 +130,9 @@ fn finds(flaw: Flaw, scene: &Scene) {
 // covers: L12
 #[test]
 fn proof_allows_for_cuts_and_stops() {
-    assert_eq!(holds(&CUT), [677_688, 421, 0, 0]);
-    assert_eq!(holds(&STOP), [666_709, 421, 0, 0]);
-    assert_eq!(holds(&CUT_AND_OTHER), [405_257, 36, 0, 0]);
+    assert_eq!(holds(&CUT), [661_516, 141, 0, 0]);
+    assert_eq!(holds(&STOP), [651_020, 141, 0, 0]);
+    assert_eq!(holds(&CUT_AND_OTHER), [400_000, 0, 0, 0]);
     for scene in [CUT, STOP] {
         finds(Flaw::NoGaps, &scene);
         finds(Flaw::NoShortGaps, &scene);
@@ -143,34 +143,17 @@ fn proof_allows_for_cuts_and_stops() {
 // covers: L12
 #[test]
 fn proof_allows_for_reports_that_omit_a_touch() {
-    assert_eq!(holds(&OMISSION), [82_225, 2301, 34_583, 0]);
+    assert_eq!(holds(&OMISSION), [73_276, 5557, 26_623, 0]);
     assert_eq!(holds(&OMISSION_AND_RARE_REPLIES), [97_765, 0, 45_013, 0]);
     finds(Flaw::NoReportTime, &OMISSION);
-    finds(Flaw::NewestTouchWithoutGaps, &OMISSION_AND_RARE_REPLIES);
-}
-
-/// A second touch is not needed where gaps count: the leader's replies are touches too. A commit proves a touch by time
-/// only if such a reply came after the touch within the gap, and the commit leaves the gap and a report's time to it.
-// covers: L12
-#[test]
-fn gaps_alone_would_allow_for_omitted_touches() {
-    for scene in [OMISSION, OMISSION_AND_RARE_REPLIES] {
-        for flaw in [Flaw::NewestTouch, Flaw::NoGaps] {
-            let scene = Scene {
-                flaw: Some(flaw),
-                ..scene
-            };
-            let [states, ..] = holds(&scene);
-            assert!(states > 50_000, "{states}");
-        }
-    }
+    finds(Flaw::NoGaps, &OMISSION_AND_RARE_REPLIES);
 }
 
 // covers: L12
 #[test]
 fn proof_allows_for_moves() {
-    assert_eq!(holds(&MOVE), [394_310, 872, 0, 0]);
-    assert_eq!(holds(&SMALLER_TIMEOUT), [80_361, 241, 0, 0]);
+    assert_eq!(holds(&MOVE), [388_383, 1235, 0, 0]);
+    assert_eq!(holds(&SMALLER_TIMEOUT), [80_125, 313, 0, 0]);
     finds(Flaw::NoReportTime, &MOVE);
     finds(Flaw::FirstTimeout, &SMALLER_TIMEOUT);
 }
@@ -192,8 +175,8 @@ fn proof_allows_for_a_deposed_leader_that_commits() {
 // covers: L12
 #[test]
 fn lapsed_proof_is_not_renewed_while_the_session_is_expired() {
-    assert_eq!(holds(&LAPSE), [1_207_866, 1651, 614_597, 364_931]);
-    assert_eq!(holds(&LAPSE_AND_OTHER), [1_793_457, 1845, 685_260, 110_121]);
+    assert_eq!(holds(&LAPSE), [1_201_098, 3908, 610_652, 364_931]);
+    assert_eq!(holds(&LAPSE_AND_OTHER), [1_773_649, 2276, 680_112, 110_121]);
     finds(Flaw::RevivesAtOnce, &LAPSE);
     finds(Flaw::RevivesByOthers, &LAPSE_AND_OTHER);
 }
@@ -211,10 +194,10 @@ mod deep {
     #[test]
     fn proof_ends_in_time_in_longer_scenes() {
         for (scene, horizon, expected) in [
-            (CUT, 24, [2_291_212, 7821, 1_479_292, 545_084]),
-            (STOP, 24, [2_174_024, 7733, 1_374_318, 446_643]),
-            (MOVE, 20, [1_241_687, 3187, 259_443, 71_874]),
-            (LAPSE, 24, [2_656_565, 2152, 2_062_795, 1_272_098]),
+            (CUT, 24, [2_251_604, 8163, 1_457_662, 545_084]),
+            (STOP, 24, [2_135_433, 8075, 1_353_133, 446_643]),
+            (MOVE, 20, [1_214_145, 3967, 253_675, 71_874]),
+            (LAPSE, 24, [2_643_905, 5849, 2_051_518, 1_272_098]),
         ] {
             let scene = Scene { horizon, ..scene };
             assert_eq!(holds(&scene), expected);
@@ -225,8 +208,8 @@ mod deep {
     #[test]
     fn proof_ends_in_time_in_finer_steps() {
         for (scene, expected) in [
-            (OMISSION, [194_946, 4215, 0, 0]),
-            (CUT, [2_593_461, 270, 0, 0]),
+            (OMISSION, [178_474, 4787, 0, 0]),
+            (CUT, [2_531_477, 1139, 0, 0]),
         ] {
             let scene = Scene {
                 timeout: 40,

@@ -128,7 +128,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
             let leader = ensemble.leader().await.unwrap().id();
             let mut servers = ensemble.servers().iter();
             let follower = servers.find(|server| server.id() != leader).unwrap();
-            let session = zk_core::Session::builder(follower.client_address().to_string())
+            let session = Session::builder(follower.client_address().to_string())
                 .session_timeout(timeout)
                 .connect()
                 .await
@@ -195,7 +195,7 @@ async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
             assert!(pause.is_err() && session_lease.is_lasting(), "{round}");
             let stat = writer.set("/written", round.to_string()).await.unwrap();
             if round >= 20 {
-                first.get_or_insert(stat.mzxid - i64::from(round));
+                first.get_or_insert_with(|| stat.mzxid - i64::from(round));
                 last = stat.mzxid - i64::from(round);
             }
         }
@@ -217,13 +217,11 @@ async fn session_goes_on_with_the_shorter_timeout_of_another_server() {
         for server in ensemble.servers().iter().filter(|one| one.id() != first) {
             let file = server.directory().join(format!("zoo-{}.cfg", server.id()));
             let config = std::fs::read_to_string(&file).unwrap();
-            let config: String = config
-                .lines()
-                .filter(|line| !line.starts_with("maxSessionTimeout="))
-                .map(|line| format!("{line}\n"))
-                .collect();
-            let limit = format!("maxSessionTimeout={}\n", shorter.as_millis());
-            std::fs::write(&file, config + &limit).unwrap();
+            let lines = config.lines();
+            let limit = format!("maxSessionTimeout={}", shorter.as_millis());
+            let lines = lines.filter(|line| !line.starts_with("maxSessionTimeout="));
+            let lines: Vec<_> = lines.chain([limit.as_str()]).collect();
+            std::fs::write(&file, lines.join("\n")).unwrap();
             server.restart().await.unwrap();
             within(MAX_WAIT, "the servers serve", ensemble.wait_serving())
                 .await

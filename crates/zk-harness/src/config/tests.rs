@@ -66,10 +66,7 @@ fn servers_before_35_have_no_client_port_among_their_addresses() {
     let mut plan = plan(3, Logging::SlfSimple);
     plan.distribution.version = "3.4.13".to_owned();
     let text = plan.render_config(&plan.members[0]);
-    assert!(
-        text.contains("server.1=127.0.0.1:20004:20005\n"),
-        "{text}"
-    );
+    assert!(text.contains("server.1=127.0.0.1:20004:20005\n"), "{text}");
 }
 
 // covers: H1

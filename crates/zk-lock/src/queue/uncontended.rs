@@ -130,13 +130,13 @@ impl Queue {
         last: Option<Sequence>,
         number: Sequence,
         path_watch: Option<PathWatch>,
-    ) -> Option<Turn> {
-        Some(Turn {
+    ) -> Option<Box<Turn>> {
+        Some(Box::new(Turn {
             last: Arc::clone(self.last_turn.as_ref()?),
             number,
             is_successive: last.is_some_and(|last| number.distance_from(last) == 1),
             path_watch,
-        })
+        }))
     }
 }
 
