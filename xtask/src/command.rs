@@ -75,7 +75,7 @@ usage: cargo xtask COMMAND [ARGS]
   bench lock [--quick] [--peers] [--memory] [-- ARGS]
                   measure the lock next to the minimum that the same servers allow; with --peers next to Curator and
                   others, on disk and in memory, and write BENCHMARKS.md;
-                  --quick takes less than two minutes without --peers, --memory keeps the servers' data off the disk,
+                  --quick takes about three minutes without --peers, --memory keeps the servers' data off the disk,
                   ARGS go to criterion
   bench trace [--memory]
                   break down a hand-over of the lock: the time in the servers, the clients and the network
