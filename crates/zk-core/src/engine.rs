@@ -202,8 +202,9 @@ impl Engine {
         }
         self.note_end(&result);
         if let Some(answerer) = answerer.of_answer(&result) {
-            let (sent, answered) = (sent.into_std(), Instant::now().into_std());
             let mut proof = self.lease_proof();
+            // Read under the lock, so that the replies are recorded in the order of their instants.
+            let (sent, answered) = (sent.into_std(), Instant::now().into_std());
             let breaks_now = self.link_now().breaks;
             // The transport may update the link later than it answers.
             let replied_over = header.map(|header| header.breaks);

@@ -23,7 +23,8 @@
 //!   replies to commits and `sync`s. The proof takes [`REPORT_SHARE`] and that gap from the reply to the touch on.
 //!   A touch whose reply came before or during a gap longer than [`GAP_SHARE`] counts from the end of the gap.
 //!   From 3.5 on, a report can omit a session that is recorded at the same moment (`LearnerSessionTracker.snapshot`).
-//!   The gap allows for that: within it comes another request that the leader replies to, which is in the next report.
+//!   Within the gap comes another request that the leader replies to, which is in the next report. If the leader pings
+//!   more often than it replies, that report may be later: by twice the gap, and once more for the time of a ping.
 //! - *By a move.* If the link was broken after the reply to the touch, and the commit was sent after that, the session
 //!   moved in between, and the leader heard of it by the move at the latest.
 //! - *At once*, if the session is connected to the leader.
@@ -60,11 +61,13 @@
 //! # Assumptions
 //!
 //! Each session timeout is at least two ticks, which servers enforce by default. All servers have the same limits of
-//! the timeout, or the reply to each move arrives in time. A report omits no session twice in a row. The leader's clock and this
+//! the timeout, or the reply to each move arrives in time. A report omits no session twice in a row. Between a touch and
+//! its report, the leader pauses at most once, or replies in between. The leader's clock and this
 //! one differ in rate by less than [`CLOCK_SHARE`]. This machine's monotonic clock advances while the process is stopped
 //! (it does, but not while the whole machine is suspended). A leader that replies for [`EXPIRY_SHARE`] has run its ping
 //! and expiry threads in that time. There is no Oracle quorum, no restore by the admin server, no `ObserverMaster` with
-//! timeouts below four ticks, and no other client closes the session.
+//! timeouts below four ticks, no local session (`localSessionsEnabled`) without an ephemeral node, and no other client
+//! closes the session.
 //!
 //! The server code named here was read in 3.4.13, 3.5.9, 3.9.3 and 3.9.5.
 
@@ -121,6 +124,8 @@ enum Flaw {
     NoShortGaps,
     /// A learner reports at once.
     NoReportTime,
+    /// No report omits a touch.
+    NoOmissions,
 }
 
 /// A `sync` with a reply.
@@ -335,7 +340,15 @@ impl LeaseProof {
             Some(Flaw::NoShortGaps) => Duration::ZERO,
             _ => gap,
         };
-        let heard = touch.from + self.report_time() + gap;
+        let reported = self.report_time() + gap;
+        // If a report omits it.
+        let reported_next = 3 * gap + self.timeout / 40;
+        #[cfg(test)]
+        let reported_next = match self.flaw {
+            Some(Flaw::NoOmissions) => Duration::ZERO,
+            _ => reported_next,
+        };
+        let heard = touch.from + reported.max(reported_next);
         if has_lapsed {
             // The leader has heard of it in time or never.
             heard + gap + self.timeout * EXPIRY_SHARE.0 / EXPIRY_SHARE.1

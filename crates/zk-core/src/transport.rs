@@ -138,7 +138,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Err(refused)))
     }
 
-    /// Finds out the role of the server that the session is connected to, for good as long as this connection. The
+    /// Finds out the role of the server that the session is connected to. It does not change during a connection. The
     /// result has [`Link::breaks`] of the connection. `None`, the default, if it cannot be known for certain.
     fn server_role(&self) -> RoleReply {
         Box::pin(std::future::ready(None))

@@ -54,19 +54,16 @@ impl Client {
     /// Cancel safe.
     pub async fn server_role(&self) -> Option<(ServerRole, u64)> {
         let (address, host, epoch) = self.server()?;
+        let reply = ask_address(self.connector(), address, &host).await?;
+        let role = ServerRole::from_srvr(&reply)?;
+        // The reply to this comes over the connection: the server had not closed it when it replied to `srvr`.
         let config = self.request(&Request::GetConfig { watch: false }).await;
         let config = config.ok().filter(|answer| answer.epoch == epoch)?;
         let Reply::Data { data, .. } = config.reply else {
             return None;
         };
-        if !names(&String::from_utf8_lossy(&data), address).await {
-            return None;
-        }
-        let reply = ask_address(self.connector(), address, &host).await?;
-        let role = ServerRole::from_srvr(&reply)?;
-        // The server that has replied is the one of the connection, which was there before and still is.
-        let (_, _, now) = self.server()?;
-        (now == epoch).then_some((role, epoch))
+        let is_own = names(&String::from_utf8_lossy(&data), address).await;
+        is_own.then_some((role, epoch))
     }
 }
 

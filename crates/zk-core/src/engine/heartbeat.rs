@@ -90,8 +90,20 @@ async fn find_roles(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
     while wanted(&engine, &mut uses).await {
         let breaks = link.seen().breaks;
         let mut wait = engine.transport().session_timeout();
-        loop {
-            if let Some((role, of)) = engine.transport().server_role().await {
+        // Sessions that have moved together do not ask together.
+        let spread = wait.mul_f64(engine.chance() / 10.0);
+        tokio::select! {
+            biased;
+            () = is_over(&engine, &mut uses) => return,
+            () = until(Instant::now() + spread) => {}
+        }
+        while uses.borrow().are_on(Instant::now()) {
+            let role = tokio::select! {
+                biased;
+                () = is_over(&engine, &mut uses) => return,
+                role = engine.transport().server_role() => role,
+            };
+            if let Some((role, of)) = role {
                 engine.connected_to(role, of);
                 break;
             }

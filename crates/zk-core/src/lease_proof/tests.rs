@@ -75,7 +75,7 @@ fn proof_restarts_after_a_gap_between_replies_of_the_leader() {
     for (gap, proves) in [(2400, true), (2401, false)] {
         let mut proof = committing(start, 5);
         proof.touched(start + 1500 * MS, start + 1500 * MS);
-        proof.committed(start + 7400 * MS, start + (5000 + gap) * MS);
+        proof.committed(start + 9000 * MS, start + (5000 + gap) * MS);
         let expected = if proves { 1500 } else { 0 };
         assert_eq!(
             until(&proof, start),

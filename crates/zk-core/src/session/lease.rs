@@ -29,7 +29,8 @@ use crate::transport::SessionEnd;
 ///    the whole machine is suspended: do not suspend machines that hold locks.
 /// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within
 ///    a twentieth of the session timeout.
-/// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives. Two successive
+/// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives in time. (On the
+///    transport over `zookeeper-client` they must have the same limits.) Two successive
 ///    reports of a follower to its leader do not both omit a session that it has just heard of. Servers from 3.5 on can
 ///    omit one in a rare race.
 /// 6. No other client closes the session with its id and password. The ensemble would then give away at once what the
@@ -38,6 +39,8 @@ use crate::transport::SessionEnd;
 ///    clients, as dynamic configurations do. Other load balancers are recognized, see below.
 /// 8. No observer is behind an `ObserverMaster` with a session timeout below four ticks, the ensemble has no Oracle
 ///    quorum, and its data are not restored through the admin server.
+/// 9. The session is not a local one (`localSessionsEnabled`), which only its server knows until it creates its first
+///    ephemeral node. A lock has such a node.
 ///
 /// Nothing is assumed about how long servers or the network may pause: the leader answers a `sync` of the session in
 /// every tenth of its timeout, and a pause shows as a gap between the replies.
@@ -58,7 +61,7 @@ use crate::transport::SessionEnd;
 /// | unknown | four per timeout |
 ///
 /// The session asks its server for its role (`srvr`), on a connection of its own, after each connect. The role is unknown
-/// before 3.5, on a single server, where `srvr` is not in the `4lw.commands.whitelist`, on the transport over
+/// before 3.5, on a single server, on a port for TLS where the configuration names another one for clients, where `srvr` is not in the `4lw.commands.whitelist`, on the transport over
 /// `zookeeper-client`, and behind a load balancer or a proxy: if the configuration of the ensemble does not name the
 /// address of the connection, by an address or by a name that can be resolved here.
 ///
@@ -79,7 +82,7 @@ pub struct SessionLease {
 /// With a `Standby`, and for a minute after the last one was dropped, it takes one round trip. It also takes one round
 /// trip within the first two fifths of the session timeout after connecting.
 ///
-/// Locks, elections and queues keep one while they wait. Keep one in a service that locks less often than once a minute
+/// Locks, elections and queues keep one while they wait; the next in line for a lock keeps a [`SessionLease`]. Keep one in a service that locks less often than once a minute
 /// and must not wait when it does.
 ///
 /// # Cost
@@ -133,6 +136,9 @@ impl SessionLease {
 
     /// Returns the instant until which the ensemble certainly keeps the session, or `None` if it is over or being
     /// closed.
+    ///
+    /// The instant advances while the ensemble replies. A reconnect to a server that grants a shorter timeout may bring
+    /// it forward, so read it again rather than keep it.
     pub fn valid_until(&self) -> Option<Instant> {
         self.session.engine().valid_until()
     }
@@ -146,12 +152,18 @@ impl SessionLease {
     /// Safe, nothing happened.
     pub async fn lapsed(&self) {
         let engine = self.session.engine();
+        let mut link = engine.link();
         while let Some(until) = self.valid_until().filter(|until| now() < *until) {
-            // At that instant the proof may have been renewed, so the loop checks again.
-            if tokio::time::timeout_at(until.into(), engine.closing())
-                .await
-                .is_ok()
-            {
+            // At that instant the proof may have been renewed, and with each connection the timeout may be shorter, so
+            // the loop checks again.
+            let changed = async {
+                tokio::select! {
+                    biased;
+                    () = engine.closing() => true,
+                    changed = link.changed() => changed.is_err(),
+                }
+            };
+            if let Ok(true) = tokio::time::timeout_at(until.into(), changed).await {
                 return;
             }
         }

@@ -87,7 +87,9 @@ fn own_ports(directory: &std::path::Path, id: u32) -> Vec<u16> {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix(&format!("server.{id}=")));
-    let ports = line.unwrap().split(':').skip(1);
+    // The address for clients is behind the semicolon.
+    let own = line.unwrap().split(';').next().unwrap();
+    let ports = own.split(':').skip(1);
     ports.map(|port| port.parse().unwrap()).collect()
 }
 

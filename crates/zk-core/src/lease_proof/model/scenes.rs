@@ -49,7 +49,22 @@ pub(super) const OMISSION: Scene = Scene {
     ..QUIET
 };
 
-/// The same, and the leader replies so rarely that its pauses are unknown.
+/// A report omits a touch, and the leader, which pings often, stops for a while.
+pub(super) const OMISSION_AND_STOP: Scene = Scene {
+    ping: 3,
+    sync_every: 4,
+    horizon: 18,
+    budget: Budget {
+        syncs: 1,
+        writes: 1,
+        stops: 1,
+        omissions: 1,
+        ..NOTHING
+    },
+    ..QUIET
+};
+
+/// The same as [`OMISSION`], and the leader replies so rarely that its pauses are unknown.
 pub(super) const OMISSION_AND_RARE_REPLIES: Scene = Scene {
     sync_every: 6,
     ..OMISSION
