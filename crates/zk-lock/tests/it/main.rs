@@ -16,6 +16,7 @@ mod basic;
 mod cohort;
 mod examples;
 mod failover;
+mod hbase;
 mod kinds;
 mod limits;
 mod loss;
