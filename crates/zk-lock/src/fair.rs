@@ -28,8 +28,9 @@ use crate::waiter::Waiter;
 ///
 /// # Cost
 ///
-/// A free lock costs one round trip: a write, and a read directly behind it. If this session alone has used the lock for
-/// three turns with clones of one handle, it costs a write and no read, and the handle keeps a watch on the lock's path.
+/// A free lock costs one round trip: a write, and a read directly behind it. After
+/// three turns in a row by clones of one handle, each ended by [`Guard::release`] and none contended, it costs a write and
+/// no read, and the handle keeps a watch on the lock's path.
 /// If the session has relied on nothing for more than a minute, it takes two fifths of the session timeout, which a
 /// limit must allow for; see [`Session::stand_by`] and [what a lock guarantees](crate::guarantees).
 ///
@@ -41,7 +42,10 @@ use crate::waiter::Waiter;
 /// The next in line must have its own node watched before it takes over. If it became the next less than a round
 /// trip ago, it waits for the rest of that round trip.
 ///
-/// A try for a lock that is taken costs two writes and a read.
+/// The holder and the next in line keep a [`SessionLease`](zk_core::SessionLease), with its cost.
+///
+/// A try for a lock that is taken costs one round trip to the leader and no write, and one for a free lock costs that round
+/// trip more than an acquire.
 ///
 /// # Examples
 ///

@@ -182,6 +182,15 @@ impl Layout {
         self.reader
     }
 
+    /// Returns the kind of our contenders with a prefix of this layout.
+    pub(crate) fn kind_of(self, prefix: NodePrefix) -> Kind {
+        if self.reader == Some(prefix) {
+            Kind::Shared
+        } else {
+            Kind::Exclusive
+        }
+    }
+
     /// Returns the number of a contender and its kind; `None` for a foreign child.
     pub(crate) fn parse(self, name: &str) -> Option<(Sequence, Kind)> {
         self.parse_with_marker(name)

@@ -112,6 +112,12 @@ pub(crate) fn is_alone(children: &[String], own: &str, layout: Layout) -> bool {
     !others.any(|child| layout.parse(child).is_some())
 }
 
+/// Returns whether a contender of this kind that joined now would wait for no other one.
+pub(crate) fn is_free(children: &[String], kind: Kind, layout: Layout) -> bool {
+    let mut contenders = children.iter().filter_map(|child| layout.parse(child));
+    contenders.all(|(_, other)| may_share(other, kind))
+}
+
 /// Returns the first exclusive contender ahead of `own`.
 pub(crate) fn writer_before<'a>(
     children: &'a [String],

@@ -26,6 +26,7 @@ use crate::events::LockEvents;
 use crate::events::Notifier;
 use crate::guard::Granted;
 use crate::guard::Guard;
+use crate::layout::Kind;
 use crate::layout::Layout;
 use crate::layout::NodePrefix;
 use crate::options::LockOptions;
@@ -51,6 +52,7 @@ pub(crate) struct Queue {
     /// The path that our nodes are created with; id and number are added to it.
     prefix_path: NodePath,
     id_place: IdPlace,
+    kind: Kind,
     /// During an upgrade: the name of our reader's node, for which our writer does not wait.
     ignored_child: Option<String>,
     /// Whether the first contender waits for leases of a semaphore.
@@ -84,6 +86,7 @@ impl Queue {
             session: session.clone(),
             prefix_path: path.join(prefix.name)?,
             id_place: prefix.id,
+            kind: options.layout().kind_of(prefix),
             path,
             ignored_child: None,
             is_of_semaphore: false,

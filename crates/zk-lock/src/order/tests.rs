@@ -454,3 +454,22 @@ fn no_waiter_looks_ahead_behind_a_read_write_lock_writer() {
         assert_eq!(lookahead, expected, "{before}");
     }
 }
+
+#[test]
+fn a_queue_is_free_for_readers_without_writers_and_for_others_without_contenders() {
+    let layout = Layout::curator();
+    for (children, for_reader, for_writer) in [
+        (vec![], true, true),
+        (vec!["foreign", "lock-x"], true, true),
+        (vec!["_c_1-__READ__0000000003"], true, false),
+        (vec!["_c_1-__WRIT__0000000003"], false, false),
+        (vec!["_c_1-lock-0000000003"], false, false),
+    ] {
+        let children: Vec<String> = children.into_iter().map(str::to_owned).collect();
+        assert_eq!(
+            [Kind::Shared, Kind::Exclusive].map(|kind| is_free(&children, kind, layout)),
+            [for_reader, for_writer],
+            "{children:?}"
+        );
+    }
+}

@@ -1,10 +1,10 @@
-//! Lets a session that alone uses a lock take it again without a list.
+//! Lets the only session that uses a lock take it again without a list.
 //!
 //! When a contender was alone in the queue and has deleted its node, with the number n, nothing at or below n is in the
-//! queue, and nothing will be: contenders join behind all others. If the session's next node has the number n + 1, no
+//! queue, and none will join there: contenders join behind all others. If the session's next node has the number n + 1, no
 //! node was created in between (the server counts the creates below each parent). So this node is alone, too.
 //!
-//! It takes that the queue's path is the same node as before: with a new one the counter starts again, as after a server
+//! This requires that the queue's path is the same node as before: with a new one the counter starts again, as after a server
 //! has removed the empty container. A watch on the path shows that. Its event would come before the reply to the create,
 //! unless the connection was lost since the watch was set.
 //!

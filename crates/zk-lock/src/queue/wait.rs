@@ -118,9 +118,17 @@ impl Queue {
         }
     }
 
-    /// Joins the queue and takes the lock if no contender is ahead; otherwise leaves the queue again.
+    /// Joins the queue and takes the lock if no contender is ahead; otherwise leaves the queue again. If the lock is
+    /// known to be taken, it does not join, which would cost two writes and wake who is behind.
     pub(crate) async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         let pending = self.pending_deletes();
+        let mut is_taken = self.is_taken().await;
+        if is_taken && pending.wait().await {
+            is_taken = self.is_taken().await;
+        }
+        if is_taken {
+            return Ok(None);
+        }
         let enlisted = self.enlist().await?;
         let granted = self.take_or_leave(enlisted, &pending).await?;
         Ok(granted.map(|granted| self.guard(granted)))
@@ -144,6 +152,19 @@ impl Queue {
             self.wait(enlisted, &AcquireProgress::new(&self.path))
                 .await
                 .map(Some)
+        }
+    }
+
+    /// Returns whether a contender would have to wait for others; false if that cannot be found out now.
+    async fn is_taken(&self) -> bool {
+        // They leave together. A server that lags would show contenders that are gone.
+        let sync = self.session.sync(&self.path).into_future();
+        let list = self.session.list(&self.path).into_future();
+        match future::join(sync, list).await {
+            (Ok(()), Ok((names, _))) => {
+                !order::is_free(&self.without_ignored(names), self.kind, self.layout())
+            }
+            _ => false,
         }
     }
 

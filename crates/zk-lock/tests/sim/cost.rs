@@ -149,6 +149,46 @@ async fn a_release_wakes_two_waiters_of_which_one_lists_once() {
     }
 }
 
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn a_try_for_a_taken_lock_writes_nothing_and_wakes_no_waiter() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let third = ensemble.connect().server(3).await;
+    let (guard, waiting) = held_and_waited_for(&one, &other).await;
+    let tries = lock(&third);
+    let before = ensemble.requests().len();
+    assert!(tries.try_acquire().await.unwrap().is_none());
+    let asked: Vec<Request> = ensemble
+        .requests()
+        .drain(before..)
+        .map(|seen| seen.request)
+        .collect();
+    let is_lean = matches!(asked[..], [Request::Sync { .. }, Request::List { .. }]);
+    assert!(is_lean, "{asked:#?}");
+    guard.release().await.unwrap();
+    let next = soon("the waiter is granted the lock", waiting).await;
+    next.unwrap().unwrap().release().await.unwrap();
+    let taken = tries.try_acquire().await.unwrap();
+    assert!(taken.is_some_and(|guard| guard.is_valid()));
+}
+
+/// Also at a server that does not show yet that the lock is free.
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn a_try_after_a_release_finds_the_lock_free_whatever_its_server_shows() {
+    let ensemble = Ensemble::new(3);
+    let leader = ensemble.leader().expect("there is one");
+    let behind = leader % 3 + 1;
+    let one = ensemble.connect().server(leader).await;
+    let other = ensemble.connect().server(behind).await;
+    let guard = lock(&one).acquire().await.unwrap();
+    other.sync(PATH).await.unwrap();
+    ensemble.server(behind).lag_for(Duration::from_millis(500));
+    guard.release().await.unwrap();
+    assert!(lock(&other).try_acquire().await.unwrap().is_some());
+}
+
 // covers: L12
 #[tokio::test(start_paused = true)]
 async fn the_node_is_watched_only_when_the_lock_is_held_for_a_while() {

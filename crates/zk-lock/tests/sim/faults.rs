@@ -123,13 +123,18 @@ async fn a_lost_race_is_cleaned_up_after_the_link_is_back() {
     let ensemble = Ensemble::new(3);
     let (holder, session) = (ensemble.connect().await, ensemble.connect().await);
     let session = session.with_operation_timeout(Duration::from_secs(2));
-    let guard = lock(&holder).acquire().await.unwrap();
     let cut = ensemble
         .on(matching::deletes(OURS))
         .session(session.id())
         .lose_request();
+    // The lock is free when it is read, and taken when the try joins the queue.
+    let read = ensemble.on(matching::lists(PATH)).session(session.id());
+    let read = read.hold();
     let racing = lock(&session);
     let racing = tokio::spawn(async move { racing.try_acquire().await });
+    soon("the lock is read", read.happened()).await;
+    let guard = lock(&holder).acquire().await.unwrap();
+    read.release();
     soon("the clean-up is struck", cut.happened()).await;
     ensemble.session(session.id()).partition();
     let tried = soon("the try ends", racing).await.unwrap();
