@@ -189,15 +189,15 @@ impl Engine {
         let answerer = Answerer::of(&request);
         let has_zxids = !request.reads_config();
         let breaks = self.link_now().breaks;
-        let is_sync = matches!(request, Request::Sync { .. });
         let reply = self.transport.submit(request);
         let sent = Instant::now();
         let Answer { result, header } = reply.await;
         let newest_zxid = match header {
             Some(header) => Some(header.zxid),
-            None => result.as_ref().ok().and_then(Response::newest_zxid),
+            None if has_zxids => result.as_ref().ok().and_then(Response::newest_zxid),
+            None => None,
         };
-        if let Some(zxid) = newest_zxid.filter(|_| header.is_some() || has_zxids) {
+        if let Some(zxid) = newest_zxid {
             self.newest_zxid.fetch_max(zxid, Ordering::SeqCst);
         }
         self.note_end(&result);
@@ -223,14 +223,17 @@ impl Engine {
             }
             match answerer {
                 Answerer::Server => {}
-                Answerer::Leader => proof.reached(sent, answered),
+                // It is a `sync`.
+                Answerer::Leader => {
+                    proof.reached(sent, answered);
+                    if let Some(header) = header.filter(|_| result.is_ok()) {
+                        proof.synced(sent, header.zxid);
+                    }
+                }
                 Answerer::Quorum => proof.committed(sent, answered),
             }
             if is_of_this_link {
                 proof.touched(sent, answered);
-            }
-            if let Some(header) = header.filter(|_| is_sync && result.is_ok()) {
-                proof.synced(sent, header.zxid);
             }
             drop(proof);
             if self.proven.receiver_count() > 0 {

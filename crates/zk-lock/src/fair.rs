@@ -28,9 +28,9 @@ use crate::waiter::Waiter;
 ///
 /// # Cost
 ///
-/// A free lock costs one round trip: a write, and a read directly behind it. After
-/// three turns in a row by clones of one handle, each ended by [`Guard::release`] and none contended, it costs a write and
-/// no read, and the handle keeps a watch on the lock's path.
+/// A free lock costs one round trip: a write, and a read directly behind it. After three turns in a row by clones of one
+/// handle, each ended by [`Guard::release`] and none contended, it costs a write and no read, and the handle keeps a
+/// watch on the lock's path.
 /// If the session has relied on nothing for more than a minute, it takes two fifths of the session timeout, which a
 /// limit must allow for; see [`Session::stand_by`] and [what a lock guarantees](crate::guarantees).
 ///

@@ -29,10 +29,9 @@ use crate::transport::SessionEnd;
 ///    the whole machine is suspended: do not suspend machines that hold locks.
 /// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within
 ///    a twentieth of the session timeout.
-/// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives in time. (On the
-///    transport over `zookeeper-client` they must have the same limits.) Two successive
-///    reports of a follower to its leader do not both omit a session that it has just heard of. Servers from 3.5 on can
-///    omit one in a rare race.
+/// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives in time. On the
+///    transport over `zookeeper-client` they have the same limits. Two successive reports of a follower to its leader do
+///    not both omit a session that it has just heard of; servers from 3.5 on can omit one in a rare race.
 /// 6. No other client closes the session with its id and password. The ensemble would then give away at once what the
 ///    session held.
 /// 7. A load balancer does not have the address of one of the servers, unless their configuration names the ports for
@@ -61,9 +60,11 @@ use crate::transport::SessionEnd;
 /// | unknown | four per timeout |
 ///
 /// The session asks its server for its role (`srvr`), on a connection of its own, after each connect. The role is unknown
-/// before 3.5, on a single server, on a port for TLS where the configuration names another one for clients, where `srvr` is not in the `4lw.commands.whitelist`, on the transport over
-/// `zookeeper-client`, and behind a load balancer or a proxy: if the configuration of the ensemble does not name the
-/// address of the connection, by an address or by a name that can be resolved here.
+///
+/// - before 3.5, on a single server, and on the transport over `zookeeper-client`;
+/// - where `srvr` is not in the `4lw.commands.whitelist`;
+/// - if the configuration of the ensemble does not name the address of the connection, by an address or by a name that
+///   can be resolved here: behind a load balancer or a proxy, and on a port for TLS if it names another one for clients.
 ///
 /// # Dropping
 ///
@@ -82,8 +83,8 @@ pub struct SessionLease {
 /// With a `Standby`, and for a minute after the last one was dropped, it takes one round trip. It also takes one round
 /// trip within the first two fifths of the session timeout after connecting.
 ///
-/// Locks, elections and queues keep one while they wait; the next in line for a lock keeps a [`SessionLease`]. Keep one in a service that locks less often than once a minute
-/// and must not wait when it does.
+/// Locks, elections and queues keep one while they wait; the next in line for a lock keeps a [`SessionLease`].
+/// Keep one in a service that locks less often than once a minute and must not wait when it does.
 ///
 /// # Cost
 ///

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_harness::Ensemble;
 
 use crate::MAX_WAIT;
 use crate::connect;
@@ -13,6 +14,15 @@ use crate::server_of;
 use crate::with_ensemble;
 use crate::with_three;
 use crate::within;
+
+/// Connects to a follower, and knows no other server.
+async fn connect_to_follower(ensemble: &Ensemble, timeout: Duration) -> Session {
+    let leader = ensemble.leader().await.unwrap().id();
+    let mut servers = ensemble.servers().iter();
+    let follower = servers.find(|server| server.id() != leader).unwrap();
+    let builder = Session::builder(follower.client_address().to_string());
+    builder.session_timeout(timeout).connect().await.unwrap()
+}
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
@@ -125,15 +135,8 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
         let observer = connect(ensemble).await;
         for round in 0..3 {
             // It knows one server only, a follower.
-            let leader = ensemble.leader().await.unwrap().id();
-            let mut servers = ensemble.servers().iter();
-            let follower = servers.find(|server| server.id() != leader).unwrap();
-            let session = Session::builder(follower.client_address().to_string())
-                .session_timeout(timeout)
-                .connect()
-                .await
-                .unwrap();
-            assert_eq!(server_of(ensemble, &session).await.id(), follower.id());
+            let session = connect_to_follower(ensemble, timeout).await;
+            let follower = server_of(ensemble, &session).await;
             let path = format!("/{round}");
             session.create(path.as_str(), "").ephemeral().await.unwrap();
             let session_lease = session.keep_lease();
@@ -177,14 +180,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
 async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
     with_three(async |ensemble| {
         let timeout = Duration::from_secs(5);
-        let leader = ensemble.leader().await.unwrap().id();
-        let mut servers = ensemble.servers().iter();
-        let follower = servers.find(|server| server.id() != leader).unwrap();
-        let session = Session::builder(follower.client_address().to_string())
-            .session_timeout(timeout)
-            .connect()
-            .await
-            .unwrap();
+        let session = connect_to_follower(ensemble, timeout).await;
         let writer = connect(ensemble).await;
         writer.create("/written", "").await.unwrap();
         let session_lease = session.keep_lease();
