@@ -16,14 +16,51 @@ use crate::transport::Request;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Uses {
     /// The number of [`SessionLease`](crate::SessionLease)s.
-    pub(crate) holders: usize,
+    holders: usize,
     /// The number of [`Standby`](crate::Standby)s.
-    pub(crate) standbys: usize,
+    standbys: usize,
     /// When the last handle of either kind was dropped.
-    pub(crate) last: Option<Instant>,
+    last: Option<Instant>,
+}
+
+/// What a handle relies on a session for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A [`SessionLease`](crate::SessionLease): to be proved alive.
+    Holder,
+    /// A [`Standby`](crate::Standby): to be ready for such a proof.
+    Standby,
 }
 
 impl Uses {
+    /// Adds a handle. The tasks are woken only if that makes something due sooner than they know: handles come and go with
+    /// each acquire of a lock.
+    pub(crate) fn begin(uses: &watch::Sender<Self>, of: Use, engine: &Engine) {
+        let now = Instant::now();
+        uses.send_if_modified(|uses| {
+            let were_on = uses.are_on(now);
+            *uses.count_of(of) += 1;
+            let is_first_holder = of == Use::Holder && uses.holders == 1;
+            !were_on || (is_first_holder && is_proof_due_sooner(engine, now))
+        });
+    }
+
+    /// Removes a handle. The tasks notice it when they wake the next time.
+    pub(crate) fn end(uses: &watch::Sender<Self>, of: Use) {
+        uses.send_if_modified(|uses| {
+            *uses.count_of(of) -= 1;
+            uses.last = Some(Instant::now());
+            false
+        });
+    }
+
+    fn count_of(&mut self, of: Use) -> &mut usize {
+        match of {
+            Use::Holder => &mut self.holders,
+            Use::Standby => &mut self.standbys,
+        }
+    }
+
     /// Returns whether the session has to be ready for a proof: while a handle relies on it, and for [`REST`] after.
     fn are_on(&self, now: Instant) -> bool {
         self.holders + self.standbys > 0 || self.last.is_some_and(|last| now < last + REST)
@@ -61,11 +98,10 @@ async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
             (now, sync_due, due)
         };
         if due > now {
-            let changed = uses.wait_for(|uses| (uses.holders > 0) != holds);
             tokio::select! {
                 biased;
                 _ = engine.ended() => return,
-                changed = changed => if changed.is_err() { return },
+                changed = uses.changed() => if changed.is_err() { return },
                 () = until(due) => {}
             }
             continue;
@@ -82,6 +118,13 @@ async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
             pause(&engine).await;
         }
     }
+}
+
+/// Returns whether the first holder needs a request before the one that is due without holders.
+fn is_proof_due_sooner(engine: &Engine, now: Instant) -> bool {
+    let proof = engine.lease_proof();
+    let now = now.into_std();
+    !proof.is_lasting(now) || proof.commit_due(now) < proof.reach_due(now)
 }
 
 /// Finds out the role of the server at the other end of each link.

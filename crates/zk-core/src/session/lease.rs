@@ -4,6 +4,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::deadline::Deadline;
+use crate::engine::heartbeat::Use;
+use crate::engine::heartbeat::Uses;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -101,23 +103,20 @@ pub struct Standby {
 
 impl Standby {
     pub(super) fn new(session: SessionHandle) -> Self {
-        session.uses().send_modify(|uses| uses.standbys += 1);
+        Uses::begin(session.uses(), Use::Standby, session.engine());
         Self { session }
     }
 }
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        self.session.uses().send_modify(|uses| {
-            uses.standbys -= 1;
-            uses.last = Some(tokio::time::Instant::now());
-        });
+        Uses::end(self.session.uses(), Use::Standby);
     }
 }
 
 impl SessionLease {
     pub(super) fn new(session: SessionHandle) -> Self {
-        session.uses().send_modify(|uses| uses.holders += 1);
+        Uses::begin(session.uses(), Use::Holder, session.engine());
         Self { session }
     }
 
@@ -221,10 +220,7 @@ impl SessionLease {
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
-        self.session.uses().send_modify(|uses| {
-            uses.holders -= 1;
-            uses.last = Some(tokio::time::Instant::now());
-        });
+        Uses::end(self.session.uses(), Use::Holder);
     }
 }
 
