@@ -250,7 +250,11 @@ impl Marker {
     /// The marker determines where the number starts: a minus sign belongs to the number, a dash to the marker.
     fn number_in(self, name: &str) -> Option<&str> {
         match self {
-            Self::Text(text) => name.rsplit_once(text).map(|(_, number)| number),
+            // Looks only where a number may begin: this runs for every child of every list.
+            Self::Text(text) => [DIGITS, DIGITS + 1].into_iter().find_map(|width| {
+                let (before, number) = name.split_at_checked(name.len().checked_sub(width)?)?;
+                before.ends_with(text).then_some(number)
+            }),
             Self::SessionId => {
                 let id = name.strip_prefix("x-")?;
                 let id = id.strip_prefix('-').unwrap_or(id);

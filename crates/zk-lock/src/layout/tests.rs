@@ -167,6 +167,16 @@ proptest! {
     }
 
     #[test]
+    fn a_marker_counts_directly_before_the_number_only(
+        parts in prop::collection::vec("lock-|__lock__|lock|-|[0-9]{9,11}|-[0-9]{9,10}|-?2147483648|y|é", 0..6),
+    ) {
+        let name = parts.concat();
+        let last_marker = |text| name.rsplit_once(text).and_then(|(_, number)| Sequence::parse(number));
+        let searched = ["lock-", "__lock__"].into_iter().find_map(last_marker);
+        prop_assert_eq!(Layout::curator().sequence_of(&name), searched, "{}", name);
+    }
+
+    #[test]
     fn no_name_makes_it_panic(name in any::<String>(), tail in "(lock-|__lock__|x-)[-0-9a-fé]*") {
         let _ = read(&name);
         let _ = read(&format!("{name}{tail}"));
