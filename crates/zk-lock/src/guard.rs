@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use futures_util::future;
 use zk_core::ErrorClass;
@@ -17,6 +18,7 @@ use crate::error::ReleaseError;
 use crate::fencing_token::FencingToken;
 use crate::held::HeldLock;
 use crate::held_node::HeldNode;
+use crate::node_monitor::MonitoredNode;
 use crate::node_monitor::NodeMonitor;
 use crate::queue::Turn;
 
@@ -86,7 +88,7 @@ pub struct Guard {
     node: Option<OwnedNode>,
     held: HeldLock,
     turn: Option<Box<Turn>>,
-    _monitor: NodeMonitor,
+    _monitored: Arc<MonitoredNode>,
 }
 
 /// A node that was granted a lock.
@@ -116,7 +118,7 @@ impl Granted {
 
 impl Guard {
     /// Creates the guard of a node that was granted the lock.
-    pub(crate) fn new(session: &Session, granted: Granted) -> Self {
+    pub(crate) fn new(session: &Session, granted: Granted, monitor: &NodeMonitor) -> Self {
         let Granted {
             node,
             session_lease,
@@ -127,7 +129,7 @@ impl Guard {
         let held = HeldLock::new(HeldNode::new(session.clone(), &node, session_lease, token));
         tracing::debug!(path = %node.path(), %token, "lock acquired");
         Self {
-            _monitor: NodeMonitor::spawn(&held.nodes()[0], watch),
+            _monitored: monitor.begin(&held.nodes()[0], watch),
             node: Some(node),
             held,
             turn,
@@ -190,7 +192,7 @@ impl Guard {
             delete = delete.created_by(node.stat().czxid);
         }
         let deleted = delete.await;
-        // The node monitor is dropped after the reply, so that its watch fires instead of being removed by a request.
+        // The node is monitored until the reply, so that its watch fires instead of being removed by a request.
         match deleted {
             Ok(()) => {
                 node.keep();

@@ -1,9 +1,20 @@
-//! Notices when a node of ours is gone, for holders in a task behind each guard.
+//! Notices when a node of ours is gone, for holders.
+//!
+//! Most locks are released again at once. A node is therefore watched, by a task of its own, only once its lock has been
+//! held for a while. Until then it is in a list, and one task waits for all nodes in the list.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::OnceLock;
+use std::sync::PoisonError;
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Watch;
@@ -13,33 +24,117 @@ use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::held_node::HeldNode;
 
-/// Stops the task when it is dropped.
-#[derive(Debug)]
-pub(crate) struct NodeMonitor(AbortHandle);
+/// Monitors the nodes of the guards of one handle to a lock and its clones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeMonitor {
+    recent: Arc<Mutex<RecentNodes>>,
+}
+
+/// The nodes that were granted their locks less than [`WATCH_DELAY`] ago, oldest first.
+#[derive(Debug, Default)]
+struct RecentNodes {
+    nodes: VecDeque<(Instant, Weak<MonitoredNode>)>,
+    /// Whether the task runs that takes nodes out of the list.
+    has_task: bool,
+}
+
+/// A node that is monitored until this is dropped.
+pub(crate) struct MonitoredNode {
+    held: Arc<HeldNode>,
+    /// The watch that the node had as a waiter.
+    watch: Mutex<Option<Watch>>,
+    /// The task that watches the node.
+    task: OnceLock<AbortHandle>,
+}
 
 impl NodeMonitor {
     /// Starts to monitor a lock that was just granted. Its node may already be watched.
-    pub(crate) fn spawn(held: &Arc<HeldNode>, watch: Option<Watch>) -> Self {
-        let task = held.session.spawn(monitor(Arc::clone(held), watch));
-        Self(task.abort_handle())
+    pub(crate) fn begin(&self, held: &Arc<HeldNode>, watch: Option<Watch>) -> Arc<MonitoredNode> {
+        let node = Arc::new(MonitoredNode {
+            held: Arc::clone(held),
+            watch: Mutex::new(watch),
+            task: OnceLock::new(),
+        });
+        let mut recent = lock(&self.recent);
+        let due = Instant::now() + WATCH_DELAY;
+        recent.nodes.push_back((due, Arc::downgrade(&node)));
+        if !std::mem::replace(&mut recent.has_task, true) {
+            drop(recent);
+            held.session.spawn(watch_when_due(Arc::clone(&self.recent)));
+        }
+        node
     }
 }
 
-impl Drop for NodeMonitor {
+impl RecentNodes {
+    /// Removes and returns the next node that is due; or else returns when the next one will be. Nodes that are no longer
+    /// monitored are removed.
+    fn pop_due(&mut self, now: Instant) -> Result<Arc<MonitoredNode>, Option<Instant>> {
+        while let Some((due, node)) = self.nodes.front() {
+            let node = node.upgrade();
+            if node.is_some() && now < *due {
+                return Err(Some(*due));
+            }
+            self.nodes.pop_front();
+            if let Some(node) = node {
+                return Ok(node);
+            }
+        }
+        Err(None)
+    }
+}
+
+impl MonitoredNode {
+    /// Starts the task that watches the node, unless its release has begun.
+    fn start(&self) {
+        if self.held.has_ended() {
+            return;
+        }
+        let watch = lock(&self.watch).take();
+        let held = Arc::clone(&self.held);
+        let task = self.held.session.spawn(monitor(held, watch));
+        self.task.get_or_init(|| task.abort_handle());
+    }
+}
+
+impl fmt::Debug for MonitoredNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MonitoredNode")
+            .field("path", &self.held.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for MonitoredNode {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+}
+
+/// Starts to watch nodes once they are due, until there are none left.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a delay after which nodes are watched; it must not keep the session open"
+)]
+async fn watch_when_due(recent: Arc<Mutex<RecentNodes>>) {
+    loop {
+        let next = {
+            let mut recent = lock(&recent);
+            let next = recent.pop_due(Instant::now());
+            recent.has_task = !matches!(next, Err(None));
+            next
+        };
+        match next {
+            Ok(node) => node.start(),
+            Err(Some(due)) => tokio::time::sleep_until(due).await,
+            Err(None) => return,
+        }
     }
 }
 
 async fn monitor(held: Arc<HeldNode>, watch: Option<Watch>) {
-    // Most locks are released again at once and need no watch: that saves two requests for each.
-    if watch.is_none()
-        && tokio::time::timeout(WATCH_DELAY, held.ended())
-            .await
-            .is_ok()
-    {
-        return;
-    }
     if !wait_until_gone(&held.session, &held.path, held.czxid, watch).await {
         held.end(LockLoss::SessionLost);
     } else if held.mark_node_gone() {
@@ -97,5 +192,9 @@ pub(crate) async fn node_lost(session: &Session, path: &NodePath) -> AcquireErro
     }
 }
 
-/// How long a lock is held before its node is watched, unless it was watched as a waiter.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long a lock is held before its node is watched.
 pub(crate) const WATCH_DELAY: Duration = Duration::from_millis(10);

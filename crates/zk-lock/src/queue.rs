@@ -29,6 +29,7 @@ use crate::guard::Guard;
 use crate::layout::Kind;
 use crate::layout::Layout;
 use crate::layout::NodePrefix;
+use crate::node_monitor::NodeMonitor;
 use crate::options::LockOptions;
 use crate::pending_deletes::PendingDeletes;
 use crate::retry::retry_read;
@@ -59,6 +60,7 @@ pub(crate) struct Queue {
     is_of_semaphore: bool,
     options: Arc<LockOptions>,
     notifier: Notifier,
+    monitor: NodeMonitor,
     /// `None` in queues whose contenders may leave another node with the same number.
     last_turn: Option<Arc<Mutex<LastTurn>>>,
 }
@@ -92,6 +94,7 @@ impl Queue {
             is_of_semaphore: false,
             options,
             notifier: Notifier::default(),
+            monitor: NodeMonitor::default(),
             last_turn: None,
         })
     }
@@ -127,7 +130,7 @@ impl Queue {
 
     /// Makes the guard of a contender that was granted the lock, and reports its events.
     pub(crate) fn guard(&self, granted: Granted) -> Guard {
-        let guard = Guard::new(&self.session, granted);
+        let guard = Guard::new(&self.session, granted, &self.monitor);
         self.notifier.acquired(&guard);
         guard
     }

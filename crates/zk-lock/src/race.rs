@@ -28,6 +28,7 @@ use crate::lock::Lock;
 use crate::lock::inherent_lock_functions;
 use crate::measure::LockKind;
 use crate::measure::Wait;
+use crate::node_monitor::NodeMonitor;
 use crate::node_monitor::node_lost;
 use crate::options::LockOptions;
 use crate::pending_deletes::PendingDeletes;
@@ -87,6 +88,7 @@ pub struct RaceLock {
     path: NodePath,
     options: Arc<LockOptions>,
     notifier: Notifier,
+    monitor: NodeMonitor,
 }
 
 impl RaceLock {
@@ -121,6 +123,7 @@ impl RaceLock {
             path: path.into_node_path()?,
             options: Arc::new(options),
             notifier: Notifier::default(),
+            monitor: NodeMonitor::default(),
         })
     }
 
@@ -199,7 +202,7 @@ impl RaceLock {
             }
         }
         let granted = Granted::new(node, session_lease);
-        let guard = Guard::new(&self.session, granted);
+        let guard = Guard::new(&self.session, granted, &self.monitor);
         self.notifier.acquired(&guard);
         Ok(RaceGuard { guard })
     }

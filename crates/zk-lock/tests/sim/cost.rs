@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::transport::Request;
+use zk_lock::LockLoss;
+use zk_lock::RwLock;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -13,6 +15,8 @@ use crate::held_and_waited_for;
 use crate::lock;
 use crate::pass;
 use crate::soon;
+
+const READERS: &str = "/locks/a/*-__READ__**";
 
 // covers: L1
 #[tokio::test(start_paused = true)]
@@ -210,4 +214,30 @@ async fn the_node_is_watched_only_when_the_lock_is_held_for_a_while() {
         let more = ensemble.arrived(matching::exists(OURS)) - before;
         assert_eq!(more, looks, "{hold} ms");
     }
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn each_guard_of_a_handle_is_watched_once_it_is_held_for_a_while() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let lock = RwLock::new(&session, PATH).unwrap();
+    let mut guards = Vec::new();
+    for _ in 0..3 {
+        guards.push(lock.reader().acquire().await.unwrap());
+        pass(Duration::from_millis(3)).await;
+    }
+    guards.remove(1).release().await.unwrap();
+    pass(Duration::from_millis(50)).await;
+    assert_eq!(ensemble.arrived(matching::exists(READERS)), 2);
+    for guard in guards {
+        session.delete(guard.paths().next().unwrap()).await.unwrap();
+        let lost = soon("its deletion is noticed", guard.lost()).await;
+        assert_eq!(lost, LockLoss::NodeDeleted);
+    }
+    // The task that waits for recent guards has ended; the next guard starts another one.
+    let guard = lock.reader().acquire().await.unwrap();
+    pass(Duration::from_millis(50)).await;
+    assert_eq!(ensemble.arrived(matching::exists(READERS)), 3);
+    guard.release().await.unwrap();
 }
