@@ -39,7 +39,8 @@ pub(crate) enum Lookahead<'a> {
     Unknown,
     /// Once this contender leaves, only the predecessor may be left.
     After(&'a str),
-    /// Only the predecessor is ahead, and no contender can take its position: its deletion makes the waiter first.
+    /// Only the predecessor is ahead, and none that excludes the waiter can take its position: its deletion makes the
+    /// waiter first.
     Next,
 }
 
@@ -90,7 +91,10 @@ pub(crate) fn position_with_lookahead<'a>(
         }
     }
     let lookahead = match predecessor {
-        Some((_, predecessor)) if layout.cannot_downgrade(predecessor) => {
+        // A reader shares the lock with a writer that becomes a reader.
+        Some((_, predecessor))
+            if own_kind == Kind::Shared || layout.cannot_downgrade(predecessor) =>
+        {
             second_last.map_or(Lookahead::Next, |(_, second)| Lookahead::After(second))
         }
         _ => Lookahead::Unknown,

@@ -45,10 +45,12 @@ pub use guards::WriteGuard;
 ///
 /// One round trip for a lock that is free, or read by others in the case of a reader: a write, and a read directly
 /// behind it.
-/// A waiter sets one watch, a reader on the writer directly ahead of it and a writer on its predecessor, and each
-/// wake-up costs one round trip.
-/// A writer that leaves wakes all readers between it and the next writer. When readers leave one by one, the writer
-/// behind them wakes once for each that was its predecessor.
+/// A writer that waits sets one watch, on its predecessor, and each wake-up costs it one round trip. When readers leave
+/// one by one, the writer behind them wakes once for each that was its predecessor.
+/// A reader that waits sets two: on the writer directly ahead of it, and on its own node or, if there are more writers
+/// ahead, on the last but one of them. A writer that leaves wakes all readers between it and the next writer. They
+/// take over without another request, as the next in line for a [`FairLock`](crate::FairLock) does, unless they have
+/// waited for so long that a proof of life is due.
 ///
 /// # Examples
 ///

@@ -334,9 +334,25 @@ fn futures(queue: &[String], visit: &mut impl FnMut(&[String])) {
 // covers: L1
 #[test]
 fn the_next_is_first_once_its_predecessor_is_gone() {
+    let mutex = outcomes_of_waiting("_c_own-lock-0000000007");
+    assert!(mutex.nexts > 50 && mutex.unknowns > 50, "{mutex:?}");
+    // The deletion of the last writer is all that a reader waits for, also if that writer has become a reader.
+    let reader = outcomes_of_waiting("_c_own-__READ__0000000007");
+    assert!(reader.nexts > 50 && reader.unknowns == 0, "{reader:?}");
+}
+
+/// How often a waiter knew what it waits for.
+#[derive(Debug, Default)]
+struct WaitingOutcomes {
+    nexts: usize,
+    unknowns: usize,
+}
+
+/// Checks what a waiter concludes in every short queue.
+fn outcomes_of_waiting(own: &str) -> WaitingOutcomes {
+    let own = own.to_owned();
     let kinds = ["-lock-", "-__WRIT__", "-__READ__", "__lock__"];
-    let own = "_c_own-lock-0000000007".to_owned();
-    let (mut nexts, mut others) = (0, 0);
+    let mut outcomes = WaitingOutcomes::default();
     for length in 1..=3_u32 {
         for mut drawn in 0..4_u32.pow(length) {
             let mut queue = Vec::new();
@@ -350,7 +366,7 @@ fn the_next_is_first_once_its_predecessor_is_gone() {
                 match position_with_lookahead(&listed, &own, Layout::curator()) {
                     (QueuePosition::Behind { predecessor, ahead }, Lookahead::Next) => {
                         assert_eq!(ahead, 1, "{listed:?}");
-                        nexts += 1;
+                        outcomes.nexts += 1;
                         futures(now, &mut |later| {
                             if !later.iter().any(|name| name == predecessor) {
                                 let later = with_own(later);
@@ -364,15 +380,20 @@ fn the_next_is_first_once_its_predecessor_is_gone() {
                     }
                     (QueuePosition::Behind { predecessor, ahead }, Lookahead::After(before)) => {
                         assert!(ahead > 1 && before != predecessor, "{listed:?}");
-                        // It is the predecessor's predecessor, since all of them exclude each other here.
-                        let waits = at(&listed, predecessor);
+                        // No other contender that excludes the waiter is between the two.
+                        let without: Vec<_> = listed
+                            .iter()
+                            .filter(|name| *name != predecessor)
+                            .cloned()
+                            .collect();
+                        let waits = at(&without, &own);
                         assert!(
                             matches!(waits, QueuePosition::Behind { predecessor, .. } if predecessor == before),
                             "{listed:?}"
                         );
                     }
                     (QueuePosition::Behind { predecessor, .. }, Lookahead::Unknown) => {
-                        others += 1;
+                        outcomes.unknowns += 1;
                         assert!(!predecessor.contains("-lock-"), "{listed:?}");
                     }
                     (position, lookahead) => {
@@ -386,12 +407,12 @@ fn the_next_is_first_once_its_predecessor_is_gone() {
             });
         }
     }
-    assert!(nexts > 50 && others > 50, "{nexts} and {others}");
+    outcomes
 }
 
 // covers: L4
 #[test]
-fn no_waiter_looks_ahead_behind_a_read_write_lock_writer() {
+fn only_readers_look_ahead_behind_a_read_write_lock_writer() {
     let cases = [
         (
             Layout::curator(),
@@ -410,6 +431,12 @@ fn no_waiter_looks_ahead_behind_a_read_write_lock_writer() {
             "_c_a-__WRIT__0000000001",
             "_c_b-lock-0000000002",
             false,
+        ),
+        (
+            Layout::curator(),
+            "_c_a-__WRIT__0000000001",
+            "_c_b-__READ__0000000002",
+            true,
         ),
         (
             Layout::curator(),

@@ -12,6 +12,7 @@ use crate::error::Ahead;
 use crate::error::SequenceExhausted;
 use crate::guard::Granted;
 use crate::guard::Guard;
+use crate::layout::Kind;
 use crate::node_monitor::node_lost;
 use crate::order;
 use crate::order::Lookahead;
@@ -52,8 +53,9 @@ impl Queue {
                     progress.set_ahead(Ahead::new(ahead));
                     let own = enlisted.node.path();
                     let is_next = lookahead == Lookahead::Next;
-                    if is_next {
-                        // A proof that is at hand when the predecessor leaves needs no commit and no list then.
+                    if is_next && self.kind == Kind::Exclusive {
+                        // A proof that is at hand when the predecessor leaves needs no commit and no list then. Any
+                        // number of readers may be next: that would be too many commits.
                         session_lease.get_or_insert_with(|| self.session.keep_lease());
                     }
                     let targets = WatchTargets {
