@@ -96,6 +96,7 @@ mod reaper;
 mod select;
 mod server;
 mod spec;
+mod unique_name;
 mod wait;
 
 pub use ensemble::{Ensemble, EnsembleBuilder, Keep, ServerStatus, StartReport, Status};

@@ -18,6 +18,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::unique_name::unique_name;
 use crate::wait::until_blocking;
 
 /// Ports that are reserved by a file.
@@ -62,7 +63,7 @@ fn reserve_in(
 ) -> Result<Reservation, ReserveError> {
     let failed = |source| ReserveError::Failed(Error::io("reserve ports in", registry, source));
     let _lock = lock(registry).map_err(failed)?;
-    let file = registry.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
+    let file = registry.join(unique_name(PREFIX));
     let mut taken = requested.clone();
     for other in others(registry, &file).map_err(failed)? {
         check_not_reserved(requested, &other)?;

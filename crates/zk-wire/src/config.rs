@@ -1,6 +1,7 @@
 //! The settings of a session.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,7 +96,8 @@ impl Config {
             max_in_flight: 1000,
             max_queued: 100_000,
             max_queued_bytes: 64 << 20,
-            seed: fastrand::u64(..),
+            // `fastrand` seeds itself from the clock: processes that start together could get the same.
+            seed: RandomState::new().hash_one(0),
         }
     }
 }

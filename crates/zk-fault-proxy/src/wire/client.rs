@@ -1,5 +1,6 @@
 //! A client for two tasks: to check that a quorum accepts writes through a server, and to end a session.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +34,7 @@ use super::request;
 ///
 /// Safe: as after an error, the node is removed with its session.
 pub async fn probe_writes(addr: SocketAddr, within: Duration) -> Result<(), WireError> {
-    let path = format!("/zk-harness-canary-{:016x}", fastrand::u64(..));
+    let path = format!("/zk-harness-canary-{:016x}", RandomState::new().hash_one(0));
     let mut waiting_for = "a connection";
     let outcome = timeout(within, write_and_read(addr, &path, &mut waiting_for)).await;
     outcome

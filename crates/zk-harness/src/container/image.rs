@@ -13,6 +13,7 @@ use zk_provision::{Distribution, Search};
 
 use crate::config::MAIN_CLASS;
 use crate::error::Error;
+use crate::unique_name::unique_name;
 
 /// The image of an ensemble's containers.
 ///
@@ -176,8 +177,7 @@ struct Staged(PathBuf);
 
 impl Staged {
     fn new() -> Result<Self, Error> {
-        let path =
-            crate::ports::temp_dir().join(format!("zk-harness-image-{:016x}", fastrand::u64(..)));
+        let path = crate::ports::temp_dir().join(unique_name("zk-harness-image-"));
         fs::create_dir(&path).map_err(|source| Error::io("create the directory", &path, source))?;
         Ok(Self(path))
     }

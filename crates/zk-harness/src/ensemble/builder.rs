@@ -19,6 +19,7 @@ use crate::fault::ClockLibrary;
 use crate::ports;
 use crate::reaper::Reaper;
 use crate::spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning};
+use crate::unique_name::unique_name;
 
 /// A builder for an [`Ensemble`]; [`start`](Self::start) starts it.
 ///
@@ -452,7 +453,7 @@ impl EnsembleBuilder {
                 let rule = "not a directory; correct TMPDIR, or set `directory`";
                 return Err(SpecError::new("TMPDIR", parent.display(), rule).into());
             }
-            return Ok(parent.join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
+            return Ok(parent.join(unique_name("zk-ensemble-")));
         };
         let refused = |rule: String| SpecError::new("directory", directory.display(), rule);
         let absolute =
@@ -512,7 +513,7 @@ fn container_members(spec: &Spec) -> Vec<Member> {
 
 /// Returns a new name for an ensemble's network and containers.
 fn container_name() -> String {
-    format!("{}{:016x}", container::PREFIX, fastrand::u64(..))
+    unique_name(container::PREFIX)
 }
 
 /// Refuses settings that containers do not support.

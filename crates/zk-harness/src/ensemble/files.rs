@@ -10,6 +10,7 @@ use crate::config::{Plan, STATE_FILE};
 use crate::container;
 use crate::error::Error;
 use crate::fault;
+use crate::unique_name::unique_name;
 
 /// Writes every file that the servers need. It is idempotent.
 pub(super) fn write(plan: &Plan) -> Result<(), Error> {
@@ -102,7 +103,7 @@ pub(super) fn load(directory: &Path) -> Result<Plan, Error> {
 
 /// Returns a new path in the memory file system.
 pub(super) fn memory_directory() -> PathBuf {
-    Path::new(MEMORY).join(format!("{MEMORY_PREFIX}{:016x}", fastrand::u64(..)))
+    Path::new(MEMORY).join(unique_name(MEMORY_PREFIX))
 }
 
 /// Returns whether [`memory_directory`] returns such paths: the directory is removed with its contents.
