@@ -36,8 +36,9 @@
 //!    as lost. [`SessionBuilder::supervise`] opens a new session for an application that wants one.
 //! 5. A node created with [`protected`](Create::protected) is created once, even if replies are lost, unless another
 //!    client deletes it while the outcome is still unknown: then it may be created again.
-//!    A node created with [`owned`](Create::owned) is deleted with its handle. A dropped call of either kind leaves no
-//!    node behind, wherever it was dropped.
+//!    A node created with [`owned`](Create::owned) is deleted with its handle, and replaced at most once by
+//!    [`OwnedNode::replace_with`], even if replies are lost.
+//!    A dropped call of any of these kinds leaves no node behind, wherever it was dropped.
 //! 6. A transaction applies all its changes or none, and its error names the operation that was refused.
 //!    A transaction with an idempotency token ([`IdempotencyTokens`], [`Transaction::commit_marked`]) is applied at most
 //!    once and knows its outcome, even if its reply is lost; with `commit_marked` unless another client deletes the token
@@ -185,6 +186,7 @@ pub use operation::WhoAmI;
 pub use owned_node::CreateClaimed;
 pub use owned_node::CreateOwned;
 pub use owned_node::OwnedNode;
+pub use owned_node::ReplaceError;
 pub use path::IntoNodePath;
 pub use path::NodePath;
 pub use path::ParsePathError;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::engine::cleanup::Job;
 use crate::error::Error;
+use crate::error::ErrorClass;
+use crate::error::ErrorKind;
+use crate::error::Operation;
 use crate::operation::Create;
 use crate::operation::OperationFuture;
 use crate::path::NodePath;
@@ -83,7 +86,7 @@ impl IntoFuture for CreateOwned {
 ///
 /// # Errors
 ///
-/// Those of [`Create`], except [`NodeExists`](crate::ErrorKind::NodeExists), which is no error here.
+/// Those of [`Create`], except [`NodeExists`](ErrorKind::NodeExists), which is no error here.
 ///
 /// # Cancel safety
 ///
@@ -205,10 +208,106 @@ impl OwnedNode {
         }
     }
 
+    /// Replaces the node with another one, in one transaction: the ensemble deletes this node and creates the other one, or
+    /// does neither.
+    ///
+    /// The new node has a unique name, as with [`owned`](Create::owned). It may be sequential and have another parent,
+    /// which must exist.
+    /// If the reply is lost, the unique name shows whether the transaction was committed. It is repeated if it was not;
+    /// at most one of all attempts is committed, since each deletes the node.
+    ///
+    /// # Errors
+    ///
+    /// - [`ReplaceError::NotReplaced`] if the server refused the transaction, with the path of the node that it is about,
+    ///   or if there was no connection until the deadline of `with`. The error has this node.
+    /// - [`ReplaceError::Unknown`] if no reply arrived by the deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: both nodes are removed in the background, if they exist or a request in flight will create them.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// One round trip; two with servers before 3.8.1, which do not report the stat of the new node.
+    pub async fn replace_with(mut self, with: Create) -> Result<Self, ReplaceError> {
+        let session = Session::new(with.session().clone());
+        let is_ephemeral = with.is_ephemeral();
+        if !self.is_unique {
+            let source = Error::new(
+                Operation::Create,
+                Some(&self.path),
+                ErrorKind::InvalidArgument,
+            )
+            .detail("only a node with a unique name can be replaced");
+            return Err(ReplaceError::NotReplaced { node: self, source });
+        }
+        let old = self.session.handle().defaults().wire(&self.path);
+        match with.replacing(old).await {
+            Ok((path, stat)) => {
+                self.is_there = false;
+                Ok(Self {
+                    session,
+                    path,
+                    stat,
+                    is_ephemeral,
+                    is_unique: true,
+                    is_there: true,
+                })
+            }
+            Err(source) if source.is_outcome_unknown() => Err(ReplaceError::Unknown { source }),
+            Err(source) => {
+                let source = match source.failed_part() {
+                    Some(0) => source.about(&self.path, "the node to replace"),
+                    _ => source,
+                };
+                Err(ReplaceError::NotReplaced { node: self, source })
+            }
+        }
+    }
+
     /// Lets the node stay.
     pub fn keep(mut self) -> (NodePath, Stat) {
         self.is_there = false;
         (self.path.clone(), self.stat)
+    }
+}
+
+/// A node was not replaced, or the outcome is unknown; returned by [`OwnedNode::replace_with`].
+#[derive(Debug, thiserror::Error)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "callers decide differently for each of these"
+)]
+pub enum ReplaceError {
+    /// Nothing was changed.
+    ///
+    /// If the source is [`NoNode`](ErrorKind::NoNode) and its [path](Error::path) is that of the node, another client
+    /// has deleted the node.
+    #[error("node {} was not replaced", node.path())]
+    NotReplaced {
+        /// The node, as before.
+        node: OwnedNode,
+        /// Why.
+        source: Error,
+    },
+    /// The node may have been replaced. Both nodes are removed in the background.
+    #[error("a node may have been replaced; both nodes are removed in the background")]
+    Unknown {
+        /// Why the outcome is unknown.
+        source: Error,
+    },
+}
+
+impl ReplaceError {
+    /// Returns the class of the error: what a caller can do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::NotReplaced { source, .. } | Self::Unknown { source } => source.class(),
+        }
     }
 }
 

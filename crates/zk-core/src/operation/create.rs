@@ -32,6 +32,7 @@ mod claimed;
 mod options;
 mod parents;
 mod protected;
+mod replacement;
 
 pub use options::IdPlace;
 
@@ -235,6 +236,35 @@ async fn create(
     options: Options,
     acl: Acl,
 ) -> Result<(NodePath, Stat), Error> {
+    let prepared = prepare(call, path, data, options, acl)?;
+    let Prepared {
+        path,
+        request,
+        unique_name,
+    } = prepared;
+    let (made, stat) = match unique_name {
+        Some(name) => protected::create(call, &path, request, name, options.parents).await?,
+        None => create_plain(call, &path, &request, options).await?,
+    };
+    Ok((call.session().defaults().unwire(&made), stat))
+}
+
+/// A create that has passed all checks.
+struct Prepared {
+    /// The path, with the number that the caller chose, and without a unique id.
+    path: NodePath,
+    request: CreateRequest,
+    /// The unique name of a protected node, without the number that the server may append.
+    unique_name: Option<String>,
+}
+
+fn prepare(
+    call: &Call,
+    path: &NodePath,
+    data: Bytes,
+    options: Options,
+    acl: Acl,
+) -> Result<Prepared, Error> {
     let invalid = |rule: &str| Err(call.error(path, ErrorKind::InvalidArgument).detail(rule));
     if path.is_root() {
         return invalid("the root always exists");
@@ -255,13 +285,13 @@ async fn create(
             .error(path, ErrorKind::InvalidAcl)
             .detail("it has no entry"));
     }
-    let name = match (options.protected, options.number) {
+    let unique_name = match (options.protected, options.number) {
         (true, None) => Some(unique_name(call, path, options.id)),
         (true, Some(number)) => Some(format!("{}{number}", unique_name(call, path, options.id))),
         (false, _) => None,
     };
     let wire = call.wire(path);
-    let (wire, named) = match &name {
+    let (wire, named) = match &unique_name {
         None => (wire, path.clone()),
         Some(name) => (wire.with_name(name), path.with_name(name)),
     };
@@ -272,11 +302,11 @@ async fn create(
         mode,
         acl,
     };
-    let (made, stat) = match name {
-        Some(name) => protected::create(call, path, request, name, options.parents).await?,
-        None => create_plain(call, path, &request, options).await?,
-    };
-    Ok((call.session().defaults().unwire(&made), stat))
+    Ok(Prepared {
+        path: path.clone(),
+        request,
+        unique_name,
+    })
 }
 
 /// Derives a unique name from the last component of `path`; the server may append a number.

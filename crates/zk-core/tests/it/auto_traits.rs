@@ -99,6 +99,7 @@ fn public_types_are_send_sync_and_clone() {
     is_sync::<transport::Response>();
     is_send::<OperationFuture<()>>();
     is_error::<CommitError>();
+    is_error::<ReplaceError>();
     is_error::<SuperviseError<Error>>();
     is_error::<ConnectError>();
     is_error::<Error>();
@@ -173,6 +174,11 @@ fn public_futures_are_send() {
             .await
     });
     is_send_future(|session| async move { session.create("/a", "").owned().await?.delete().await });
+    is_send_future(|session| async move {
+        let node = session.create("/a", "").owned().await?;
+        let replaced = node.replace_with(session.create("/b", "")).await;
+        Ok::<_, Error>(replaced.is_ok())
+    });
     is_send_future(|session| async move {
         let (_, _, mut watch) = session.get("/").watched().await?;
         Ok::<_, Error>(watch.changed().await)

@@ -6,6 +6,8 @@ use zk_core::ErrorKind;
 use zk_core::IdPlace;
 use zk_core::Sequence;
 use zk_core::Session;
+use zk_fault_proxy::Match;
+use zk_harness::Ensemble;
 
 use crate::MAX_WAIT;
 use crate::connect;
@@ -263,4 +265,44 @@ async fn guaranteed_delete_goes_on_in_the_background() {
         assert!(again.is_no_node());
     })
     .await;
+}
+
+// covers: C3 C4 C13
+#[tokio::test(flavor = "multi_thread")]
+async fn replacement_survives_a_cut_at_its_request_and_reply() {
+    let ensemble = Ensemble::builder().servers(3).proxied(true);
+    let ensemble = ensemble.start().await.expect("three servers start");
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let (session, observer) = (connect(&ensemble).await, connect(&ensemble).await);
+    session.create("/dir", "").await.unwrap();
+    let create = || session.create("/dir/n-", "").ephemeral().sequential();
+    let mut node = create().owned().await.unwrap();
+    for round in 0..4 {
+        let transactions = Match::multi("/dir/**").session(session.id().as_i64());
+        let rule = proxy.on(transactions).once();
+        let lost = if round % 2 == 0 {
+            rule.drop_then_cut()
+        } else {
+            rule.cut_on_reply()
+        };
+        let old = node.path().clone();
+        node = within(MAX_WAIT, "it is replaced", node.replace_with(create()))
+            .await
+            .unwrap();
+        lost.happened(Duration::ZERO).await.unwrap();
+        assert_ne!(*node.path(), old);
+        observer.sync("/dir").await.unwrap();
+        assert_eq!(
+            names(&observer, "/dir").await,
+            [node.path().name().unwrap()]
+        );
+        let stat = observer.stat(node.path()).await.unwrap();
+        assert_eq!(stat, *node.stat());
+        assert_eq!(stat.ephemeral_owner, Some(session.id()));
+    }
+    drop(node);
+    within(MAX_WAIT, "it is removed", session.settled()).await;
+    observer.sync("/dir").await.unwrap();
+    assert!(names(&observer, "/dir").await.is_empty());
+    ensemble.down().await.expect("the servers go down");
 }

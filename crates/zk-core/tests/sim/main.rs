@@ -34,6 +34,7 @@ mod lost_replies;
 mod metrics;
 mod read_many;
 mod refusals;
+mod replacements;
 mod server_info;
 mod session_lease;
 mod subscriptions;

@@ -125,7 +125,7 @@ async fn remove_twins(
 }
 
 /// Searches for the node on a server that has caught up, until the deadline of the call.
-async fn find(
+pub(super) async fn find(
     call: &Call,
     path: &NodePath,
     parent: &NodePath,
