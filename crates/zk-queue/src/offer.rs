@@ -13,12 +13,16 @@ use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
 use crate::error::OfferAllError;
 use crate::error::OfferError;
+use crate::store::JoinedCalls;
 use crate::store::NewItem;
 use crate::store::Offers;
 
 /// Offers an item; created by [`Queue::offer`](crate::Queue::offer) and [`WorkQueue::offer`](crate::WorkQueue::offer).
 ///
 /// The item is placed behind all items of the same priority whose offers returned before this one began.
+/// Offers that wait while others of the same queue handle and its clones are in flight are joined into one transaction,
+/// of up to 500 items or half a megabyte. If an item is refused, its offer fails, and the others are sent again without
+/// it.
 /// If the reply is lost, the offer finds out whether the item was added; the item is never in the queue twice.
 ///
 /// # Errors
@@ -27,15 +31,18 @@ use crate::store::Offers;
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe once it was polled: a request that was sent cannot be called back, and may add the item, once.
+/// Not cancel safe once it was polled: a request that was sent cannot be called back, and may add the item, once. If it
+/// is dropped while it waits for other offers, the item is not added.
 ///
 /// # Session loss
 ///
 /// A fatal error; [`OfferError::Unknown`] if the item may be in the queue.
 ///
+/// [`Session::close`](zk_core::Session::close) waits for joined offers.
+///
 /// # Cost
 ///
-/// One round trip, and these:
+/// One round trip; two if other offers are in flight, however many, and a part of a request then. And these:
 ///
 /// - two more for a new token: in the first call, and whenever more calls are in flight than before;
 /// - one more for the first offer, which reads the active segment, and two when that has changed;
@@ -45,7 +52,7 @@ use crate::store::Offers;
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct Offer {
-    offers: Arc<Offers>,
+    calls: Arc<JoinedCalls<Offers>>,
     data: Result<Vec<u8>, EncodeError>,
     placement: Placement,
 }
@@ -121,9 +128,9 @@ macro_rules! placement_setters {
 placement_setters!(Offer, OfferAll);
 
 impl Offer {
-    pub(crate) fn new<T>(offers: &Arc<Offers>, codec: &dyn Codec<T>, item: &T) -> Self {
+    pub(crate) fn new<T>(calls: &Arc<JoinedCalls<Offers>>, codec: &dyn Codec<T>, item: &T) -> Self {
         Self {
-            offers: Arc::clone(offers),
+            calls: Arc::clone(calls),
             data: codec.encode(item),
             placement: Placement::default(),
         }
@@ -151,11 +158,12 @@ impl IntoFuture for Offer {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
-            offers,
+            calls,
             data,
             placement,
         } = self;
         Box::pin(async move {
+            let offers = &calls.work;
             let data = offers.context.options.layout.frame(data?);
             offers
                 .wait_for_capacity(1, Deadline::after(placement.within))
@@ -166,7 +174,7 @@ impl IntoFuture for Offer {
                 .await?;
             let new_item = NewItem { name_prefix, data };
             offers.check_size(&new_item)?;
-            offers.offer(&[new_item], deadline).await
+            calls.call(new_item, deadline).await
         })
     }
 }

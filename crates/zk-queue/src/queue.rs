@@ -100,7 +100,7 @@ impl<T: Send + 'static> Queue<T> {
 
     /// Adds an item at the end of the queue.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.store.offers, &*self.codec, item)
+        Offer::new(&self.store.joined_offers, &*self.codec, item)
     }
 
     /// Adds several items at the end of the queue, in their order.

@@ -3,7 +3,8 @@
 //! Its parts:
 //!
 //! - [`context`]: the session, the paths, the options and the idempotency tokens, which all other parts use;
-//! - [`offers`]: creates items, in the active one of the [`segments`];
+//! - [`offers`]: creates items, in the active one of the [`segments`]; [`joined_offers`] those of several calls at once;
+//! - [`joined_calls`]: joins calls that wait while others are in flight into one transaction, as [`backlog`] decides;
 //! - [`inventory`]: which items are listed, in flight, quarantined and prefetched, and which one is next. It is pure;
 //!   the tasks of a process share it, with the items [`in_flight`];
 //! - [`list_reader`]: reads the lists into the inventory, and waits for changes;
@@ -37,6 +38,7 @@ use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
 
 mod active_segment;
+mod backlog;
 mod batch;
 mod capacity;
 mod conditional_commit;
@@ -45,6 +47,8 @@ mod fresh_node;
 mod in_flight;
 mod inventory;
 mod item_content;
+mod joined_calls;
+mod joined_offers;
 mod list_epoch;
 mod list_reader;
 mod listing;
@@ -64,6 +68,7 @@ pub(crate) use conditional_commit::ConditionalOutcome;
 pub(crate) use context::QueueContext;
 pub(crate) use in_flight::SharedInventory;
 pub(crate) use inventory::Purpose;
+pub(crate) use joined_calls::JoinedCalls;
 use list_reader::ListReader;
 pub(crate) use offers::NewItem;
 pub(crate) use offers::Offers;
@@ -79,6 +84,7 @@ use take::Takes;
 pub(crate) struct ItemStore {
     pub(crate) context: Arc<QueueContext>,
     pub(crate) offers: Arc<Offers>,
+    pub(crate) joined_offers: Arc<JoinedCalls<Offers>>,
     pub(crate) inventory: Arc<SharedInventory>,
     pub(crate) list: ListReader,
     pub(crate) items: Arc<ItemReader>,
@@ -101,6 +107,7 @@ impl ItemStore {
         Self {
             list: ListReader::new(&context, &segments, &inventory, claims),
             takes: Takes::new(&items, &offers),
+            joined_offers: Arc::new(JoinedCalls::new(&context, &offers)),
             context,
             offers,
             inventory,

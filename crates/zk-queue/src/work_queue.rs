@@ -180,7 +180,7 @@ impl<T: Send + 'static> WorkQueue<T> {
 
     /// Adds an item.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.store.offers, &*self.codec, item)
+        Offer::new(&self.store.joined_offers, &*self.codec, item)
     }
 
     /// Adds several items, in their order.

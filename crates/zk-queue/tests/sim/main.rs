@@ -24,6 +24,7 @@ mod delays;
 mod faults;
 mod golden;
 mod guarantees;
+mod joined;
 mod layouts;
 mod limits;
 mod number_space;
