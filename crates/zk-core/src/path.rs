@@ -2,6 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::borrow::Borrow;
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
@@ -177,6 +178,13 @@ impl fmt::Debug for NodePath {
 
 impl AsRef<str> for NodePath {
     fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// A map by paths can be asked for a text.
+impl Borrow<str> for NodePath {
+    fn borrow(&self) -> &str {
         self.as_str()
     }
 }

@@ -26,11 +26,16 @@ impl MultiReadSupport {
         !self.was_refused.load(Ordering::Relaxed) && !has_no_answer
     }
 
+    /// Records that the servers have none, as far as another request shows.
+    pub(crate) fn refuse(&self) {
+        self.was_refused.store(true, Ordering::Relaxed);
+    }
+
     /// Records how one ended.
     pub(crate) fn learn<T>(&self, result: &Result<T, Error>) {
         match result.as_ref().map_err(Error::kind) {
             Ok(_) => self.was_answered.store(true, Ordering::Relaxed),
-            Err(ErrorKind::Unsupported) => self.was_refused.store(true, Ordering::Relaxed),
+            Err(ErrorKind::Unsupported) => self.refuse(),
             Err(ErrorKind::ConnectionLost) => {
                 let add = |lost: u8| Some(lost.saturating_add(1));
                 let _before = self

@@ -331,6 +331,8 @@ impl Task {
         }
         tracing::info!("the servers have no persistent watches; using one-shot watches");
         self.has_only_one_shots = true;
+        // Both came with 3.6.
+        self.engine.multi_read_support.refuse();
     }
 
     /// Returns the error to subscriptions that wait for their first watch. The others stay stale until the watch is

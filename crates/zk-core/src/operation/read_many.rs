@@ -65,6 +65,7 @@ pub struct ReadMany<T> {
     paths: Vec<Result<NodePath, ParsePathError>>,
     operation: Operation,
     read: Read<T>,
+    in_one_request: bool,
 }
 
 /// How one node is read, alone or with others.
@@ -91,7 +92,20 @@ impl<T> ReadMany<T> {
             paths,
             operation,
             read,
+            in_one_request: false,
         }
+    }
+
+    /// Sends one request for all nodes, and never reads a node by itself, unless there is only one.
+    ///
+    /// The caller bounds the reply: one of more than 16 MiB breaks the connection of the session.
+    /// The call fails as a whole with [`ConnectionLost`](ErrorKind::ConnectionLost) then, and whenever the reply is lost;
+    /// with [`Unsupported`](ErrorKind::Unsupported) if the servers have no multi-reads; with
+    /// [`TooLarge`](ErrorKind::TooLarge) if the paths do not fit into a request; and with
+    /// [`ServerError`](ErrorKind::ServerError) if the server refuses to read these nodes together.
+    pub const fn in_one_request(mut self) -> Self {
+        self.in_one_request = true;
+        self
     }
 
     /// Bounds the whole call; the default is the session's operation timeout.
@@ -154,6 +168,7 @@ impl<T: Send + 'static> IntoFuture for ReadMany<T> {
             paths,
             operation,
             read,
+            in_one_request,
         } = self;
         target.run(operation, async move |call, _| {
             let reader = Reader {
@@ -161,6 +176,7 @@ impl<T: Send + 'static> IntoFuture for ReadMany<T> {
                 single: call.of(read.operation),
                 read,
                 was_lost: AtomicBool::new(false),
+                in_one_request,
             };
             reader.read_all(paths).await
         })
@@ -176,6 +192,7 @@ struct Reader<'a, T> {
     /// Whether the reply to a multi-read was lost. It may have been too long, and then the others are too: each would
     /// break the connection for everyone.
     was_lost: AtomicBool,
+    in_one_request: bool,
 }
 
 impl<T> Reader<'_, T> {
@@ -199,8 +216,22 @@ impl<T> Reader<'_, T> {
                 Err(error) => refusals.push(Some(Err(error))),
             }
         }
-        let mut found = Vec::with_capacity(valid.len());
-        let chunks = chunks(&valid, self.call.prefix_len());
+        let mut found = if self.in_one_request && valid.len() > 1 {
+            self.read_at_once(&valid).await?
+        } else {
+            self.read_in_chunks(&valid).await?
+        };
+        let mut found = found.drain(..);
+        let in_order = refusals
+            .into_iter()
+            .filter_map(|refusal| refusal.or_else(|| found.next()));
+        Ok(in_order.collect())
+    }
+
+    /// Reads nodes with as many requests as needed.
+    async fn read_in_chunks(&self, nodes: &[NodePath]) -> Result<Vec<Result<T, Error>>, Error> {
+        let mut found = Vec::with_capacity(nodes.len());
+        let chunks = chunks(nodes, self.call.prefix_len(), NODES_PER_REQUEST);
         let (mut rest, mut concurrency) = (chunks.as_slice(), 1);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(concurrency.min(rest.len()));
@@ -215,11 +246,20 @@ impl<T> Reader<'_, T> {
             concurrency = next_concurrency(concurrency, values.map(self.read.len).sum());
             rest = later;
         }
-        let mut found = found.into_iter();
-        let in_order = refusals
-            .into_iter()
-            .filter_map(|refusal| refusal.or_else(|| found.next()));
-        Ok(in_order.collect())
+        Ok(found)
+    }
+
+    /// Reads nodes with one request, or fails.
+    async fn read_at_once(&self, nodes: &[NodePath]) -> Result<Vec<Result<T, Error>>, Error> {
+        let refused = |kind| self.call.error(&nodes[0], kind);
+        if !self.call.engine().multi_read_support.is_possible() {
+            return Err(refused(ErrorKind::Unsupported));
+        }
+        if chunks(nodes, self.call.prefix_len(), usize::MAX).len() > 1 {
+            return Err(refused(ErrorKind::TooLarge));
+        }
+        let results = self.read_together(nodes).await?;
+        results.ok_or_else(|| refused(ErrorKind::ServerError))
     }
 
     /// Reads nodes with one request, or one by one if that does not work.
@@ -246,6 +286,27 @@ impl<T> Reader<'_, T> {
 
     /// Reads nodes with one request; `None` if they have to be read one by one.
     async fn multi_read(&self, nodes: &[NodePath]) -> Result<Option<Vec<Result<T, Error>>>, Error> {
+        match self.read_together(nodes).await {
+            // The reply was too long, the server does not know the request, or the connection broke for another reason.
+            Err(error) if error.kind() == ErrorKind::ConnectionLost => {
+                self.was_lost.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+            Err(error)
+                if error.kind() == ErrorKind::ServerError
+                    || error.class() == ErrorClass::Outcome =>
+            {
+                Ok(None)
+            }
+            results => results,
+        }
+    }
+
+    /// Reads nodes with one request; `None` if the reply has an error that is not that of a node.
+    async fn read_together(
+        &self,
+        nodes: &[NodePath],
+    ) -> Result<Option<Vec<Result<T, Error>>>, Error> {
         let wire = |path| (self.read.op)(self.call.wire(path));
         let request = Request::MultiRead(nodes.iter().map(wire).collect());
         let results = |response| match response {
@@ -257,17 +318,6 @@ impl<T> Reader<'_, T> {
             .request(&nodes[0], Repeat::ReadOnce, &request, results);
         let answer = answer.await.result;
         self.call.engine().multi_read_support.learn(&answer);
-        let results = match answer {
-            Ok(results) => results,
-            // The reply was too long, the server does not know the request, or the connection broke for another reason.
-            Err(error) if error.kind() == ErrorKind::ConnectionLost => {
-                self.was_lost.store(true, Ordering::Relaxed);
-                return Ok(None);
-            }
-            Err(error) if error.kind() == ErrorKind::ServerError => return Ok(None),
-            Err(error) if error.class() == ErrorClass::Outcome => return Ok(None),
-            Err(error) => return Err(error),
-        };
         let of_node = |(path, result)| match result {
             Ok(result) => (self.read.from_result)(result).map(Ok),
             Err(fault) => {
@@ -275,7 +325,7 @@ impl<T> Reader<'_, T> {
                 (error.class() == ErrorClass::Outcome).then_some(Err(error))
             }
         };
-        Ok(nodes.iter().zip(results).map(of_node).collect())
+        Ok(nodes.iter().zip(answer?).map(of_node).collect())
     }
 }
 
@@ -289,14 +339,14 @@ fn next_concurrency(current: usize, bytes: usize) -> usize {
     }
 }
 
-/// Splits nodes into those of single requests, which servers do not refuse as too long. Each path takes `prefix` more
-/// bytes on the wire.
-fn chunks(nodes: &[NodePath], prefix: usize) -> Vec<&[NodePath]> {
+/// Splits nodes into those of single requests of at most `most` nodes, which servers do not refuse as too long. Each path
+/// takes `prefix` more bytes on the wire.
+fn chunks(nodes: &[NodePath], prefix: usize, most: usize) -> Vec<&[NodePath]> {
     let mut requests = Vec::new();
     let mut rest = nodes;
     while !rest.is_empty() {
         let mut bytes = FRAME_BYTES;
-        let fitting = rest.iter().take(NODES_PER_REQUEST).take_while(|path| {
+        let fitting = rest.iter().take(most).take_while(|path| {
             bytes += prefix + path.as_str().len() + BYTES_PER_NODE;
             bytes <= MAX_REQUEST
         });
@@ -356,7 +406,7 @@ mod tests {
                 .iter()
                 .map(|len| NodePath::parse(&format!("/{}", "a".repeat(*len))).unwrap())
                 .collect();
-            let requests = chunks(&nodes, prefix);
+            let requests = chunks(&nodes, prefix, NODES_PER_REQUEST);
             prop_assert_eq!(&requests.concat(), &nodes);
             let bytes = |request: &[NodePath]| -> usize {
                 let paths = request.iter().map(|path| path.as_str().len());

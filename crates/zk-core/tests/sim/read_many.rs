@@ -74,6 +74,66 @@ async fn servers_without_multi_reads_are_asked_for_one_once() {
 
 // covers: C20
 #[tokio::test(start_paused = true)]
+async fn in_one_request_means_one_request_or_an_error() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let mut paths = create(&session, 100).await;
+    paths.insert(50, "/missing".to_owned());
+    paths.push("no path".to_owned());
+    let read = || session.get_many(&paths).in_one_request();
+    let nodes = read().await.unwrap();
+    assert_eq!(arrived(&sim), [1, 0]);
+    assert_eq!(nodes.len(), 102);
+    for (at, node) in nodes.iter().enumerate() {
+        let kind = node.as_ref().map_err(zk_core::Error::kind);
+        match at {
+            50 => assert_eq!(kind.unwrap_err(), ErrorKind::NoNode),
+            101 => assert_eq!(kind.unwrap_err(), ErrorKind::InvalidPath),
+            _ => assert_eq!(kind.unwrap().0, (at - usize::from(at > 50)).to_string()),
+        }
+    }
+    let alone = session.get_many(&paths[..1]).in_one_request();
+    assert_eq!(alone.await.unwrap().len(), 1);
+    sim.on(multi_reads("**")).nth(1).lose_reply();
+    assert_eq!(read().await.unwrap_err().kind(), ErrorKind::ConnectionLost);
+    assert_eq!(arrived(&sim), [2, 1]);
+    sim.on(multi_reads("**")).nth(1).refuse(server_error());
+    assert_eq!(read().await.unwrap_err().kind(), ErrorKind::ServerError);
+    assert_eq!(arrived(&sim), [3, 1]);
+    let long = ["a", "b", "c"].map(|name| format!("/{}", name.repeat(400_000)));
+    let error = session.get_many(long).in_one_request().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert_eq!(arrived(&sim), [3, 1]);
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
+async fn in_one_request_is_unsupported_on_old_servers_also_after_a_watch() {
+    let sim = Ensemble::builder().without_persistent_watches().build();
+    for is_watching in [false, true] {
+        let session = sim.connect().await;
+        let watch = session.subscribe("/").recursive();
+        let _watching = if is_watching {
+            Some(watch.await.unwrap())
+        } else {
+            None
+        };
+        let before = sim.arrived(multi_reads("**"));
+        for _ in 0..2 {
+            let read = session.get_many(["/a", "/b"]).in_one_request();
+            assert_eq!(read.await.unwrap_err().kind(), ErrorKind::Unsupported);
+        }
+        let asked = sim.arrived(multi_reads("**")) - before;
+        assert_eq!(
+            asked,
+            usize::from(!is_watching),
+            "a refused watch shows it, too"
+        );
+    }
+}
+
+// covers: C20
+#[tokio::test(start_paused = true)]
 async fn nodes_of_a_lost_multi_read_are_read_one_by_one() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
