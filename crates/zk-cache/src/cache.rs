@@ -155,6 +155,16 @@ macro_rules! common_methods {
             self.cache.state().snapshot()
         }
 
+        /// Returns a handle that reads the node at `path` many times, faster than a look-up for each read.
+        ///
+        /// # Errors
+        ///
+        /// If `path` is not a valid node path.
+        pub fn reader(&self, path: impl IntoNodePath) -> Result<NodeReader, ParsePathError> {
+            let path = path.into_node_path()?;
+            Ok(NodeReader::new(Arc::clone(self.cache.state()), path))
+        }
+
         /// Returns how far the contents can be relied on.
         pub fn state(&self) -> CacheState {
             self.cache.state().state()

@@ -1,5 +1,7 @@
 //! A cache of the children of a node.
 
+use std::sync::Arc;
+
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
@@ -10,6 +12,7 @@ use crate::cache::common_methods;
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
+use crate::node_reader::NodeReader;
 use crate::options::CacheOptions;
 use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
@@ -60,12 +63,12 @@ impl ChildrenCache {
     /// Returns the child with the given name. Takes no lock and sends no request.
     pub fn child(&self, name: &str) -> Option<Node> {
         let path = self.path().join(name).ok()?;
-        self.cache.state().get(&path)
+        self.cache.state().get(path.as_str())
     }
 
     /// Returns the parent of the children, if it exists.
     pub fn parent(&self) -> Option<Node> {
-        self.cache.state().get(self.path())
+        self.cache.state().get(self.path().as_str())
     }
 
     common_methods!(Some(1));

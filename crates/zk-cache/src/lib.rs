@@ -113,14 +113,19 @@
 //! None.
 
 mod cache;
+mod child_list;
 mod children_cache;
 mod event;
 mod event_log;
 mod events;
 mod node;
 mod node_cache;
+mod node_reader;
 mod node_store;
 mod options;
+mod path_map;
+mod publication_count;
+mod read_batch;
 mod read_window;
 mod reducer;
 mod scope;
@@ -136,6 +141,7 @@ pub use event::PartialRead;
 pub use events::Events;
 pub use node::Node;
 pub use node_cache::NodeCache;
+pub use node_reader::NodeReader;
 pub use options::CacheOptions;
 pub use options::Content;
 pub use options::Select;

@@ -1,5 +1,7 @@
 //! A cache of one node.
 
+use std::sync::Arc;
+
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
@@ -10,6 +12,7 @@ use crate::cache::common_methods;
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
+use crate::node_reader::NodeReader;
 use crate::options::CacheOptions;
 use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
@@ -51,7 +54,7 @@ pub struct NodeCache {
 impl NodeCache {
     /// Returns the node, if it exists. Takes no lock and sends no request.
     pub fn node(&self) -> Option<Node> {
-        self.cache.state().get(self.path())
+        self.cache.state().get(self.path().as_str())
     }
 
     common_methods!(Some(0));

@@ -2,59 +2,72 @@
 //!
 //! Pure: no I/O and no clock.
 
-use rpds::HashTrieMapSync;
-use rpds::RedBlackTreeSetSync;
-use zk_core::NodePath;
+use std::sync::Arc;
 
+use crate::child_list::ChildList;
 use crate::node::Node;
+use crate::path_map::HasPath;
+use crate::path_map::PathMap;
 
 /// Nodes by path. A clone costs nothing, and a change after it copies a small part.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeStore {
-    nodes: HashTrieMapSync<NodePath, StoredNode>,
+    nodes: PathMap<Node>,
+    /// The nodes that have children.
+    parents: PathMap<Parent>,
 }
 
+/// The children of a node.
 #[derive(Debug, Clone)]
-struct StoredNode {
-    node: Node,
-    children: RedBlackTreeSetSync<NodePath>,
+struct Parent {
+    path: Arc<str>,
+    children: ChildList,
+}
+
+impl HasPath for Parent {
+    fn path_bytes(&self) -> &[u8] {
+        self.path.as_bytes()
+    }
 }
 
 impl Default for NodeStore {
     fn default() -> Self {
         Self {
-            nodes: HashTrieMapSync::new_sync(),
+            nodes: PathMap::new(),
+            parents: PathMap::new(),
         }
     }
 }
 
 impl NodeStore {
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.size()
+    pub(crate) const fn len(&self) -> usize {
+        self.nodes.len()
     }
 
-    pub(crate) fn get(&self, path: &NodePath) -> Option<&Node> {
-        self.nodes.get(path).map(|stored| &stored.node)
+    pub(crate) fn get(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(path)
     }
 
     /// Returns the children of a node, ordered by name.
-    pub(crate) fn children(&self, path: &NodePath) -> impl Iterator<Item = &Node> {
-        let paths = self.nodes.get(path).map(|stored| stored.children.iter());
-        paths
-            .into_iter()
-            .flatten()
-            .filter_map(|child| self.get(child))
+    pub(crate) fn children(&self, path: &str) -> impl Iterator<Item = &Node> + use<'_> {
+        let names = self.parents.get(path).map(|parent| parent.children.iter());
+        let mut child = format!("{}/", path.trim_end_matches('/'));
+        let prefix = child.len();
+        names.into_iter().flatten().filter_map(move |name| {
+            child.truncate(prefix);
+            child.push_str(name);
+            self.get(&child)
+        })
     }
 
     /// Returns the number of children of a node.
-    pub(crate) fn count_children(&self, path: &NodePath) -> usize {
-        self.nodes
-            .get(path)
-            .map_or(0, |stored| stored.children.size())
+    pub(crate) fn count_children(&self, path: &str) -> usize {
+        let parent = self.parents.get(path);
+        parent.map_or(0, |parent| parent.children.len())
     }
 
     /// Returns a node and everything below it, parents first.
-    pub(crate) fn subtree(&self, root: &NodePath) -> SubtreeIter<'_> {
+    pub(crate) fn subtree(&self, root: &str) -> SubtreeIter<'_> {
         SubtreeIter {
             store: self,
             next: self.get(root).into_iter().collect(),
@@ -62,31 +75,38 @@ impl NodeStore {
     }
 
     /// Inserts or replaces a node; a replaced node keeps its children.
-    pub(crate) fn insert(&mut self, node: Node) {
-        let path = node.path().clone();
-        if let Some(stored) = self.nodes.get_mut(&path) {
-            stored.node = node;
+    pub(crate) fn insert(&mut self, node: &Node) {
+        if self.nodes.insert(node.clone()).is_some() {
             return;
         }
-        if let Some(parent) = path.parent().and_then(|parent| self.nodes.get_mut(&parent)) {
-            parent.children.insert_mut(path.clone());
-        }
-        let stored = StoredNode {
-            node,
-            children: RedBlackTreeSetSync::new_sync(),
+        let Some((parent, name)) = split(node.path()) else {
+            return;
         };
-        self.nodes.insert_mut(path, stored);
+        let add = |parent: &mut Parent| parent.children.insert(name);
+        if self.parents.update(parent, add).is_none() && self.get(parent).is_some() {
+            let mut children = ChildList::default();
+            children.insert(name);
+            let path = Arc::from(parent);
+            self.parents.insert(Parent { path, children });
+        }
     }
 
     /// Removes a node and everything below it, and returns them, children before their parents.
-    pub(crate) fn remove(&mut self, path: &NodePath) -> Vec<Node> {
+    pub(crate) fn remove(&mut self, path: &str) -> Vec<Node> {
         let mut removed: Vec<_> = self.subtree(path).cloned().collect();
         removed.reverse();
         for node in &removed {
-            self.nodes.remove_mut(node.path());
+            self.nodes.remove(node.path());
+            self.parents.remove(node.path());
         }
-        if let Some(parent) = path.parent().and_then(|parent| self.nodes.get_mut(&parent)) {
-            parent.children.remove_mut(path);
+        if let Some((parent, name)) = split(path) {
+            let remove = |parent: &mut Parent| {
+                parent.children.remove(name);
+                parent.children.len()
+            };
+            if self.parents.update(parent, remove) == Some(0) {
+                self.parents.remove(parent);
+            }
         }
         removed
     }
@@ -108,5 +128,14 @@ impl<'a> Iterator for SubtreeIter<'a> {
         self.next.extend(self.store.children(node.path()));
         self.next[first..].reverse();
         Some(node)
+    }
+}
+
+/// Returns the path of the parent and the name of a node other than the root of the tree.
+fn split(path: &str) -> Option<(&str, &str)> {
+    match path.rsplit_once('/')? {
+        (_, "") => None,
+        ("", name) => Some(("/", name)),
+        both => Some(both),
     }
 }

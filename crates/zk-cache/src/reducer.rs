@@ -8,6 +8,12 @@
 //! Replies must be passed in the order in which the reads were sent on one connection. Then no reply shows an older
 //! state than an earlier one, whichever nodes they are about, and each can be applied as it arrives.
 //!
+//! Reads of data are sent together, as far as [`read_batch`](crate::read_batch) allows. The server executes them one
+//! after the other and then sends one reply, so that these nodes may have changed before it is sent. A notification of
+//! such a change precedes the reply, like that of any change older than what the reply shows, and so finds the read in
+//! flight and triggers another one.
+//! A node that the server refuses to return together with others is read alone.
+//!
 //! After a connection loss the cache *resynchronises*: it checks every known node, lists the nodes that gained or lost
 //! children, and reads what is new or has another `czxid` or `mzxid`.
 //! The watch is set before, so that the server reports every change during the resynchronisation.
@@ -19,6 +25,7 @@ use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Stat;
@@ -30,6 +37,7 @@ use crate::event::PartialRead;
 use crate::node::Node;
 use crate::options::CacheOptions;
 use crate::options::Content;
+use crate::read_batch::BatchBytes;
 use crate::scope::Scope;
 use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
@@ -62,11 +70,13 @@ pub(crate) enum ReadKind {
 pub(crate) enum ReadReply {
     Synced,
     Stat(Stat),
-    Data(Vec<u8>, Stat),
+    Data(Bytes, Stat),
     Children(Vec<String>, Stat),
     NoNode,
     /// The server refuses the read.
     Refused(ErrorKind),
+    /// The server refuses to read the node together with others, and may return it alone.
+    RefusedTogether,
     /// No reply arrived, and a retry may succeed.
     Failed,
 }
@@ -96,6 +106,7 @@ enum SyncBarrier {
 
 /// The reads of one path, one after the other, until the cache is up to date with it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent")]
 struct PendingRead {
     kind: ReadKind,
     /// The id of the read in flight.
@@ -106,6 +117,8 @@ struct PendingRead {
     is_resync: bool,
     /// The children must be listed in any case.
     relists: bool,
+    /// It must not be sent together with others.
+    is_alone: bool,
     /// The newest transaction seen when it was created; the change that caused it is newer.
     since: i64,
 }
@@ -160,8 +173,8 @@ impl Reducer {
         let scope = Scope::new(root, options);
         let mut current = SnapshotData::clone(&Snapshot::empty_at(scope.root().clone()).0);
         for node in previous.into_iter().flat_map(Snapshot::nodes) {
-            if scope.contains(node.path()) {
-                current.store.insert(node.clone());
+            if scope.contains(&node.to_node_path()) {
+                current.store.insert(node);
             }
         }
         if let Some(previous) = previous.filter(|previous| previous.synced_at().is_some()) {
@@ -258,25 +271,66 @@ impl Reducer {
         self.emit(Event::Ended(end));
     }
 
-    /// Returns the next read to send, if there is one.
-    pub(crate) fn next(&mut self) -> Option<ReadRequest> {
+    /// Returns the next read to send, or up to `most` reads of data that are sent together; `None` if there are none.
+    pub(crate) fn next(&mut self, most: usize) -> Option<Vec<ReadRequest>> {
         if self.barrier == SyncBarrier::Unsent {
             let id = self.next_id();
             self.barrier = SyncBarrier::Sent(id);
-            return Some(ReadRequest {
+            return Some(vec![ReadRequest {
                 id,
                 path: self.root().clone(),
                 kind: ReadKind::Sync,
-            });
+            }]);
         }
+        let mut bytes = BatchBytes::default();
+        let mut requests = Vec::new();
+        while requests.len() < most
+            && let Some(path) = self
+                .change_queue
+                .front()
+                .or_else(|| self.resync_queue.front())
+        {
+            let is_together = self.is_readable_together(path, &mut bytes);
+            if !is_together && !requests.is_empty() {
+                break;
+            }
+            requests.push(self.take_queued());
+            if !is_together {
+                break;
+            }
+        }
+        if requests.len() > 1 {
+            // Only data can be read together.
+            for request in &mut requests {
+                request.kind = ReadKind::Data;
+            }
+        }
+        (!requests.is_empty()).then_some(requests)
+    }
+
+    /// Returns whether the read of a queued path can be sent together with those that `bytes` counts.
+    fn is_readable_together(&self, path: &NodePath, bytes: &mut BatchBytes) -> bool {
+        let read = self.pending.get(path);
+        let is_data = read.is_some_and(|read| match read.kind {
+            ReadKind::Data => !read.is_alone,
+            // The data of a known node shows the same as its stat.
+            ReadKind::Stat => !read.is_alone && self.content == Content::Full,
+            ReadKind::Sync | ReadKind::Children => false,
+        });
+        let known = || self.current.store.get(path.as_str());
+        is_data && bytes.add(known().and_then(Node::data).map(<[u8]>::len))
+    }
+
+    fn take_queued(&mut self) -> ReadRequest {
         let unsent = self.change_queue.pop_front();
-        let path = unsent.or_else(|| self.resync_queue.pop_front())?;
+        let path = unsent.or_else(|| self.resync_queue.pop_front());
+        let path = path.expect("the caller has seen a queued path");
         let id = self.next_id();
         let read = self.pending.get_mut(&path);
         let read = read.expect("a queued path has a pending read");
         read.sent = Some(id);
         let kind = read.kind;
-        Some(ReadRequest { id, path, kind })
+        ReadRequest { id, path, kind }
     }
 
     /// Takes the reply to a read. Ignores replies to reads that were dropped.
@@ -297,6 +351,12 @@ impl Reducer {
         }
         match reply {
             ReadReply::Failed | ReadReply::Synced => self.failed.push(path.clone()),
+            ReadReply::RefusedTogether => {
+                if let Some(read) = self.pending.get_mut(path) {
+                    read.is_alone = true;
+                }
+                self.queue(path.clone());
+            }
             ReadReply::NoNode => {
                 self.remove(path);
                 self.finish_read(path);
@@ -304,7 +364,7 @@ impl Reducer {
             }
             ReadReply::Stat(stat) => self.stat_read(path, stat),
             ReadReply::Data(data, stat) => {
-                self.node_read(Node::new(path.clone(), stat, Some(data)));
+                self.node_read(path, &stat, Some(&data));
             }
             ReadReply::Refused(kind) => {
                 let partial = if request.kind == ReadKind::Children {
@@ -323,6 +383,11 @@ impl Reducer {
             ReadReply::Children(names, stat) => self.children_read(path, &names, &stat),
         }
         self.finish_resync();
+    }
+
+    /// Returns whether the cache is synchronised.
+    pub(crate) const fn is_synchronized(&self) -> bool {
+        matches!(self.current.state, CacheState::Synchronized)
     }
 
     /// Returns whether reads have failed and must be retried after a pause.
@@ -387,6 +452,7 @@ impl Reducer {
             is_outdated: false,
             is_resync,
             relists: false,
+            is_alone: false,
             since: self.newest,
         };
         self.resync_left += usize::from(is_resync);
@@ -396,7 +462,7 @@ impl Reducer {
 
     /// Starts to read the stat of a known node, or everything of an unknown one.
     fn check(&mut self, path: NodePath, is_resync: bool) {
-        let is_known = self.current.store.get(&path).is_some();
+        let is_known = self.current.store.get(path.as_str()).is_some();
         let kind = if is_known {
             ReadKind::Stat
         } else {
@@ -468,6 +534,10 @@ impl Reducer {
             && self.barrier == SyncBarrier::None;
         if is_complete {
             self.phase = Phase::Live;
+            // The capacity that a load needed.
+            self.pending.shrink_to(MAX_COUNTED);
+            self.change_queue.shrink_to(MAX_COUNTED);
+            self.resync_queue.shrink_to(MAX_COUNTED);
             self.current.state = CacheState::Synchronized;
             self.current.sync_count += 1;
             self.advance_synced_at();
@@ -492,29 +562,25 @@ impl Reducer {
 
     fn stat_read(&mut self, path: &NodePath, stat: Stat) {
         if self.content == Content::StatOnly {
-            self.node_read(Node::new(path.clone(), stat, None));
+            self.node_read(path, &stat, None);
             return;
         }
         // The check of a known node.
-        let unchanged = self.current.store.get(path).filter(|known| {
-            let old = known.stat();
-            old.czxid == stat.czxid && old.mzxid == stat.mzxid && known.data().is_some()
-        });
-        match unchanged.map(|known| known.with_stat(stat)) {
-            Some(node) => self.node_read(node),
-            None => self.continue_read(path, ReadKind::Data),
+        let known = self.current.store.get(path.as_str()).cloned();
+        let is_unchanged =
+            |known: &Node| known.czxid() == stat.czxid && known.mzxid() == stat.mzxid;
+        match known.as_ref().filter(|known| is_unchanged(known)) {
+            Some(known) if known.data().is_some() => self.node_read(path, &stat, known.data()),
+            _ => self.continue_read(path, ReadKind::Data),
         }
     }
 
     /// Applies a node, and continues with its children if necessary.
-    fn node_read(&mut self, node: Node) {
-        let path = node.path().clone();
-        let path = &path;
-        let stat = *node.stat();
+    fn node_read(&mut self, path: &NodePath, stat: &Stat, data: Option<&[u8]>) {
         let is_root = path == self.root();
         let has_parent = path
             .parent()
-            .is_some_and(|parent| self.current.store.get(&parent).is_some());
+            .is_some_and(|parent| self.current.store.get(parent.as_str()).is_some());
         if !is_root && !has_parent {
             // The parent is new, too: its own read comes later and lists this node.
             self.finish_read(path);
@@ -524,7 +590,7 @@ impl Reducer {
             self.finish_read(path);
             return;
         }
-        let is_new = self.store_node(node);
+        let is_new = self.store_node(path, stat, data);
         self.clear_partial_node(path);
         let Some(read) = self.pending.get(path) else {
             return;
@@ -544,7 +610,7 @@ impl Reducer {
             self.finish_read(path);
         } else if !is_new && !is_resync && !relists {
             self.finish_read(path);
-        } else if !is_new && !relists && self.listed.get(path) == Some(&ChildListVersion::of(&stat))
+        } else if !is_new && !relists && self.listed.get(path) == Some(&ChildListVersion::of(stat))
         {
             self.check_known_children(path);
             self.finish_read(path);
@@ -558,45 +624,48 @@ impl Reducer {
     }
 
     /// Stores a node and reports the difference; returns true if the node was not stored before.
-    fn store_node(&mut self, node: Node) -> bool {
-        let old = self.current.store.get(node.path()).cloned();
+    fn store_node(&mut self, path: &NodePath, stat: &Stat, data: Option<&[u8]>) -> bool {
+        let old = self.current.store.get(path.as_str()).cloned();
+        if old
+            .as_ref()
+            .is_some_and(|old| old.is_up_to_date(stat, data))
+        {
+            return false;
+        }
+        let node = Node::new(path.as_str(), stat, data);
         match old {
             Some(old) if old.is_same(&node) => {
-                if old == node {
-                    return false;
-                }
-                let is_event = !old.has_same_content(&node);
-                self.current.store.insert(node.clone());
+                self.current.store.insert(&node);
                 self.is_changed = true;
-                if is_event {
+                if !old.has_content(node.mzxid(), data) {
                     self.emit(Event::Changed { old, new: node });
                 }
                 false
             }
             Some(old) => {
                 // The node was created again. Younger nodes below it belong to the new node, and were read before it.
-                let created = node.stat().czxid;
-                let is_younger = |below: &Node| below.stat().czxid >= created;
-                let is_resync = self.is_resync(node.path());
-                for child in self.paths_of_children(node.path()) {
-                    if self.current.store.get(&child).is_some_and(is_younger) {
+                let is_younger = |below: &Node| below.czxid() >= stat.czxid;
+                let is_resync = self.is_resync(path);
+                for child in self.paths_of_children(path) {
+                    let known = self.current.store.get(child.as_str());
+                    if known.is_some_and(is_younger) {
                         continue;
                     }
-                    if self.current.store.subtree(&child).any(is_younger) {
+                    if self.current.store.subtree(child.as_str()).any(is_younger) {
                         // This child was created again, too; its own read keeps the younger nodes below it.
                         self.start_read(child, self.full_read(), is_resync);
                     } else {
                         self.remove(&child);
                     }
                 }
-                self.listed.remove(node.path());
+                self.listed.remove(path);
                 self.emit(Event::Deleted(old));
-                self.current.store.insert(node.clone());
+                self.current.store.insert(&node);
                 self.emit(Event::Created(node));
                 true
             }
             None => {
-                self.current.store.insert(node.clone());
+                self.current.store.insert(&node);
                 self.emit(Event::Created(node));
                 true
             }
@@ -604,13 +673,13 @@ impl Reducer {
     }
 
     fn paths_of_children(&self, path: &NodePath) -> Vec<NodePath> {
-        let children = self.current.store.children(path);
-        children.map(|child| child.path().clone()).collect()
+        let children = self.current.store.children(path.as_str());
+        children.map(Node::to_node_path).collect()
     }
 
     /// Removes a deleted node and everything below it.
     fn remove(&mut self, path: &NodePath) {
-        for node in self.current.store.remove(path) {
+        for node in self.current.store.remove(path.as_str()) {
             self.listed.remove(node.path());
             self.emit(Event::Deleted(node));
         }
@@ -620,14 +689,15 @@ impl Reducer {
     }
 
     fn children_read(&mut self, path: &NodePath, names: &[String], stat: &Stat) {
-        let known = self.current.store.get(path).cloned();
-        let Some(known) = known.filter(|known| known.stat().czxid == stat.czxid) else {
+        let known = self.current.store.get(path.as_str()).cloned();
+        let Some(known) = known.filter(|known| known.czxid() == stat.czxid) else {
             // The node was created again since its data was read.
             self.continue_read(path, self.full_read());
             return;
         };
-        if known.stat().mzxid == stat.mzxid && known.stat() != stat {
-            self.current.store.insert(known.with_stat(*stat));
+        if known.mzxid() == stat.mzxid && !known.is_up_to_date(stat, known.data()) {
+            let node = Node::new(path.as_str(), stat, known.data());
+            self.current.store.insert(&node);
             self.is_changed = true;
         }
         self.clear_partial_children(path);
@@ -650,7 +720,7 @@ impl Reducer {
         let mut children: Vec<_> = children.into_iter().collect();
         children.sort_unstable();
         for child in children {
-            let is_known = self.current.store.get(&child).is_some();
+            let is_known = self.current.store.get(child.as_str()).is_some();
             if is_resync || !is_known {
                 self.check(child, is_resync);
             }

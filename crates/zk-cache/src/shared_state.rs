@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use zk_core::NodePath;
 
 use crate::event::CacheEnd;
 use crate::event::Event;
@@ -13,6 +12,7 @@ use crate::event_log::EventLog;
 use crate::event_log::LogReader;
 use crate::node::Node;
 use crate::options::CacheOptions;
+use crate::publication_count::PublicationCount;
 use crate::reducer::Reducer;
 use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
@@ -21,6 +21,7 @@ use crate::snapshot::SnapshotData;
 /// The newest snapshot, and the batches of events that lead to it.
 pub(crate) struct SharedState {
     newest: ArcSwap<SnapshotData>,
+    publications: PublicationCount,
     log: EventLog,
 }
 
@@ -28,6 +29,7 @@ impl SharedState {
     pub(crate) fn new(first: Snapshot, options: &CacheOptions) -> Arc<Self> {
         Arc::new(Self {
             newest: ArcSwap::new(first.0),
+            publications: PublicationCount::default(),
             log: EventLog::new(options.event_buffer, options.event_bytes),
         })
     }
@@ -36,8 +38,13 @@ impl SharedState {
         Snapshot(self.newest.load_full())
     }
 
-    pub(crate) fn get(&self, path: &NodePath) -> Option<Node> {
+    pub(crate) fn get(&self, path: &str) -> Option<Node> {
         self.newest.load().store.get(path).cloned()
+    }
+
+    /// Returns how often a snapshot was published. The snapshot read after this call is at least as new.
+    pub(crate) fn publications(&self) -> u64 {
+        self.publications.get()
     }
 
     pub(crate) fn state(&self) -> CacheState {
@@ -70,8 +77,8 @@ impl StatePublisher {
         Self { reducer, state }
     }
 
-    /// Publishes the snapshot first and its events second, so that the snapshot contains every event that a consumer
-    /// receives.
+    /// Publishes the snapshot first, then counts it, and publishes its events last, so that a consumer of an event
+    /// reads a snapshot that contains it, and a [`NodeReader`](crate::NodeReader) too.
     pub(crate) fn publish(&mut self) {
         let Some((events, snapshot)) = self.reducer.flush() else {
             return;
@@ -91,6 +98,7 @@ impl StatePublisher {
             }
         }
         self.state.newest.store(Arc::clone(&snapshot.0));
+        self.state.publications.increment();
         self.state.log.push(EventBatch { events, snapshot });
     }
 }

@@ -89,17 +89,17 @@ impl Snapshot {
 
     /// Returns a node.
     pub fn get(&self, path: &NodePath) -> Option<&Node> {
-        self.0.store.get(path)
+        self.0.store.get(path.as_str())
     }
 
     /// Returns the cached children of a node, ordered by name; none if the node is not cached.
     pub fn children(&self, path: &NodePath) -> impl Iterator<Item = &Node> {
-        self.0.store.children(path)
+        self.0.store.children(path.as_str())
     }
 
     /// Returns all nodes, each before its children, and children ordered by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.0.store.subtree(&self.0.root)
+        self.0.store.subtree(self.0.root.as_str())
     }
 
     /// Returns the number of nodes.
@@ -162,7 +162,7 @@ impl Snapshot {
         }
         let mut deleted: Vec<_> = older
             .store
-            .subtree(&older.root)
+            .subtree(older.root.as_str())
             .filter(|old| {
                 let new = newer.store.get(old.path());
                 new.is_none_or(|new| !new.is_same(old))
@@ -171,10 +171,10 @@ impl Snapshot {
             .collect();
         deleted.reverse();
         events.append(&mut deleted);
-        for new in newer.store.subtree(&newer.root) {
+        for new in newer.store.subtree(newer.root.as_str()) {
             match older.store.get(new.path()) {
                 Some(old) if old.is_same(new) => {
-                    if !old.has_same_content(new) {
+                    if !old.has_content(new.mzxid(), new.data()) {
                         let (old, new) = (old.clone(), new.clone());
                         events.push(Event::Changed { old, new });
                     }

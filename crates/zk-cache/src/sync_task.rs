@@ -5,6 +5,7 @@ use std::task::Context;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
@@ -14,11 +15,13 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
 use zk_core::Session;
+use zk_core::Stat;
 use zk_core::Subscription;
 use zk_core::Update;
 
 use crate::event::CacheEnd;
 use crate::options::CacheOptions;
+use crate::read_batch::BatchLimit;
 use crate::read_window::ReadWindow;
 use crate::reducer::ReadKind;
 use crate::reducer::ReadReply;
@@ -42,20 +45,26 @@ pub(crate) async fn run(session: Session, mut publisher: StatePublisher, options
         .with_retry(RetryPolicy::never())
         .with_operation_timeout(Duration::MAX);
     let mut window = ReadWindow::new(options.window, session.session_timeout() / SLOW_SHARE);
+    let mut limit = BatchLimit::new();
     let mut reads = FuturesOrdered::new();
+    // How many reads the requests in flight have, and how many of the requests have several.
+    let (mut in_flight, mut batches_in_flight) = (0, 0_usize);
     let mut received = Received::default();
     let mut retry_at: Option<Instant> = None;
     loop {
         // Read before the state: `send` detects a connection loss after this line by the count.
         let losses = session.counters().connection_losses;
         let is_connected = is_up(session.state());
-        if is_connected {
-            while reads.len() < window.size() {
-                let Some(request) = publisher.reducer.next() else {
-                    break;
-                };
-                reads.push_back(send(session.clone(), losses, request));
-            }
+        // Half of the window, so that one request is on its way while another is answered. Waits until that is free,
+        // or the first small reply would divide all later requests.
+        let most = limit.nodes().min(window.size().div_ceil(2));
+        while is_connected
+            && in_flight + most <= window.size()
+            && let Some(requests) = publisher.reducer.next(most)
+        {
+            in_flight += requests.len();
+            batches_in_flight += usize::from(requests.len() > 1);
+            reads.push_back(send(session.clone(), losses, requests));
         }
         let updates =
             std::future::poll_fn(|context| received.poll(context, &mut subscription, &mut reads));
@@ -73,29 +82,44 @@ pub(crate) async fn run(session: Session, mut publisher: StatePublisher, options
             None => anything.await,
         }
         for update in received.updates.drain(..) {
+            if matches!(update, Update::Resynchronize | Update::Stale) {
+                reads = FuturesOrdered::new();
+                in_flight = received.replies.iter().map(|reply| reply.reads.len()).sum();
+                if std::mem::take(&mut batches_in_flight) > 0 {
+                    limit.on_lost_reply();
+                }
+            }
             match update {
                 Update::Resynchronize => {
-                    reads = FuturesOrdered::new();
                     window.reset();
                     publisher.reducer.resynchronize();
                 }
-                Update::Stale => {
-                    reads = FuturesOrdered::new();
-                    publisher.reducer.stale();
-                }
+                Update::Stale => publisher.reducer.stale(),
                 Update::Changed { path, event, .. } => publisher.reducer.changed(&path, event),
                 Update::SessionLost => received.is_over = true,
                 // Checking every node is right after any other update.
                 _ => publisher.reducer.resynchronize(),
             }
         }
-        let mut in_flight = reads.len() + received.replies.len();
-        for (request, reply, took) in received.replies.drain(..) {
-            in_flight = in_flight.saturating_sub(1);
-            if reply != ReadReply::Failed {
-                window.on_reply(took, in_flight);
+        for reply in received.replies.drain(..) {
+            if reply.reads.len() > 1 && !reply.is_lost() {
+                batches_in_flight = batches_in_flight.saturating_sub(1);
+                match reply.refusal {
+                    None => limit.on_reply(reply.bytes()),
+                    Some(ErrorKind::Unsupported) => limit.on_unsupported(),
+                    Some(_) => {}
+                }
             }
-            publisher.reducer.answered(&request, reply);
+            for (request, read) in reply.reads {
+                in_flight -= 1;
+                if read != ReadReply::Failed {
+                    window.on_reply(reply.took, in_flight);
+                }
+                publisher.reducer.answered(&request, read);
+            }
+        }
+        if publisher.reducer.is_synchronized() {
+            limit.on_complete();
         }
         // Other events do not postpone a retry.
         if !publisher.reducer.has_failed() {
@@ -120,8 +144,33 @@ pub(crate) async fn run(session: Session, mut publisher: StatePublisher, options
 #[derive(Default)]
 struct Received {
     updates: Vec<Update>,
-    replies: Vec<(ReadRequest, ReadReply, Duration)>,
+    replies: Vec<Reply>,
     is_over: bool,
+}
+
+/// The reply to one request.
+struct Reply {
+    reads: Vec<(ReadRequest, ReadReply)>,
+    /// Why the server refuses to read these nodes together.
+    refusal: Option<ErrorKind>,
+    took: Duration,
+}
+
+impl Reply {
+    fn is_lost(&self) -> bool {
+        self.reads
+            .iter()
+            .all(|(_, read)| *read == ReadReply::Failed)
+    }
+
+    /// Returns the length of the data.
+    fn bytes(&self) -> usize {
+        let data = self.reads.iter().map(|(_, read)| match read {
+            ReadReply::Data(data, _) => data.len(),
+            _ => 0,
+        });
+        data.sum()
+    }
 }
 
 impl Received {
@@ -130,7 +179,7 @@ impl Received {
         &mut self,
         context: &mut Context<'_>,
         subscription: &mut Subscription,
-        mut reads: &mut (impl Stream<Item = (ReadRequest, ReadReply, Duration)> + Unpin),
+        mut reads: &mut (impl Stream<Item = Reply> + Unpin),
     ) -> Poll<()> {
         while self.replies.len() < MAX_PER_BATCH
             && let Poll::Ready(Some(reply)) = Pin::new(&mut reads).poll_next(context)
@@ -211,13 +260,25 @@ const fn is_up(state: ConnectionState) -> bool {
     )
 }
 
-/// Sends one read on the connection that follows the given number of connection losses, and measures its time.
-async fn send(
-    session: Session,
-    losses: u64,
-    request: ReadRequest,
-) -> (ReadRequest, ReadReply, Duration) {
+/// Sends one request on the connection that follows the given number of connection losses, and measures its time.
+async fn send(session: Session, losses: u64, requests: Vec<ReadRequest>) -> Reply {
     let since = Instant::now();
+    let (mut replies, refusal) = match &*requests {
+        [request] => (vec![read(&session, request).await], None),
+        requests => read_together(&session, requests).await,
+    };
+    if session.counters().connection_losses != losses {
+        // It may have been sent on a later connection than the reads before it, and so out of order.
+        replies.fill(ReadReply::Failed);
+    }
+    Reply {
+        reads: requests.into_iter().zip(replies).collect(),
+        refusal,
+        took: since.elapsed(),
+    }
+}
+
+async fn read(session: &Session, request: &ReadRequest) -> ReadReply {
     let path = &request.path;
     let reply = match request.kind {
         ReadKind::Sync => session.sync(path).await.map(|()| ReadReply::Synced),
@@ -228,20 +289,38 @@ async fn send(
         ReadKind::Data => session
             .get(path)
             .await
-            // Copied, because the cache may keep it for longer than the buffer that it arrived in.
-            .map(|(data, stat)| ReadReply::Data(data.to_vec(), stat)),
+            .map(|(data, stat)| ReadReply::Data(data, stat)),
         ReadKind::Children => session
             .list(path)
             .await
             .map(|(names, stat)| ReadReply::Children(names, stat)),
     };
-    let reply = if session.counters().connection_losses == losses {
-        reply.unwrap_or_else(|error| error_reply(&error))
-    } else {
-        // It may have been sent on a later connection than the reads before it, and so out of order.
-        ReadReply::Failed
-    };
-    (request, reply, since.elapsed())
+    reply.unwrap_or_else(|error| error_reply(&error))
+}
+
+/// Reads the data of several nodes with one request; returns the reason too if the server refuses that.
+async fn read_together(
+    session: &Session,
+    requests: &[ReadRequest],
+) -> (Vec<ReadReply>, Option<ErrorKind>) {
+    let paths = requests.iter().map(|request| &request.path);
+    let all_are = |reply| vec![reply; requests.len()];
+    match session.get_many(paths).in_one_request().await {
+        Ok(results) => {
+            let reply = |result: Result<(Bytes, Stat), Error>| match result {
+                Ok((data, stat)) => ReadReply::Data(data, stat),
+                Err(error) if error.is_no_node() => ReadReply::NoNode,
+                Err(_) => ReadReply::RefusedTogether,
+            };
+            (results.into_iter().map(reply).collect(), None)
+        }
+        Err(error)
+            if error.class() == ErrorClass::Outcome || error.kind() == ErrorKind::ServerError =>
+        {
+            (all_are(ReadReply::RefusedTogether), Some(error.kind()))
+        }
+        Err(_) => (all_are(ReadReply::Failed), None),
+    }
 }
 
 fn error_reply(error: &Error) -> ReadReply {

@@ -1,5 +1,7 @@
 //! A cache of a node and everything below it.
 
+use std::sync::Arc;
+
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
@@ -10,6 +12,7 @@ use crate::cache::common_methods;
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
+use crate::node_reader::NodeReader;
 use crate::options::CacheOptions;
 use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
@@ -61,7 +64,7 @@ pub struct TreeCache {
 impl TreeCache {
     /// Returns a node. Takes no lock and sends no request.
     pub fn get(&self, path: &NodePath) -> Option<Node> {
-        self.cache.state().get(path)
+        self.cache.state().get(path.as_str())
     }
 
     common_methods!(None);

@@ -101,8 +101,9 @@
 //!
 //! A listener and each session that follows a value have a cache of the key or subtree, see [`zk_cache`].
 //! A cache receives the changes of one transaction one by one. For a subtree, the stats of all nodes are therefore read
-//! after each change: if no node and no list of children differs from the cached one, the cached nodes were together at
-//! the moment before that. If some differ, the check is repeated with the next contents of the cache.
+//! after each change, 64 small nodes with one request: if no node and no list of children differs from the cached one,
+//! the cached nodes were together at the moment before that. If some differ, the check is repeated with the next
+//! contents of the cache.
 //!
 //! # What it does not do
 //!

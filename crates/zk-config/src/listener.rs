@@ -329,7 +329,7 @@ impl<C> ListenerState<C> {
     where
         C: Codec<T>,
     {
-        let stat = *node.stat();
+        let stat = node.stat();
         match self.listener.codec.decode(node.data().unwrap_or_default()) {
             Ok(value) => with_value(Value { value, stat }),
             Err(error) => Event::Invalid {

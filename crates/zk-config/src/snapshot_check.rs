@@ -9,6 +9,8 @@ use futures_util::future::join_all;
 use zk_cache::Node;
 use zk_cache::Snapshot;
 use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Stat;
@@ -86,7 +88,7 @@ impl SnapshotCheck {
             // Without a `sync`, the cache's own read is as good.
             if self.needs_sync {
                 let now = self.session.exists(&self.path).await?;
-                if now.as_ref().map(version) != root.map(|root| version(root.stat())) {
+                if now.as_ref().map(version) != root.map(|root| version(&root.stat())) {
                     return Ok(None);
                 }
             }
@@ -105,59 +107,100 @@ impl SnapshotCheck {
     /// before this check: a transaction over several nodes is visible as a whole or not at all.
     /// Lists that have changed are read, and then everything is checked again.
     async fn check_subtree(&mut self, snapshot: &Snapshot) -> Result<Option<i64>, Error> {
+        let nodes: Vec<&Node> = snapshot.nodes().collect();
         for _ in 0..PASSES {
-            let nodes: Vec<&Node> = snapshot.nodes().collect();
-            let reads = nodes.iter().map(|node| self.read_node(node.path()));
-            let reads = join_all(reads).await;
-            let mut is_current = true;
-            let mut has_lists = true;
+            let stats = self.stats(&nodes).await?;
             let mut revision = 0;
-            let mut child_lists = HashMap::with_capacity(nodes.len());
-            for (node, read) in nodes.into_iter().zip(reads) {
-                let Some((stat, names)) = read? else {
-                    is_current = false;
-                    continue;
+            let mut child_lists = HashMap::with_capacity(self.child_lists.len());
+            let mut unknown = Vec::new();
+            for (node, stat) in nodes.iter().zip(stats) {
+                let known = node.stat();
+                let Some(stat) = stat.filter(|stat| version(stat) == version(&known)) else {
+                    return Ok(None);
                 };
-                let path = node.path();
-                is_current &= version(&stat) == version(node.stat());
                 revision = revision.max(stat.mzxid).max(stat.pzxid).max(stat.czxid);
-                let is_known = match names {
-                    Some(names) => {
-                        has_lists = false;
-                        let is_same = is_list_of(snapshot, path, &names);
-                        is_current &= is_same;
-                        is_same
+                let had_no_children = stat.pzxid == known.pzxid && stat.num_children == 0;
+                if had_no_children && !has_children(snapshot, node) {
+                    continue;
+                }
+                match self.child_lists.get_key_value(node.path()) {
+                    Some((path, pzxid)) if *pzxid == stat.pzxid => {
+                        child_lists.insert(path.clone(), *pzxid);
                     }
-                    None => self.child_lists.get(path) == Some(&stat.pzxid),
-                };
-                has_lists &= is_known;
-                if is_known {
-                    child_lists.insert(path.clone(), stat.pzxid);
+                    _ => unknown.push(node.to_node_path()),
                 }
             }
             self.child_lists = child_lists;
-            if !is_current {
-                break;
-            }
-            if has_lists {
+            if unknown.is_empty() {
                 return Ok(Some(revision));
+            }
+            let lists = unknown
+                .iter()
+                .map(|path| self.session.list(path).into_future());
+            let lists = join_all(lists).await;
+            for (path, list) in unknown.into_iter().zip(lists) {
+                let list = existing(list)?;
+                let Some((_, stat)) = list.filter(|(names, _)| is_list_of(snapshot, &path, names))
+                else {
+                    return Ok(None);
+                };
+                self.child_lists.insert(path, stat.pzxid);
             }
         }
         Ok(None)
     }
 
-    /// Reads the stat of a node, and the names of its children unless they are known; `None` if there is no such node.
-    async fn read_node(
-        &self,
-        path: &NodePath,
-    ) -> Result<Option<(Stat, Option<Vec<String>>)>, Error> {
-        if self.child_lists.contains_key(path) {
-            let stat = self.session.exists(path).await?;
-            return Ok(stat.map(|stat| (stat, None)));
-        }
-        let list = existing(self.session.list(path).await)?;
-        Ok(list.map(|(names, stat)| (stat, Some(names))))
+    /// Reads the stat of each node; `None` if there is no such node.
+    async fn stats(&self, nodes: &[&Node]) -> Result<Vec<Option<Stat>>, Error> {
+        let batches = batches(nodes);
+        let reads = batches.into_iter().map(|batch| self.stats_of_batch(batch));
+        let stats: Result<Vec<_>, _> = join_all(reads).await.into_iter().collect();
+        Ok(stats?.concat())
     }
+
+    /// Reads nodes with one request. That returns their data, too, which is why only small ones are in one batch.
+    async fn stats_of_batch(&self, batch: &[&Node]) -> Result<Vec<Option<Stat>>, Error> {
+        if batch.len() > 1 {
+            let paths = batch.iter().map(|node| node.path());
+            match self.session.get_many(paths).in_one_request().await {
+                Ok(results) => {
+                    let stat = async |(node, result): (&&Node, Result<_, Error>)| match result {
+                        Ok((_, stat)) => Ok(Some(stat)),
+                        Err(error) if error.is_no_node() => Ok(None),
+                        // The stat alone needs no permission.
+                        Err(_) => self.session.exists(node.path()).await,
+                    };
+                    let stats = join_all(batch.iter().zip(results).map(stat)).await;
+                    return stats.into_iter().collect();
+                }
+                Err(error)
+                    if error.class() == ErrorClass::Outcome
+                        || error.kind() == ErrorKind::ServerError => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let stats = batch
+            .iter()
+            .map(|node| async { self.session.exists(node.path()).await });
+        join_all(stats).await.into_iter().collect()
+    }
+}
+
+/// Divides nodes into those of single requests, so that no reply is long.
+fn batches<'a, 'b>(mut nodes: &'a [&'b Node]) -> Vec<&'a [&'b Node]> {
+    let mut batches = Vec::new();
+    while !nodes.is_empty() {
+        let mut bytes = 0;
+        let fits = |node: &&&Node| {
+            bytes += node.data().map_or(0, <[u8]>::len);
+            bytes <= MAX_BATCH_BYTES
+        };
+        let count = nodes.iter().take(MAX_BATCH).take_while(fits).count();
+        let (batch, rest) = nodes.split_at(count.max(1));
+        batches.push(batch);
+        nodes = rest;
+    }
+    batches
 }
 
 /// Returns whether the cache could not read some of the nodes.
@@ -165,11 +208,16 @@ pub(crate) fn is_partial(snapshot: &Snapshot) -> bool {
     snapshot.partial_reads().next().is_some()
 }
 
+fn has_children(snapshot: &Snapshot, node: &Node) -> bool {
+    snapshot.children(&node.to_node_path()).next().is_some()
+}
+
 /// Returns whether these are the names of all children in the snapshot, apart from histories.
 fn is_list_of(snapshot: &Snapshot, path: &NodePath, names: &[String]) -> bool {
     let listed = names.iter().filter_map(|name| path.join(name).ok());
     let listed: BTreeSet<_> = listed.filter(|child| !history::is_history(child)).collect();
-    listed.iter().eq(snapshot.children(path).map(Node::path))
+    let children = snapshot.children(path).map(Node::path);
+    listed.iter().map(NodePath::as_str).eq(children)
 }
 
 /// Turns the absence of a node into `None`.
@@ -188,3 +236,7 @@ const fn version(stat: &Stat) -> (i64, i64) {
 
 /// How often one check reads all nodes: for the lists of children, for lists that have changed, and for the result.
 const PASSES: u32 = 3;
+/// How many nodes one request reads.
+const MAX_BATCH: usize = 64;
+/// The bytes of data in one reply. A node with more is not read with others: its stat is enough.
+const MAX_BATCH_BYTES: usize = 64 << 10;

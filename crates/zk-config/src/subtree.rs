@@ -19,7 +19,7 @@ pub struct Subtree {
 impl Subtree {
     pub(crate) fn new<'a>(
         root: NodePath,
-        nodes: impl IntoIterator<Item = (&'a NodePath, &'a [u8])>,
+        nodes: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Self {
         let skipped = if root.is_root() {
             1
@@ -27,7 +27,7 @@ impl Subtree {
             root.as_str().len() + 1
         };
         let nodes = nodes.into_iter().map(|(path, data)| {
-            let name = path.as_str().get(skipped..).unwrap_or_default();
+            let name = path.get(skipped..).unwrap_or_default();
             (name.to_owned(), data.to_vec())
         });
         Self {

@@ -118,7 +118,8 @@ impl<T: Send + Sync + 'static> Typed<T> {
     /// # Cost
     ///
     /// For each session that follows it: a cache of the subtree, see [`zk_cache::TreeCache`].
-    /// After each change the stats of all nodes are read, pipelined.
+    /// A change costs the read of the changed node, and a check of all nodes: one request for 64 of them, and one for each
+    /// with more than 64 KiB or on servers before 3.6, pipelined. A created or deleted node costs two checks and one list.
     pub fn subtree(
         path: impl IntoNodePath,
         make: impl Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync + 'static,

@@ -128,7 +128,7 @@ impl<P: 'static> Decoder<P> {
     }
 
     fn put(&mut self, node: &Node) {
-        if *node.path() == self.parent {
+        if node.path() == self.parent.as_str() {
             return;
         }
         self.unconfirmed.remove(node.path());
@@ -146,7 +146,7 @@ impl<P: 'static> Decoder<P> {
                 "not a valid instance; ignoring the node until it changes"
             );
         }
-        self.entries.insert(node.path().clone(), entry);
+        self.entries.insert(node.to_node_path(), entry);
     }
 
     fn read(&self, node: &Node, uses: Option<Arc<AtomicUsize>>) -> Result<Member<P>, Quarantined> {
@@ -164,7 +164,7 @@ impl<P: 'static> Decoder<P> {
         };
         match read {
             Ok(instance) => Ok(Member {
-                path: node.path().clone(),
+                path: node.to_node_path(),
                 czxid: node.stat().czxid,
                 mzxid: node.stat().mzxid,
                 candidate: Candidate::new(
@@ -174,7 +174,7 @@ impl<P: 'static> Decoder<P> {
                 ),
             }),
             Err(reason) => Err(Quarantined {
-                path: node.path().clone(),
+                path: node.to_node_path(),
                 mzxid: Some(node.stat().mzxid),
                 reason: Arc::new(reason),
             }),

@@ -206,7 +206,7 @@ impl Member {
                         }
                     }
                     Event::Deleted(node) => {
-                        if node.path() == assigned.path() {
+                        if node.path() == assigned.path().as_str() {
                             return Ok(End::Unregistered);
                         }
                         if let Some(Ok(task)) = node.name().map(str::parse) {

@@ -15,13 +15,14 @@ impl Reducer {
         let Some(parent) = path.parent() else {
             return false;
         };
-        if self.current.store.get(path).is_some() {
+        if self.current.store.get(path.as_str()).is_some() {
             return false;
         }
         if self.has_too_many_children(&parent) {
             return true;
         }
-        let count = u32::try_from(self.current.store.count_children(&parent)).unwrap_or(u32::MAX);
+        let count =
+            u32::try_from(self.current.store.count_children(parent.as_str())).unwrap_or(u32::MAX);
         if count < self.max_children {
             return false;
         }
@@ -53,7 +54,7 @@ impl Reducer {
         self.clear_partial_below(path, |at| {
             let above = std::iter::successors(Some(at.clone()), NodePath::parent);
             let mut above = above.take_while(|it| it != path);
-            !above.any(|it| store.get(&it).is_some())
+            !above.any(|it| store.get(it.as_str()).is_some())
         });
         if self.has_too_many_children(path) {
             // Reported before; another count is visible in the snapshot alone.

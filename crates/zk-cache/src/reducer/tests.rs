@@ -12,7 +12,10 @@ struct Server {
     nodes: BTreeMap<String, Stat>,
     zxid: i64,
     is_watched: bool,
-    requests: VecDeque<ReadRequest>,
+    /// Each with whether it is the last of those sent together.
+    requests: VecDeque<(ReadRequest, bool)>,
+    /// Of the requests sent together, before the last of them is executed.
+    unfinished: Vec<(ReadRequest, ReadReply)>,
     replies: VecDeque<(ReadRequest, ReadReply)>,
     notifications: VecDeque<(NodePath, WatchEvent)>,
 }
@@ -77,9 +80,16 @@ impl Server {
         }
     }
 
-    /// Answers the oldest request.
+    fn receive(&mut self, requests: Vec<ReadRequest>) {
+        let last = requests.len() - 1;
+        let requests = requests.into_iter().enumerate();
+        self.requests
+            .extend(requests.map(|(at, request)| (request, at == last)));
+    }
+
+    /// Executes the oldest read, and replies to those sent together after the last of them.
     fn serve(&mut self) {
-        let Some(request) = self.requests.pop_front() else {
+        let Some((request, is_last)) = self.requests.pop_front() else {
             return;
         };
         let stat = self.nodes.get(request.path.as_str()).copied();
@@ -87,16 +97,20 @@ impl Server {
             (ReadKind::Sync, _) => ReadReply::Synced,
             (_, None) => ReadReply::NoNode,
             (ReadKind::Stat, Some(stat)) => ReadReply::Stat(stat),
-            (ReadKind::Data, Some(stat)) => ReadReply::Data(data(&stat), stat),
+            (ReadKind::Data, Some(stat)) => ReadReply::Data(data(&stat).into(), stat),
             (ReadKind::Children, Some(stat)) => {
                 ReadReply::Children(self.names(request.path.as_str()), stat)
             }
         };
-        self.replies.push_back((request, reply));
+        self.unfinished.push((request, reply));
+        if is_last {
+            self.replies.extend(self.unfinished.drain(..));
+        }
     }
 
     fn drop_messages(&mut self) {
         self.requests.clear();
+        self.unfinished.clear();
         self.replies.clear();
         self.notifications.clear();
     }
@@ -118,11 +132,14 @@ enum Act {
     Set(usize),
     /// Deletes and creates in one transaction.
     Recreate(usize),
-    Send,
+    /// Sends up to so many reads together.
+    Send(usize),
     Serve,
     Notify,
     Reply,
     Fail,
+    /// Refuses to read the node together with others.
+    Refuse,
     Break,
     Watch,
     Overflow,
@@ -135,11 +152,12 @@ fn acts() -> impl Strategy<Value = Act> {
         1 => path.clone().prop_map(Act::Delete),
         2 => path.clone().prop_map(Act::Set),
         2 => path.prop_map(Act::Recreate),
-        6 => Just(Act::Send),
+        6 => (1..4_usize).prop_map(Act::Send),
         6 => Just(Act::Serve),
         4 => Just(Act::Notify),
         6 => Just(Act::Reply),
         1 => Just(Act::Fail),
+        1 => Just(Act::Refuse),
         1 => Just(Act::Break),
         2 => Just(Act::Watch),
         1 => Just(Act::Overflow),
@@ -186,7 +204,12 @@ impl Client {
                 server.delete(PATHS[path]);
                 server.create(PATHS[path]);
             }
-            Act::Send => server.requests.extend(self.reducer.next()),
+            Act::Send(most) => {
+                if let Some(requests) = self.reducer.next(most) {
+                    assert!(requests.len() <= most);
+                    server.receive(requests);
+                }
+            }
             Act::Serve => server.serve(),
             Act::Notify => {
                 if let Some((path, event)) = server.notifications.pop_front() {
@@ -201,6 +224,13 @@ impl Client {
             Act::Fail => {
                 if let Some((request, _)) = server.replies.pop_front() {
                     self.reducer.answered(&request, ReadReply::Failed);
+                }
+            }
+            Act::Refuse => {
+                let of_data = |(request, _): &(ReadRequest, _)| request.kind == ReadKind::Data;
+                if server.replies.front().is_some_and(of_data) {
+                    let (request, _) = server.replies.pop_front().unwrap();
+                    self.reducer.answered(&request, ReadReply::RefusedTogether);
                 }
             }
             Act::Break => {
@@ -221,7 +251,7 @@ impl Client {
         }
         if !self.server.is_watched {
             assert_eq!(
-                self.reducer.next(),
+                self.reducer.next(1),
                 None,
                 "the reducer reads without a watch"
             );
@@ -248,16 +278,16 @@ impl Client {
                     let before = self.played.insert(new.path().to_string(), new.clone());
                     let before = before.unwrap_or_else(|| panic!("{event:?}"));
                     assert!(
-                        before.has_same_content(old) && before.is_same(new),
+                        before.has_content(old.mzxid(), old.data()) && before.is_same(new),
                         "{event:?}"
                     );
                     (new.path(), new.stat().mzxid)
                 }
                 Event::Deleted(old) => {
-                    let before = self.played.remove(old.path().as_str());
+                    let before = self.played.remove(old.path());
                     let before = before.unwrap_or_else(|| panic!("{event:?}"));
                     assert!(
-                        before.is_same(old) && before.has_same_content(old),
+                        before.is_same(old) && before.has_content(old.mzxid(), old.data()),
                         "{event:?}"
                     );
                     continue;
@@ -290,7 +320,7 @@ impl Client {
             if self.reducer.has_failed() {
                 self.reducer.retry_failed();
             }
-            for act in [Act::Notify, Act::Send, Act::Serve, Act::Reply] {
+            for act in [Act::Notify, Act::Send(2), Act::Serve, Act::Reply] {
                 self.act(&act);
             }
             let server = &self.server;
@@ -305,7 +335,7 @@ impl Client {
     fn judge(&self) {
         let now = &self.reducer.current;
         assert_eq!(now.state, CacheState::Synchronized);
-        let here = now.store.subtree(&now.root);
+        let here = now.store.subtree(now.root.as_str());
         let here: BTreeMap<_, _> = here
             .map(|node| {
                 let stat = node.stat();
@@ -330,7 +360,7 @@ impl Client {
         // A child list that counts as complete is complete, so that the next resynchronisation misses nothing.
         for (path, version) in &self.reducer.listed {
             let stat = self.server.nodes[path.as_str()];
-            let known = now.store.children(path).count();
+            let known = now.store.children(path.as_str()).count();
             if *version == ChildListVersion::of(&stat) {
                 assert_eq!(known, usize::try_from(stat.num_children).unwrap());
             }
@@ -395,12 +425,12 @@ fn every_short_history_is_reported_correctly() {
                     for (place, change) in [first, second, third].into_iter().enumerate() {
                         for _ in 0..(pauses >> (2 * place)) & 3 {
                             client.act(&Act::Notify);
-                            client.act(&Act::Send);
+                            client.act(&Act::Send(1));
                             client.act(&Act::Serve);
                             client.act(&Act::Reply);
                         }
                         client.act(&Act::Watch);
-                        client.act(&Act::Send);
+                        client.act(&Act::Send(1));
                         client.act(change);
                     }
                     client.settle();
@@ -424,9 +454,10 @@ fn a_resync_without_changes_reads_each_stat_once_without_events() {
     client.act(&Act::Break);
     client.act(&Act::Watch);
     let mut sent = Vec::new();
-    while let Some(request) = client.reducer.next() {
+    while let Some(mut requests) = client.reducer.next(1) {
+        let request = requests.pop().unwrap();
         sent.push(request.kind);
-        client.server.requests.push_back(request);
+        client.server.receive(vec![request]);
         client.server.serve();
         let (request, reply) = client.server.replies.pop_front().unwrap();
         client.reducer.answered(&request, reply);
@@ -441,6 +472,82 @@ fn a_resync_without_changes_reads_each_stat_once_without_events() {
         sent[1..].iter().all(|kind| *kind == ReadKind::Stat),
         "{sent:?}"
     );
+}
+
+/// Sends what there is, up to 64 reads at a time, and returns the kinds of the reads of each request.
+fn exchange(
+    client: &mut Client,
+    mut reply: impl FnMut(usize, ReadReply) -> ReadReply,
+) -> Vec<Vec<ReadKind>> {
+    let mut sent = Vec::new();
+    while let Some(requests) = client.reducer.next(64) {
+        assert!(sent.len() < 20, "reads never end");
+        let nodes = requests.len();
+        sent.push(requests.iter().map(|it| it.kind).collect());
+        client.server.receive(requests);
+        for _ in 0..nodes {
+            client.server.serve();
+        }
+        while let Some((request, read)) = client.server.replies.pop_front() {
+            client.reducer.answered(&request, reply(nodes, read));
+        }
+    }
+    sent
+}
+
+// covers: K4
+#[test]
+fn a_resync_reads_small_nodes_together_and_copies_nothing() {
+    use ReadKind::Data;
+    use ReadKind::Stat;
+    use ReadKind::Sync;
+    let mut client = Client::new();
+    for path in 0..PATHS.len() {
+        client.act(&Act::Create(path));
+    }
+    client.settle();
+    let before = Snapshot(Arc::new(client.reducer.current.clone()));
+    client.act(&Act::Break);
+    client.act(&Act::Watch);
+    let sent = exchange(&mut client, |_, read| read);
+    // The root, its three children, their three, and the last.
+    let expected = [
+        vec![Sync],
+        vec![Stat],
+        vec![Data; 3],
+        vec![Data; 3],
+        vec![Stat],
+    ];
+    assert_eq!(sent, expected);
+    let (events, after) = client.reducer.flush().unwrap();
+    assert!(
+        matches!(events[..], [Event::Synchronized { .. }]),
+        "{events:?}"
+    );
+    for (old, new) in before.nodes().zip(after.nodes()) {
+        assert!(std::ptr::eq(old.path(), new.path()), "{old:?} was copied");
+    }
+    // A node that is refused together is sent alone, as it would have been at first.
+    client.act(&Act::Break);
+    client.act(&Act::Watch);
+    let refuse = |nodes, read| {
+        if nodes == 3 {
+            ReadReply::RefusedTogether
+        } else {
+            read
+        }
+    };
+    let sent = exchange(&mut client, refuse);
+    let alone = vec![vec![Stat]; 3];
+    let expected = [
+        &[vec![Sync], vec![Stat], vec![Data; 3]],
+        &*alone,
+        &[vec![Data; 3]],
+        &*alone,
+        &[vec![Stat]],
+    ];
+    assert_eq!(sent, expected.concat());
+    client.judge();
 }
 
 // against traps X12
@@ -478,10 +585,10 @@ fn a_refused_read_is_not_repeated() {
     }
     client.act(&Act::Watch);
     let mut sent = 0;
-    while let Some(request) = client.reducer.next() {
+    while let Some(requests) = client.reducer.next(1) {
         sent += 1;
         assert!(sent < 20, "the refused read is repeated for ever");
-        client.server.requests.push_back(request);
+        client.server.receive(requests);
         client.server.serve();
         let (request, reply) = client.server.replies.pop_front().unwrap();
         let is_secret = request.path == at(PATHS[1]);
@@ -492,7 +599,7 @@ fn a_refused_read_is_not_repeated() {
     }
     let now = &client.reducer.current;
     assert_eq!(now.state, CacheState::Synchronized);
-    assert_eq!(now.store.get(&at(PATHS[1])), None);
+    assert_eq!(now.store.get(PATHS[1]), None);
     assert_eq!(
         now.partial_reads.get(&at(PATHS[1])),
         Some(&PartialRead::Node(ErrorKind::NoAuth))
@@ -513,7 +620,7 @@ fn settle_without(client: &mut Client, secret: &str) {
     client.act(&Act::Watch);
     for _ in 0..100 {
         client.act(&Act::Notify);
-        client.act(&Act::Send);
+        client.act(&Act::Send(1));
         client.act(&Act::Serve);
         for (request, reply) in &mut client.server.replies {
             if request.path == at(secret) && request.kind != ReadKind::Sync {
@@ -564,7 +671,7 @@ fn a_refused_list_is_tried_again_when_the_node_changes() {
     }
     client.act(&Act::Watch);
     for _ in 0..100 {
-        client.act(&Act::Send);
+        client.act(&Act::Send(1));
         client.act(&Act::Serve);
         for (request, reply) in &mut client.server.replies {
             if request.path == at(PATHS[1]) && request.kind == ReadKind::Children {

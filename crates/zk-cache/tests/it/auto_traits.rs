@@ -7,6 +7,7 @@ use zk_cache::Event;
 use zk_cache::Events;
 use zk_cache::Node;
 use zk_cache::NodeCache;
+use zk_cache::NodeReader;
 use zk_cache::Snapshot;
 use zk_cache::TreeCache;
 
@@ -21,6 +22,7 @@ fn everything_is_send_and_sync() {
     is_shared::<Events>();
     is_shared::<Node>();
     is_shared::<NodeCache>();
+    is_shared::<NodeReader>();
     is_shared::<Snapshot>();
     is_shared::<TreeCache>();
     let _ = |cache: &TreeCache, mut events: Events| {

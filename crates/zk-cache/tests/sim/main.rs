@@ -11,6 +11,7 @@ use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 
 mod basic;
+mod batches;
 mod cancellation;
 mod chaos;
 mod loss;

@@ -88,7 +88,7 @@ impl Replay {
     }
 
     pub(crate) fn rises_or_stays(&mut self, node: &zk_cache::Node, event: &Event) {
-        let newest = self.newest.get_mut(node.path().as_str());
+        let newest = self.newest.get_mut(node.path());
         let newest = newest.expect("the path was reported");
         assert!(*newest <= node.stat().mzxid, "{event:?}");
         *newest = node.stat().mzxid;

@@ -19,8 +19,7 @@ struct Limits {
 
 fn subtree(root: &str, nodes: &[(&str, &[u8])]) -> Subtree {
     let path = |text: &str| text.parse::<NodePath>().expect("a valid path");
-    let nodes: Vec<_> = nodes.iter().map(|(at, data)| (path(at), *data)).collect();
-    Subtree::new(path(root), nodes.iter().map(|(at, data)| (at, *data)))
+    Subtree::new(path(root), nodes.iter().copied())
 }
 
 const GOOD: [(&str, &[u8]); 7] = [

@@ -556,6 +556,47 @@ async fn a_subtree_is_one_value_that_follows_all_its_nodes() {
 }
 
 // covers: G4
+#[tokio::test(start_paused = true)]
+async fn a_changed_key_costs_one_read_and_a_request_for_64_keys() {
+    let ensemble = Ensemble::new(1);
+    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
+    for key in 0..130 {
+        let path = format!("/app/keys/{key}");
+        writing.create(path, "0").parents().await.unwrap();
+    }
+    let mut typed = keys("/app/keys").build();
+    let _following = typed.follow(&reading);
+    assert_eq!(soon("it is read", typed.changed()).await.len(), 131);
+    pass(Duration::from_secs(1)).await;
+    let arrived = || {
+        [
+            ensemble.arrived(matching::gets("**")),
+            ensemble.arrived(matching::multi_reads("**")),
+            ensemble.arrived(matching::exists("**")),
+            ensemble.arrived(matching::lists("**")),
+        ]
+    };
+    let mut expected = arrived();
+    for (value, requests) in [("1", [1, 3, 0, 0]), ("2", [1, 3, 0, 0])] {
+        writing.set("/app/keys/7", value).await.unwrap();
+        assert_eq!(soon("the change", typed.changed()).await["7"], value);
+        pass(Duration::from_secs(1)).await;
+        for (all, more) in expected.iter_mut().zip(requests) {
+            *all += more;
+        }
+        assert_eq!(arrived(), expected);
+    }
+    // A new key: its parent is listed, and then all is checked again.
+    writing.create("/app/keys/new", "3").await.unwrap();
+    assert_eq!(soon("the new key", typed.changed()).await["new"], "3");
+    pass(Duration::from_secs(1)).await;
+    for (all, more) in expected.iter_mut().zip([1, 6, 0, 1]) {
+        *all += more;
+    }
+    assert_eq!(arrived(), expected);
+}
+
+// covers: G4
 #[test]
 fn a_transaction_over_several_keys_is_never_seen_in_part() {
     let seen = Cell::new(0);
