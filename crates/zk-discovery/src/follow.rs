@@ -1,13 +1,8 @@
 //! The task that follows the instances of a service.
 
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 
-use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use zk_cache::CacheEnd;
 use zk_cache::CacheState;
@@ -16,54 +11,8 @@ use zk_cache::Event;
 use zk_cache::Events;
 
 use crate::decoder::Decoder;
-use crate::instance_list::InstanceList;
-
-/// The newest list, shared between the task and its readers.
-pub(crate) struct SharedList<P> {
-    newest: ArcSwap<Published<P>>,
-    /// Counts the published lists; readers wait on it for the next one.
-    count: watch::Sender<u64>,
-    /// The publisher that may publish: the one that started last. Locked during publishing.
-    generation: Mutex<u64>,
-}
-
-pub(crate) struct Published<P> {
-    pub(crate) list: InstanceList<P>,
-    /// When the list became stale, if it is.
-    pub(crate) stale_since: Option<Instant>,
-}
-
-impl<P> SharedList<P> {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            newest: ArcSwap::from_pointee(Published {
-                list: InstanceList::empty(),
-                stale_since: None,
-            }),
-            count: watch::Sender::new(0),
-            generation: Mutex::new(0),
-        })
-    }
-
-    pub(crate) fn newest(&self) -> Arc<Published<P>> {
-        self.newest.load_full()
-    }
-
-    pub(crate) fn list(&self) -> InstanceList<P> {
-        self.newest.load().list.clone()
-    }
-
-    fn generation(&self) -> MutexGuard<'_, u64> {
-        self.generation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns a receiver that changes with each published list.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.count.subscribe()
-    }
-}
+use crate::shared_list::SharedList;
+use crate::shared_list::Writer;
 
 /// Publishes the lists of a decoder, and its end when dropped. It publishes nothing once a later publisher has started.
 pub(crate) struct Publisher<P: 'static> {
@@ -76,28 +25,28 @@ pub(crate) struct Publisher<P: 'static> {
 impl<P: 'static> Publisher<P> {
     /// Takes over the last list of an earlier session, if there was one.
     pub(crate) fn begin(decoder: Decoder<P>, shared: &Arc<SharedList<P>>) -> Self {
-        let mut generation = shared.generation();
-        *generation += 1;
-        let last = shared.newest();
+        let mut writer = shared.writer();
+        writer.generation += 1;
+        let last = shared.newest_as_stored();
         let mut publisher = Self {
             decoder: decoder.succeeding(&last.list),
             shared: Arc::clone(shared),
             stale_since: last.stale_since,
-            generation: *generation,
+            generation: writer.generation,
         };
-        publisher.store();
+        publisher.store(&writer);
         publisher
     }
 
     fn publish(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let generation = shared.generation();
-        if *generation == self.generation {
-            self.store();
+        let writer = shared.writer();
+        if writer.generation == self.generation {
+            self.store(&writer);
         }
     }
 
-    fn store(&mut self) {
+    fn store(&mut self, writer: &Writer) {
         let list = self.decoder.list();
         self.stale_since = match list.state() {
             CacheState::Stale | CacheState::Ended => {
@@ -105,11 +54,7 @@ impl<P: 'static> Publisher<P> {
             }
             _ => None,
         };
-        self.shared.newest.store(Arc::new(Published {
-            list,
-            stale_since: self.stale_since,
-        }));
-        self.shared.count.send_modify(|count| *count += 1);
+        self.shared.publish(writer, list, self.stale_since);
     }
 }
 

@@ -131,6 +131,7 @@ mod redact;
 mod registration;
 mod registry;
 mod reserved_paths;
+mod shared_list;
 mod staleness_policy;
 mod update;
 mod uri;
