@@ -382,6 +382,59 @@ fn joined(errors: &[ReleaseError]) -> String {
     errors.join("; ")
 }
 
+/// A guard was yielded, and its lock is not held any more.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum YieldError {
+    /// The lock had been lost before: work under it may have overlapped with another holder.
+    #[error("lock node {path} had been lost before it was yielded: {loss}")]
+    Lost {
+        /// The lock's node.
+        path: NodePath,
+        /// Why it was lost.
+        loss: LockLoss,
+    },
+    /// The lock was held until now, but the ensemble did not confirm that our node was replaced.
+    ///
+    /// The lock is released in the background, and the place in the queue is given up. Acquire again.
+    #[error(
+        "lock node {path} was not replaced by a waiter's; the lock is released in the background"
+    )]
+    GivenUp {
+        /// The lock's node.
+        path: NodePath,
+        /// Why.
+        source: Error,
+    },
+    /// The lock was held until it was handed over, and was not acquired again.
+    #[error("the lock was handed over and not acquired again")]
+    NotReacquired {
+        /// The error of the wait.
+        source: AcquireError,
+    },
+}
+
+impl YieldError {
+    /// Returns the class of the error: what a caller can do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Lost { loss, .. } => loss.class(),
+            Self::GivenUp { source, .. } => source.class(),
+            Self::NotReacquired { source } => source.class(),
+        }
+    }
+
+    /// Returns why the lock had been lost before it was yielded; `None` if it was held until then.
+    ///
+    /// After a loss, work under the lock may have overlapped with another holder.
+    pub const fn loss(&self) -> Option<LockLoss> {
+        match self {
+            Self::Lost { loss, .. } => Some(*loss),
+            Self::GivenUp { .. } | Self::NotReacquired { .. } => None,
+        }
+    }
+}
+
 /// A body was not run under a lock, or not to its end.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

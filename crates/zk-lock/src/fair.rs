@@ -68,7 +68,7 @@ use crate::waiter::Waiter;
 /// ```
 #[derive(Debug, Clone)]
 pub struct FairLock {
-    queue: Queue,
+    queue: Arc<Queue>,
 }
 
 impl FairLock {
@@ -92,9 +92,9 @@ impl FairLock {
         options: LockOptions,
     ) -> Result<Self, ParsePathError> {
         let path = path.into_node_path()?;
+        let queue = Queue::new(session, path, options.layout().mutex(), Arc::new(options))?;
         Ok(Self {
-            queue: Queue::new(session, path, options.layout().mutex(), Arc::new(options))?
-                .of_mutex(),
+            queue: Arc::new(queue.of_mutex()),
         })
     }
 
@@ -117,7 +117,7 @@ impl FairLock {
     /// One round trip: a write, and a read directly behind it.
     pub async fn enlist(&self) -> Result<Waiter, AcquireError> {
         let enlisted = self.queue.enlist().await?;
-        Ok(Waiter::new(self.queue.clone(), enlisted))
+        Ok(Waiter::new(Arc::clone(&self.queue), enlisted))
     }
 
     /// Returns a handle to inspect the lock: read its contenders, revoke it, break it, or clean up.
@@ -125,7 +125,7 @@ impl FairLock {
         Inspector::of(&self.queue)
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 }

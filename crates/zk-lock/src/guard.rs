@@ -20,7 +20,10 @@ use crate::held::HeldLock;
 use crate::held_node::HeldNode;
 use crate::node_monitor::MonitoredNode;
 use crate::node_monitor::NodeMonitor;
+use crate::queue::Queue;
 use crate::queue::Turn;
+
+mod yield_now;
 
 /// The guard or lease of a lock of any kind, for code that is generic over kinds.
 ///
@@ -88,6 +91,8 @@ pub struct Guard {
     node: Option<OwnedNode>,
     held: HeldLock,
     turn: Option<Box<Turn>>,
+    /// The queue that the node is in; `None` for a lock without a queue.
+    queue: Option<Arc<Queue>>,
     _monitored: Arc<MonitoredNode>,
 }
 
@@ -133,7 +138,14 @@ impl Guard {
             node: Some(node),
             held,
             turn,
+            queue: None,
         }
+    }
+
+    /// Makes this the guard of a contender in `queue`.
+    pub(crate) fn in_queue(mut self, queue: &Arc<Queue>) -> Self {
+        self.queue = Some(Arc::clone(queue));
+        self
     }
 
     /// Returns a number that is higher for every later holder of the lock.

@@ -16,6 +16,7 @@ use crate::error::LockLoss;
 use crate::fencing_token::FencingToken;
 use crate::held_node::HeldNode;
 use crate::measure::HoldStart;
+use crate::measure::LockKind;
 use crate::retry::prove_alive;
 
 /// A held lock of any kind: whether it is valid, and why it is lost. Each guard and lease dereferences to this.
@@ -83,6 +84,11 @@ impl HeldLock {
     /// Measures the holding from this start until the value is dropped, unless it is measured already.
     pub(crate) fn measure(&self, start: HoldStart) {
         self.hold.get_or_init(|| start);
+    }
+
+    /// Returns as what kind of lock the holding is measured, if it is.
+    pub(crate) fn measured_kind(&self) -> Option<LockKind> {
+        self.hold.get().map(HoldStart::kind)
     }
 
     /// Stops measuring, without a record; returns the start if it was measured.

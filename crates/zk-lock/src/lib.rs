@@ -70,6 +70,8 @@
 //! 8. All guards of one owner of a [`ReentrantLock`] share one node and one token. The last guard releases both.
 //! 9. At most as many leases of a [`Semaphore`] as its limit are valid at the same moment, under the assumptions of
 //!    guarantee 1. Several leases, and the locks of a [`MultiLock`], are granted together or not at all.
+//! 10. [`Guard::yield_now`] hands the lock over and joins the queue again in one transaction, which is committed at most
+//!     once: the contender has one node, or none after an error.
 //!
 //! Not guaranteed: any order among the waiters of a [`RaceLock`], whose release wakes all of them; that a holder stops
 //! when it loses the lock; fairness among callers of `try_acquire`; anything against a process
@@ -99,6 +101,7 @@
 //! | the parent is deleted or reaped | the parent is created again | – |
 //! | the counter of the parent is used up | [`AcquireError::SequenceExhausted`] | – |
 //! | any of these during a [downgrade](WriteGuard::downgrade) or an [upgrade](ReadGuard::upgrade) | – | the same; an error that is not a loss returns the guard unchanged |
+//! | any of these during a [yield](Guard::yield_now) | as a waiter, once the lock is handed over | [`YieldError::Lost`]; without a connection [`YieldError::GivenUp`] after the operation timeout |
 //! | two readers upgrade, or a writer waits | keeps waiting | [`UpgradeError::Contended`] at once for the later one, which still reads |
 //! | the process is stopped and resumes | resumes waiting | [`LockLoss::SessionLeaseExpired`]; [`FairLock::run`] drops its body before the body resumes |
 //!
@@ -199,6 +202,7 @@ pub use error::ReleaseError;
 pub use error::RunError;
 pub use error::SequenceExhausted;
 pub use error::TimedOut;
+pub use error::YieldError;
 pub use events::LockEvent;
 pub use events::LockEvents;
 pub use fair::FairLock;

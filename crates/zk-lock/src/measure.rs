@@ -100,6 +100,10 @@ impl HoldStart {
         }
     }
 
+    pub(crate) const fn kind(&self) -> LockKind {
+        self.kind
+    }
+
     /// Records the end of the holding.
     pub(crate) fn ended(self, is_lost: bool) {
         hold_ended(self.kind, is_lost, self.since);

@@ -12,6 +12,7 @@
 //! - Sessions that the leader has ended. On a lagging follower, and for its clients, they are still alive.
 //! - Replies and events, which are delivered once the client's server has applied the change, and never over a broken
 //!   connection. The session's clean-up searches for a node by its unique name after a `sync`.
+//! - A holder that yields: if others are in the queue, one transaction deletes its node and creates another one.
 //! - The path of the queue, an empty container that a server may remove: the numbers start again then. A client that was
 //!   alone in the queue relies on its next number, and on a watch on the path, whose event comes in order.
 //! - The window of the session lease: the leader ends a session only when its client no longer relies on it. The window
@@ -45,6 +46,8 @@ struct Scenario {
     drops: u8,
     /// How often each client acquires the lock, one after the other.
     turns: u8,
+    /// How often each client yields the lock, between its first acquire and its first release.
+    yields: u8,
     /// How often the empty path of the queue is removed.
     reaps: u8,
     /// A flaw in the protocol, to see the properties fail.
@@ -72,6 +75,10 @@ enum Flaw {
     KeepsPathWatchOverCut,
     /// Takes any number above that of its last turn for a proof that it is alone.
     SkipsNumbers,
+    /// Takes a lost reply to a yield for a refusal, and continues to hold the lock.
+    KeepsLockAfterLostYield,
+    /// Joins the queue again after a lost reply to a yield, without searching for its nodes.
+    RejoinsWithoutSearch,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -118,7 +125,7 @@ impl Model for Scenario {
             clients: self
                 .clients
                 .iter()
-                .map(|(kind, server)| Client::new(*kind, *server, self.turns))
+                .map(|(kind, server)| Client::new(*kind, *server, self.turns, self.yields))
                 .collect(),
             cuts: self.cuts,
             lapses: self.lapses,

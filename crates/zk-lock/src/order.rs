@@ -122,6 +122,15 @@ pub(crate) fn is_free(children: &[String], kind: Kind, layout: Layout) -> bool {
     contenders.all(|(_, other)| may_share(other, kind))
 }
 
+/// Returns whether certainly no contender waits for a holder of this kind: all other children are contenders that share
+/// the lock with it.
+///
+/// A child that is no contender of this layout may be one of another client's.
+pub(crate) fn is_unwanted(children: &[String], own: &str, kind: Kind, layout: Layout) -> bool {
+    let mut others = children.iter().filter(|child| child.as_str() != own);
+    others.all(|child| matches!(layout.parse(child), Some((_, other)) if may_share(other, kind)))
+}
+
 /// Returns the first exclusive contender ahead of `own`.
 pub(crate) fn writer_before<'a>(
     children: &'a [String],

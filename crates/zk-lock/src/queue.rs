@@ -6,7 +6,7 @@
 //! 2. [`order`](crate::order) decides the contender's position from the list.
 //! 3. `wait` repeats: if no contender is ahead, the contender is [`Granted`]; otherwise it watches the predecessor
 //!    (`watches`), and lists again when a watch fires.
-//! 4. A [`Guard`] is made of it.
+//! 4. A [`Guard`] is made of it. A guard that is yielded goes back to step 1, with another create.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -111,6 +111,10 @@ impl Queue {
         self
     }
 
+    pub(crate) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         self.options.layout()
     }
@@ -129,8 +133,8 @@ impl Queue {
     }
 
     /// Makes the guard of a contender that was granted the lock, and reports its events.
-    pub(crate) fn guard(&self, granted: Granted) -> Guard {
-        let guard = Guard::new(&self.session, granted, &self.monitor);
+    pub(crate) fn guard(self: &Arc<Self>, granted: Granted) -> Guard {
+        let guard = Guard::new(&self.session, granted, &self.monitor).in_queue(self);
         self.notifier.acquired(&guard);
         guard
     }

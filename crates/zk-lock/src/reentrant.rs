@@ -177,7 +177,7 @@ impl ReentrantLock {
     }
 
     fn begin(&self, is_try: bool, progress: AcquireProgress) -> AcquireFuture {
-        let queue = self.lock.queue().clone();
+        let queue = Arc::clone(self.lock.queue());
         let owner = Arc::clone(&self.owner);
         let acquiring = async move {
             let acquired = if is_try {

@@ -105,8 +105,8 @@ pub struct WriteLock {
 /// One queue of contenders, seen by those that join it as readers and as writers.
 #[derive(Debug)]
 struct RwQueues {
-    readers: Queue,
-    writers: Queue,
+    readers: Arc<Queue>,
+    writers: Arc<Queue>,
 }
 
 impl RwLock {
@@ -137,8 +137,8 @@ impl RwLock {
         let options = Arc::new(options);
         let queue = |prefix| Queue::new(session, path.clone(), prefix, Arc::clone(&options));
         let queues = Arc::new(RwQueues {
-            readers: queue(reader)?,
-            writers: queue(layout.writer())?,
+            readers: Arc::new(queue(reader)?),
+            writers: Arc::new(queue(layout.writer())?),
         });
         Ok(Self {
             reader: ReadLock {

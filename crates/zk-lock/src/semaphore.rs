@@ -90,7 +90,7 @@ pub struct Semaphore {
     /// The queue of waiters. Its first contender is the only one that takes leases or waits for released ones.
     queue: Queue,
     /// The leases, in no order.
-    leases: Queue,
+    leases: Arc<Queue>,
     /// The number of leases of one acquire.
     count: u32,
     /// The limit that the caller gave.
@@ -139,7 +139,7 @@ impl Semaphore {
         let (waiters, leases) = (Layout::curator(), Layout::leases());
         Ok(Self {
             queue: queue("locks", options.clone().with_layout(waiters))?.of_semaphore(),
-            leases: queue("leases", options.with_layout(leases))?,
+            leases: Arc::new(queue("leases", options.with_layout(leases))?),
             path,
             count: 1,
             own_limit: limit,

@@ -1,5 +1,7 @@
 //! A place in the queue of a lock, as a value.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 use zk_core::NodePath;
 use zk_core::Session;
@@ -23,14 +25,14 @@ use crate::queue::Queue;
 #[derive(Debug)]
 #[must_use = "the place in the queue is lost when the waiter is dropped"]
 pub struct Waiter {
-    queue: Queue,
+    queue: Arc<Queue>,
     enlisted: Enlisted,
     /// When the queue was last listed.
     listed_at: Instant,
 }
 
 impl Waiter {
-    pub(crate) fn new(queue: Queue, enlisted: Enlisted) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>, enlisted: Enlisted) -> Self {
         Self {
             queue,
             enlisted,

@@ -1,4 +1,4 @@
-//! A client that acquires the lock once and releases it, following the protocol of the code.
+//! A client that acquires the lock, yields it and releases it, following the protocol of the code.
 
 use super::Flaw;
 use super::servers::Node;
@@ -22,6 +22,8 @@ pub(super) struct Client {
     pub(super) phase: Phase,
     /// How many turns are left, with this one.
     turns: u8,
+    /// How often it yields the lock before it releases it.
+    yields: u8,
     /// The number of its node, in this turn or the last one, if it is known to have been alone then. Its connection has
     /// not been lost since.
     alone: Option<usize>,
@@ -62,6 +64,14 @@ pub(super) enum Phase {
     Holding {
         own: usize,
     },
+    /// The transaction that hands the lock over is in flight.
+    Yielding {
+        own: usize,
+    },
+    /// The connection broke before the reply to that transaction.
+    YieldInDoubt {
+        own: usize,
+    },
     /// Dropped, with a node that may exist; about to search for it.
     Abandoned,
     /// About to delete its node.
@@ -95,7 +105,7 @@ impl WatchTargets {
 }
 
 impl Client {
-    pub(super) fn new(kind: Kind, server: usize, turns: u8) -> Self {
+    pub(super) fn new(kind: Kind, server: usize, turns: u8, yields: u8) -> Self {
         Self {
             kind,
             server: Some(server),
@@ -103,6 +113,7 @@ impl Client {
             is_valid: true,
             phase: Phase::Idle,
             turns,
+            yields,
             alone: None,
             watches_path: true,
         }
@@ -149,7 +160,10 @@ impl Client {
     pub(super) fn abandon(&mut self, flaw: Flaw) {
         self.phase = match self.phase {
             _ if flaw == Flaw::LeavesDropped => return self.end(Phase::Done),
-            Phase::Creating | Phase::InDoubt => Phase::Abandoned,
+            Phase::Creating
+            | Phase::InDoubt
+            | Phase::Yielding { .. }
+            | Phase::YieldInDoubt { .. } => Phase::Abandoned,
             Phase::Enlisted { own }
             | Phase::Behind { own, .. }
             | Phase::Watching { own, .. }
@@ -169,6 +183,11 @@ impl Client {
         }
         self.phase = match self.phase {
             Phase::Creating => Phase::InDoubt,
+            Phase::Yielding { own } if flaw == Flaw::KeepsLockAfterLostYield => {
+                self.yields = 0;
+                Phase::Holding { own }
+            }
+            Phase::Yielding { own } => Phase::YieldInDoubt { own },
             // The client sets its watches again when it attaches, and receives the events it missed.
             Phase::Watching { own, ahead, .. } if flaw == Flaw::KeepsWatchOverCut => {
                 Phase::Watching {
@@ -195,11 +214,14 @@ impl Client {
             | Phase::Enlisted { .. }
             | Phase::Behind { .. }
             | Phase::First { .. }
-            | Phase::Holding { .. }
             | Phase::Leaving { .. } => true,
+            // If no other contender waits, it keeps the lock only while its session is certainly alive.
+            Phase::Holding { own } => {
+                self.yields == 0 || self.is_valid || is_wanted(own, servers.nodes_at(server))
+            }
             Phase::Creating => servers.node_of(me, server).is_some(),
             // A `sync` is answered once the server has caught up and has handled all earlier requests.
-            Phase::InDoubt | Phase::Abandoned => {
+            Phase::InDoubt | Phase::YieldInDoubt { .. } | Phase::Abandoned => {
                 (servers.has_caught_up(server) && !servers.has_request(me))
                     || flaw == Flaw::SearchesWithoutSync
             }
@@ -207,6 +229,7 @@ impl Client {
                 ahead, is_armed, ..
             } => is_armed && !ahead.is_there(servers, server),
             Phase::Proving { .. } => self.is_valid,
+            Phase::Yielding { own } => servers.node_of(me, server).is_some_and(|new| new != own),
             Phase::Deleting { own } => !servers.has_request(me) && !servers.is_at(server, own),
             Phase::Done | Phase::Lost => false,
         }
@@ -276,6 +299,29 @@ impl Client {
             }
             Phase::First { own } if self.is_valid => Phase::Holding { own },
             Phase::First { own } => Phase::Proving { own },
+            Phase::Holding { own } if self.yields > 0 => {
+                self.yields -= 1;
+                if is_wanted(own, servers.nodes_at(server)) {
+                    self.alone = None;
+                    request = Some(self.replace(own));
+                    Phase::Yielding { own }
+                } else {
+                    Phase::Holding { own }
+                }
+            }
+            Phase::YieldInDoubt { .. } if flaw == Flaw::RejoinsWithoutSearch => {
+                request = Some(Request::Create(self.kind));
+                Phase::Creating
+            }
+            Phase::Yielding { own } | Phase::YieldInDoubt { own } => {
+                match servers.node_of(me, server) {
+                    Some(new) if new != own => Phase::Enlisted { own: new },
+                    _ => {
+                        request = Some(self.replace(own));
+                        Phase::Yielding { own }
+                    }
+                }
+            }
             Phase::Holding { own } | Phase::Leaving { own } => {
                 request = Some(Request::Delete { number: own });
                 Phase::Deleting { own }
@@ -301,8 +347,15 @@ impl Client {
     fn end(&mut self, phase: Phase) {
         *self = Self {
             phase,
-            ..Self::new(self.kind, 0, 0)
+            ..Self::new(self.kind, 0, 0, 0)
         };
+    }
+
+    fn replace(&self, own: usize) -> Request {
+        Request::Replace {
+            number: own,
+            kind: self.kind,
+        }
     }
 }
 
@@ -333,6 +386,14 @@ fn next_phase(own: usize, nodes: &[Node]) -> Phase {
         },
         position => unreachable!("numbers are far from their end: {position:?}"),
     }
+}
+
+/// Lists the queue, and decides with the function that the code uses whether the lock is handed over.
+fn is_wanted(own: usize, nodes: &[Node]) -> bool {
+    let children: Vec<String> = nodes.iter().map(name).collect();
+    let own = nodes.iter().find(|node| node.number == own);
+    let own = own.expect("no other client deletes the node, and no lagging server is read");
+    !order::is_unwanted(&children, &name(own), own.kind, Layout::curator())
 }
 
 /// Returns the node's name in the layout, with an id in reverse order.

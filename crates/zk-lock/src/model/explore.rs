@@ -16,13 +16,14 @@ fn scenario(clients: &[(Kind, usize)], cuts: u8, lapses: u8, drops: u8) -> Scena
         lapses,
         drops,
         turns: 1,
+        yields: 0,
         reaps: 0,
         flaw: Flaw::None,
     }
 }
 
-/// Explores the scenario and checks all properties.
-fn holds(what: &str, scenario: Scenario) {
+/// Explores the scenario and checks all properties. Returns the number of its states.
+fn holds(what: &str, scenario: Scenario) -> usize {
     let checker = scenario.checker().threads(2).spawn_bfs().join();
     println!(
         "{what}: {} states, {} steps between them, at most {} in a row",
@@ -31,6 +32,7 @@ fn holds(what: &str, scenario: Scenario) {
         checker.max_depth()
     );
     checker.assert_properties();
+    checker.unique_state_count()
 }
 
 /// Explores the scenario with a flaw and checks that it breaks the property.
@@ -199,4 +201,74 @@ fn a_watch_on_the_path_kept_over_a_broken_connection_is_found() {
 #[test]
 fn a_number_after_that_of_another_contender_is_found() {
     breaks(EXCLUSIVE, Flaw::SkipsNumbers, two_turns(0, 0));
+}
+
+/// A scenario in which each client yields the lock before it releases it.
+fn yielding(scenario: Scenario) -> Scenario {
+    Scenario {
+        yields: 1,
+        ..scenario
+    }
+}
+
+// covers: L3 L12 L14
+#[test]
+fn yields_of_two_exclude_each_other_whatever_is_lost() {
+    let two = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
+    let states = holds(
+        "yields of two clients, two cuts, one lapse",
+        yielding(scenario(&two, 2, 1, 0)),
+    );
+    assert_eq!(states, 221_357);
+    let states = holds(
+        "yields of two clients, one cut, one drop",
+        yielding(scenario(&two, 1, 0, 1)),
+    );
+    assert_eq!(states, 23_150);
+}
+
+// covers: L12 L14
+#[test]
+fn yields_of_three_exclude_each_other() {
+    let three = [
+        EXCLUSIVE_AT_LEADER,
+        EXCLUSIVE_AT_FOLLOWER,
+        EXCLUSIVE_AT_FOLLOWER,
+    ];
+    let states = holds(
+        "yields of three clients, one cut",
+        yielding(scenario(&three, 1, 0, 0)),
+    );
+    assert_eq!(states, 299_441);
+}
+
+// covers: L4 L14
+#[test]
+fn yields_of_readers_and_a_writer_exclude_each_other() {
+    let clients = [SHARED_AT_LEADER, EXCLUSIVE_AT_FOLLOWER, SHARED_AT_FOLLOWER];
+    let states = holds(
+        "yields of two readers and a writer, one cut",
+        yielding(scenario(&clients, 1, 0, 0)),
+    );
+    assert_eq!(states, 336_329);
+}
+
+#[test]
+fn a_lock_kept_after_a_lost_reply_to_a_yield_is_found() {
+    let two = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
+    breaks(
+        EXCLUSIVE,
+        Flaw::KeepsLockAfterLostYield,
+        yielding(scenario(&two, 1, 0, 0)),
+    );
+}
+
+#[test]
+fn a_yield_that_joins_again_without_a_search_is_found() {
+    let two = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
+    breaks(
+        NO_NODE_IS_LEFT,
+        Flaw::RejoinsWithoutSearch,
+        yielding(scenario(&two, 1, 0, 0)),
+    );
 }

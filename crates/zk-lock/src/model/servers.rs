@@ -11,6 +11,11 @@ enum TreeChange {
     Deleted {
         number: usize,
     },
+    /// One node was deleted and another one created, in one transaction.
+    Replaced {
+        number: usize,
+        node: Node,
+    },
     /// A session ended, with all its nodes.
     Ended {
         owner: usize,
@@ -40,7 +45,14 @@ const PER_PATH: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Request {
     Create(Kind),
-    Delete { number: usize },
+    Delete {
+        number: usize,
+    },
+    /// Deletes a node and creates one.
+    Replace {
+        number: usize,
+        kind: Kind,
+    },
 }
 
 /// The two servers. States with equal trees are equal, however they came about.
@@ -109,18 +121,28 @@ impl Servers {
         }
         match request {
             Request::Create(kind) => {
-                self.change(TreeChange::Created(Node {
-                    owner: client,
-                    kind,
-                    number: self.created,
-                }));
-                self.created += 1;
+                let node = self.new_node(client, kind);
+                self.change(TreeChange::Created(node));
+            }
+            Request::Replace { number, kind } if self.is_at(LEADER, number) => {
+                let node = self.new_node(client, kind);
+                self.change(TreeChange::Replaced { number, node });
             }
             // Deleting a missing node changes nothing.
             Request::Delete { number } if self.is_at(LEADER, number) => {
                 self.change(TreeChange::Deleted { number });
             }
-            Request::Delete { .. } => {}
+            Request::Delete { .. } | Request::Replace { .. } => {}
+        }
+    }
+
+    fn new_node(&mut self, owner: usize, kind: Kind) -> Node {
+        let number = self.created;
+        self.created += 1;
+        Node {
+            owner,
+            kind,
+            number,
         }
     }
 
@@ -197,6 +219,10 @@ impl Tree {
         match change {
             TreeChange::Created(node) => self.nodes.push(node),
             TreeChange::Deleted { number } => self.nodes.retain(|node| node.number != number),
+            TreeChange::Replaced { number, node } => {
+                self.nodes.retain(|node| node.number != number);
+                self.nodes.push(node);
+            }
             TreeChange::Ended { owner } => {
                 self.nodes.retain(|node| node.owner != owner);
                 self.alive[owner] = false;

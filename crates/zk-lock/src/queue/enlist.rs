@@ -1,9 +1,12 @@
 //! Joins the queue: creates a contender's node and lists the queue.
 
+use std::time::Duration;
+
 use futures_util::future;
 use zk_core::Create;
 use zk_core::Error;
 use zk_core::OwnedNode;
+use zk_core::ReplaceError;
 
 use super::Enlisted;
 use super::Queue;
@@ -43,10 +46,10 @@ impl Queue {
         {
             path_watch = Some(watch);
             enlisted.children = vec![enlisted.name().to_owned()];
-        } else if !enlisted.is_listed() {
-            // The list was not executed after the create: the parents were missing, the connection broke and one of the
-            // two requests was repeated, or the queue is not as empty as it may have been.
-            self.relist(&mut enlisted).await?;
+        } else {
+            // The list may not have been executed after the create: the parents were missing, the connection broke and
+            // one of the two requests was repeated, or the queue is not as empty as it may have been.
+            self.list_with(&mut enlisted).await?;
         }
         if let Some(number) = number
             && order::is_alone(&enlisted.children, enlisted.name(), self.layout())
@@ -54,6 +57,37 @@ impl Queue {
             enlisted.turn = self.begin_turn(last, number, path_watch);
         }
         Ok(enlisted)
+    }
+
+    /// Replaces our node by one at the end of the queue, in one transaction, and lists the queue behind it. The caller
+    /// has to make sure that the list [has our node](Self::list_with).
+    ///
+    /// The transaction is given up after `limit`.
+    pub(crate) async fn rejoin(
+        &self,
+        node: OwnedNode,
+        limit: Duration,
+    ) -> Result<Enlisted, ReplaceError> {
+        let standby = self.session.stand_by();
+        let create = self.start_create().sequential().timeout(limit);
+        // They leave together, as those of an enlisting contender do.
+        let list = self.session.list(&self.path).timeout(limit);
+        let (replaced, listed) = future::join(node.replace_with(create), list.into_future()).await;
+        let listed = listed.ok().map(|(names, _)| self.without_ignored(names));
+        Ok(Enlisted {
+            node: replaced?,
+            children: listed.unwrap_or_default(),
+            turn: None,
+            _standby: standby,
+        })
+    }
+
+    /// Lists the queue again if the last list does not have our node.
+    pub(crate) async fn list_with(&self, enlisted: &mut Enlisted) -> Result<(), Error> {
+        if enlisted.is_listed() {
+            return Ok(());
+        }
+        self.relist(enlisted).await
     }
 
     /// Creates our node, and lists the queue behind it.

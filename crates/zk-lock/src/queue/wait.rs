@@ -1,5 +1,7 @@
 //! Waits until a contender is granted the lock.
 
+use std::sync::Arc;
+
 use futures_util::future;
 
 use super::Enlisted;
@@ -23,7 +25,10 @@ use crate::retry::prove_alive;
 
 impl Queue {
     /// Joins the queue and waits until no contender is ahead.
-    pub(crate) async fn acquire(&self, progress: &AcquireProgress) -> Result<Guard, AcquireError> {
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        progress: &AcquireProgress,
+    ) -> Result<Guard, AcquireError> {
         let enlisted = self.enlist().await?;
         let granted = self.wait(enlisted, progress).await?;
         Ok(self.guard(granted))
@@ -122,7 +127,7 @@ impl Queue {
 
     /// Joins the queue and takes the lock if no contender is ahead; otherwise leaves the queue again. If the lock is
     /// known to be taken, it does not join, which would cost two writes and wake who is behind.
-    pub(crate) async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
+    pub(crate) async fn try_acquire(self: &Arc<Self>) -> Result<Option<Guard>, AcquireError> {
         let pending = self.pending_deletes();
         let mut is_taken = self.is_taken().await;
         if is_taken && pending.wait().await {

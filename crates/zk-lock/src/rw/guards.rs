@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::RwQueues;
 use crate::error::ReleaseError;
+use crate::error::YieldError;
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::guard::impl_lock_guard;
@@ -39,6 +40,26 @@ macro_rules! impl_rw_guard {
             /// One round trip. A writer, or the last reader before one, wakes the contenders that are next.
             pub async fn release(self) -> Result<(), ReleaseError> {
                 self.guard.release().await
+            }
+
+            /// Lets the waiters have the lock before it is held again, see [`Guard::yield_now`].
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`Guard::yield_now`]. After any error the lock is not held.
+            ///
+            /// # Cancel safety
+            ///
+            /// Cancel safe, but it drops the guard: the lock is released, and the place in the queue given up, in the
+            /// background.
+            ///
+            /// # Cost
+            ///
+            /// That of [`Guard::yield_now`].
+            pub async fn yield_now(self) -> Result<Self, YieldError> {
+                let Self { queues, guard } = self;
+                let guard = guard.yield_now().await?;
+                Ok(Self { queues, guard })
             }
         }
 

@@ -56,6 +56,7 @@ fn public_types_are_send_and_sync() {
         MultiTxnError,
         ReadLock,
         WriteLock,
+        YieldError,
         TimedOut,
     );
     // A guard is unique: its owner holds the lock.
@@ -95,6 +96,7 @@ fn public_types_are_send_and_sync() {
     is_error::<MultiTxnError>();
     is_error::<ReleaseError>();
     is_error::<RunError>();
+    is_error::<YieldError>();
     is_error::<SequenceExhausted>();
     is_error::<TimedOut>();
 }
@@ -245,6 +247,11 @@ fn futures_of_locks_that_are_several_are_send() {
         is_send(race.acquire());
         is_send(race.try_acquire());
         is_send(race.acquire_timeout(Duration::ZERO));
+    };
+    let _ = |guard: Guard, reading: ReadGuard, writing: WriteGuard| {
+        is_send(guard.yield_now());
+        is_send(reading.yield_now());
+        is_send(writing.yield_now());
     };
     let _ = |lease: SemaphoreLease, guard: MultiGuard| {
         is_send(lease.lost());

@@ -24,6 +24,7 @@ mod queue;
 mod run;
 #[path = "../shared/again.rs"]
 mod shared_again;
+mod yielding;
 
 /// Starts one server, runs the test against it and takes it down.
 async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {

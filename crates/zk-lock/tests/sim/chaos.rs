@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::FencingToken;
 use zk_lock::Guard;
+use zk_lock::YieldError;
 use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
@@ -24,6 +26,8 @@ struct Judge {
     /// The highest token that a fenced resource has seen.
     highest: Option<FencingToken>,
     grants: usize,
+    /// How often a lock was yielded and granted again.
+    exchanges: usize,
 }
 
 impl Judge {
@@ -41,6 +45,18 @@ impl Judge {
         guard
     }
 
+    /// The lock was granted again after a yield, or kept with this token.
+    fn yielded(&mut self, guard: Guard, kept: FencingToken, seed: u64) -> Arc<Guard> {
+        if guard.fencing_token() == kept {
+            // No other contender has held it.
+            assert_eq!(self.highest, Some(kept), "seed {seed}");
+            self.highest = None;
+        } else {
+            self.exchanges += 1;
+        }
+        self.granted(guard, seed)
+    }
+
     fn given_up(&mut self, guard: Arc<Guard>) -> Guard {
         self.held.retain(|other| !Arc::ptr_eq(other, &guard));
         Arc::into_inner(guard).expect("only the judge had another one")
@@ -48,7 +64,14 @@ impl Judge {
 }
 
 /// Acquires and releases until `rounds` are over or the session is.
-async fn contend(session: Session, judge: Arc<Mutex<Judge>>, rounds: usize, seed: u64, me: u64) {
+async fn contend(
+    session: Session,
+    judge: Arc<Mutex<Judge>>,
+    yields: bool,
+    rounds: usize,
+    seed: u64,
+    me: u64,
+) {
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
     let lock = lock(&session);
     for _ in 0..rounds {
@@ -73,7 +96,21 @@ async fn contend(session: Session, judge: Arc<Mutex<Judge>>, rounds: usize, seed
                 if random.u8(0..20) == 0 {
                     pass(Duration::from_secs(random.u64(0..20))).await;
                 }
-                let guard = judge.lock().unwrap().given_up(guard);
+                let mut guard = judge.lock().unwrap().given_up(guard);
+                if yields && random.u8(0..3) > 0 {
+                    let token = guard.fencing_token();
+                    let yielded = guard.yield_now();
+                    guard = match yielded.await {
+                        Ok(guard) => {
+                            let guard = judge.lock().unwrap().yielded(guard, token, seed);
+                            pass(Duration::from_micros(random.u64(0..40_000))).await;
+                            judge.lock().unwrap().given_up(guard)
+                        }
+                        Err(error) if error.class() == ErrorClass::Fatal => return,
+                        Err(YieldError::GivenUp { .. }) => continue,
+                        Err(error) => panic!("seed {seed}: {error:?}"),
+                    };
+                }
                 if random.bool() {
                     drop(guard.release().await);
                 } else {
@@ -97,7 +134,7 @@ fn chaos() -> Chaos {
         .longest(Duration::from_secs(16))
 }
 
-async fn run(ensemble: Ensemble, seed: u64) -> usize {
+async fn run(ensemble: Ensemble, yields: bool, seed: u64) -> Judge {
     let judge: Arc<Mutex<Judge>> = Arc::default();
     let mut sessions = Vec::new();
     let mut contenders = Vec::new();
@@ -105,7 +142,9 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
         let session = ensemble.connect().await;
         sessions.push(session.clone());
         let judge = Arc::clone(&judge);
-        contenders.push(tokio::spawn(contend(session, judge, ROUNDS, seed, me)));
+        contenders.push(tokio::spawn(contend(
+            session, judge, yields, ROUNDS, seed, me,
+        )));
     }
     chaos().run_during(&ensemble, contenders).await;
     ensemble.assert_nothing_left(sessions).await;
@@ -113,7 +152,6 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
         .expect("all have ended")
         .into_inner()
         .unwrap()
-        .grants
 }
 
 // covers: L1 L3 L12
@@ -132,15 +170,40 @@ fn under_more_random_faults_no_two_guards_are_valid() {
 fn endure(seeds: Range<u64>) {
     let grants = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
-    let checked = Check::new(seeds)
-        .seeds_from_env()
-        .ensemble(ensemble)
-        .run(async |ensemble, seed| grants.set(grants.get() + run(ensemble, seed).await));
+    let checked =
+        Check::new(seeds)
+            .seeds_from_env()
+            .ensemble(ensemble)
+            .run(async |ensemble, seed| {
+                let judge = run(ensemble, false, seed).await;
+                grants.set(grants.get() + judge.grants);
+            });
     println!("{} grants in {checked}", grants.get());
     assert!(
         checked.seeds == 1 || grants.get() > 20 * checked.seeds,
         "{} grants prove nothing",
         grants.get()
+    );
+}
+
+/// Some contenders yield the lock before they release it.
+// covers: L3 L12 L14
+#[test]
+fn under_random_faults_yields_keep_the_lock_exclusive() {
+    let exchanges = Cell::new(0);
+    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
+    let checked = Check::new(0..SEEDS / 2)
+        .seeds_from_env()
+        .ensemble(ensemble)
+        .run(async |ensemble, seed| {
+            let judge = run(ensemble, true, seed).await;
+            exchanges.set(exchanges.get() + judge.exchanges);
+        });
+    println!("{} exchanges in {checked}", exchanges.get());
+    assert!(
+        checked.seeds == 1 || exchanges.get() > 5 * checked.seeds,
+        "{} exchanges prove nothing",
+        exchanges.get()
     );
 }
 

@@ -40,6 +40,7 @@ mod semaphore;
 mod shared_again;
 mod uncontended;
 mod waiter;
+mod yielding;
 
 /// The path of the lock of the tests.
 const PATH: &str = "/locks/a";
