@@ -33,6 +33,7 @@ fn main() -> anyhow::Result<()> {
         );
     }
     benchmark.pair("recreating/20", ["lock", "chain"], recreating);
+    benchmark.pair("yielding/20", ["lock", "chain"], yielding);
     benchmark.pair("handover", ["lock", "notify"], handover);
     for sessions in RACERS {
         benchmark.pair(&format!("race/{sessions}"), ["race", "fair"], |fixture| {
@@ -112,6 +113,29 @@ fn recreating(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
             fixture.run(
                 "the re-creating chain",
                 recreating_chain(clients.clone(), PARENT.to_owned(), hand_overs),
+            )
+        }),
+    ])
+}
+
+/// Twenty sessions that yield the lock to each other, and the chain whose nodes are created in advance.
+fn yielding(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
+    const PARENT: &str = "/yielding-chain";
+    let servers = fixture.servers(comparison::SESSIONS)?;
+    let (locks, clients) = fixture.run("the preparation", async move {
+        let clients = baseline::clients(servers.clone(), PARENT.to_owned()).await?;
+        let locks = lock::handles(servers, "/yielding".to_owned()).await?;
+        Ok((locks, clients))
+    })?;
+    Ok([
+        Box::new(move |hand_overs| {
+            let contention = lock::contend_yielding(locks.clone(), hand_overs);
+            fixture.run("the contention with yields", contention)
+        }),
+        Box::new(move |hand_overs| {
+            fixture.run(
+                "the pre-made chain",
+                baseline::premade_chain(clients.clone(), PARENT.to_owned(), hand_overs),
             )
         }),
     ])

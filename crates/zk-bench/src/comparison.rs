@@ -260,11 +260,17 @@ impl Course<'_> {
             &*format!("{sessions} sessions"),
             format!("/race/{sessions}"),
         );
+        let yielding = format!("{at}, with yield");
         {
             let locks = self.locks(sessions, &format!("{path}/ours"))?;
             self.timed(at, OURS, |hand_overs| {
                 lock::contend(locks.clone(), hand_overs)
             })?;
+            if sessions == SESSIONS {
+                self.timed(&yielding, OURS, |hand_overs| {
+                    lock::contend_yielding(locks.clone(), hand_overs)
+                })?;
+            }
         }
         {
             let clients = self.clients(sessions, &path)?;
@@ -275,6 +281,9 @@ impl Course<'_> {
                 recreating_chain(clients.clone(), path.clone(), hand_overs)
             })?;
             if sessions == SESSIONS {
+                self.timed(&yielding, PREMADE_CHAIN, |hand_overs| {
+                    baseline::premade_chain(clients.clone(), path.clone(), hand_overs)
+                })?;
                 let path = format!("{path}/own");
                 let own = clients.into_iter();
                 let own: Vec<_> = own.map(|it| ClientsOwnLock::new(it, &path)).collect();

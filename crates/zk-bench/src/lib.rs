@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | `uncontended` | one session acquires and releases | create and delete of an ephemeral sequential node |
 //! | `contention/<n>` | n sessions acquire and release, holding for no time | the pre-made chain of n sessions |
+//! | `yielding/<n>` | n sessions yield the lock to each other, holding for no time | the pre-made chain of n sessions |
 //! | `recreating/<n>` | n sessions acquire and release, holding for no time | the re-creating chain of n sessions |
 //! | `handover` | one session releases, another one waits | one session deletes a node, another one watches it |
 //! | `race/<n>` | n sessions acquire and release the lock without a queue | the same with the fair lock |

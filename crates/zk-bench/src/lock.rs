@@ -13,6 +13,7 @@ use zk_lock::FencingToken;
 use zk_lock::Guard;
 use zk_lock::Lock;
 use zk_lock::LockGuard;
+use zk_lock::Waiter;
 
 use crate::cpu::cpu_time;
 use crate::fixture::open;
@@ -182,6 +183,56 @@ async fn take_turns<L: MeasuredLock>(
         L::release(guard).await?;
     }
     Ok(latencies)
+}
+
+/// Lets all contenders yield the lock to each other until `hand_overs` is reached; all are in the queue before the first
+/// turn.
+///
+/// A latency is the time from directly before a yield until the next contender is granted the lock.
+///
+/// # Errors
+///
+/// Those of the lock; also if two contenders held it at once, or a token did not grow.
+///
+/// # Cancel safety
+///
+/// The lock is released in the background.
+pub async fn contend_yielding(locks: Vec<FairLock>, hand_overs: u64) -> anyhow::Result<Round> {
+    let warm_up = HandoverProbe::warm_up(locks.len());
+    let probe = Arc::new(HandoverProbe::new(warm_up, hand_overs));
+    let mut waiters = Vec::with_capacity(locks.len());
+    for lock in locks {
+        waiters.push(lock.enlist().await?);
+    }
+    let cpu = cpu_time();
+    let mut tasks = JoinSet::new();
+    for (holder, waiter) in waiters.into_iter().enumerate() {
+        tasks.spawn(yield_turns(waiter, holder, Arc::clone(&probe)));
+    }
+    let latencies = joined(tasks).await?;
+    let acquisitions = probe.acquisitions();
+    let round = Round::new(probe.elapsed(), latencies).of(acquisitions);
+    Ok(round.with_cpu_since(cpu, acquisitions))
+}
+
+async fn yield_turns(
+    waiter: Waiter,
+    holder: usize,
+    probe: Arc<HandoverProbe>,
+) -> anyhow::Result<Latencies> {
+    let mut latencies = Latencies::default();
+    let mut guard = waiter.granted().await.context("cannot acquire")?;
+    loop {
+        if let Some(took) = probe.acquired(holder, guard.fencing_token().number()?)? {
+            latencies.record(took);
+        }
+        probe.begin_release(holder)?;
+        if probe.is_done() {
+            guard.release().await.context("cannot release")?;
+            return Ok(latencies);
+        }
+        guard = guard.yield_now().await.context("cannot yield")?;
+    }
 }
 
 /// Takes turns, and measures how long each acquire takes.
