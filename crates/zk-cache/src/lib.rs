@@ -52,8 +52,8 @@
 //! 5. A slow consumer blocks neither the cache nor other consumers. The events kept for it are bounded, in batches and
 //!    in bytes. A consumer that falls behind these bounds receives the difference instead, and misses only what was
 //!    undone in between.
-//! 6. A load pipelines its reads, with a bounded number in flight, and with fewer when replies queue up on a slow link.
-//!    Other users of the session wait for at most that many reads. No read has a deadline of its own: a load goes on
+//! 6. A load reads up to 64 nodes with one request, and pipelines its requests, with a bounded number of reads in flight,
+//!    and with fewer when replies queue up on a slow link. Other users of the session wait for at most that many reads. No read has a deadline of its own: a load goes on
 //!    for as long as the connection lives.
 //! 7. A cache ends with its session or with its last handle, and reports why. It leaves no watch and no task behind.
 //!
@@ -92,7 +92,16 @@
 //! the cache applies.
 //! Servers replay nothing for persistent watches after a connection loss (ZOOKEEPER-4698).
 //! The cache therefore sets the watch again, makes the server catch up (`sync`), and then checks every known node. It
-//! lists a node again only if its `pzxid` has changed, and reads it again only if its `czxid` or `mzxid` has.
+//! lists a node again only if its `pzxid` has changed, and stores it again only if its stat or data has.
+//!
+//! Servers since 3.6 read 64 nodes with one request, a multi-read. They have no such request for stats: so the check of a
+//! small node, of up to 4 KiB, reads its data, and larger nodes are checked alone, by their stats. What is known of the
+//! nodes bounds a reply to 256 KiB. If so many nodes have grown that it exceeds the 16 MiB that a client reads, the
+//! connection breaks, and the cache goes on with half as many nodes in a request.
+//! A server executes a multi-read node by node and sends one reply at the end, so that a node in it may have changed by
+//! then. The server sends the notification of that change before the reply, as it does for every change that is older
+//! than what a reply shows: the cache reads such a node again, and
+//! [`synced_at`](Snapshot::synced_at) means the same as with single reads.
 //!
 //! # Nodes written
 //!
