@@ -27,23 +27,17 @@ pub(super) struct Backlog<C> {
     is_starting: bool,
     /// Whether a call is being sent by its caller.
     is_alone_in_flight: bool,
-    next_ticket: u64,
 }
 
 /// A call that waits.
 #[derive(Debug)]
 struct Waiting<C> {
-    ticket: Ticket,
     call: C,
     /// What the call adds to a request, in bytes.
     size: usize,
     /// When it began to wait, as a duration since a fixed moment of this process.
     since: Duration,
 }
-
-/// Identifies a call that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ticket(u64);
 
 impl<C> Default for Backlog<C> {
     fn default() -> Self {
@@ -52,7 +46,6 @@ impl<C> Default for Backlog<C> {
             senders: 0,
             is_starting: false,
             is_alone_in_flight: false,
-            next_ticket: 0,
         }
     }
 }
@@ -71,48 +64,43 @@ impl<C> Backlog<C> {
     }
 
     /// Adds a call, and returns whether a sender has to be started.
-    pub(super) fn push(&mut self, call: C, size: usize, now: Duration) -> (Ticket, bool) {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+    pub(super) fn push(&mut self, call: C, size: usize, now: Duration) -> bool {
         self.waiting.push_back(Waiting {
-            ticket,
             call,
             size,
             since: now,
         });
-        let starts = !self.is_starting && self.senders < MAX_SENDERS;
-        if starts {
-            self.senders += 1;
-            self.is_starting = true;
-        }
-        (ticket, starts)
+        self.needs_sender()
     }
 
-    /// Returns the calls of a sender's next transaction, in their order; none if the sender ends.
+    /// Returns the calls of a sender's next transaction, in their order, and whether another sender has to be started.
+    /// The sender ends if there are none.
     ///
     /// Calls whose callers no longer wait are dropped.
-    pub(super) fn take(&mut self, is_awaited: impl Fn(&C) -> bool) -> Vec<C> {
+    pub(super) fn take(&mut self, is_awaited: impl Fn(&C) -> bool) -> (Vec<C>, bool) {
         self.is_starting = false;
         self.waiting.retain(|waiting| is_awaited(&waiting.call));
         let Some(first) = self.waiting.front() else {
             self.senders -= 1;
-            return Vec::new();
+            return (Vec::new(), false);
         };
         let latest = first.since.saturating_add(MAX_SPREAD);
         let joined = self.waiting.iter().take(MAX_CALLS);
         let joined = joined.take_while(|waiting| waiting.since <= latest);
         let count = fitting_count(joined.map(|waiting| waiting.size));
         let taken = self.waiting.drain(..count);
-        taken.map(|waiting| waiting.call).collect()
+        let taken = taken.map(|waiting| waiting.call).collect();
+        (taken, self.needs_sender())
     }
 
-    /// Removes a call; `None` if a sender has taken it.
-    pub(super) fn withdraw(&mut self, ticket: Ticket) -> Option<C> {
-        let at = self
-            .waiting
-            .iter()
-            .position(|waiting| waiting.ticket == ticket)?;
-        self.waiting.remove(at).map(|waiting| waiting.call)
+    /// Returns whether to start a sender for the calls that wait; then it counts as started.
+    fn needs_sender(&mut self) -> bool {
+        let starts = !self.waiting.is_empty() && !self.is_starting && self.senders < MAX_SENDERS;
+        if starts {
+            self.senders += 1;
+            self.is_starting = true;
+        }
+        starts
     }
 }
 
@@ -127,8 +115,9 @@ const MAX_SENDERS: usize = 3;
 const MAX_CALLS: usize = 500;
 /// How long after the first call of a transaction the last one may have arrived.
 ///
-/// All of them share a deadline, the latest one, so a caller waits at most this long beyond its own. It only matters
-/// if the servers do not reply, because calls wait for a round trip otherwise.
+/// All of them share a deadline, the latest one, so a caller waits at most this long beyond its own: a call that waits
+/// has a later deadline than those that were sent before. It only matters if the servers do not reply, because calls
+/// wait for a round trip otherwise.
 const MAX_SPREAD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -140,7 +129,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(9);
 
     fn all(backlog: &mut Backlog<u32>) -> Vec<u32> {
-        backlog.take(|_| true)
+        backlog.take(|_| true).0
     }
 
     // covers: Q1
@@ -150,19 +139,19 @@ mod tests {
         assert!(backlog.begin_alone());
         assert!(!backlog.begin_alone());
         // The first one starts a sender, which takes those that arrive until it runs.
-        assert!(backlog.push(1, 10, NOW).1);
-        assert!(!backlog.push(2, 10, NOW).1);
+        assert!(backlog.push(1, 10, NOW));
+        assert!(!backlog.push(2, 10, NOW));
         backlog.end_alone();
         // A sender is about to run, and calls keep their order.
         assert!(!backlog.begin_alone());
-        assert!(!backlog.push(3, 10, NOW).1);
+        assert!(!backlog.push(3, 10, NOW));
         assert_eq!(all(&mut backlog), [1, 2, 3]);
         // That transaction is in flight.
         assert!(!backlog.begin_alone());
-        assert!(backlog.push(4, 10, NOW).1);
+        assert!(backlog.push(4, 10, NOW));
         assert_eq!(all(&mut backlog), [4]);
         for _ in 0..2 {
-            assert_eq!(all(&mut backlog), []);
+            assert!(all(&mut backlog).is_empty());
         }
         assert!(backlog.begin_alone());
     }
@@ -173,7 +162,7 @@ mod tests {
         let mut backlog = Backlog::default();
         let mut started = 0;
         for call in 0..10 {
-            started += usize::from(backlog.push(call, 10, NOW).1);
+            started += usize::from(backlog.push(call, 10, NOW));
             if call < 6 {
                 assert_eq!(all(&mut backlog), [call]);
             }
@@ -182,7 +171,7 @@ mod tests {
         assert_eq!(all(&mut backlog), [6, 7, 8, 9]);
         for left in (0..MAX_SENDERS).rev() {
             assert!(!backlog.begin_alone());
-            assert_eq!(all(&mut backlog), []);
+            assert!(all(&mut backlog).is_empty());
             assert_eq!(backlog.senders, left);
         }
         assert!(backlog.begin_alone());
@@ -190,15 +179,31 @@ mod tests {
 
     // covers: Q1
     #[test]
-    fn calls_that_are_dropped_or_withdrawn_are_not_sent() {
+    fn calls_that_were_dropped_are_not_sent() {
         let mut backlog = Backlog::default();
-        let tickets: Vec<_> = (0..5).map(|call| backlog.push(call, 10, NOW).0).collect();
-        assert_eq!(backlog.withdraw(tickets[2]), Some(2));
-        assert_eq!(backlog.withdraw(tickets[2]), None);
-        assert_eq!(backlog.take(|call| *call != 0), [1, 3, 4]);
-        assert_eq!(backlog.withdraw(tickets[4]), None);
-        backlog.push(5, 10, NOW);
-        assert_eq!(backlog.take(|_| false), []);
+        for call in 0..4 {
+            backlog.push(call, 10, NOW);
+        }
+        assert_eq!(backlog.take(|call| call % 2 == 1), (vec![1, 3], false));
+        assert!(backlog.push(5, 10, NOW));
+        assert_eq!(backlog.take(|_| false), (Vec::<u32>::new(), false));
+    }
+
+    // covers: Q1
+    #[test]
+    fn what_does_not_fit_goes_to_another_sender() {
+        let mut backlog = Backlog::default();
+        for call in 0..1800 {
+            backlog.push(call, 10, NOW);
+        }
+        let taken: Vec<_> = (0..MAX_SENDERS)
+            .map(|_| {
+                let (calls, starts_sender) = backlog.take(|_| true);
+                (calls.len(), starts_sender)
+            })
+            .collect();
+        assert_eq!(taken, [(500, true), (500, true), (500, false)]);
+        assert_eq!(all(&mut backlog).len(), 300);
     }
 
     // covers: Q1

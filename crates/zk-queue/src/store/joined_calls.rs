@@ -75,29 +75,17 @@ impl<W: JoinedWork> JoinedCalls<W> {
             let _alone = AloneInFlight(self);
             return self.work.commit(&[call], deadline).await.of_one();
         }
-        let (reply, mut replied) = oneshot::channel();
+        let (reply, replied) = oneshot::channel();
         let size = self.work.size_of(&call);
         let pending = PendingCall {
             call,
             deadline,
             reply,
         };
-        let (ticket, starts_sender) =
-            lock(&self.backlog).push(pending, size, self.context.moment());
-        if starts_sender {
+        if lock(&self.backlog).push(pending, size, self.context.moment()) {
             self.start_sender();
         }
-        let output = if let Some(output) = deadline.bound(&mut replied).await {
-            output
-        } else {
-            let withdrawn = lock(&self.backlog).withdraw(ticket);
-            if let Some(PendingCall { call, .. }) = withdrawn {
-                // The time is over: this returns the error of a call that has none left.
-                return self.work.commit(&[call], deadline).await.of_one();
-            }
-            replied.await
-        };
-        match output {
+        match replied.await {
             Ok(output) => output,
             // The runtime of the session has ended, and the session with it.
             Err(_) => match self.context.sync(&NodePath::root(), deadline).await {
@@ -123,9 +111,13 @@ impl<W: JoinedWork> JoinedCalls<W> {
     }
 
     /// Sends transactions until no call waits.
-    async fn send_all(&self) {
+    async fn send_all(self: &Arc<Self>) {
         loop {
-            let batch = lock(&self.backlog).take(|pending| !pending.reply.is_closed());
+            let is_awaited = |pending: &PendingCall<W>| !pending.reply.is_closed();
+            let (batch, starts_sender) = lock(&self.backlog).take(is_awaited);
+            if starts_sender {
+                self.start_sender();
+            }
             if batch.is_empty() {
                 return;
             }

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_core::codec::Text;
@@ -64,29 +65,35 @@ async fn open(ensemble: &Ensemble) -> Session {
     ensemble.connect().within(Duration::from_secs(600)).await
 }
 
-async fn produce(ensemble: Ensemble, options: QueueOptions, record: Shared, me: u64) {
+async fn produce(ensemble: Ensemble, setting: Setting, record: Shared, me: u64) {
+    let Setting { options, at_once } = setting;
     let mut next = 0;
     'sessions: loop {
         let session = open(&ensemble).await;
         let queue = Queue::with_options(&session, PATH, Text, &options).unwrap();
         while next < ITEMS {
-            let item = format!("{me} {next:03}");
-            next += 1;
-            match queue.offer(&item).await {
-                Ok(()) => record.lock().unwrap().offered.insert(item),
-                Err(OfferError::Unknown(error)) => {
-                    record.lock().unwrap().maybe_offered.insert(item);
-                    if error.is_fatal() {
-                        continue 'sessions;
+            let items: Vec<_> = (next..next + at_once)
+                .map(|number| format!("{me} {number:03}"))
+                .collect();
+            next += at_once;
+            let offers = items.iter().map(|item| queue.offer(item).into_future());
+            let mut is_over = false;
+            for (item, offered) in items.iter().zip(join_all(offers).await) {
+                let mut record = record.lock().unwrap();
+                match &offered {
+                    Ok(()) => drop(record.offered.insert(item.clone())),
+                    Err(error) => {
+                        if matches!(error, OfferError::Unknown(_)) {
+                            record.maybe_offered.insert(item.clone());
+                        }
+                        is_over |= error.class() == ErrorClass::Fatal;
+                        assert_ne!(error.class(), ErrorClass::Outcome, "{error:?}");
                     }
-                    true
                 }
-                Err(error) if error.class() == ErrorClass::Fatal => continue 'sessions,
-                Err(error) => {
-                    assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}");
-                    true
-                }
-            };
+            }
+            if is_over {
+                continue 'sessions;
+            }
             pass(Duration::from_millis(20)).await;
         }
         return;
@@ -182,7 +189,15 @@ async fn all_of(tasks: Vec<tokio::task::JoinHandle<()>>, ensemble: &Ensemble) {
     pass(Duration::from_secs(60)).await;
 }
 
-async fn run_queue(ensemble: Ensemble, seed: u64) -> usize {
+/// What the producers of a queue do.
+#[derive(Debug, Clone)]
+struct Setting {
+    options: QueueOptions,
+    /// How many items each of them offers concurrently, so that the offers are joined.
+    at_once: u64,
+}
+
+async fn run_queue(ensemble: Ensemble, seed: u64, at_once: u64) -> usize {
     let options =
         QueueOptions::default().with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
     let record = Shared::default();
@@ -190,7 +205,10 @@ async fn run_queue(ensemble: Ensemble, seed: u64) -> usize {
     for me in 0..3 {
         tasks.push(tokio::spawn(produce(
             ensemble.clone(),
-            options.clone(),
+            Setting {
+                options: options.clone(),
+                at_once,
+            },
             Arc::clone(&record),
             me,
         )));
@@ -232,12 +250,25 @@ async fn run_queue(ensemble: Ensemble, seed: u64) -> usize {
 // covers: Q1 Q3 Q5
 #[test]
 fn chaos_takes_every_item_once() {
+    chaos_of_a_queue(1);
+}
+
+/// Ten offers at once: the second transaction has nine of them.
+// covers: Q1 Q3 Q5
+#[test]
+fn chaos_takes_every_item_of_joined_offers_once() {
+    chaos_of_a_queue(10);
+}
+
+fn chaos_of_a_queue(at_once: u64) {
     let items = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)
         .seeds_from_env()
         .ensemble(ensemble)
-        .run(async |ensemble, seed| items.set(items.get() + run_queue(ensemble, seed).await));
+        .run(async |ensemble, seed| {
+            items.set(items.get() + run_queue(ensemble, seed, at_once).await);
+        });
     println!("{} items in {checked}", items.get());
     assert!(
         items.get() > 50 * checked.seeds,
