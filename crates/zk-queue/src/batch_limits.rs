@@ -15,13 +15,54 @@ pub(crate) fn fitting_count(sizes: impl IntoIterator<Item = usize>) -> usize {
     fitting.count()
 }
 
-/// Returns how many items to read concurrently next, after `asked` reads that returned `bytes` in all.
+/// Returns how many items to read concurrently next, if the largest one of those before had this size.
 ///
-/// It is as many as have half a megabyte at the average size so far, and at least [`MIN_READS`].
-pub(crate) fn next_read_count(asked: usize, bytes: usize) -> usize {
-    match bytes.checked_div(asked) {
+/// It is as many as have half a megabyte at that size, and at least [`MIN_READS`].
+pub(crate) fn next_read_count(largest: Option<usize>) -> usize {
+    match largest {
         None => MIN_READS,
-        Some(average) => (MAX_BYTES / (average + OVERHEAD)).max(MIN_READS),
+        Some(largest) => (MAX_BYTES / largest.saturating_add(OVERHEAD)).max(MIN_READS),
+    }
+}
+
+/// Returns how many items to read with one request, if the largest one of those before had this size.
+///
+/// The sizes of items are not known before they are read, and a client that gets too long a reply breaks the connection.
+/// So large items, of more than 128 KiB, are read with fewer in a request or one by one. It takes eight of two megabytes
+/// to exceed the limit of a client, sixteen, and servers refuse such items unless they are configured otherwise.
+pub(crate) fn items_per_read(largest: Option<usize>) -> usize {
+    let largest = largest.unwrap_or(0).max(1);
+    (MAX_REPLY / largest).clamp(1, MAX_ITEMS_PER_READ)
+}
+
+/// Returns what to expect of the largest item of the next reads, after a read of items with these sizes.
+///
+/// What was read before counts half as much each time.
+pub(crate) fn expected_largest(
+    before: Option<usize>,
+    sizes: impl IntoIterator<Item = usize>,
+) -> Option<usize> {
+    let before = before.map(|before| before / 2);
+    before.into_iter().chain(sizes).max()
+}
+
+/// Returns how many of `wanted` items to read ahead with one request or flight, if the largest one of those before had
+/// this size: what is read ahead stays in memory until it is taken.
+pub(crate) fn prefetch_limit(largest: Option<usize>, wanted: usize) -> usize {
+    let largest = largest.unwrap_or(0).max(1);
+    (MAX_BYTES / largest).clamp(1, wanted.max(1))
+}
+
+/// Returns how many of the next items to read ahead while `in_flight` items are being taken and the first `ahead` of the
+/// others were read or are being read.
+///
+/// Each of those tasks may take one of the others next. Nothing is read until one of these might be missing, and then
+/// `wanted` items with one request.
+pub(crate) fn prefetch_count(in_flight: usize, ahead: usize, wanted: usize) -> usize {
+    if ahead > in_flight || ahead + wanted > MAX_PREFETCHED {
+        0
+    } else {
+        wanted
     }
 }
 
@@ -55,6 +96,12 @@ pub(crate) const fn max_item_size(path: usize) -> usize {
 const MAX_DOUBLINGS: u32 = 15;
 const MAX_BYTES: usize = 512 * 1024;
 const MIN_READS: usize = 16;
+/// A multi-read of `zk-core` has at most as many nodes in one request.
+pub(crate) const MAX_ITEMS_PER_READ: usize = 8;
+/// How many items are read ahead at most.
+const MAX_PREFETCHED: usize = 128;
+/// How many bytes the reply to a read of several items is expected to have at most.
+const MAX_REPLY: usize = 1024 * 1024;
 /// The default limit of servers (`jute.maxbuffer`).
 const MAX_REQUEST: usize = 0xf_ffff;
 /// The parts of the longest transaction about one item: the token, three preconditions, and five for a dead letter.
@@ -94,14 +141,67 @@ mod tests {
 
     #[test]
     fn small_items_are_read_in_two_flights_large_ones_in_more() {
-        for (asked, bytes, expected) in [
-            (0, 0, 16),
-            (16, 160, MAX_BYTES / (10 + OVERHEAD)),
-            (16, 0, MAX_BYTES / OVERHEAD),
-            (16, 16 * 1_000_000, 16),
-            (16, 16 * 10_000, 51),
+        for (largest, expected) in [
+            (None, 16),
+            (Some(10), MAX_BYTES / (10 + OVERHEAD)),
+            (Some(0), MAX_BYTES / OVERHEAD),
+            (Some(1_000_000), 16),
+            (Some(10_000), 51),
+            (Some(usize::MAX), 16),
         ] {
-            assert_eq!(next_read_count(asked, bytes), expected, "{asked}, {bytes}");
+            assert_eq!(next_read_count(largest), expected, "{largest:?}");
+        }
+    }
+
+    // covers: Q4
+    #[test]
+    fn large_items_are_read_with_fewer_in_a_request() {
+        for (largest, expected) in [
+            (None, 8),
+            (Some(0), 8),
+            (Some(128 * 1024), 8),
+            (Some(128 * 1024 + 1), 7),
+            (Some(500_000), 2),
+            (Some(1 << 21), 1),
+            (Some(usize::MAX), 1),
+        ] {
+            assert_eq!(items_per_read(largest), expected, "{largest:?}");
+        }
+        for (largest, wanted, expected) in [
+            (None, 8, 8),
+            (Some(64 * 1024), 8, 8),
+            (Some(64 * 1024 + 1), 8, 7),
+            (Some(10_000), 500, 52),
+            (Some(usize::MAX), 8, 1),
+            (Some(1), 0, 1),
+        ] {
+            assert_eq!(prefetch_limit(largest, wanted), expected, "{largest:?}");
+        }
+        assert_eq!(expected_largest(None, []), None);
+        assert_eq!(expected_largest(None, [3, 9, 1]), Some(9));
+        assert_eq!(expected_largest(Some(100), [3, 9, 1]), Some(50));
+        assert_eq!(expected_largest(Some(100), []), Some(50));
+    }
+
+    #[test]
+    fn items_are_read_ahead_before_one_might_be_missing() {
+        for (in_flight, ahead, wanted, expected) in [
+            (1, 0, 8, 8),
+            (1, 1, 8, 8),
+            (1, 2, 8, 0),
+            (20, 8, 8, 8),
+            (20, 20, 8, 8),
+            (20, 21, 8, 0),
+            (500, 120, 8, 8),
+            (500, 121, 8, 0),
+            (64, 0, 64, 64),
+            (64, 65, 64, 0),
+        ] {
+            assert_eq!(
+                prefetch_count(in_flight, ahead, wanted),
+                expected,
+                "{in_flight}, {ahead}, {wanted}"
+            );
         }
     }
 

@@ -130,6 +130,11 @@ impl ReadyItems {
         all.all(|item| item.segment == segment)
     }
 
+    /// Returns how many items the tasks of this process are taking.
+    pub(crate) fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
+    }
+
     pub(crate) fn is_in_flight(&self, item: &ListedItem) -> bool {
         self.in_flight.contains(&item.sort_key())
     }

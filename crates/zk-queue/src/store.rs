@@ -21,7 +21,7 @@
 //!    before an item is picked.
 //! 2. [`ListReader::next_item`] picks the first ready item of the list, or a random one of the first few if other
 //!    consumers were faster. The item is in flight from then on: no other task of this process picks it.
-//! 3. [`ItemReader::read`] reads the item's node, unless it was read ahead.
+//! 3. [`ItemReader::read`] reads the item's node, unless it was read ahead, together with others.
 //! 4. [`Takes::take`] deletes the node in one transaction. It first writes an idempotency token, then checks the
 //!    preconditions of the list epoch, and then deletes the node under the version that was read. If another consumer
 //!    has the item, the transaction is refused, and the next item is tried.
@@ -66,6 +66,7 @@ pub(crate) use batch::MAX_PARENT_ROUNDS;
 pub(crate) use batch::Refusal;
 pub(crate) use conditional_commit::ConditionalOutcome;
 pub(crate) use context::QueueContext;
+pub(crate) use in_flight::InFlightItem;
 pub(crate) use in_flight::SharedInventory;
 pub(crate) use inventory::Purpose;
 pub(crate) use joined_calls::JoinedCalls;

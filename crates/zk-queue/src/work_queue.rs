@@ -22,6 +22,7 @@ use zk_core::Session;
 use zk_core::SessionId;
 use zk_core::codec::Codec;
 
+use crate::batch_limits::MAX_ITEMS_PER_READ;
 use crate::batch_limits::contention_window;
 use crate::deadline::Deadline;
 use crate::error::PathError;
@@ -204,9 +205,9 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cost
     ///
-    /// One round trip: a write, and concurrently a read of the next item. And these:
+    /// One round trip: a write, and with every eighth claim concurrently a read of the next eight items. And these:
     ///
-    /// - one more for an item that was not read with the one before;
+    /// - one more for an item that was not read ahead, as the first one;
     /// - one more if the lists are used up or too old;
     /// - two more for a new token: in the first call, and whenever more calls are in flight than before;
     /// - two more for the first call that finds items in a new queue;
@@ -350,7 +351,9 @@ impl<T: Send + 'static> WorkQueue<T> {
                 continue;
             }
             let claiming = HeldClaim::claim(&self.store, &self.context, candidates, deadline);
-            let held = self.store.items.with_prefetch(deadline, claiming).await?;
+            let ahead = max.max(MAX_ITEMS_PER_READ);
+            let held = self.store.items.with_prefetch(ahead, deadline, claiming);
+            let held = held.await?;
             // `held` has the same order as `items`, without the items that another consumer has claimed.
             let mut items = items.into_iter();
             let claims = held.into_iter().filter_map(|held| {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::active_segment::ActiveSegment;
 use super::item_content::ItemContent;
 use super::list_epoch::ListEpoch;
+use crate::batch_limits::prefetch_count;
 use crate::layout::Layout;
 use crate::paths::claim_name;
 use crate::preconditions::ItemsNode;
@@ -347,20 +348,33 @@ impl Inventory {
         }
     }
 
-    /// Returns the first ready item that no task has read ahead, and marks it as pending.
-    pub(super) fn begin_prefetch(&mut self, now: u64) -> Option<(ItemId, Arc<Preconditions>)> {
-        if self.prefetched.len() >= MAX_PREFETCHED {
-            return None;
+    /// Returns the first ready items that no task has read ahead, and marks them as pending; none if enough items were
+    /// read ahead. The number is that of [`prefetch_count`].
+    pub(super) fn begin_prefetch(
+        &mut self,
+        now: u64,
+        wanted: usize,
+    ) -> Vec<(ItemId, Arc<Preconditions>)> {
+        let Some(epoch) = &self.epoch else {
+            return Vec::new();
+        };
+        let in_flight = self.items.in_flight_count();
+        let prefetched = &self.prefetched;
+        let mut ready = self.items.ready(now).map(ListedItem::id).peekable();
+        let mut ahead = 0;
+        while ready.next_if(|id| prefetched.contains_key(id)).is_some() {
+            ahead += 1;
         }
-        let mut ready = self.items.ready(now).take(MAX_PREFETCHED);
-        let (id, preconditions) = ready.find_map(|listed| {
-            let id = listed.id();
-            let is_unread = !self.prefetched.contains_key(&id);
-            let preconditions = self.epoch.as_ref()?.preconditions_for(listed.segment)?;
-            is_unread.then_some((id, preconditions))
-        })?;
-        self.prefetched.insert(id.clone(), None);
-        Some((id, preconditions))
+        let unread = ready.filter(|id| !prefetched.contains_key(id));
+        let begun = unread.map_while(|id| Some((epoch.preconditions_for(id.0)?, id)));
+        let begun = begun.map(|(preconditions, id)| (id, preconditions));
+        let begun: Vec<_> = begun
+            .take(prefetch_count(in_flight, ahead, wanted))
+            .collect();
+        for (id, _) in &begun {
+            self.prefetched.insert(id.clone(), None);
+        }
+        begun
     }
 
     /// Keeps an item that was read ahead, unless the list was replaced since the read began.
@@ -420,7 +434,6 @@ impl Inventory {
 
 /// Reading lists takes at most this fraction of the time (one in 20).
 const LISTING_SHARE: u32 = 20;
-const MAX_PREFETCHED: usize = 16;
 /// The size of the items in bytes beyond which contents are not kept.
 const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;
 

@@ -113,6 +113,16 @@ impl ListReader {
         }
     }
 
+    /// Returns the first item of the known list, marked as in flight, if the list is recent enough. Sends nothing.
+    pub(crate) fn next_known(&self) -> Option<InFlightItem> {
+        let now = self.context.known_time();
+        let (at, refresh) = (self.context.moment(), self.context.options.refresh);
+        let mut inventory = self.inventory.lock();
+        let started = inventory.next_of_recent(Purpose::Change, 0, now, at, refresh)?;
+        drop(inventory);
+        Some(self.inventory.in_flight(started))
+    }
+
     /// Returns `first` and the ready items behind it on the known list, all marked as in flight.
     pub(crate) fn with_following(&self, first: InFlightItem, max: usize) -> Vec<InFlightItem> {
         let now = self.context.known_time();

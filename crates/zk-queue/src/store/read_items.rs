@@ -1,20 +1,28 @@
-//! Reads items' nodes, one or several at once, and the next item while the current one is being taken.
+//! Reads items' nodes, several with one request, and the next ones while the current ones are being taken.
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::Mutex;
 
 use futures_util::future;
+use zk_core::Bytes;
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::Stat;
 
 use super::context::QueueContext;
 use super::in_flight::InFlightItem;
 use super::in_flight::SharedInventory;
 use super::item_content::ItemContent;
+use crate::batch_limits::expected_largest;
 use crate::batch_limits::fitting_count;
+use crate::batch_limits::items_per_read;
 use crate::batch_limits::next_read_count;
+use crate::batch_limits::prefetch_limit;
 use crate::deadline::Deadline;
+use crate::mutex::lock;
+use crate::preconditions::Preconditions;
 use crate::ready_items::ItemId;
 
 /// Reads the items of one queue that the inventory lists.
@@ -22,6 +30,8 @@ use crate::ready_items::ItemId;
 pub(crate) struct ItemReader {
     pub(super) context: Arc<QueueContext>,
     pub(super) inventory: Arc<SharedInventory>,
+    /// The size of the largest item that is expected, once any was read.
+    largest: Mutex<Option<usize>>,
 }
 
 /// An item that was read and may be taken.
@@ -46,6 +56,7 @@ impl ItemReader {
         Self {
             context: Arc::clone(context),
             inventory: Arc::clone(inventory),
+            largest: Mutex::default(),
         }
     }
 
@@ -55,45 +66,90 @@ impl ItemReader {
         in_flight: InFlightItem,
         deadline: Deadline,
     ) -> Result<ReadOutcome, Error> {
-        let path = in_flight.path();
+        let mut read = self.read_each(vec![in_flight], deadline).await;
+        read.pop().expect("there is one result for each item")
+    }
+
+    /// Reads items, unless they were read ahead; returns one result for each, in their order.
+    async fn read_each(
+        &self,
+        items: Vec<InFlightItem>,
+        deadline: Deadline,
+    ) -> Vec<Result<ReadOutcome, Error>> {
+        let prefetched: Vec<_> = items
+            .iter()
+            .map(|item| self.take_prefetched(item))
+            .collect();
+        let unread = items.iter().zip(&prefetched);
+        let unread = unread.filter(|(_, prefetched)| prefetched.is_none());
+        let unread: Vec<_> = unread.map(|(item, _)| item.path()).collect();
+        let mut read = self.get_each(&unread, deadline).await.into_iter();
+        let all = items.into_iter().zip(prefetched);
+        all.filter_map(|(item, prefetched)| match prefetched {
+            Some(content) => Some(Ok(ReadOutcome::of(item, Ok(content)))),
+            None => Some(self.judge(item, read.next()?)),
+        })
+        .collect()
+    }
+
+    fn take_prefetched(&self, item: &InFlightItem) -> Option<ItemContent> {
         // A caller that only reads gets the current content.
-        let prefetched = in_flight.preconditions.as_ref().and_then(|preconditions| {
-            let id = in_flight.id();
-            self.inventory.lock().take_prefetched(&id, preconditions)
-        });
-        let item = match prefetched {
-            Some(item) => Ok(item),
-            None => match self.context.get(&path, deadline).await {
-                Ok((data, stat)) => {
-                    ItemContent::parse(self.context.options.layout, data.into(), &stat)
-                }
-                Err(error) if error.is_no_node() => {
-                    in_flight.complete();
-                    return Ok(ReadOutcome::Gone);
-                }
-                Err(error) if error.kind() == ErrorKind::NoAuth => {
-                    Err("the session may not read it".to_owned())
-                }
-                Err(error) => return Err(error),
-            },
-        };
-        match item {
-            Ok(item) => Ok(ReadOutcome::Item(Candidate {
-                in_flight,
-                path,
-                item,
-            })),
-            Err(reason) => {
-                in_flight.quarantine(&reason);
-                Ok(ReadOutcome::Quarantined)
+        let preconditions = item.preconditions.as_ref()?;
+        let id = item.id();
+        self.inventory.lock().take_prefetched(&id, preconditions)
+    }
+
+    /// Returns what the result of reading an item's node means.
+    fn judge(
+        &self,
+        in_flight: InFlightItem,
+        got: Result<(Bytes, Stat), Error>,
+    ) -> Result<ReadOutcome, Error> {
+        let content = match got {
+            Ok((data, stat)) => ItemContent::parse(self.context.options.layout, data.into(), &stat),
+            Err(error) if error.is_no_node() => {
+                in_flight.complete();
+                return Ok(ReadOutcome::Gone);
             }
-        }
+            Err(error) if error.kind() == ErrorKind::NoAuth => {
+                Err("the session may not read it".to_owned())
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(ReadOutcome::of(in_flight, content))
+    }
+
+    /// Reads nodes in one flight, several with one request; returns one result for each, in their order.
+    ///
+    /// If the reply to several is lost, they are read one by one.
+    async fn get_each(
+        &self,
+        paths: &[NodePath],
+        deadline: Deadline,
+    ) -> Vec<Result<(Bytes, Stat), Error>> {
+        let per_request = items_per_read(*lock(&self.largest));
+        let requests = paths.chunks(per_request).map(async |paths| match paths {
+            [path] => vec![self.context.get(path, deadline).await],
+            paths => {
+                let several = self.context.session.get_many(paths);
+                match several.timeout(deadline.remaining()).await {
+                    Ok(results) => results,
+                    Err(error) => vec![Err(error); paths.len()],
+                }
+            }
+        });
+        let read = future::join_all(requests).await.concat();
+        let sizes = read.iter().flatten().map(|(data, _)| data.len());
+        let mut largest = lock(&self.largest);
+        *largest = expected_largest(*largest, sizes);
+        drop(largest);
+        read
     }
 
     /// Reads several items, and returns those that exist, in their order.
     ///
-    /// It stops when they fill a request, to which each adds its `size`, or when a read fails; the items that were read
-    /// before that are returned.
+    /// It stops when they fill a request, to which each adds its `size`, or when a read fails; those that were read
+    /// before that and fit are returned, and the others released.
     pub(crate) async fn read_all(
         &self,
         items: Vec<InFlightItem>,
@@ -102,20 +158,17 @@ impl ItemReader {
     ) -> Result<Vec<Candidate>, Error> {
         let mut items = items.into_iter();
         let mut candidates: Vec<Candidate> = Vec::new();
-        let (mut asked, mut bytes) = (0, 0);
         loop {
-            let flight: Vec<_> = items.by_ref().take(next_read_count(asked, bytes)).collect();
-            if flight.is_empty() || fitting_count(candidates.iter().map(&size)) < candidates.len() {
+            let count = next_read_count(*lock(&self.largest));
+            let flight: Vec<_> = items.by_ref().take(count).collect();
+            let fitting = fitting_count(candidates.iter().map(&size));
+            if flight.is_empty() || fitting < candidates.len() {
+                self.keep_prefetched(candidates.split_off(fitting));
                 return Ok(candidates);
             }
-            asked += flight.len();
-            let reads = flight.into_iter().map(|item| self.read(item, deadline));
-            for read in future::join_all(reads).await {
+            for read in self.read_each(flight, deadline).await {
                 match read {
-                    Ok(ReadOutcome::Item(candidate)) => {
-                        bytes += candidate.item.size();
-                        candidates.push(candidate);
-                    }
+                    Ok(ReadOutcome::Item(candidate)) => candidates.push(candidate),
                     Ok(ReadOutcome::Gone | ReadOutcome::Quarantined) => {}
                     Err(error) if candidates.is_empty() => return Err(error),
                     Err(error) => {
@@ -166,43 +219,52 @@ impl ItemReader {
         self.inventory.lock().keep_prefetched(items);
     }
 
-    /// Awaits `work`, and reads the next item concurrently.
+    /// Awaits `work`, and reads up to `max` of the next items concurrently, unless enough were read before.
     ///
-    /// Reading reserves nothing: any consumer can take the item, and taking it checks that it is unchanged.
+    /// Reading reserves nothing: any consumer can take the items, and taking one checks that it is unchanged.
     pub(crate) async fn with_prefetch<T>(
         &self,
+        max: usize,
         deadline: Deadline,
         work: impl Future<Output = T>,
     ) -> T {
         let mut work = pin!(work);
         tokio::select! {
             biased;
-            () = self.prefetch_next(deadline) => {}
+            () = self.prefetch(max, deadline) => {}
             done = &mut work => return done,
         }
         work.await
     }
 
-    async fn prefetch_next(&self, deadline: Deadline) {
+    async fn prefetch(&self, max: usize, deadline: Deadline) {
+        let max = prefetch_limit(*lock(&self.largest), max);
         let now = self.context.known_time();
-        let next = self.inventory.lock().begin_prefetch(now);
-        let Some((id, preconditions)) = next else {
+        let begun = self.inventory.lock().begin_prefetch(now, max);
+        if begun.is_empty() {
             return;
-        };
+        }
         let mut pending = PendingPrefetch {
             inventory: &self.inventory,
-            id: Some(id.clone()),
+            items: begun,
         };
-        let path = self.context.paths.item(id.0, &id.1);
-        let got = self.context.get(&path, deadline).await;
-        pending.id = None;
-        // An error is found again when the item is taken.
-        if let Ok((data, stat)) = got
-            && let Ok(item) = ItemContent::parse(self.context.options.layout, data.into(), &stat)
-        {
-            self.inventory
-                .lock()
-                .finish_prefetch(&id, preconditions, item);
+        let paths = pending.items.iter();
+        let paths: Vec<_> = paths
+            .map(|((segment, name), _)| self.context.paths.item(*segment, name))
+            .collect();
+        let read = self.get_each(&paths, deadline).await;
+        let items = std::mem::take(&mut pending.items);
+        let layout = self.context.options.layout;
+        let mut inventory = self.inventory.lock();
+        for ((id, preconditions), got) in items.into_iter().zip(read) {
+            // An error is found again when the item is taken.
+            if let Ok((data, stat)) = got
+                && let Ok(content) = ItemContent::parse(layout, data.into(), &stat)
+            {
+                inventory.finish_prefetch(&id, preconditions, content);
+            } else {
+                inventory.cancel_prefetch(&id);
+            }
         }
     }
 }
@@ -214,17 +276,35 @@ impl Candidate {
     }
 }
 
-/// A read that is pending. If it is dropped, another call can read the item.
+impl ReadOutcome {
+    /// The outcome for an item with this content; the item is malformed if that is the reason why it has none.
+    fn of(in_flight: InFlightItem, content: Result<ItemContent, String>) -> Self {
+        match content {
+            Ok(item) => Self::Item(Candidate {
+                path: in_flight.path(),
+                in_flight,
+                item,
+            }),
+            Err(reason) => {
+                in_flight.quarantine(&reason);
+                Self::Quarantined
+            }
+        }
+    }
+}
+
+/// A read that is pending. If it is dropped, another call can read the items.
 struct PendingPrefetch<'a> {
     inventory: &'a SharedInventory,
-    /// `None` once the read has ended.
-    id: Option<ItemId>,
+    /// None once the read has ended.
+    items: Vec<(ItemId, Arc<Preconditions>)>,
 }
 
 impl Drop for PendingPrefetch<'_> {
     fn drop(&mut self) {
-        if let Some(id) = &self.id {
-            self.inventory.lock().cancel_prefetch(id);
+        let mut inventory = self.inventory.lock();
+        for (id, _) in &self.items {
+            inventory.cancel_prefetch(id);
         }
     }
 }

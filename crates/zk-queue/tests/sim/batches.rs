@@ -21,6 +21,7 @@ use crate::faults::swept;
 use crate::pass;
 use crate::queue;
 use crate::queue_of;
+use crate::reads;
 use crate::recreated::until_read;
 use crate::soon;
 use crate::text;
@@ -67,7 +68,7 @@ async fn a_batch_of_claims_of_which_many_are_gone_costs_two_tries() {
     ours.offer_all(texts(10..50)).await.unwrap();
     one_done(&ours).await;
     let mut claiming = Box::pin(ours.try_claim_batch(39));
-    let looks = || ensemble.arrived(matching::gets("/queues/a/items/*"));
+    let looks = || ensemble.arrived(reads("/queues/a/items/*"));
     let before = looks();
     while looks() == before {
         tokio::select! {

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::codec::Text;
+use zk_core::transport::Request;
 use zk_queue::Layout;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
 use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
 use zk_sim::Scripted;
+use zk_sim::matching;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 
@@ -30,6 +32,7 @@ mod limits;
 mod number_space;
 mod outages;
 mod placement;
+mod reads;
 mod recreated;
 mod segments;
 mod sizes;
@@ -107,6 +110,20 @@ async fn all(queue: &Queue<String>) -> Vec<String> {
         items.push(item);
     }
     items
+}
+
+/// Matches reads of the data of a path, alone or with others.
+fn reads(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    let (one, several) = (matching::gets(pattern), matching::multi_reads(pattern));
+    move |request| one(request) || several(request)
+}
+
+/// How many nodes at a path were read, also with one request.
+fn nodes_read(ensemble: &Ensemble, pattern: &str) -> usize {
+    let is_read = reads(pattern);
+    let requests = ensemble.requests().into_iter();
+    let read = requests.filter(|seen| seen.has_arrived() && is_read(&seen.request));
+    read.map(|seen| matching::paths(&seen.request).len()).sum()
 }
 
 /// Waits at most two minutes of the paused clock.

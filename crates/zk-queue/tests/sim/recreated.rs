@@ -21,6 +21,7 @@ use crate::data;
 use crate::pass;
 use crate::queue;
 use crate::queue_of;
+use crate::reads;
 use crate::soon;
 use crate::text;
 use crate::texts;
@@ -137,7 +138,7 @@ async fn an_item_read_slowly_is_not_mistaken_after_recreation() {
                 pass(Duration::from_secs(2)).await;
             }
             let held = ensemble
-                .on(matching::gets("/queues/a/*"))
+                .on(reads("/queues/a/*"))
                 .session(session.id())
                 .hold();
             let taking = tokio::spawn(async move {
@@ -234,7 +235,7 @@ async fn an_item_released_after_recreation_is_listed_again() {
         create.await.unwrap();
     }
     drop(taking);
-    let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
+    let looks = || ensemble.arrived(reads("/queues/a/*"));
     let before = looks();
     assert_eq!(all(&ours).await, ["new 0", "new 1"]);
     assert!(looks() - before < 9, "it reads the item again and again");
@@ -278,7 +279,7 @@ pub(crate) async fn until_read<T: std::fmt::Debug>(
     ensemble: &Ensemble,
     taking: &mut (impl Future<Output = T> + Unpin),
 ) {
-    let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
+    let looks = || ensemble.arrived(reads("/queues/a/*"));
     let before = looks();
     soon("it reads an item", async {
         while looks() == before {

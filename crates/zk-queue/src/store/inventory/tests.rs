@@ -315,7 +315,7 @@ fn an_epoch_advances_if_the_order_of_its_items_is_known() {
             listing.segments.push((1, vec![name.to_owned()]));
         }
         let mut inventory = inventory(layout, listing);
-        let (id, old) = inventory.begin_prefetch(0).unwrap();
+        let (id, old) = inventory.begin_prefetch(0, 1).remove(0);
         inventory.finish_prefetch(&id, Arc::clone(&old), content(1));
         let mut new = Preconditions::clone(&old);
         new.control_node.1 += 1;
@@ -346,13 +346,14 @@ fn an_item_is_read_ahead_once_and_used_in_its_epoch() {
     let names = ["qn-0000000001", "qn-0000000002"];
     let listing = listing_with_fence(&names, 1);
     let mut inventory = inventory(Layout::Recipe, again(&listing, &names));
-    let (first, preconditions) = inventory.begin_prefetch(0).unwrap();
-    let (second, _) = inventory.begin_prefetch(0).unwrap();
+    let mut begun = inventory.begin_prefetch(0, 2);
+    let (second, _) = begun.pop().unwrap();
+    let (first, preconditions) = begun.pop().unwrap();
     assert_eq!([&*first.1, &*second.1], names);
-    assert!(inventory.begin_prefetch(0).is_none());
+    assert!(inventory.begin_prefetch(0, 2).is_empty());
     // A read that was dropped can be repeated.
     inventory.cancel_prefetch(&first);
-    assert_eq!(inventory.begin_prefetch(0).unwrap().0, first);
+    assert_eq!(inventory.begin_prefetch(0, 2)[0].0, first);
     inventory.finish_prefetch(&first, Arc::clone(&preconditions), content(1));
     inventory.cancel_prefetch(&first);
     let read = inventory.take_prefetched(&first, &preconditions);
@@ -363,7 +364,7 @@ fn an_item_is_read_ahead_once_and_used_in_its_epoch() {
     inventory.keep_prefetched([(first.clone(), Some(other), content(1))]);
     assert_eq!(inventory.take_prefetched(&first, &preconditions), None);
     // A read that ends after the list was replaced is not used.
-    let (first, _) = inventory.begin_prefetch(0).unwrap();
+    let (first, _) = inventory.begin_prefetch(0, 2).remove(0);
     inventory.replace(again(&listing, &names), MS, MS);
     inventory.finish_prefetch(&first, Arc::clone(&preconditions), content(1));
     assert_eq!(inventory.take_prefetched(&first, &preconditions), None);
@@ -375,8 +376,17 @@ fn items_are_kept_up_to_a_number_and_a_size() {
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let listing = listing_with_fence(&names, 1);
     let mut inventory = inventory(Layout::Recipe, again(&listing, &names));
-    let begun = std::iter::from_fn(|| inventory.begin_prefetch(0));
-    assert_eq!(begun.count(), MAX_PREFETCHED);
+    // Three in flight: four have to be ahead, and then eight more are read.
+    for _ in 0..3 {
+        let _started = inventory.next_of_new(Purpose::Change, 0, 0, MS);
+    }
+    let counts = [0; 4].map(|_| inventory.begin_prefetch(0, 8).len());
+    assert_eq!(counts, [8, 0, 0, 0]);
+    for _ in 0..5 {
+        let _started = inventory.next_of_new(Purpose::Change, 0, 0, MS);
+    }
+    let counts = [0; 4].map(|_| inventory.begin_prefetch(0, 8).len());
+    assert_eq!(counts, [8, 0, 0, 0]);
     inventory.replace(again(&listing, &names), MS, MS);
     let preconditions = inventory.epoch().unwrap().preconditions_for(0);
     let ids: Vec<ItemId> = names.iter().map(|name| (0, Arc::from(*name))).collect();
