@@ -174,7 +174,8 @@ impl Default for WorkerOptions {
 impl WorkerOptions {
     /// Sets how many items are processed concurrently; default 1. Zero means 1.
     ///
-    /// A worker claims as many items at once. With more than it can process concurrently, it keeps items from others.
+    /// A worker claims as many items at once, and up to as many more while items are being acknowledged. With more than
+    /// it can process concurrently, it keeps items from others.
     #[must_use]
     pub const fn with_concurrency(mut self, items: usize) -> Self {
         self.concurrency = if items == 0 { 1 } else { items };

@@ -16,6 +16,8 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::sync::Arc;
+
 use zk_core::NodePath;
 use zk_core::Transaction;
 
@@ -51,6 +53,19 @@ impl Preconditions {
             ),
             None => (checked, 2),
         }
+    }
+
+    /// Returns those of several with which the others may agree: of two that agree, the one that also names the items
+    /// node.
+    pub(crate) fn common<'a>(
+        mut all: impl Iterator<Item = &'a Arc<Self>>,
+    ) -> Option<&'a Arc<Self>> {
+        let first = all.next()?;
+        if first.items_node.is_some() {
+            return Some(first);
+        }
+        let complete = all.find(|preconditions| preconditions.items_node.is_some());
+        Some(complete.unwrap_or(first))
     }
 
     /// Returns whether both were read from the same queue, as far as both know.

@@ -70,6 +70,8 @@ pub(crate) use in_flight::InFlightItem;
 pub(crate) use in_flight::SharedInventory;
 pub(crate) use inventory::Purpose;
 pub(crate) use joined_calls::JoinedCalls;
+pub(crate) use joined_calls::JoinedOutcome;
+pub(crate) use joined_calls::JoinedWork;
 use list_reader::ListReader;
 pub(crate) use offers::NewItem;
 pub(crate) use offers::Offers;

@@ -3,8 +3,8 @@
 //! An item is claimed as [`store`](crate::store) describes for a take, except that the transaction creates an ephemeral
 //! node for the claim and writes the item's node, instead of deleting it. The item's version so counts its deliveries.
 //! [`create_claims`] makes that transaction, and [`held_claim`] those that end a claim: they delete the claim, and
-//! delete or move the item, under the version that the claim gave it. Rejecting a claim is in `claim`, burying
-//! its item in `dead_letters`.
+//! delete or move the item, under the version that the claim gave it. [`joined_acknowledgements`] ends several claims at
+//! once. Rejecting a claim is in `claim`, burying its item in `dead_letters`.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -38,12 +38,14 @@ use crate::paths::parse_queue_path;
 use crate::ready_items::ListedItem;
 use crate::store::Candidate;
 use crate::store::ItemStore;
+use crate::store::JoinedCalls;
 use crate::store::Purpose;
 
 mod claim;
 mod create_claims;
 mod dead_letters;
 mod held_claim;
+mod joined_acknowledgements;
 mod worker;
 
 pub use claim::Claim;
@@ -51,6 +53,7 @@ pub use claim::Delivery;
 pub use dead_letters::DeadLetter;
 pub use held_claim::ClaimLoss;
 use held_claim::HeldClaim;
+use joined_acknowledgements::Acknowledgements;
 pub use worker::WorkStats;
 use worker::panic_message;
 
@@ -100,6 +103,7 @@ struct WorkContext {
     options: WorkOptions,
     /// Its reference count is the number of claims of this process, plus one.
     open_claims: Arc<()>,
+    acknowledgements: Arc<JoinedCalls<Acknowledgements>>,
 }
 
 impl WorkContext {
@@ -161,8 +165,8 @@ impl<T: Send + 'static> WorkQueue<T> {
         let claims = child(&path, "claims");
         let paths = QueuePaths::below(&path);
         let store = ItemStore::new(session, paths, Some(claims.clone()), options.queue.clone());
+        let acknowledgements = Arc::new(Acknowledgements::new(&store.context));
         Ok(Self {
-            store: Arc::new(store),
             codec: Arc::new(codec),
             context: Arc::new(WorkContext {
                 dead_letters: child(&path, "dead"),
@@ -170,7 +174,9 @@ impl<T: Send + 'static> WorkQueue<T> {
                 path,
                 options: options.clone(),
                 open_claims: Arc::default(),
+                acknowledgements: Arc::new(JoinedCalls::new(&store.context, &acknowledgements)),
             }),
+            store: Arc::new(store),
         })
     }
 

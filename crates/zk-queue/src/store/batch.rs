@@ -87,9 +87,7 @@ impl ItemReader {
         if all().count() < candidates.len() {
             self.inventory.invalidate();
         }
-        // Of two that agree, the one that also names the items node.
-        let complete = all().find(|preconditions| preconditions.items_node.is_some());
-        let common = complete.or_else(|| all().next()).cloned()?;
+        let common = Preconditions::common(all()).cloned()?;
         candidates.retain(|candidate| {
             let preconditions = candidate.in_flight.preconditions.as_ref();
             preconditions.is_some_and(|preconditions| preconditions.agrees_with(&common))

@@ -129,10 +129,12 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// One round trip; two more for a new token, whenever more calls are in flight than before; and three more if a
-    /// segment was started or removed since the item was claimed.
+    /// One round trip; two if other acknowledgements are in flight, however many, and a part of a request then. Those that
+    /// wait are joined into one transaction.
+    /// Two more for a new token, whenever more calls are in flight than before; and four more if a segment was started or
+    /// removed since the item was claimed.
     pub async fn acknowledge(self) -> Result<(), SettleError> {
-        self.acknowledge_with(|nothing_else| nothing_else).await
+        self.held.acknowledge().await
     }
 
     /// Removes the item and applies other changes in one transaction, so that the changes are applied exactly once for
@@ -152,7 +154,7 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// As [`acknowledge`](Self::acknowledge).
+    /// As [`acknowledge`](Self::acknowledge), but it is never joined with others.
     ///
     /// # Examples
     ///

@@ -1,4 +1,7 @@
 //! Creates claims: one transaction creates the claims' nodes, and writes the items that they are for.
+//!
+//! An item is written with the data that it has, because the version of its node counts its deliveries, and servers
+//! advance the version of a node only together with its data.
 
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -144,6 +144,22 @@ impl HeldClaim {
         Detached::new(&session, end(self), async |_| {})
     }
 
+    /// Ends the claim: removes the item, together with those of other claims that are acknowledged at the same time. If
+    /// this is dropped, it continues in the background.
+    pub(super) fn acknowledge(self) -> Detached<Result<(), SettleError>> {
+        self.detached(async |mut claim| {
+            let acknowledgements = Arc::clone(&claim.context.acknowledgements);
+            let identity = claim.identity.clone();
+            if acknowledgements.call(identity, Deadline::never()).await? {
+                claim.is_settled = true;
+                return Ok(());
+            }
+            claim
+                .settle_now(Box::new(|nothing_else| nothing_else), None)
+                .await
+        })
+    }
+
     /// Ends the claim: removes the item and applies further changes. If this is dropped, it continues in the
     /// background.
     ///

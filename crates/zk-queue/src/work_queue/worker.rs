@@ -13,6 +13,7 @@ use zk_core::ErrorClass;
 
 use super::Claim;
 use super::Delivery;
+use super::HeldClaim;
 use super::WorkQueue;
 use crate::deadline::Deadline;
 use crate::error::TakeError;
@@ -40,10 +41,19 @@ enum HandlerOutcome {
     Unsettled,
 }
 
+/// How a handler ended.
+enum Handled {
+    /// It finished, with an error in the second case.
+    Finished(Box<HeldClaim>, Result<(), String>),
+    Lost,
+}
+
 impl<T: Send + 'static> WorkQueue<T> {
     /// Claims items and passes them to `handler`, as many concurrently as the options allow, until `stop` resolves.
     ///
-    /// One transaction claims as many items as there are free handlers.
+    /// One transaction claims as many items as there are free handlers. It is sent together with the acknowledgements of
+    /// the items before, which share one or two transactions, too. So while items are being acknowledged, the worker has
+    /// up to twice as many claims as handlers.
     /// If the handler returns `Ok`, the item is acknowledged; otherwise it is rejected, with the handler's error as the
     /// reason and a delay that grows.
     /// A handler that panics does not affect the others: its item is rejected like after an error, and becomes a dead
@@ -85,24 +95,33 @@ impl<T: Send + 'static> WorkQueue<T> {
         E: fmt::Display,
     {
         let mut stats = WorkStats::default();
-        let mut running = FuturesUnordered::new();
+        let mut handling = FuturesUnordered::new();
+        let mut settling = FuturesUnordered::new();
         let mut stop = pin!(stop);
         let mut claiming = Box::pin(future::Fuse::terminated());
         let mut is_claiming = false;
         loop {
-            if !is_claiming && running.len() < options.concurrency {
-                let max = options.concurrency - running.len();
+            // All that have finished first: then one claim is for all free handlers.
+            while let Some(Some(handled)) = handling.next().now_or_never() {
+                settling.push(settle(handled, options));
+            }
+            while let Some(Some(outcome)) = settling.next().now_or_never() {
+                stats.count(&outcome);
+            }
+            let max = claimable(options.concurrency, handling.len(), settling.len());
+            if !is_claiming && max > 0 {
                 claiming.set(self.claim_with_retry(max).fuse());
                 is_claiming = true;
             }
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                Some(outcome) = running.next() => stats.count(&outcome),
+                Some(handled) = handling.next() => settling.push(settle(handled, options)),
+                Some(outcome) = settling.next() => stats.count(&outcome),
                 claimed = &mut claiming, if is_claiming => {
                     is_claiming = false;
                     for claim in claimed? {
-                        running.push(process(claim, options, &handler));
+                        handling.push(handle(claim, &handler));
                     }
                 }
             }
@@ -110,15 +129,18 @@ impl<T: Send + 'static> WorkQueue<T> {
         // A claim in flight is released in the background.
         claiming.set(future::Fuse::terminated());
         let grace = Deadline::after(options.grace);
-        while !running.is_empty() {
-            match grace.bound(running.next()).await {
-                Some(Some(outcome)) => stats.count(&outcome),
-                Some(None) => break,
-                None => {
-                    tracing::warn!(path = %self.path(), left = running.len(), "handlers exceeded the grace period and are dropped");
-                    break;
+        let ending = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(handled) = handling.next() => settling.push(settle(handled, options)),
+                    Some(outcome) = settling.next() => stats.count(&outcome),
+                    else => break,
                 }
             }
+        };
+        if grace.bound(ending).await.is_none() {
+            tracing::warn!(path = %self.path(), left = handling.len(), "handlers exceeded the grace period and are dropped");
         }
         Ok(stats)
     }
@@ -139,35 +161,47 @@ impl<T: Send + 'static> WorkQueue<T> {
     }
 }
 
-async fn process<T, F, E>(
-    claim: Claim<T>,
-    options: &WorkerOptions,
-    handler: &impl Fn(Delivery<T>) -> F,
-) -> HandlerOutcome
+/// Returns how many items to claim while so many are handled and settled.
+///
+/// A free handler does not wait until the item before is settled: that request and the next claim are sent together. So
+/// there are at most twice as many claims as handlers.
+const fn claimable(concurrency: usize, handled: usize, settled: usize) -> usize {
+    let free = concurrency.saturating_sub(handled);
+    let allowed = concurrency
+        .saturating_mul(2)
+        .saturating_sub(handled + settled);
+    if free < allowed { free } else { allowed }
+}
+
+/// Runs the handler of an item.
+async fn handle<T, F, E>(claim: Claim<T>, handler: &impl Fn(Delivery<T>) -> F) -> Handled
 where
     F: Future<Output = Result<(), E>>,
     E: fmt::Display,
 {
     let (delivery, held) = claim.split();
-    let deliveries = delivery.deliveries();
-    let handled = tokio::select! {
+    tokio::select! {
         biased;
         loss = held.lost() => {
             tracing::warn!(path = %held.identity.item, ?loss, "the claim was lost while its item was processed");
-            return HandlerOutcome::Lost;
+            Handled::Lost
         }
-        handled = catch_panic(async { handler(delivery).await.map_err(|error| error.to_string()) }) => handled,
+        handled = catch_panic(async { handler(delivery).await.map_err(|error| error.to_string()) }) => {
+            Handled::Finished(Box::new(held), handled)
+        }
+    }
+}
+
+/// Settles the claim of an item that was handled.
+async fn settle(handled: Handled, options: &WorkerOptions) -> HandlerOutcome {
+    let Handled::Finished(held, result) = handled else {
+        return HandlerOutcome::Lost;
     };
     let path = held.identity.item.clone();
-    let (settled, outcome) = match handled {
-        Ok(()) => {
-            let settled = held
-                .settle(Box::new(|nothing_else| nothing_else), None)
-                .await;
-            (settled, HandlerOutcome::Acknowledged)
-        }
+    let (settled, outcome) = match result {
+        Ok(()) => (held.acknowledge().await, HandlerOutcome::Acknowledged),
         Err(reason) => {
-            let delay = options.delay_after(deliveries);
+            let delay = options.delay_after(held.deliveries);
             (held.reject(delay, reason).await, HandlerOutcome::Rejected)
         }
     };
@@ -206,5 +240,33 @@ impl WorkStats {
             HandlerOutcome::Unsettled => &mut self.unsettled,
         };
         *counted += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: Q3
+    #[test]
+    fn a_worker_has_at_most_twice_as_many_claims_as_handlers() {
+        for (concurrency, handled, settled, expected) in [
+            (1, 0, 0, 1),
+            (1, 0, 1, 1),
+            (1, 1, 1, 0),
+            (1, 0, 2, 0),
+            (64, 0, 64, 64),
+            (64, 0, 100, 28),
+            (64, 60, 64, 4),
+            (64, 60, 68, 0),
+            (64, 0, 200, 0),
+            (usize::MAX, 7, 9, usize::MAX - 16),
+        ] {
+            assert_eq!(
+                claimable(concurrency, handled, settled),
+                expected,
+                "{concurrency}, {handled}, {settled}"
+            );
+        }
     }
 }

@@ -17,6 +17,7 @@ use zk_sim::matching;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 
+mod acknowledgements;
 mod basic;
 mod batches;
 mod cancellation;
