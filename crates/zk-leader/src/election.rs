@@ -10,9 +10,11 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 use zk_lock::AcquireError;
+use zk_lock::Contender;
 use zk_lock::FairLock;
 use zk_lock::FencingToken;
 use zk_lock::Guard;
+use zk_lock::Inspector;
 use zk_lock::Layout;
 
 use crate::error::LeadershipLoss;
@@ -22,6 +24,7 @@ use crate::options::Rejoin;
 use crate::participant::Participant;
 use crate::state::ParticipantState;
 use crate::state::SharedState;
+use crate::step_down::Inbox;
 
 /// An election, and the settings of its participant.
 #[derive(Debug, Clone)]
@@ -29,6 +32,7 @@ pub(crate) struct Election {
     lock: FairLock,
     rejoin: Rejoin,
     grace: Duration,
+    inbox: Inbox,
 }
 
 impl Election {
@@ -38,7 +42,9 @@ impl Election {
         options: &ElectionOptions,
         layout: Layout,
     ) -> Result<Self, ParsePathError> {
+        let path = path.into_node_path()?;
         Ok(Self {
+            inbox: Inbox::new(&path, options.acl(), options.step_down())?,
             lock: FairLock::with_options(session, path, options.for_lock(layout))?,
             rejoin: options.rejoin(),
             grace: options.grace(),
@@ -129,8 +135,22 @@ impl Election {
             .collect())
     }
 
+    /// Returns a handle to the inboxes of leaders.
+    pub(crate) fn inboxes(&self) -> Inspector {
+        self.inbox.inspector(self.session())
+    }
+
+    /// Returns the inbox of this participant while it leads.
+    pub(crate) const fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    pub(crate) async fn first(&self) -> Result<Option<Contender>, Error> {
+        self.lock.inspector().first_contender().await
+    }
+
     pub(crate) async fn leader(&self) -> Result<Option<Participant>, Error> {
-        let first = self.lock.inspector().first_contender().await?;
+        let first = self.first().await?;
         Ok(first.map(|contender| Participant::new(contender, true)))
     }
 
@@ -172,7 +192,7 @@ impl Election {
         }
     }
 
-    fn child(&self, name: &str) -> String {
+    pub(crate) fn child(&self, name: &str) -> String {
         let base = self.path();
         if base.is_root() {
             format!("/{name}")

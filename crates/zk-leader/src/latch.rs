@@ -22,6 +22,7 @@ use crate::state::ParticipantHandle;
 use crate::state::ParticipantState;
 use crate::state::SharedState;
 use crate::state::StateOwner;
+use crate::step_down::RequestStepDown;
 
 /// An election at a path whose participants report whether they lead.
 ///
@@ -101,6 +102,14 @@ impl LeaderLatch {
             shared,
             running: running.abort_handle(),
         }
+    }
+
+    /// Starts a request to the present leader to step down. Any process that knows the path may ask, also without a
+    /// participant.
+    ///
+    /// Leaders receive requests if their [options](ElectionOptions::with_step_down) say so.
+    pub fn request_step_down(&self) -> RequestStepDown {
+        RequestStepDown::new(self.election.clone())
     }
 
     /// Lists the participants: the leader first, then the waiters in the order in which they will lead.
@@ -247,6 +256,7 @@ async fn run(election: Election, owner: StateOwner) {
             loss = lease.lost() => loss,
             () = lease.state().resign_requested() => LeadershipLoss::Resigned,
             () = shared.leaving() => LeadershipLoss::Resigned,
+            never = election.inbox().serve(lease.state()) => match never {},
         };
         let loss = leadership.end(loss, shared).await;
         if let Some(end) = election.end_after(loss, shared) {

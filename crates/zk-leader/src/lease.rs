@@ -13,9 +13,11 @@ use zk_core::Session;
 use zk_core::Transaction;
 use zk_lock::FencingToken;
 use zk_lock::Guard;
+use zk_lock::ReadGuard;
 
 use crate::error::LeadershipLoss;
 use crate::error::ResignError;
+use crate::step_down::StepDownRequest;
 
 /// A leadership, as its task sees it. It can be cloned and kept.
 ///
@@ -49,6 +51,8 @@ pub(crate) struct LeadershipState {
     is_resign_requested: watch::Sender<bool>,
     /// The result of the deletion of its node.
     node: watch::Sender<Option<Result<(), ResignError>>>,
+    /// Where it receives requests to step down, if it does.
+    inbox: watch::Sender<Option<ReadGuard>>,
 }
 
 impl LeaderLease {
@@ -149,7 +153,12 @@ impl LeadershipState {
             end: watch::Sender::new(None),
             is_resign_requested: watch::Sender::new(false),
             node: watch::Sender::new(None),
+            inbox: watch::Sender::new(None),
         })
+    }
+
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
     }
 
     pub(crate) const fn path(&self) -> &NodePath {
@@ -192,6 +201,44 @@ impl LeadershipState {
         );
     }
 
+    /// Receives requests to step down here, until the leadership is over.
+    pub(crate) fn set_inbox(&self, inbox: ReadGuard) {
+        self.inbox.send_replace(Some(inbox));
+        if self.end.borrow().is_some() {
+            self.inbox.send_replace(None);
+        }
+    }
+
+    /// Waits for the next request to step down.
+    pub(crate) async fn step_down_requested(
+        self: &Arc<Self>,
+    ) -> Result<StepDownRequest, LeadershipLoss> {
+        let mut inbox = self.inbox.subscribe();
+        loop {
+            let request = {
+                let inbox = inbox.borrow_and_update();
+                inbox.as_ref().map(|inbox| inbox.revocation_requested())
+            };
+            let request = async {
+                match request {
+                    Some(request) => match request.await {
+                        Ok(request) => request,
+                        // Another inbox follows, or the end of the leadership.
+                        Err(_) => std::future::pending().await,
+                    },
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                loss = self.lost() => return Err(loss),
+                request = request => return Ok(StepDownRequest::new(request, Arc::clone(self))),
+                // Never an error: `self` owns the sender.
+                _ = inbox.changed() => {}
+            }
+        }
+    }
+
     /// Waits until the leadership is over and the result of the deletion of its node is known.
     pub(crate) async fn removed(&self) -> Result<(), ResignError> {
         let mut node = self.node.subscribe();
@@ -204,6 +251,8 @@ impl LeadershipState {
     pub(crate) fn abandon(&self, loss: LeadershipLoss) {
         let reason = self.end(loss);
         drop(self.take_guard());
+        // After the leader's node: a requester that sees it gone looks whether the leader is gone, too.
+        self.inbox.send_replace(None);
         let path = self.path.clone();
         self.record_removal(Err(match reason {
             LeadershipLoss::Resigned => ResignError::Pending { path, source: None },

@@ -100,6 +100,20 @@
 //! Participants of this crate and of Curator on one path elect one leader among them, and list each other.
 //! A latch and a selector are two elections, even on one path.
 //!
+//! # Asking the leader to step down
+//!
+//! Any process may [ask](LeaderLatch::request_step_down) the present leader to resign, for example before its host is
+//! restarted. A leader receives such requests if its [options](ElectionOptions::with_step_down) say so: then it has an
+//! *inbox* beside the election, which is the node of a reader of a read/write lock.
+//!
+//! ```text
+//! /leaders/scheduler-step-down                                     container
+//! └── _c_51c7d0aa-…-__READ__0000000003                             ephemeral, the inbox of the leader
+//! ```
+//!
+//! The label in its data is the fencing token of the leader, so that the inbox of a former one is ignored. Requests are
+//! the [revocations](zk_lock::Revoke) of the lock. The nodes of the election itself are not affected.
+//!
 //! # Features
 //!
 //! None.
@@ -113,6 +127,7 @@ mod options;
 mod participant;
 mod selector;
 mod state;
+mod step_down;
 
 pub use error::LeadershipLoss;
 pub use error::ParticipantEnd;
@@ -127,6 +142,11 @@ pub use selector::Selector;
 pub use state::ParticipantHandle;
 pub use state::ParticipantState;
 pub use state::StateChanges;
+pub use step_down::RequestStepDown;
+pub use step_down::StepDown;
+pub use step_down::StepDownError;
+pub use step_down::StepDownPolicy;
+pub use step_down::StepDownRequest;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

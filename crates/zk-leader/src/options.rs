@@ -7,6 +7,8 @@ use zk_lock::Layout;
 use zk_lock::LockOptions;
 use zk_lock::OwnerInfo;
 
+use crate::step_down::StepDownPolicy;
+
 /// The settings of a participant.
 ///
 /// # Defaults
@@ -16,6 +18,7 @@ use zk_lock::OwnerInfo;
 /// - [`acl`](Self::with_acl): that of the session
 /// - [`rejoin`](Self::with_rejoin): [`Rejoin::Always`]
 /// - [`grace`](Self::with_grace): 10 seconds
+/// - [`step_down`](Self::with_step_down): none, requests to step down are not received
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionOptions {
     id: Option<String>,
@@ -23,6 +26,7 @@ pub struct ElectionOptions {
     acl: Option<Acl>,
     rejoin: Rejoin,
     grace: Duration,
+    step_down: Option<StepDownPolicy>,
 }
 
 /// What a participant does when it loses its node or its leadership while its session lives.
@@ -90,6 +94,28 @@ impl ElectionOptions {
         self
     }
 
+    /// Lets other processes [ask](crate::LeaderLatch::request_step_down) this participant to step down while it leads, and
+    /// sets who decides.
+    ///
+    /// By default it receives no requests.
+    /// With a policy it has another ephemeral node while it leads, below the path of the election with `-step-down`
+    /// appended. Requesters need READ and WRITE on that node, whose [ACL](Self::with_acl) is that of the participant's
+    /// nodes, and READ on its parent and on the election.
+    /// The node costs two writes for each leadership, and two watches. The leadership does not wait for it.
+    #[must_use]
+    pub const fn with_step_down(mut self, policy: StepDownPolicy) -> Self {
+        self.step_down = Some(policy);
+        self
+    }
+
+    pub(crate) const fn step_down(&self) -> Option<StepDownPolicy> {
+        self.step_down
+    }
+
+    pub(crate) const fn acl(&self) -> Option<&Acl> {
+        self.acl.as_ref()
+    }
+
     pub(crate) const fn rejoin(&self) -> Rejoin {
         self.rejoin
     }
@@ -125,6 +151,7 @@ impl Default for ElectionOptions {
             acl: None,
             rejoin: Rejoin::default(),
             grace: Duration::from_secs(10),
+            step_down: None,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::state::ParticipantHandle;
 use crate::state::ParticipantState;
 use crate::state::SharedState;
 use crate::state::StateOwner;
+use crate::step_down::RequestStepDown;
 
 /// A participant of an election that runs a task while it leads.
 ///
@@ -104,6 +105,12 @@ impl Selector {
     /// Returns a handle to this participant.
     pub fn handle(&self) -> &ParticipantHandle {
         &self.handle
+    }
+
+    /// Starts a request to the present leader to step down, see
+    /// [`LeaderLatch::request_step_down`](crate::LeaderLatch::request_step_down).
+    pub fn request_step_down(&self) -> RequestStepDown {
+        RequestStepDown::new(self.election.clone())
     }
 
     /// Runs `task` whenever this participant leads, until the task breaks.
@@ -283,12 +290,15 @@ impl Selector {
             let grace = std::future::pending::<()>();
             drop(tokio::time::timeout(self.election.grace(), grace).await);
         };
+        // Boxed to keep the future of `run` small.
+        let inbox = Box::pin(self.election.inbox().serve(lease.state()));
         let result = tokio::select! {
             biased;
             // Polled first, so that the task does not continue after the leadership is over.
             loss = lease.lost() => Err(loss),
             output = async { task(lease.clone()).await } => Ok(output),
             () = grace_expired => Err(LeadershipLoss::Resigned),
+            never = inbox => match never {},
         };
         // The task has ended or is dropped: another participant may lead now.
         let (output, loss) = match result {

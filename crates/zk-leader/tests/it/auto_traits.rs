@@ -28,6 +28,10 @@ fn public_types_are_send_and_sync() {
         Rejoin,
         ResignError,
         ParticipantState,
+        RequestStepDown,
+        StepDown,
+        StepDownError,
+        StepDownPolicy,
     );
     // There is one of each participant.
     is_send::<LatchParticipant>();
@@ -35,7 +39,10 @@ fn public_types_are_send_and_sync() {
     is_send::<Selector>();
     is_sync::<Selector>();
     is_error::<ParticipantEnd>();
+    is_send::<StepDownRequest>();
+    is_sync::<StepDownRequest>();
     is_error::<ResignError>();
+    is_error::<StepDownError>();
 }
 
 #[test]

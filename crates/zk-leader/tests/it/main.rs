@@ -17,6 +17,7 @@ mod basic;
 mod examples;
 mod failover;
 mod processes;
+mod step_down;
 
 /// Starts servers, runs the test against them and takes them down.
 async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
