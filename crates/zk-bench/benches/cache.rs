@@ -1,9 +1,17 @@
 //! Measures the cache: its load, events and reads, next to plain reads and to Curator's cache.
 
+use std::alloc::System;
+
+use stats_alloc::INSTRUMENTED_SYSTEM;
+use stats_alloc::StatsAlloc;
 use zk_bench::Fixture;
 use zk_bench::Settings;
 use zk_bench::cache;
 use zk_bench::publish;
+
+/// Counts the memory of a cache exactly.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;

@@ -34,6 +34,7 @@
 
 pub mod baseline;
 pub mod cache;
+mod cached;
 pub mod comparison;
 mod cpu;
 mod environment;

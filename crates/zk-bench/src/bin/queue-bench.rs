@@ -1,16 +1,20 @@
 //! Measures queues next to the minimum that the servers allow and, with `ZK_BENCH_PEERS=1`, to Curator and kazoo.
 //!
 //! Prints the figures as a table in Markdown, for BENCHMARKS.md. The sides alternate over several rounds; the table shows
-//! median, minimum and maximum.
+//! median, minimum and maximum. What depends on a process being new is measured in processes of its own.
 
 #![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use futures_util::TryStreamExt as _;
+use futures_util::future;
 use futures_util::stream;
 use zk_bench::Environment;
 use zk_bench::Settings;
@@ -19,8 +23,11 @@ use zk_bench::WorkMeter;
 use zk_bench::open;
 use zk_bench::servers;
 use zk_bench::table;
+use zk_core::Session;
 use zk_core::codec::Text;
 use zk_queue::Queue;
+use zk_queue::WorkQueue;
+use zk_queue::WorkerOptions;
 use zk_tests::peers::Curator;
 use zk_tests::peers::CuratorQueue;
 use zk_tests::peers::Kazoo;
@@ -31,6 +38,7 @@ use zk_tests::peers::QueueAct;
 struct Sizes {
     serial: u32,
     many: u32,
+    waiting: u32,
     rounds: u32,
 }
 
@@ -40,6 +48,10 @@ struct Rates(BTreeMap<[&'static str; 2], Vec<f64>>);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    if let [work, connect, path] = args.as_slice() {
+        return in_new_process(work, connect, path).await;
+    }
     let settings = Settings::from_env()?;
     let meter = WorkMeter::begin();
     let ensemble = servers(settings).start().await?;
@@ -47,12 +59,14 @@ async fn main() -> anyhow::Result<()> {
         Sizes {
             serial: 200,
             many: 2_000,
+            waiting: 10_000,
             rounds: 1,
         }
     } else {
         Sizes {
             serial: 1_000,
             many: 10_000,
+            waiting: 100_000,
             rounds: 3,
         }
     };
@@ -67,6 +81,12 @@ async fn main() -> anyhow::Result<()> {
         let path = |client: &str| format!("/bench/{client}-{round}");
         measure_ours(&connect, &path("ours"), sizes, &mut rates).await?;
         measure_baseline(&connect, &path("baseline"), sizes, &mut rates).await?;
+        measure_workers(&connect, &path("work"), sizes, &mut rates).await?;
+        measure_consumers(&connect, &path("consumers"), sizes, &mut rates).await?;
+        for (workload, client, work) in NEW_PROCESSES {
+            let rate = new_process(work, &connect, &path(work)).await?;
+            rates.note(client, workload, rate);
+        }
         if let Some((curator, kazoo)) = &peers {
             let (curators, kazoos) = (path("curator"), path("kazoo"));
             for (workload, act) in acts(sizes) {
@@ -83,6 +103,11 @@ async fn main() -> anyhow::Result<()> {
     let environment = Environment::of(&ensemble, &meter);
     println!("\n{}", environment.describe(&settings.command("queue")));
     println!("{}\n", rates.table()?);
+    let bytes = memory_of_waiting(&connect, sizes.waiting).await?;
+    println!(
+        "A consumer that has listed {} waiting items needs {bytes:.0} bytes of memory for each.\n",
+        sizes.waiting
+    );
     ensemble.down().await?;
     Ok(())
 }
@@ -91,6 +116,13 @@ impl Rates {
     /// Notes the items per second of a client in a workload.
     fn note(&mut self, client: &'static str, workload: &'static str, rate: f64) {
         self.0.entry([workload, client]).or_default().push(rate);
+    }
+
+    /// Returns the last rate of ours in a workload.
+    fn last_of_ours(&self, workload: &'static str) -> anyhow::Result<f64> {
+        let rates = self.0.get(&[workload, OURS]);
+        let last = rates.and_then(|rates| rates.last().copied());
+        last.with_context(|| format!("{workload} was not measured yet"))
     }
 
     /// Measures a workload of `count` items.
@@ -116,7 +148,7 @@ impl Rates {
                 Some(Spread::of(rates.iter().copied()))
             };
             let ours = of(OURS).context("ours was measured")?;
-            for client in [OURS, BASELINE, "Curator", "kazoo"] {
+            for client in CLIENTS {
                 let Some(spread) = of(client) else {
                     continue;
                 };
@@ -216,12 +248,192 @@ async fn measure_baseline(
         anyhow::Ok(())
     };
     rates.measure(BASELINE, POLL, serial, deletes).await?;
+    let mut made = Vec::new();
+    for _ in 0..serial {
+        made.push(create().await?);
+    }
+    let gets_and_deletes = async {
+        for path in made {
+            let (_, stat) = session.get(&path).await?;
+            session.delete(path).version(stat.version).await?;
+        }
+        anyhow::Ok(())
+    };
+    rates
+        .measure(GET_AND_DELETE, POLL, serial, gets_and_deletes)
+        .await?;
     let creates = in_flight((0..many).map(|_| create()));
     rates
         .measure(BASELINE, OFFER_IN_FLIGHT, many, creates)
         .await?;
     session.delete(path).recursive().await?;
     Ok(session.close().await?)
+}
+
+/// Measures workers whose handlers do nothing, next to our drain of the same round.
+async fn measure_workers(
+    connect: &str,
+    path: &str,
+    sizes: Sizes,
+    rates: &mut Rates,
+) -> anyhow::Result<()> {
+    let session = open(connect).await?;
+    let queue = WorkQueue::new(&session, path, Text)?;
+    let drained = rates.last_of_ours(DRAIN)?;
+    for (workload, concurrency, count) in [
+        (WORK_1, 1, sizes.serial),
+        (WORK_8, 8, sizes.many),
+        (WORK_64, 64, sizes.many),
+    ] {
+        let items = (0..count).map(|number| number.to_string());
+        queue.offer_all(items).await?;
+        let (handled, all_handled) = (Cell::new(0), tokio::sync::Notify::new());
+        let handler = async |_| {
+            handled.set(handled.get() + 1);
+            if handled.get() == count {
+                all_handled.notify_one();
+            }
+            Ok::<_, Infallible>(())
+        };
+        let options = WorkerOptions::default().with_concurrency(concurrency);
+        let work = async {
+            let stats = queue
+                .work_until(all_handled.notified(), &options, handler)
+                .await?;
+            anyhow::Ok(stats.acknowledged)
+        };
+        let done = rates.measure(OURS, workload, count, work).await?;
+        anyhow::ensure!(
+            done == u64::from(count),
+            "{done} of {count} items were done"
+        );
+        rates.note(OUR_DRAIN, workload, drained);
+    }
+    Ok(session.close().await?)
+}
+
+/// Measures eight sessions that take the items of one queue, one after the other each, next to one session.
+async fn measure_consumers(
+    connect: &str,
+    path: &str,
+    sizes: Sizes,
+    rates: &mut Rates,
+) -> anyhow::Result<()> {
+    let count = sizes.many;
+    let session = open(connect).await?;
+    let queue = Queue::new(&session, path, Text)?;
+    queue
+        .offer_all((0..count).map(|number| number.to_string()))
+        .await?;
+    let sessions = future::try_join_all((0..8).map(|_| open(connect))).await?;
+    let consumers = sessions.iter().map(async |session| {
+        let queue = Queue::new(session, path, Text)?;
+        let mut taken = 0;
+        while queue.poll().await?.is_some() {
+            taken += 1;
+        }
+        anyhow::Ok(taken)
+    });
+    let takes = future::try_join_all(consumers);
+    let taken = rates.measure(OURS, CONSUMERS_8, count, takes).await?;
+    let all: u32 = taken.iter().sum();
+    anyhow::ensure!(all == count, "{all} of {count} items were taken: {taken:?}");
+    let one = rates.last_of_ours(POLL)?;
+    rates.note(ONE_CONSUMER, CONSUMERS_8, one);
+    for session in sessions.iter().chain([&session]) {
+        session.close().await?;
+    }
+    Ok(())
+}
+
+/// Runs `work` in a new process of this program, and returns the figure that it prints.
+async fn new_process(work: &str, connect: &str, path: &str) -> anyhow::Result<f64> {
+    let program = std::env::current_exe()?;
+    let mut command = tokio::process::Command::new(program);
+    command.args([work, connect, path]).kill_on_drop(true);
+    let output = command.stderr(Stdio::inherit()).output().await?;
+    anyhow::ensure!(
+        output.status.success(),
+        "{work} ended with {}",
+        output.status
+    );
+    let printed = String::from_utf8(output.stdout)?;
+    let figure = printed.trim().parse();
+    figure.with_context(|| format!("{work} printed {printed:?}"))
+}
+
+/// Does what a new process is to measure, and prints the figure.
+async fn in_new_process(work: &str, connect: &str, path: &str) -> anyhow::Result<()> {
+    let session = open(connect).await?;
+    let figure = match work {
+        FIRST_OFFERS | FIRST_OFFERS_IN_FLIGHT => {
+            let queue = Queue::new(&session, path, Text)?;
+            let item = "1".to_owned();
+            let offers = (0..FIRST).map(|_| async { Ok(queue.offer(&item).await?) });
+            first_thousand(work == FIRST_OFFERS_IN_FLIGHT, offers).await?
+        }
+        FIRST_CREATES | FIRST_CREATES_IN_FLIGHT => {
+            session.create(path, "").parents().await?;
+            let create = || session.create(format!("{path}/qn-"), "1").sequential();
+            let creates = (0..FIRST).map(|_| async {
+                create().await?;
+                Ok(())
+            });
+            first_thousand(work == FIRST_CREATES_IN_FLIGHT, creates).await?
+        }
+        LIST_WAITING => listing_bytes(&session, path).await?,
+        _ => anyhow::bail!("unknown work {work}"),
+    };
+    println!("{figure}");
+    Ok(session.close().await?)
+}
+
+/// Returns the rate of a new process's first requests, 64 at a time or one after the other.
+async fn first_thousand(
+    are_in_flight: bool,
+    all: impl Iterator<Item = impl Future<Output = anyhow::Result<()>>>,
+) -> anyhow::Result<f64> {
+    let began = Instant::now();
+    if are_in_flight {
+        in_flight(all).await?;
+    } else {
+        for one in all {
+            one.await?;
+        }
+    }
+    Ok(f64::from(FIRST) / began.elapsed().as_secs_f64())
+}
+
+/// Returns how many bytes a consumer in a new process needs for each waiting item.
+async fn memory_of_waiting(connect: &str, count: u32) -> anyhow::Result<f64> {
+    let session = open(connect).await?;
+    let queue = Queue::new(&session, "/bench/waiting", Text)?;
+    queue
+        .offer_all((0..count).map(|number| number.to_string()))
+        .await?;
+    let bytes = new_process(LIST_WAITING, connect, "/bench/waiting").await?;
+    session.close().await?;
+    Ok(bytes / f64::from(count))
+}
+
+/// Returns by how many bytes the memory of this process grows when it lists a queue.
+async fn listing_bytes(session: &Session, path: &str) -> anyhow::Result<f64> {
+    let queue = Queue::new(session, path, Text)?;
+    // What the first use of a session needs is not counted.
+    queue.len().await?;
+    let before = resident_bytes()?;
+    anyhow::ensure!(queue.oldest_age().await?.is_some(), "nothing waits");
+    queue.poll().await?;
+    Ok(resident_bytes()? - before)
+}
+
+/// Returns the memory of this process.
+fn resident_bytes() -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    let kilobytes: f64 = kilobytes.context("VmRSS is missing")?.trim().parse()?;
+    Ok(kilobytes * 1024.0)
 }
 
 /// Runs these, 64 at a time.
@@ -234,11 +446,55 @@ async fn in_flight<T>(
 
 const OURS: &str = "zk-queue";
 const BASELINE: &str = "create or delete";
+const GET_AND_DELETE: &str = "get + delete";
+const OUR_DRAIN: &str = "drain of zk-queue";
+const ONE_CONSUMER: &str = "one consumer";
+const CLIENTS: [&str; 7] = [
+    OURS,
+    BASELINE,
+    GET_AND_DELETE,
+    OUR_DRAIN,
+    ONE_CONSUMER,
+    "Curator",
+    "kazoo",
+];
 
 /// The workloads, measured in items per second.
-const WORKLOADS: [&str; 5] = [OFFER_SERIALLY, OFFER_IN_FLIGHT, OFFER_ALL, POLL, DRAIN];
+const WORKLOADS: [&str; 11] = [
+    OFFER_SERIALLY,
+    OFFER_FIRST,
+    OFFER_IN_FLIGHT,
+    OFFER_FIRST_IN_FLIGHT,
+    OFFER_ALL,
+    POLL,
+    CONSUMERS_8,
+    DRAIN,
+    WORK_1,
+    WORK_8,
+    WORK_64,
+];
 const OFFER_SERIALLY: &str = "offers, one after the other";
+const OFFER_FIRST: &str = "first thousand offers, one after the other";
 const OFFER_IN_FLIGHT: &str = "offers, 64 in flight";
+const OFFER_FIRST_IN_FLIGHT: &str = "first thousand offers, 64 in flight";
 const OFFER_ALL: &str = "offers, as one batch";
 const POLL: &str = "takes, one after the other";
+const CONSUMERS_8: &str = "takes by 8 consumers";
 const DRAIN: &str = "drain of 10,000";
+const WORK_1: &str = "claim + acknowledge, 1 handler";
+const WORK_8: &str = "claim + acknowledge, 8 handlers";
+const WORK_64: &str = "claim + acknowledge, 64 handlers";
+
+/// What is done in new processes: the workload, the client, and the name of the work.
+const NEW_PROCESSES: [(&str, &str, &str); 4] = [
+    (OFFER_FIRST, OURS, FIRST_OFFERS),
+    (OFFER_FIRST, BASELINE, FIRST_CREATES),
+    (OFFER_FIRST_IN_FLIGHT, OURS, FIRST_OFFERS_IN_FLIGHT),
+    (OFFER_FIRST_IN_FLIGHT, BASELINE, FIRST_CREATES_IN_FLIGHT),
+];
+const FIRST_OFFERS: &str = "first-offers";
+const FIRST_CREATES: &str = "first-creates";
+const FIRST_OFFERS_IN_FLIGHT: &str = "first-offers-in-flight";
+const FIRST_CREATES_IN_FLIGHT: &str = "first-creates-in-flight";
+const LIST_WAITING: &str = "list-waiting";
+const FIRST: u32 = 1_000;
