@@ -59,10 +59,10 @@ pub(crate) fn prefetch_limit(largest: Option<usize>, wanted: usize) -> usize {
 /// Each of those tasks may take one of the others next. Nothing is read until one of these might be missing, and then
 /// `wanted` items with one request.
 pub(crate) fn prefetch_count(in_flight: usize, ahead: usize, wanted: usize) -> usize {
-    if ahead > in_flight || ahead + wanted > MAX_PREFETCHED {
+    if ahead > in_flight {
         0
     } else {
-        wanted
+        wanted.min(MAX_PREFETCHED.saturating_sub(ahead))
     }
 }
 
@@ -193,7 +193,9 @@ mod tests {
             (20, 20, 8, 8),
             (20, 21, 8, 0),
             (500, 120, 8, 8),
-            (500, 121, 8, 0),
+            (500, 121, 8, 7),
+            (500, 200, 8, 0),
+            (250, 0, 250, 128),
             (64, 0, 64, 64),
             (64, 65, 64, 0),
         ] {

@@ -10,6 +10,7 @@ use zk_harness::Ensemble;
 
 mod auto_traits;
 mod basic;
+mod cuts;
 mod long;
 mod stress;
 

@@ -1,0 +1,108 @@
+//! Joined offers and acknowledgements on real servers, while replies are lost and connections cut.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use zk_core::codec::Text;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Match;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_queue::Delivery;
+use zk_queue::WorkQueue;
+use zk_queue::WorkerOptions;
+
+use crate::connect;
+use crate::soon;
+
+const ITEMS: usize = 3_000;
+
+// covers: Q1 Q3 Q4
+#[tokio::test(flavor = "multi_thread")]
+async fn joined_offers_and_acknowledgements_survive_cuts() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .data(DataStore::Memory)
+        .proxied(true)
+        .start()
+        .await
+        .expect("the servers start");
+    let proxy = ensemble.proxy().expect("the ensemble has a proxy");
+    let (one, two) = (connect(&ensemble).await, connect(&ensemble).await);
+    let cut = async |session: &zk_core::Session, rounds: u32| {
+        let its = session.id().as_i64();
+        for round in 0..rounds {
+            if round % 2 == 0 {
+                let reply = proxy.on(Match::writes().session(its)).once().cut_on_reply();
+                let lost = async {
+                    while reply.count() == 0 {
+                        tick().await;
+                    }
+                };
+                // Without further writes there is nothing to lose.
+                drop(tokio::time::timeout(Duration::from_secs(5), lost).await);
+            } else {
+                proxy.cut(Clients::Session(its), Close::Rst).await;
+                tick().await;
+            }
+        }
+    };
+
+    let producer = WorkQueue::new(&one, "/cuts", Text).unwrap();
+    let offers =
+        stream::iter(0..ITEMS).map(async |number| producer.offer(&number.to_string()).await);
+    let offering = async {
+        let mut offers = offers.buffer_unordered(64);
+        while let Some(offered) = offers.next().await {
+            offered.expect("there is a connection before the deadline");
+        }
+    };
+    soon("all are offered", async {
+        tokio::join!(offering, cut(&one, 10))
+    })
+    .await;
+    assert_eq!(producer.len().await.unwrap(), ITEMS);
+
+    let worker = WorkQueue::new(&two, "/cuts", Text).unwrap();
+    let (done, again) = (
+        std::cell::RefCell::new(BTreeSet::new()),
+        std::cell::Cell::new(0),
+    );
+    let all_done = tokio::sync::Notify::new();
+    let handler = async |delivery: Delivery<String>| {
+        if !done.borrow_mut().insert(delivery.into_item()) {
+            again.set(again.get() + 1);
+        }
+        if done.borrow().len() == ITEMS {
+            all_done.notify_one();
+        }
+        Ok::<_, String>(())
+    };
+    let options = WorkerOptions::default().with_concurrency(64);
+    let working = worker.work_until(all_done.notified(), &options, handler);
+    let (stats, ()) = soon("all is done", async {
+        tokio::join!(working, cut(&two, 10))
+    })
+    .await;
+    let stats = stats.unwrap();
+    assert_eq!(
+        (stats.acknowledged, stats.lost, again.get()),
+        (ITEMS as u64, 0, 0),
+        "{stats:?}"
+    );
+    two.sync("/cuts").await.unwrap();
+    assert!(worker.is_empty().await.unwrap());
+    assert_eq!(worker.claims().await.unwrap(), []);
+    for session in [one, two] {
+        session.close().await.unwrap();
+    }
+    ensemble.down().await.expect("the servers go down");
+}
+
+/// Lets some requests pass.
+async fn tick() {
+    zk_sim::wait::pass(Duration::from_millis(20)).await;
+}
