@@ -33,7 +33,7 @@
 //!    then returns an error that says so, and is not sent later.
 //! 4. A lost session stays lost. Every later operation returns a fatal error, every watch fires, and
 //!    [`Session::lost`] resolves with the [reason](SessionEnd). A caller that was notified of the loss sees the session
-//!    as lost. [`SessionBuilder::supervise`] opens a new session for an application that wants one.
+//!    as lost. [`Sessions`] opens a new session for an application that wants one.
 //! 5. A node created with [`protected`](Create::protected) is created once, even if replies are lost, unless another
 //!    client deletes it while the outcome is still unknown: then it may be created again.
 //!    A node created with [`owned`](Create::owned) is deleted with its handle, and replaced at most once by
@@ -111,6 +111,7 @@ mod error;
 mod idempotency_tokens;
 mod identity;
 mod join_all;
+mod kept;
 mod lease_proof;
 mod listener;
 #[cfg(feature = "metrics")]
@@ -124,6 +125,7 @@ mod sequence;
 mod session;
 mod session_defaults;
 mod session_handle;
+mod sessions;
 mod stat;
 mod state;
 mod subscription;
@@ -154,6 +156,8 @@ pub use idempotency_tokens::Committed;
 pub use idempotency_tokens::IdempotencyTokens;
 pub use idempotency_tokens::LeaderTimestamp;
 pub use identity::Identity;
+pub use kept::Kept;
+pub use kept::SessionBound;
 pub use listener::Listener;
 pub use listener::ListenerEnd;
 #[cfg(feature = "metrics")]
@@ -199,13 +203,15 @@ pub use session::Standby;
 pub use session::builder::ConnectError;
 pub use session::builder::ProtocolClient;
 pub use session::builder::SessionBuilder;
+pub use sessions::RunError;
+pub use sessions::Sessions;
+pub use sessions::SessionsEnd;
 pub use stat::SessionId;
 pub use stat::Stat;
 pub use state::ConnectionState;
 pub use state::StateChanges;
 pub use subscription::Subscribe;
 pub use subscription::Subscription;
-pub use supervisor::SuperviseError;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use tracker::NodeTracker;

@@ -13,6 +13,7 @@ use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::Session;
+use zk_core::SessionBound;
 use zk_core::SessionId;
 
 use crate::instance::Instance;
@@ -227,6 +228,14 @@ impl<P> Registration<P> {
             self.state.set_loss(RegistrationLoss::Unregistered);
         }
         self.state.free_path();
+    }
+}
+
+impl<P: Send + Sync + 'static> SessionBound for Registration<P> {
+    type Loss = RegistrationLoss;
+
+    async fn lost(&self) -> RegistrationLoss {
+        Self::lost(self).await
     }
 }
 

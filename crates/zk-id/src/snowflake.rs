@@ -13,6 +13,7 @@ use zk_core::Error;
 use zk_core::IntoNodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
+use zk_core::SessionBound;
 
 use crate::abort_on_drop::AbortOnDrop;
 use crate::clock::Clock;
@@ -344,6 +345,14 @@ impl Deref for Snowflake {
 
     fn deref(&self) -> &Generator {
         &self.generator
+    }
+}
+
+impl SessionBound for Snowflake {
+    type Loss = WorkerLoss;
+
+    async fn lost(&self) -> WorkerLoss {
+        Self::lost(self).await
     }
 }
 

@@ -15,6 +15,7 @@ use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
+use zk_core::SessionBound;
 use zk_core::SessionLease;
 use zk_core::WatchEvent;
 
@@ -366,6 +367,14 @@ impl WorkerId {
     /// A fatal error. The number is released with the session.
     pub async fn release(self) -> Result<(), Error> {
         self.node.delete().await
+    }
+}
+
+impl SessionBound for WorkerId {
+    type Loss = WorkerLoss;
+
+    async fn lost(&self) -> WorkerLoss {
+        Self::lost(self).await
     }
 }
 

@@ -13,9 +13,9 @@ use zk_config::Typed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::RetryPolicy;
+use zk_core::RunError;
 use zk_core::Session;
 use zk_core::SessionBuilder;
-use zk_core::SuperviseError;
 use zk_discovery::RegisterError;
 use zk_discovery::Registry;
 use zk_id::ClaimError;
@@ -104,9 +104,9 @@ impl Node {
         tokio::select! {
             biased;
             served = serving => served.map_err(|error| match error {
-                SuperviseError::Body(error) => error,
-                SuperviseError::Connect(error) => error.into(),
-                lost => anyhow::anyhow!("{lost}"),
+                RunError::Body(error) => error,
+                RunError::Ended(end) => end.into(),
+                other => anyhow::anyhow!("{other}"),
             }),
             () = has_none => {
                 self.reporter.report(format_args!("ends without a session"));

@@ -111,7 +111,7 @@ impl SessionBuilder {
     ///
     /// The server bounds it, by default to 2 to 20 of its ticks; [`Session::session_timeout`] says what it granted.
     /// A server that is silent for two thirds of it is left for another one. If a server shortens it when the session moves
-    /// there (`maxSessionTimeout`), the session ends as expired, since what was proved with the longer one does not hold.
+    /// there (`maxSessionTimeout`), the session goes on with the shorter one.
     /// From 1 ms to 2^31-1 ms; anything else is a [`ConnectError::InvalidOption`].
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;

@@ -100,7 +100,8 @@ fn public_types_are_send_sync_and_clone() {
     is_send::<OperationFuture<()>>();
     is_error::<CommitError>();
     is_error::<ReplaceError>();
-    is_error::<SuperviseError<Error>>();
+    is_error::<RunError<Error>>();
+    is_error::<SessionsEnd>();
     is_error::<ConnectError>();
     is_error::<Error>();
     is_error::<ParseConnectStringError>();

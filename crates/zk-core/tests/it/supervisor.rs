@@ -8,9 +8,10 @@ use std::time::Instant;
 use zk_core::ConnectError;
 use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
+use zk_core::RunError;
 use zk_core::Session;
 use zk_core::SessionEnd;
-use zk_core::SuperviseError;
+use zk_core::SessionsEnd;
 
 use crate::MAX_WAIT;
 use crate::connect;
@@ -54,7 +55,7 @@ async fn body_runs_again_with_a_new_session_when_one_is_lost() {
         // The second run may find the node of the first: then it says so.
         match within(Duration::from_secs(60), "the body ends", supervised).await {
             Ok(done) => assert_eq!(done, "done"),
-            Err(SuperviseError::Body(error)) => assert!(error.is_node_exists(), "{error}"),
+            Err(RunError::Body(error)) => assert!(error.is_node_exists(), "{error}"),
             Err(other) => panic!("{other:?}"),
         }
         assert!(runs.load(Ordering::SeqCst) >= 1);
@@ -84,7 +85,7 @@ async fn answer_of_the_body_ends_the_supervision() {
             })
             .await
             .unwrap_err();
-        let SuperviseError::Body(error) = error else {
+        let RunError::Body(error) = error else {
             panic!("{error:?}");
         };
         assert!(error.is_no_node());
@@ -121,7 +122,7 @@ async fn application_that_closes_its_session_is_not_run_again() {
         let done = within(MAX_WAIT, what, supervise(true)).await.unwrap();
         assert_eq!((done, runs.swap(0, Ordering::SeqCst)), ("done", 1));
         let error = within(MAX_WAIT, what, supervise(false)).await.unwrap_err();
-        let SuperviseError::Body(error) = error else {
+        let RunError::Body(error) = error else {
             panic!("{error:?}");
         };
         assert_eq!(error.kind(), ErrorKind::SessionClosed);
@@ -151,7 +152,7 @@ async fn ephemeral_nodes_are_gone_when_supervise_returns() {
                     let end = within(MAX_WAIT, "the session is over", session.lost()).await;
                     assert_eq!(end, SessionEnd::Closed);
                 }
-                Err(SuperviseError::Body(error)) => assert!(error.is_no_node(), "{error}"),
+                Err(RunError::Body(error)) => assert!(error.is_no_node(), "{error}"),
                 Err(other) => panic!("{other:?}"),
             }
             assert_eq!(observer.exists("/me").await.unwrap(), None, "{is_ok}");
@@ -172,7 +173,7 @@ async fn failed_connect_ends_supervise_at_once_or_by_the_policy() {
     assert!(
         matches!(
             error,
-            SuperviseError::Connect(ConnectError::InvalidOption { .. })
+            RunError::Ended(SessionsEnd::Connect(ConnectError::InvalidOption { .. }))
         ),
         "{error:?}"
     );
@@ -182,7 +183,10 @@ async fn failed_connect_ends_supervise_at_once_or_by_the_policy() {
     let policy = RetryPolicy::constant(Duration::from_millis(100)).at_most(2);
     let error = unreachable.supervise(policy, never).await.unwrap_err();
     assert!(
-        matches!(error, SuperviseError::Connect(ConnectError::Unanswered(_))),
+        matches!(
+            error,
+            RunError::Ended(SessionsEnd::Connect(ConnectError::Unanswered(_)))
+        ),
         "{error:?}"
     );
     let took = start.elapsed();

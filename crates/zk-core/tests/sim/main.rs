@@ -37,6 +37,7 @@ mod refusals;
 mod replacements;
 mod server_info;
 mod session_lease;
+mod sessions;
 mod subscriptions;
 mod trackers;
 mod transactions;
