@@ -2,6 +2,7 @@
 
 mod leader;
 mod lock;
+mod other_locks;
 mod rw;
 mod semaphore;
 mod work;

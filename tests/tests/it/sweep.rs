@@ -5,6 +5,7 @@
 
 mod lock;
 mod operations;
+mod other_locks;
 mod queue;
 mod rw;
 mod semaphore;

@@ -28,6 +28,7 @@ use zk_lock::Guard;
 use super::agreed;
 use super::inject_faults;
 use super::leader;
+use super::other_locks;
 use super::rw;
 use super::semaphore;
 use super::spread;
@@ -190,7 +191,12 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
     let observer = observer(&ensemble).await;
     // A parent that stays, so that numbers do not begin anew.
     observer.create(PATH, "").parents().await.unwrap();
-    for path in [rw::PATH, leader::PATH] {
+    for path in [
+        rw::PATH,
+        leader::PATH,
+        other_locks::COHORT,
+        other_locks::REENTRANT,
+    ] {
         observer.create(path, "").await.unwrap();
     }
     observer.create(COUNTER, "0").await.unwrap();
@@ -218,11 +224,12 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         workers.spawn(scribble(ensemble.connect_string(), path, task));
     }
     let connect = ensemble.connect_string();
-    let beside = [
+    let mut beside = vec![
         rw::start(&connect, &ends, &mut random),
         semaphore::start(&connect, &ends, &mut random),
         leader::start(&connect, &ends, &mut random),
     ];
+    beside.extend(other_locks::start(&connect, &ends, &mut random));
     let struck = inject_faults(&run, &ensemble).await;
     assert!(!struck.is_empty(), "nothing was broken");
     // If the lock is not granted any more, the checkers say so, with the history.
@@ -253,6 +260,8 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         semaphore::QUEUE,
         semaphore::LEASES,
         leader::PATH,
+        other_locks::COHORT,
+        other_locks::REENTRANT,
     ];
     let at = watch::Sender::new(String::new());
     let left = async {
@@ -272,6 +281,12 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
                 looks.tick().await;
             }
         }
+    };
+    let left = async {
+        left.await;
+        at.send_replace(format!("the node {}", other_locks::RACE));
+        let gone = observer.wait_for_deletion(other_locks::RACE);
+        gone.timeout(SESSION_TIMEOUT * 4).await.unwrap();
     };
     let left = tokio::time::timeout(SESSION_TIMEOUT * 4, left).await;
     assert!(left.is_ok(), "left behind {}", *at.borrow());

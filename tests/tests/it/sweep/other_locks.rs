@@ -1,0 +1,116 @@
+//! Every request in the lives of the other locks, and of a candidate for the leader.
+
+use zk_core::Session;
+use zk_leader::LeaderLatch;
+use zk_lock::CohortLock;
+use zk_lock::Inspector;
+use zk_lock::Lock;
+use zk_lock::LockGuard as _;
+use zk_lock::RaceLock;
+use zk_lock::ReentrantLock;
+
+use super::Scene;
+use super::Stage;
+use super::settled;
+use super::sweep;
+use super::until_or_late;
+
+/// A free lock is taken and given back; one that is held is tried for, then waited for and given back. At the end there
+/// is no contender and no node at the path.
+async fn life_of_a_lock<L>(scene: &Scene, lock: fn(&Session, &str) -> L)
+where
+    L: Lock + 'static,
+{
+    let what = &scene.what;
+    let ours = lock(&scene.struck, &scene.path);
+    let theirs = lock(&scene.observer, &scene.path);
+
+    let guard = ours.acquire().await.expect(what);
+    guard.release().await.expect(what);
+
+    let held = theirs.acquire().await.expect(what);
+    assert!(ours.try_acquire().await.expect(what).is_none(), "{what}");
+    let waiting = tokio::spawn(async move { ours.acquire().await });
+    // Until it waits, or until something keeps it from that: both are of interest.
+    let inspector = Inspector::new(&scene.observer, scene.path.as_str()).expect("it is a path");
+    until_or_late(|| async {
+        let seen = inspector.contenders().await;
+        seen.expect("nothing strikes this one").len() >= 2
+    })
+    .await;
+    held.release().await.expect("nothing strikes this one");
+    let guard = waiting.await.expect("it does not panic").expect(what);
+    assert!(guard.held().is_valid(), "{what}");
+    guard.release().await.expect(what);
+
+    settled(scene).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    caught_up.expect("nothing strikes this one");
+    let left = inspector.contenders().await;
+    let left = left.expect("nothing strikes this one");
+    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+}
+
+/// A candidate leads and leaves; another one follows a leader, and resigns.
+async fn life_of_a_candidate(scene: Scene) {
+    let what = &scene.what;
+    let ours = LeaderLatch::new(&scene.struck, scene.path.as_str()).unwrap();
+    let theirs = LeaderLatch::new(&scene.observer, scene.path.as_str()).unwrap();
+
+    let participant = ours.join();
+    let first = participant.leading().await.expect(what).fencing_token();
+    participant.leave().await;
+
+    let leader = theirs.join();
+    let lease = leader.leading().await.expect("nothing strikes this one");
+    assert!(lease.fencing_token() > first, "{what}");
+    let participant = ours.join();
+    let inspector = Inspector::new(&scene.observer, scene.path.as_str()).expect("it is a path");
+    until_or_late(|| async {
+        let seen = inspector.contenders().await;
+        seen.expect("nothing strikes this one").len() >= 2
+    })
+    .await;
+    leader.leave().await;
+    let ours = participant.leading().await.expect(what);
+    assert!(ours.fencing_token() > lease.fencing_token(), "{what}");
+    participant.leave().await;
+
+    settled(&scene).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    caught_up.expect("nothing strikes this one");
+    let left = inspector.contenders().await;
+    let left = left.expect("nothing strikes this one");
+    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+}
+
+// covers: L1 L3 L9 H7
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_another_lock_is_struck_it_is_granted_and_nothing_is_left() {
+    let stage = Stage::new().await;
+    let cohort = sweep(&stage, "cohort", |scene| async move {
+        let lock = |session: &Session, path: &str| CohortLock::new(session, path).unwrap();
+        life_of_a_lock(&scene, lock).await;
+    })
+    .await;
+    let reentrant = sweep(&stage, "reentrant", |scene| async move {
+        let lock = |session: &Session, path: &str| ReentrantLock::new(session, path).unwrap();
+        life_of_a_lock(&scene, lock).await;
+    })
+    .await;
+    let race = sweep(&stage, "race", |scene| async move {
+        let lock = |session: &Session, path: &str| RaceLock::new(session, path).unwrap();
+        life_of_a_lock(&scene, lock).await;
+        let left = scene.observer.exists(scene.path.as_str()).await;
+        let left = left.expect("nothing strikes this one");
+        assert_eq!(left, None, "{}: left behind", scene.what);
+    })
+    .await;
+    let leader = sweep(&stage, "leader", life_of_a_candidate).await;
+    // Seven strikes at two homes, and no life has fewer requests.
+    for struck in [cohort, reentrant, race, leader] {
+        assert!(struck >= 7 * 5, "{struck} requests struck");
+    }
+    println!("struck: cohort {cohort}, re-entrant {reentrant}, race {race}, leader {leader}");
+    stage.ensemble.down().await.unwrap();
+}
