@@ -28,6 +28,12 @@ fn sessions(sim: &Ensemble, reopening: RetryPolicy) -> Sessions {
     Sessions::with_connector(connect, reopening)
 }
 
+async fn lose(sim: &Ensemble, session: Session) {
+    sim.expire(session.id());
+    let end = soon("the session is lost", session.lost()).await;
+    assert_eq!(end, SessionEnd::Expired);
+}
+
 async fn next(sessions: &Sessions) -> Session {
     let session = soon("there is a session", sessions.session()).await;
     session.expect("there will be one")
@@ -41,8 +47,7 @@ async fn lost_session_is_followed_by_another_one() {
     assert!(sessions.current().is_none());
     let first = next(&sessions).await;
     assert_eq!(sessions.current().map(|one| one.id()), Some(first.id()));
-    sim.expire(first.id());
-    first.lost().await;
+    lose(&sim, first.clone()).await;
     assert!(sessions.current().is_none());
     let second = next(&sessions).await;
     assert_ne!(second.id(), first.id());
@@ -145,8 +150,7 @@ async fn policy_decides_how_often_a_lost_session_is_followed() {
     let policy = RetryPolicy::constant(Duration::from_secs(1)).at_most(1);
     let sessions = sessions(&sim, policy);
     for _ in 0..2 {
-        sim.expire(next(&sessions).await.id());
-        pass(Duration::from_millis(10)).await;
+        lose(&sim, next(&sessions).await).await;
     }
     let ended = soon("there is none", sessions.session()).await;
     assert!(matches!(ended, Err(SessionsEnd::Lost)), "{ended:?}");
@@ -178,8 +182,7 @@ async fn refusal_ends_them_only_before_the_first_session() {
     assert_eq!(attempts.load(Ordering::SeqCst), 1);
 
     let sessions = refused_at(&[1, 2]);
-    sim.expire(next(&sessions).await.id());
-    pass(Duration::from_millis(10)).await;
+    lose(&sim, next(&sessions).await).await;
     next(&sessions).await;
     assert_eq!(attempts.load(Ordering::SeqCst), 4);
 }
@@ -214,9 +217,8 @@ async fn kept_value_is_made_again_after_each_loss() {
     let first = soon("it is made", kept.ready()).await.unwrap();
 
     // Its session ends.
-    sim.expire(first.session.id());
-    first.session.lost().await;
-    pass(Duration::from_millis(1)).await;
+    lose(&sim, first.session.clone()).await;
+    until("the loss is seen", async || kept.current().is_none()).await;
     let second = soon("it is made again", kept.ready()).await.unwrap();
     assert_ne!(second.session.id(), first.session.id());
 

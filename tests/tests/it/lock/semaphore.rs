@@ -102,7 +102,8 @@ async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end(
 #[derive(Debug, Clone)]
 struct Held {
     who: String,
-    session: i64,
+    /// The sessions of which one has the leases.
+    sessions: [i64; 2],
     count: u32,
     from: u64,
     to: u64,
@@ -151,7 +152,7 @@ async fn contend_ourselves(work: Work, at: usize, mut random: fastrand::Rng) {
             let who = format!("ours {at}");
             work.held.lock().unwrap().push(Held {
                 who,
-                session: id,
+                sessions: [id; 2],
                 count,
                 from,
                 to,
@@ -164,21 +165,22 @@ async fn contend_ourselves(work: Work, at: usize, mut random: fastrand::Rng) {
 
 async fn contend_by_curator(work: Work, at: usize, mut theirs: PeerContender) {
     while !work.is_over() {
-        let session = theirs.newest_session_id().await.unwrap();
-        work.sessions.lock().unwrap()[at] = session;
+        let before = theirs.newest_session_id().await.unwrap();
+        work.sessions.lock().unwrap()[at] = before;
         // One at a time: it would hold the first one while it waits for the next. What it says of a session that has
         // ended is no concern of ours.
         let Ok(Some(from)) = theirs.acquire_leases(1, SOON).await else {
             continue;
         };
-        // A lease of the next session, if that has begun meanwhile.
-        let session = theirs.newest_session_id().await.unwrap();
+        // If the next session has begun meanwhile, the lease may be one of either: Curator returns a lease of a session that
+        // has ended, after it tried to release its lock with the next one.
+        let after = theirs.newest_session_id().await.unwrap();
         let Ok(to) = theirs.release().await else {
             continue;
         };
         work.held.lock().unwrap().push(Held {
             who: format!("curator {at}"),
-            session,
+            sessions: [before, after],
             count: 1,
             from: nanos(from),
             to: nanos(to),
@@ -256,7 +258,7 @@ async fn whoever_ends_whose_session_no_more_leases_than_the_limit_are_relied_on(
     let mut held = std::mem::take(&mut *work.held.lock().unwrap());
     for one in &mut held {
         // A client cannot know in time that its session was ended by force.
-        if let Some((_, at)) = killed.iter().find(|(session, _)| *session == one.session) {
+        if let Some((_, at)) = killed.iter().find(|(id, _)| one.sessions.contains(id)) {
             one.to = one.to.min(*at).max(one.from);
         }
     }
