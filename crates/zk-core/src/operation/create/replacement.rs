@@ -2,7 +2,7 @@
 //!
 //! The deletion makes the transaction safe to repeat: the leader commits at most one of all attempts, because only one
 //! can delete the node. If a reply is lost, the unique name of the new node shows whether it was committed, as for a
-//! [protected](super::protected) create.
+//! [`protected`] create.
 
 use super::Create;
 use super::Prepared;
