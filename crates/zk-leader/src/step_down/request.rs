@@ -46,7 +46,8 @@ impl LeaderLease {
     /// loop {
     ///     tokio::select! {
     ///         request = lease.step_down_requested() => {
-    ///             let request = request?;
+    ///             // The leadership is over.
+    ///             let Ok(request) = request else { break };
     ///             if is_convenient().await {
     ///                 request.accept().await?;
     ///                 break;
