@@ -143,13 +143,5 @@ async fn turn<L>(
         _loss = guard.held().lost() => false,
         holds = holding => holds,
     };
-    if !holds {
-        work.lost(held);
-        return drop(guard.release().await);
-    }
-    let release = work.released(held);
-    match guard.release().await {
-        Ok(()) => release.ok(()),
-        Err(error) => release.unknown(error.to_string()),
-    }
+    work.end(guard, held, holds).await;
 }

@@ -5,15 +5,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zk_core::ConnectionState;
 use zk_core::Session;
-use zk_history::Held;
 use zk_history::Op;
 use zk_history::ReturnValue;
 use zk_history::Run;
 use zk_history::check::ReadWriteLock;
 use zk_lock::Guard;
-use zk_lock::ReadGuard;
 use zk_lock::RwLock;
-use zk_lock::WriteGuard;
 
 use super::work::Beside;
 use super::work::Work;
@@ -67,7 +64,7 @@ async fn read(session: &Session, lock: &RwLock, work: &Work, random: &mut fastra
     let held = work.granted(session, acquire, token(&guard));
     let holds = hold(session, &guard, random).await;
     if !holds || random.bool() {
-        return end_reading(work, (guard, held), holds).await;
+        return work.end(guard, held, holds).await;
     }
     let acquire = work.recorder.invoke(Op::acquire(PATH));
     match guard.upgrade_timeout(Duration::from_millis(200)).await {
@@ -75,7 +72,7 @@ async fn read(session: &Session, lock: &RwLock, work: &Work, random: &mut fastra
             let writing = work.granted(session, acquire, token(&guard));
             work.released(held).ok(());
             let holds = hold(session, &guard, random).await;
-            end_writing(work, (guard, writing), holds).await;
+            work.end(guard, writing, holds).await;
         }
         Ok(_) => {
             acquire.unknown("it may be lost by now");
@@ -86,7 +83,7 @@ async fn read(session: &Session, lock: &RwLock, work: &Work, random: &mut fastra
             match error.into_guard() {
                 Some(guard) => {
                     let holds = hold(session, &guard, random).await;
-                    end_reading(work, (guard, held), holds).await;
+                    work.end(guard, held, holds).await;
                 }
                 None => work.lost(held),
             }
@@ -103,7 +100,7 @@ async fn write(session: &Session, lock: &RwLock, work: &Work, random: &mut fastr
     let held = work.granted(session, acquire, token(&guard));
     let holds = hold(session, &guard, random).await;
     if !holds || random.bool() {
-        return end_writing(work, (guard, held), holds).await;
+        return work.end(guard, held, holds).await;
     }
     // From here on others may read.
     let release = work.released(held);
@@ -113,7 +110,7 @@ async fn write(session: &Session, lock: &RwLock, work: &Work, random: &mut fastr
             let held = work.granted(session, acquire, token(&guard));
             release.ok(());
             let holds = hold(session, &guard, random).await;
-            end_reading(work, (guard, held), holds).await;
+            work.end(guard, held, holds).await;
         }
         Ok(_) => {
             acquire.unknown("it may be lost by now");
@@ -142,31 +139,5 @@ async fn hold(session: &Session, guard: &Guard, random: &mut fastrand::Rng) -> b
         biased;
         _loss = guard.lost() => false,
         is_held = held => is_held && session.state() == ConnectionState::Connected,
-    }
-}
-
-async fn end_reading(work: &Work, end: (ReadGuard, Held), holds: bool) {
-    let (guard, held) = end;
-    if !holds {
-        work.lost(held);
-        return drop(guard.release().await);
-    }
-    let release = work.released(held);
-    match guard.release().await {
-        Ok(()) => release.ok(()),
-        Err(error) => release.unknown(error.to_string()),
-    }
-}
-
-async fn end_writing(work: &Work, end: (WriteGuard, Held), holds: bool) {
-    let (guard, held) = end;
-    if !holds {
-        work.lost(held);
-        return drop(guard.release().await);
-    }
-    let release = work.released(held);
-    match guard.release().await {
-        Ok(()) => release.ok(()),
-        Err(error) => release.unknown(error.to_string()),
     }
 }

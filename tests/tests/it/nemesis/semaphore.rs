@@ -71,13 +71,5 @@ async fn turn(session: &Session, semaphore: &Semaphore, work: &Work, random: &mu
         _loss = lease.lost() => false,
         is_held = holding => is_held && session.state() == ConnectionState::Connected,
     };
-    if !holds {
-        work.lost(held);
-        return drop(lease.release().await);
-    }
-    let release = work.released(held);
-    match lease.release().await {
-        Ok(()) => release.ok(()),
-        Err(error) => release.unknown(error.to_string()),
-    }
+    work.end(lease, held, holds).await;
 }

@@ -16,6 +16,7 @@ use zk_history::ReturnValue;
 use zk_history::Run;
 use zk_history::check::Liveness;
 use zk_history::now;
+use zk_lock::LockGuard;
 
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Longer than a waiter waits when nothing is broken any more: an expiry, and some room on a machine that is busy.
@@ -162,6 +163,19 @@ impl Work {
         let release = held.release();
         self.over(id, now());
         release
+    }
+
+    /// Releases what was granted, which the holder relied on until now unless it no longer `holds` it.
+    pub(super) async fn end(&self, guard: impl LockGuard, held: Held, holds: bool) {
+        if !holds {
+            self.lost(held);
+            return drop(guard.release().await);
+        }
+        let release = self.released(held);
+        match guard.release().await {
+            Ok(()) => release.ok(()),
+            Err(error) => release.unknown(error.to_string()),
+        }
     }
 
     /// The holder has relied on it until then, and no longer does.
