@@ -29,6 +29,9 @@ impl ServerHandle {
     /// Stops applying committed transactions until [`catch_up`](Self::catch_up).
     ///
     /// Its sessions read old data, and get no reply to a write or a sync until then.
+    ///
+    /// If it leads, the transactions wait for their commit, so that no server applies them. As on real servers, the syncs
+    /// of its sessions are answered nevertheless.
     pub fn lag(&self) {
         self.set(Lag::Endless);
     }

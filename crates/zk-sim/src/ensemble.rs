@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::NodePath;
+use zk_core::RetryPolicy;
 use zk_core::SessionId;
+use zk_core::Sessions;
 use zk_core::transport::Request;
 
 use crate::connect::Connect;
@@ -51,6 +53,20 @@ impl Ensemble {
     /// Opens a session.
     pub fn connect(&self) -> Connect {
         Connect::new(Arc::clone(&self.driver))
+    }
+
+    /// Starts to open sessions, one after the other, with the default settings.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside a Tokio runtime.
+    pub fn open_sessions(&self) -> Sessions {
+        let ensemble = self.clone();
+        let connect = move || {
+            let connecting = ensemble.connect();
+            async move { Ok(connecting.await) }
+        };
+        Sessions::with_connector(connect, RetryPolicy::default())
     }
 
     /// Returns a server by its number, from 1.

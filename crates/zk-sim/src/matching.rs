@@ -69,9 +69,13 @@ pub fn watches(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'sta
     })
 }
 
-/// Matches all requests that change nodes.
+/// Matches all requests that change nodes, which a transaction of checks alone does not.
 pub fn writes() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    is_write
+    let is_check = |op: &Op| matches!(op, Op::Check { .. });
+    move |request| match request {
+        Request::Transaction(parts) => !parts.iter().all(is_check),
+        _ => is_write(request),
+    }
 }
 
 /// Matches the requests of another matcher that have a path like this.

@@ -250,7 +250,9 @@ impl World {
         if !self.can_commit() {
             self.waiting.push(number);
         } else if self.is_sync(number) {
-            let zxid = self.leader.zxid();
+            let at_leader = self.leading == Some(self.jobs[number].server);
+            // The leader answers the syncs of its own clients at once, whatever it has proposed.
+            let zxid = if at_leader { 0 } else { self.leader.zxid() };
             let job = &mut self.jobs[number];
             job.ready = Ready::After {
                 zxid,
@@ -353,12 +355,23 @@ impl World {
     }
 
     /// Applies the transactions that are due on each server, and sends the replies that this allows.
+    ///
+    /// The leader comes first: a transaction that it has not applied is proposed and not committed, so no other server
+    /// applies it.
     pub(super) fn apply_due(&mut self) {
-        for server in 0..self.servers.len() {
+        let leading = self.leading;
+        let others = (0..self.servers.len()).filter(|server| Some(*server) != leading);
+        for server in leading.into_iter().chain(others) {
             if !self.servers[server].is_serving() {
                 continue;
             }
             while let Some(due) = self.servers[server].next_due(self.leader.log()) {
+                let applied = self.servers[server].applied();
+                if self.leading.is_some_and(|leader| {
+                    leader != server && self.servers[leader].applied() <= applied
+                }) {
+                    break;
+                }
                 if due > self.now {
                     self.schedule(due.saturating_sub(self.now), Self::apply_due);
                     break;

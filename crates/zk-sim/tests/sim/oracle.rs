@@ -179,10 +179,10 @@ impl Writer<'_> {
         self.queued.push((name, outcome(&result)));
     }
 
-    /// Reads the node after a sync: it must be in a possible state, which is the only possible one from then on.
+    /// Reads the node from a server that has caught up: it must be in a possible state, which is the only possible one from then on.
     async fn look(&mut self) -> Option<State> {
         let path = self.path.clone();
-        self.session.sync(&path).await.ok()?;
+        self.session.sync(&path).with_quorum().await.ok()?;
         let found = match self.session.get(&path).await {
             Ok((data, stat)) => Some((stat.version, String::from_utf8(data.into()).unwrap())),
             Err(error) if error.is_no_node() => None,

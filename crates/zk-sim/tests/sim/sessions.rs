@@ -48,24 +48,48 @@ async fn time_passes_only_as_far_as_messages_take() {
 #[tokio::test(start_paused = true)]
 async fn a_lagging_server_shows_nothing_new_until_a_sync_has_waited_for_it() {
     let sim = Ensemble::new(2);
-    let writer = sim.connect().server(1).await;
-    let reader = sim.connect().server(2).await;
-    sim.server(2).lag_for(Duration::from_secs(1));
+    let writer = sim.connect().server(2).await;
+    let reader = sim.connect().server(1).await;
+    sim.server(1).lag_for(Duration::from_secs(1));
     writer.create("/a", "").await.unwrap();
     assert_eq!(reader.exists("/a").await.unwrap(), None);
-    assert!(sim.server(2).tree().paths().is_empty());
+    assert!(sim.server(1).tree().paths().is_empty());
     let before = tokio::time::Instant::now();
     reader.sync("/a").await.unwrap();
     assert!(before.elapsed() > Duration::from_millis(900));
     assert!(reader.exists("/a").await.unwrap().is_some());
 }
 
+/// What a real leader does: see `Sync::with_quorum`.
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_waits_for_its_quorum_answers_the_syncs_of_its_own_clients() {
+    let sim = Ensemble::new(2);
+    let writer = sim.connect().server(1).await;
+    let reader = sim.connect().server(2).await;
+    sim.server(2).lag_for(Duration::from_secs(1));
+    let started = tokio::time::Instant::now();
+    let reading = async {
+        reader.sync("/a").await.unwrap();
+        assert_eq!(reader.exists("/a").await.unwrap(), None);
+        assert!(started.elapsed() < Duration::from_millis(100));
+        reader.sync("/a").with_quorum().await.unwrap();
+        assert!(started.elapsed() > Duration::from_millis(900));
+        assert!(reader.exists("/a").await.unwrap().is_some());
+    };
+    let writing = async {
+        writer.create("/a", "").await.unwrap();
+        assert!(started.elapsed() > Duration::from_millis(900));
+    };
+    tokio::join!(writing, reading);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_is_answered_once_its_server_has_applied_it() {
     let sim = Ensemble::new(2);
-    let slow = sim.connect().server(2).await;
-    let fast = sim.connect().server(1).await;
-    sim.server(2).lag();
+    let slow = sim.connect().server(1).await;
+    let fast = sim.connect().server(2).await;
+    sim.server(1).lag();
     let (created, found, seen) = tokio::join!(slow.create("/a", ""), slow.exists("/a"), async {
         let waited = tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>());
         assert!(waited.await.is_err());
@@ -76,7 +100,7 @@ async fn a_write_is_answered_once_its_server_has_applied_it() {
             .iter()
             .filter(|seen| !matching::syncs()(&seen.request));
         assert_eq!(calls.filter(|seen| seen.answered).count(), 1);
-        sim.server(2).catch_up();
+        sim.server(1).catch_up();
         seen
     });
     created.unwrap();
@@ -87,16 +111,16 @@ async fn a_write_is_answered_once_its_server_has_applied_it() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lags_by_a_time_applies_each_transaction_so_much_later() {
     let sim = Ensemble::new(2);
-    let writer = sim.connect().server(1).await;
-    sim.server(2).lag_by(Duration::from_millis(100));
+    let writer = sim.connect().server(2).await;
+    sim.server(1).lag_by(Duration::from_millis(100));
     writer.create("/a", "").await.unwrap();
     tokio::time::advance(Duration::from_millis(60)).await;
     writer.create("/b", "").await.unwrap();
-    assert!(sim.server(2).tree().paths().is_empty());
+    assert!(sim.server(1).tree().paths().is_empty());
     tokio::time::advance(Duration::from_millis(40)).await;
-    assert_eq!(sim.server(2).tree().paths(), ["/a"]);
+    assert_eq!(sim.server(1).tree().paths(), ["/a"]);
     tokio::time::advance(Duration::from_millis(60)).await;
-    assert_eq!(sim.server(2).tree().paths(), ["/a", "/b"]);
+    assert_eq!(sim.server(1).tree().paths(), ["/a", "/b"]);
 }
 
 #[tokio::test(start_paused = true)]

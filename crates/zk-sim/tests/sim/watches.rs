@@ -51,10 +51,10 @@ async fn a_watch_fires_before_the_reply_to_a_read_of_the_change() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_on_a_lagging_server_fires_when_that_server_applies_the_change() {
     let sim = Ensemble::new(2);
-    let watcher = sim.connect().server(2).await;
-    let writer = sim.connect().server(1).await;
+    let watcher = sim.connect().server(1).await;
+    let writer = sim.connect().server(2).await;
     let (_, mut watch) = watcher.exists("/a").watched().await.unwrap();
-    sim.server(2).lag_for(Duration::from_secs(30));
+    sim.server(1).lag_for(Duration::from_secs(30));
     writer.create("/a", "").await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(20), watch.changed()).await;
     assert!(early.is_err());

@@ -275,7 +275,7 @@ mod tests {
             ("sync", Request::Sync { path: path() }),
             (
                 "transaction",
-                Request::Transaction(vec![Op::Check {
+                Request::Transaction(vec![Op::Delete {
                     path: path(),
                     version,
                 }]),
