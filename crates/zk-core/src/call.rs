@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::engine::Engine;
+use crate::engine::catch_up::CatchUp;
 use crate::engine::fresh_read::read_fresh;
 use crate::error::Error;
 use crate::error::ErrorClass;
@@ -310,8 +311,13 @@ impl Call {
     ) -> Result<Option<T>, Error> {
         let (engine, read) = (self.engine(), &read);
         let wire = &self.wire(path);
+        let with = if in_doubt {
+            CatchUp::Proposed
+        } else {
+            CatchUp::Committed
+        };
         let ask = || async move {
-            match read_fresh(engine, wire, request.clone()).await? {
+            match read_fresh(engine, wire, with, request.clone()).await? {
                 Ok(response) => {
                     let kind = response.name();
                     let value = read(response).map(Some);

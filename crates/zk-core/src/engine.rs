@@ -31,6 +31,7 @@ use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::transport::TransportError;
 
+pub(crate) mod catch_up;
 pub(crate) mod cleanup;
 pub(crate) mod concurrent_creates;
 pub(crate) mod fresh_read;

@@ -297,7 +297,8 @@ impl ErrorKind {
 pub enum ErrorClass {
     /// The server, or a check before sending, refused the operation. It had no effect; the same request fails again.
     Outcome,
-    /// The session is still alive. The operation may succeed later.
+    /// The session is still alive, and the operation may succeed later. A write may have been applied already:
+    /// [`Error::is_outcome_unknown`] returns whether.
     Recoverable,
     /// The session is over, and everything built on it.
     Fatal,
@@ -313,6 +314,8 @@ pub enum Operation {
     Get,
     /// [`Session::set`](crate::Session::set).
     Set,
+    /// [`Session::update`](crate::Session::update).
+    Update,
     /// [`Session::exists`](crate::Session::exists).
     Exists,
     /// [`Session::stat`](crate::Session::stat).
@@ -364,6 +367,7 @@ impl fmt::Display for Operation {
             Self::Create => "create",
             Self::Get => "get",
             Self::Set => "set",
+            Self::Update => "update",
             Self::Exists => "exists",
             Self::Stat => "stat",
             Self::List => "list",
@@ -400,6 +404,9 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         (ErrorKind::NoAuth, Operation::Create) => "not permitted; it needs CREATE on the parent",
         (ErrorKind::NoAuth, Operation::Delete) => "not permitted; it needs DELETE on the parent",
         (ErrorKind::NoAuth, Operation::Set) => "not permitted; it needs WRITE on the node",
+        (ErrorKind::NoAuth, Operation::Update) => {
+            "not permitted; it needs READ and WRITE on the node"
+        }
         (ErrorKind::NoAuth, Operation::Get | Operation::List) => {
             "not permitted; it needs READ on the node"
         }
@@ -417,6 +424,7 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         (ErrorKind::TooLarge, _) => "the request is too large",
         (ErrorKind::TooManyWatches, _) => "the session has too many watches",
         (ErrorKind::NotConnected, _) => "not sent, the session was not connected",
+        (ErrorKind::TimedOut, Operation::Update) => "not written in time",
         (ErrorKind::TimedOut, _) => "no reply in time",
         (ErrorKind::ConnectionLost, _) => "the connection broke",
         (ErrorKind::OutcomeUnknown, _) => {

@@ -77,6 +77,7 @@ struct Pool {
     session: Session,
     /// The path of a token without its unique id.
     path: NodePath,
+    creates_parents: bool,
     idle: Mutex<Vec<Token>>,
     fence: Mutex<Option<Arc<OwnedNode>>>,
     timestamp: Mutex<Option<LeaderTimestamp>>,
@@ -142,9 +143,23 @@ impl IdempotencyTokens {
     /// `path` is the path of a token without the unique id that comes before its name: tokens of `/a/b` are named
     /// `/a/_c_<uuid>-b`. Missing parents are created as containers.
     pub fn new(session: &Session, path: NodePath) -> Self {
+        Self::with_parents(session, path, true)
+    }
+
+    /// As [`new`](Self::new), but a token is not created if its parent does not exist: [`commit`](Self::commit) returns
+    /// [`NoNode`](ErrorKind::NoNode) that names no part.
+    ///
+    /// Use it for tokens below a node that has data. Created as a missing parent, it would have none, and the servers
+    /// would delete it with its last token.
+    pub fn below_existing(session: &Session, path: NodePath) -> Self {
+        Self::with_parents(session, path, false)
+    }
+
+    fn with_parents(session: &Session, path: NodePath, creates_parents: bool) -> Self {
         Self(Arc::new(Pool {
             session: session.clone(),
             path,
+            creates_parents,
             idle: Mutex::default(),
             fence: Mutex::default(),
             timestamp: Mutex::default(),
@@ -222,6 +237,11 @@ impl IdempotencyTokens {
         fence.as_ref().map(|node| node.path().clone())
     }
 
+    /// Returns whether the tokens are children of this node.
+    pub(crate) fn are_below(&self, path: &NodePath) -> bool {
+        self.0.path.parent().as_ref() == Some(path)
+    }
+
     /// Makes the next new token the fence, because another client has deleted this one.
     pub fn forget_fence(&self, fence: &NodePath) {
         lock(&self.0.fence).take_if(|node| node.path() == fence);
@@ -284,8 +304,12 @@ impl IdempotencyTokens {
     async fn create_token(&self, deadline: Deadline) -> Result<Token, Error> {
         let sent = Instant::now();
         let create = self.0.session.create(&self.0.path, "").ephemeral();
-        let create = create.container_parents().owned();
-        let created = create.timeout(deadline.remaining()).await;
+        let create = if self.0.creates_parents {
+            create.container_parents()
+        } else {
+            create
+        };
+        let created = create.owned().timeout(deadline.remaining()).await;
         // If this outcome is unknown, that is no doubt about a transaction.
         let node = Arc::new(created.map_err(Error::of_no_part)?);
         self.record(Some(LeaderTimestamp::new(sent, node.stat().ctime)));

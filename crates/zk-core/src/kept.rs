@@ -16,8 +16,8 @@ use crate::sessions::SessionsEnd;
 
 /// What belongs to one session, and may be lost while the session lives.
 ///
-/// Do not implement it for what guards something, such as a lock: an application that lost a lock has to end its work
-/// before it acquires the lock again.
+/// Do not implement it for what guards something, such as the guard of a lock: an application that lost a lock has to end
+/// its work before it acquires the lock again.
 pub trait SessionBound: Send + Sync + 'static {
     /// Why it was lost.
     type Loss: Display + Send;
@@ -63,10 +63,13 @@ impl Sessions {
     /// #     type Loss = &'static str;
     /// #     async fn lost(&self) -> &'static str { "" }
     /// # }
+    /// # use zk_core::SessionBound as _;
     /// # async fn join(_: &zk_core::Session) -> Result<Member, zk_core::Error> { Ok(Member) }
     /// # async fn demo(sessions: zk_core::Sessions) -> Result<(), zk_core::SessionsEnd> {
     /// let member = sessions.keep(async |session| join(&session).await);
     /// let now = member.ready().await?;
+    /// println!("lost: {}", now.lost().await);
+    /// let next = member.next_after(&now).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -103,7 +106,8 @@ impl<T> Kept<T> {
         self.shared.state.borrow().problem.clone()
     }
 
-    /// Waits until there is a value, and returns it.
+    /// Waits until there is a value, and returns it. It may be lost by now, and be replaced in a moment; a caller that knows
+    /// of a loss waits for the [next one](Self::next_after).
     ///
     /// That may take for ever: add a timeout, and report the [`problem`](Self::problem) when it is over.
     ///
@@ -115,11 +119,30 @@ impl<T> Kept<T> {
     ///
     /// Safe, nothing happened.
     pub async fn ready(&self) -> Result<Arc<T>, SessionsEnd> {
+        self.first(|_| true).await
+    }
+
+    /// Waits until there is another value than `previous`, which was lost, and returns it. As for [`ready`](Self::ready),
+    /// add a timeout.
+    ///
+    /// # Errors
+    ///
+    /// If there will be no further session.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    pub async fn next_after(&self, previous: &Arc<T>) -> Result<Arc<T>, SessionsEnd> {
+        self.first(|value| !Arc::ptr_eq(value, previous)).await
+    }
+
+    /// Waits for a value that is wanted.
+    async fn first(&self, is_wanted: impl Fn(&Arc<T>) -> bool) -> Result<Arc<T>, SessionsEnd> {
         let mut state = self.shared.state.clone();
         loop {
             {
                 let state = state.borrow_and_update();
-                if let Some(value) = &state.value {
+                if let Some(value) = state.value.as_ref().filter(|value| is_wanted(value)) {
                     return Ok(Arc::clone(value));
                 }
                 if let Some(end) = &state.end {

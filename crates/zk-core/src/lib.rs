@@ -21,10 +21,10 @@
 //!
 //! # Guarantees
 //!
-//! 1. A write is never blindly repeated. If its reply is lost, the session lets the server catch up, reads the nodes,
-//!    and repeats the write only if they show that it was not applied; otherwise the outcome is unknown
-//!    ([`ErrorKind::OutcomeUnknown`]). A repeated [`Set`], [`SetAcl`], [`Delete`] or [`Transaction`] therefore never
-//!    undoes a later write of another client, with or without a version.
+//! 1. A write is never blindly repeated. If its reply is lost, the session lets the server catch up
+//!    ([`Sync::with_quorum`]), reads the nodes, and repeats the write only if they show that it was not applied;
+//!    otherwise the outcome is unknown ([`ErrorKind::OutcomeUnknown`]). A repeated [`Set`], [`SetAcl`], [`Delete`] or
+//!    [`Transaction`] therefore never undoes a later write of another client, with or without a version.
 //!    Two operations repeat without this check: a [`Create`], whose second reply shows what became of the first, and
 //!    which may restore a node that another client deleted in between; and a [recursive](Delete::recursive) delete,
 //!    which also deletes nodes that were created meanwhile.
@@ -33,7 +33,8 @@
 //!    then returns an error that says so, and is not sent later.
 //! 4. A lost session stays lost. Every later operation returns a fatal error, every watch fires, and
 //!    [`Session::lost`] resolves with the [reason](SessionEnd). A caller that was notified of the loss sees the session
-//!    as lost. [`Sessions`] opens a new session for an application that wants one.
+//!    as lost. [`Sessions`] opens a new session for an application that wants one, and handles that only read or
+//!    announce go on with it: those that accept a [`SessionSource`], and whatever [`Sessions::keep`] makes again.
 //! 5. A node created with [`protected`](Create::protected) is created once, even if replies are lost, unless another
 //!    client deletes it while the outcome is still unknown: then it may be created again.
 //!    A node created with [`owned`](Create::owned) is deleted with its handle, and replaced at most once by
@@ -43,6 +44,7 @@
 //!    A transaction with an idempotency token ([`IdempotencyTokens`], [`Transaction::commit_marked`]) is applied at most
 //!    once and knows its outcome, even if its reply is lost; with `commit_marked` unless another client deletes the token
 //!    meanwhile.
+//!    [`Session::update`] never applies its function twice because a reply was lost.
 //! 7. A [`Watch`] fires once, on the first change after its read, even if the session has moved to another server.
 //! 8. A [`Subscription`] reports when its consumer has to read again, and misses no change after that: the watch is set
 //!    before the report, and again after each connection loss. What it buffers for a slow consumer is bounded.
@@ -51,6 +53,8 @@
 //!    [`NodeTracker`] miss no change between their read and their watch.
 //! 10. While [`SessionLease::is_valid`] returns true, the ensemble has not given what the session holds to another
 //!     client. [`SessionLease`] lists the assumptions.
+//! 11. A [`PersistentNode`] is created again whenever it is gone, once, and with each session of the application; and it
+//!     never takes over an ephemeral node of another session.
 //!
 //! # Failure behaviour
 //!
@@ -73,6 +77,7 @@
 //!
 //! # Nodes
 //!
+//! A [`PersistentNode`] creates missing parents as containers, and a TTL node has a child `touch`.
 //! The name of a protected or owned node begins with `_c_<uuid>-`, as with Curator's protection, and so does that of an
 //! idempotency token. The token of [`Transaction::commit_marked`] is named `_c_<uuid>-marker` and deleted soon after.
 //! The crate creates no other nodes of its own.
@@ -120,11 +125,13 @@ mod operation;
 pub mod outcome;
 mod owned_node;
 mod path;
+mod persistent_node;
 mod retry;
 mod sequence;
 mod session;
 mod session_defaults;
 mod session_handle;
+mod session_source;
 mod sessions;
 mod stat;
 mod state;
@@ -184,6 +191,8 @@ pub use operation::Set;
 pub use operation::SetAcl;
 pub use operation::Sync;
 pub use operation::Transaction;
+pub use operation::UpdateData;
+pub use operation::Updated;
 pub use operation::WaitForCreation;
 pub use operation::WaitForDeletion;
 pub use operation::WhoAmI;
@@ -194,6 +203,12 @@ pub use owned_node::ReplaceError;
 pub use path::IntoNodePath;
 pub use path::NodePath;
 pub use path::ParsePathError;
+pub use persistent_node::PersistentNode;
+pub use persistent_node::PersistentNodeError;
+pub use persistent_node::PersistentNodeOptions;
+pub use persistent_node::PersistentNodeProblem;
+pub use persistent_node::PersistentNodeState;
+pub use persistent_node::PresentNode;
 pub use retry::Jitter;
 pub use retry::RetryPolicy;
 pub use sequence::Sequence;
@@ -203,6 +218,7 @@ pub use session::Standby;
 pub use session::builder::ConnectError;
 pub use session::builder::ProtocolClient;
 pub use session::builder::SessionBuilder;
+pub use session_source::SessionSource;
 pub use sessions::RunError;
 pub use sessions::Sessions;
 pub use sessions::SessionsEnd;

@@ -125,6 +125,7 @@ const fn label(operation: Operation) -> Option<&'static str> {
         Operation::Create => "create",
         Operation::Get => "get",
         Operation::Set => "set",
+        Operation::Update => "update",
         Operation::Exists => "exists",
         Operation::Stat => "stat",
         Operation::List => "list",

@@ -5,8 +5,8 @@
 //!
 //! `seen` is a transaction that was committed before the write was sent: the newest one that the session had seen, or
 //! the one that last changed the node when it was read. If the write was applied, its transaction has a greater number.
-//! The node has to be read after the loss from a server that had caught up (see [`Session::sync`](crate::Session::sync)).
-//! Then a write without effect by then has none later.
+//! The node has to be read after the loss from a server that had caught up with all proposals (see
+//! [`Sync::with_quorum`](crate::Sync::with_quorum)). Then a write without effect by then has none later.
 //!
 //! Pure: no I/O and no clock.
 

@@ -51,6 +51,8 @@ pub enum Jitter {
     /// Each pause is between half of what the policy gives and all of it, so that clients that failed together do not
     /// retry together.
     Half,
+    /// Each pause is between zero and what the policy gives, so that clients that hinder each other spread out.
+    Full,
 }
 
 impl RetryPolicy {
@@ -114,9 +116,9 @@ impl RetryPolicy {
 
     /// Returns the pause before the next attempt, or `None` to give up.
     ///
-    /// `attempts` is the number of attempts so far, `elapsed` the time since the call began, and `chance` returns a
-    /// random number from 0 to 1.
-    pub(crate) fn pause(
+    /// `attempts` is the number of attempts so far, from 1, `elapsed` the time since the call began, and `chance` returns
+    /// a random number from 0 to 1. It reads no clock.
+    pub fn pause(
         &self,
         attempts: u32,
         elapsed: Duration,
@@ -133,6 +135,7 @@ impl RetryPolicy {
         let whole = self.first.saturating_mul(factor).min(self.cap);
         let pause = match self.jitter {
             Jitter::None => whole,
+            Jitter::Full => whole.mul_f64(chance().clamp(0.0, 1.0)),
             Jitter::Half => whole / 2 + (whole / 2).mul_f64(chance().clamp(0.0, 1.0)),
         };
         (elapsed.saturating_add(pause) <= self.within).then_some(pause)

@@ -32,6 +32,7 @@ use crate::operation::SetAcl;
 use crate::operation::Sync;
 use crate::operation::Target;
 use crate::operation::Transaction;
+use crate::operation::UpdateData;
 use crate::operation::WaitForCreation;
 use crate::operation::WaitForDeletion;
 use crate::operation::WhoAmI;
@@ -238,6 +239,16 @@ impl Session {
         Set::new(self.target(path), data.into())
     }
 
+    /// Replaces the data of a node by what `change` makes of it, and begins again if another client wrote meanwhile.
+    ///
+    /// `change` is called with the current data, once for each attempt. If it returns `None`, nothing is written.
+    pub fn update<F>(&self, path: impl IntoNodePath, change: F) -> UpdateData<F>
+    where
+        F: FnMut(&[u8]) -> Option<Vec<u8>> + Send + 'static,
+    {
+        UpdateData::new(self.target(path), change)
+    }
+
     /// Checks whether a node exists.
     pub fn exists(&self, path: impl IntoNodePath) -> Exists {
         Exists::new(self.target(path))
@@ -342,7 +353,7 @@ impl Session {
         WaitForDeletion::new(self.target(path))
     }
 
-    /// Lets the server of this session catch up with the leader.
+    /// Lets the server of this session catch up with the leader, or with [the quorum](Sync::with_quorum).
     pub fn sync(&self, path: impl IntoNodePath) -> Sync {
         Sync::new(self.target(path))
     }

@@ -40,7 +40,7 @@ use crate::transport::SessionEnd;
 /// # Dropping
 ///
 /// When the last clone is dropped, no further session is opened, and the current one is closed in the background as soon
-/// as nothing else uses it.
+/// as nothing else uses it. Each handle that was started with the sessions has a clone.
 #[derive(Clone)]
 pub struct Sessions {
     shared: Arc<Shared>,

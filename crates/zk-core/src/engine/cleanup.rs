@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Engine;
+use super::catch_up::CatchUp;
 use super::fresh_read::find;
 use super::fresh_read::find_claimed;
 use super::fresh_read::read_fresh;
@@ -50,7 +51,12 @@ pub(crate) enum Job {
         is_ephemeral: bool,
     },
     /// A node under a name that other clients use too, if this session created or will create it with this data.
-    Claimed { path: NodePath, data: Bytes },
+    Claimed {
+        path: NodePath,
+        data: Bytes,
+        /// The newest transaction that the session had seen before the create.
+        seen: i64,
+    },
     /// A node with a unique name.
     Unique { path: NodePath, is_ephemeral: bool },
     /// A node that another one may replace.
@@ -382,7 +388,7 @@ async fn attempt(engine: &Engine, job: &Job) -> Result<(), TransportError> {
             version,
             ..
         } => delete_exactly(engine, path, *czxid, *version).await,
-        Job::Claimed { path, data } => match find_claimed(engine, path, data).await? {
+        Job::Claimed { path, data, seen } => match find_claimed(engine, path, data, *seen).await? {
             Some(stat) => delete(engine, path, Some(stat.version)).await,
             None => Ok(()),
         },
@@ -405,7 +411,7 @@ async fn delete_exactly(
         path: path.clone(),
         watch: false,
     };
-    match read_fresh(engine, path, exists).await?? {
+    match read_fresh(engine, path, CatchUp::Committed, exists).await?? {
         Response::Stat {
             stat: Some(stat), ..
         } if stat.czxid == czxid && version.is_none_or(|version| version == stat.version) => {

@@ -1,6 +1,7 @@
 //! Reads from a server that has caught up with the leader, to find out what became of a write with a lost reply.
 
 use super::Engine;
+use super::catch_up::CatchUp;
 use crate::error::ErrorKind;
 use crate::join_all::join_all;
 use crate::path::NodePath;
@@ -10,20 +11,21 @@ use crate::transport::Request;
 use crate::transport::Response;
 use crate::transport::TransportError;
 
-/// Reads after a `sync`, so that the server has caught up.
+/// Reads from a server that has caught up.
 ///
 /// Both requests are sent at once. If the link breaks meanwhile, different servers may have answered them.
 pub(crate) async fn read_fresh(
     engine: &Engine,
     path: &NodePath,
+    with: CatchUp,
     read: Request,
 ) -> Result<Result<Response, TransportError>, TransportError> {
     let before = engine.link_now();
-    let sync = Request::Sync { path: path.clone() };
-    let mut answers = join_all([sync, read].map(|request| engine.send(request))).await;
+    let requests = [with.request(path), read];
+    let mut answers = join_all(requests.map(|request| engine.send(request))).await;
     let answer = answers.pop();
-    if let Some(Err(fault)) = answers.pop() {
-        return Err(fault);
+    if let Some(caught_up) = answers.pop() {
+        with.check_reply(caught_up)?;
     }
     match answer {
         Some(answer) if engine.link_now().breaks == before.breaks => Ok(answer),
@@ -47,7 +49,7 @@ pub(crate) async fn find(
         path: parent.clone(),
         watch: false,
     };
-    let listed = read_fresh(engine, parent, list).await?;
+    let listed = read_fresh(engine, parent, CatchUp::Proposed, list).await?;
     match listed {
         Ok(Response::Children { names, .. }) => Ok(names
             .iter()
@@ -60,25 +62,26 @@ pub(crate) async fn find(
     }
 }
 
-/// Returns the stat of the node at `path` if it belongs to this session and has this data, on a server that has caught
-/// up.
+/// Returns the stat of the node at `path` if it belongs to this session, has this data, and was created after `seen`, on a
+/// server that has caught up.
 ///
 /// As with [`find`], a node that is not found then does not appear later.
 pub(crate) async fn find_claimed(
     engine: &Engine,
     path: &NodePath,
     data: &Bytes,
+    seen: i64,
 ) -> Result<Option<Stat>, TransportError> {
     let get = Request::Get {
         path: path.clone(),
         watch: false,
     };
-    match read_fresh(engine, path, get).await? {
+    match read_fresh(engine, path, CatchUp::Proposed, get).await? {
         Ok(Response::Data {
             data: found, stat, ..
         }) => {
             let is_ours = stat.ephemeral_owner == Some(engine.transport().session_id());
-            Ok((is_ours && found == *data).then_some(stat))
+            Ok((is_ours && found == *data && stat.czxid > seen).then_some(stat))
         }
         Ok(other) => Err(other.unexpected()),
         Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(None),

@@ -7,9 +7,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Engine;
+use super::catch_up::no_op_transaction;
 use crate::deadline::Deadline;
 use crate::path::NodePath;
-use crate::transport::Op;
 use crate::transport::Request;
 
 /// How many handles rely on a session, and since when none does.
@@ -112,7 +112,7 @@ async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
         }
         let now = Instant::now().into_std();
         if holds && engine.lease_proof().commit_due(now) <= now {
-            is_answered &= ask(&engine, check()).await;
+            is_answered &= ask(&engine, no_op_transaction()).await;
         }
         if !is_answered {
             pause(&engine).await;
@@ -205,21 +205,12 @@ async fn pause(engine: &Engine) {
 }
 
 /// Returns a request that only the leader can answer, at almost no cost.
+///
+/// The quorum does not agree on it: a deposed leader that does not know it yet would answer.
 fn sync() -> Request {
     Request::Sync {
         path: NodePath::root(),
     }
-}
-
-/// Returns a request that the quorum has to commit and that changes nothing.
-///
-/// The quorum agrees on and logs even a transaction that only checks, and one that is refused. It does not agree on a
-/// `sync`, which a deposed leader that does not know it yet would answer.
-fn check() -> Request {
-    Request::Transaction(vec![Op::Check {
-        path: NodePath::root(),
-        version: None,
-    }])
 }
 
 /// Sends a request whose only purpose is the reply, and returns whether there was one.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::request_checks::acl_bytes;
 use super::request_checks::check_size;
 use super::target::OperationFuture;
@@ -168,8 +170,9 @@ impl Create {
     /// to remove the node if this call is dropped.
     ///
     /// The format is that of Curator's protection.
-    /// Unlike Curator, the session searches for the node only after the server has caught up with the leader, because a
-    /// lagging server may not show it yet.
+    /// Unlike Curator, the session searches for the node only after the server has caught up: a lagging server, or a leader
+    /// that waits for the quorum, may not show it yet. The search costs two requests, one of them a transaction that
+    /// changes nothing.
     pub fn protected(mut self) -> Self {
         self.options.protected = true;
         self
@@ -179,6 +182,12 @@ impl Create {
     /// default is [`IdPlace::Before`].
     pub fn id_place(mut self, place: IdPlace) -> Self {
         self.options.id = place;
+        self
+    }
+
+    /// Sets the unique id, which no other create may have.
+    pub(crate) fn unique_id(mut self, id: Uuid) -> Self {
+        self.options.unique_id = Some(id);
         self
     }
 
@@ -286,8 +295,8 @@ fn prepare(
             .detail("it has no entry"));
     }
     let unique_name = match (options.protected, options.number) {
-        (true, None) => Some(unique_name(call, path, options.id)),
-        (true, Some(number)) => Some(format!("{}{number}", unique_name(call, path, options.id))),
+        (true, None) => Some(unique_name(call, path, options)),
+        (true, Some(number)) => Some(format!("{}{number}", unique_name(call, path, options))),
         (false, _) => None,
     };
     let wire = call.wire(path);
@@ -310,10 +319,10 @@ fn prepare(
 }
 
 /// Derives a unique name from the last component of `path`; the server may append a number.
-fn unique_name(call: &Call, path: &NodePath, place: IdPlace) -> String {
-    let id = call.engine().new_id();
+fn unique_name(call: &Call, path: &NodePath, options: Options) -> String {
+    let id = options.unique_id.unwrap_or_else(|| call.engine().new_id());
     let name = path.name().unwrap_or_default();
-    match place {
+    match options.id {
         IdPlace::Before => format!("_c_{id}-{name}"),
         IdPlace::After(end) => format!("{name}{}{end}", id.as_simple()),
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::target::OperationFuture;
 use super::target::Target;
 use crate::call::Call;
+use crate::engine::catch_up::CatchUp;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -264,14 +265,20 @@ impl IntoFuture for List {
 
 /// Makes the server of this session catch up with the leader; created by [`Session::sync`](crate::Session::sync).
 ///
-/// Reads that follow on this session see every write the leader had committed.
-/// The leader does not ask the quorum for it, so that a deposed one may answer for a moment (ZOOKEEPER-1675).
+/// Reads that follow on this session see every write that was committed before. There are two exceptions, for which
+/// [`with_quorum`](Self::with_quorum) exists:
+///
+/// - The leader does not ask the quorum, so that a deposed one may answer for a moment (ZOOKEEPER-1675).
+/// - The leader answers sessions that are connected to itself at once, while it is about to apply a transaction that
+///   other servers have applied already, or waits for the quorum to commit one
+///   (`CommitProcessor.needCommit`, in every version from 3.4 to 3.9).
 ///
 /// # Errors
 ///
 /// None of its own; a missing node is not one.
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
+/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline: with the quorum, also because there
+/// was none.
 ///
 /// # Cancel safety
 ///
@@ -279,16 +286,30 @@ impl IntoFuture for List {
 ///
 /// # Cost
 ///
-/// One round trip, repeated after a connection loss.
+/// One round trip, repeated after a connection loss; with the quorum, a transaction as well.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is synchronised until it is awaited"]
 pub struct Sync {
     target: Target,
+    with: CatchUp,
 }
 
 impl Sync {
     pub(crate) fn new(target: Target) -> Self {
-        Self { target }
+        Self {
+            target,
+            with: CatchUp::Committed,
+        }
+    }
+
+    /// Lets the quorum commit a transaction that changes nothing, instead of asking the leader.
+    ///
+    /// Reads that follow on this session see every write that was committed before, and every write that the leader had
+    /// proposed before and that is ever committed.
+    /// So after a lost reply, once the session has moved to another server, they show whether the write was applied.
+    pub fn with_quorum(mut self) -> Self {
+        self.with = CatchUp::Proposed;
+        self
     }
 
     /// Bounds the whole call; the default is the session's operation timeout.
@@ -303,14 +324,22 @@ impl IntoFuture for Sync {
     type IntoFuture = OperationFuture<()>;
 
     fn into_future(self) -> Self::IntoFuture {
+        let with = self.with;
         self.target.run(Operation::Sync, async move |call, path| {
-            let request = Request::Sync {
-                path: call.wire(&path),
-            };
-            call.read(&path, &request, |response| {
-                matches!(response, Response::Synced).then_some(())
-            })
-            .await
+            let request = with.request(&call.wire(&path));
+            let caught_up = call.read(&path, &request, |response| {
+                matches!(response, Response::Synced | Response::Committed(_)).then_some(())
+            });
+            match caught_up.await {
+                // The quorum has agreed on the refusal.
+                Err(error)
+                    if with == CatchUp::Proposed
+                        && matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NoAuth) =>
+                {
+                    Ok(())
+                }
+                done => done,
+            }
         })
     }
 }

@@ -7,6 +7,7 @@ use super::request_checks::acl_bytes;
 use super::request_checks::check_frame;
 use super::target::OperationFuture;
 use super::target::observed;
+use super::write::conditional_set;
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
@@ -155,6 +156,16 @@ impl Transaction {
             data,
             version: Some(version),
         })
+    }
+
+    /// Replaces the data of a node that has this version, which may be -1. It adds one or two parts.
+    pub(super) fn set_exactly(mut self, path: &NodePath, data: Bytes, version: i32) -> Self {
+        let wire = self.session.defaults().wire(path);
+        for part in conditional_set(wire, data, version) {
+            self.parts.push(part);
+            self.paths.push(path.clone());
+        }
+        self
     }
 
     /// Deletes a node, whatever its version.

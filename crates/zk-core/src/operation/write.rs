@@ -11,12 +11,15 @@ use crate::call::WriteOutcome;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::outcome::ANY_VERSION;
 use crate::outcome::Verdict;
 use crate::outcome::judge_overwrite;
 use crate::outcome::judge_set;
 use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Bytes;
+use crate::transport::Op;
+use crate::transport::OpResult;
 use crate::transport::Request;
 use crate::transport::Response;
 
@@ -116,7 +119,9 @@ impl IntoFuture for Set {
     }
 }
 
-/// Replaces the data of the node at `path`.
+/// Replaces the data of the node at `path`, if it has this version.
+///
+/// Here version -1 is a version like any other; see [`conditional_set`].
 pub(super) async fn set(
     call: &Call,
     path: &NodePath,
@@ -124,13 +129,17 @@ pub(super) async fn set(
     version: Option<i32>,
     is_idempotent: bool,
 ) -> Result<Stat, Error> {
-    let request = Request::Set {
-        path: call.wire(path),
-        data: data.clone(),
-        version,
+    let request = if version == Some(ANY_VERSION) {
+        Request::Transaction(conditional_set(call.wire(path), data.clone(), ANY_VERSION))
+    } else {
+        Request::Set {
+            path: call.wire(path),
+            data: data.clone(),
+            version,
+        }
     };
     let data = data.as_slice();
-    call.write(path, request, Response::set, |seen| async move {
+    call.write(path, request, first_set, |seen| async move {
         let get = Request::Get {
             path: call.wire(path),
             watch: false,
@@ -157,4 +166,38 @@ pub(super) async fn set(
         })
     })
     .await
+}
+
+/// Returns the parts of a transaction that replaces the data of a node only if it has exactly this version.
+///
+/// Servers without ZOOKEEPER-4743 count from -2 to -1, and treat -1 in a request as any version. To require that version,
+/// the data is replaced whatever the version, and has to have version 0 then: each part sees the effects of the ones
+/// before it, and nothing is changed if one of them is refused.
+pub(super) fn conditional_set(path: NodePath, data: Bytes, version: i32) -> Vec<Op> {
+    if version != ANY_VERSION {
+        let version = Some(version);
+        return vec![Op::Set {
+            path,
+            data,
+            version,
+        }];
+    }
+    let set = Op::Set {
+        path: path.clone(),
+        data,
+        version: None,
+    };
+    let version = Some(version.wrapping_add(1));
+    vec![set, Op::Check { path, version }]
+}
+
+/// Returns the stat of a node whose data was replaced, alone or as the first part of a transaction.
+fn first_set(response: Response) -> Option<Stat> {
+    match response {
+        Response::Committed(results) => match results.into_iter().next()? {
+            OpResult::Set(stat) => Some(stat),
+            _ => None,
+        },
+        other => other.set(),
+    }
 }

@@ -28,6 +28,9 @@ fn each_policy_pauses_as_it_says() {
     );
     assert_eq!(pauses(exponential, 0.0), some([5, 10, 20, 40, 80, 160]));
     assert_eq!(pauses(exponential, 1.0), some([10, 20, 40, 80, 160, 320]));
+    let full = exponential.jitter(Jitter::Full);
+    assert_eq!(pauses(full, 0.0), some([0; 6]));
+    assert_eq!(pauses(full, 1.0), some([10, 20, 40, 80, 160, 320]));
     assert_eq!(
         pauses(exponential.jitter(Jitter::None).capped(50 * MS), 0.5),
         some([10, 20, 40, 50, 50, 50])

@@ -53,6 +53,11 @@ fn public_types_are_send_sync_and_clone() {
         Operation,
         ParseConnectStringError,
         ParsePathError,
+        PersistentNodeError,
+        PersistentNodeOptions,
+        PersistentNodeProblem,
+        PersistentNodeState,
+        PresentNode,
         ReadMany<Vec<String>>,
         Permissions,
         RetryPolicy,
@@ -73,6 +78,8 @@ fn public_types_are_send_sync_and_clone() {
         Transaction,
         ConnectDiagnosis,
         Update,
+        UpdateData<fn(&[u8]) -> Option<Vec<u8>>>,
+        Updated,
         WaitForCreation,
         WaitForDeletion,
         WatchEvent,
@@ -85,6 +92,10 @@ fn public_types_are_send_sync_and_clone() {
         transport::Phase,
         transport::Request,
     );
+    is_send::<PersistentNode>();
+    is_sync::<PersistentNode>();
+    is_error::<PersistentNodeError>();
+    is_error::<PersistentNodeProblem>();
     is_send::<OwnedNode>();
     is_sync::<OwnedNode>();
     is_send::<SessionLease>();
@@ -114,12 +125,20 @@ fn public_futures_are_send() {
     is_send_future(|session| session.create("/", "").into_future());
     is_send_future(|session| session.get("/").into_future());
     is_send_future(|session| session.set("/", "").into_future());
+    is_send_future(|session| session.update("/", |_| None).into_future());
     is_send_future(|session| session.exists("/").into_future());
     is_send_future(|session| session.stat("/").into_future());
     is_send_future(|session| session.list("/").into_future());
     is_send_future(|session| session.get_many(["/"]).into_future());
     is_send_future(|session| session.list_many(["/"]).into_future());
     is_send_future(|session| session.whoami().into_future());
+    is_send_future(|session| async move {
+        let node = PersistentNode::start(&session, "/a", "", PersistentNodeOptions::container());
+        let node = node.expect("a good path");
+        let mut state = node.state();
+        let created = (node.ready().await, node.set_data("").await);
+        (created, state.changed().await, node.remove().await)
+    });
     is_send_future(|session| session.ephemerals("/").into_future());
     is_send_future(|session| session.descendant_count("/").into_future());
     is_send_future(|session| session.config().into_future());

@@ -44,7 +44,7 @@ async fn namespace_is_a_tree_of_its_own_below_the_real_one() {
         session.set(&path, "y").await.unwrap();
         session.set_acl(&path, Acl::open()).await.unwrap();
         assert_eq!(session.acl(&path).await.unwrap().0, Acl::open());
-        session.sync("/").await.unwrap();
+        session.sync("/").with_quorum().await.unwrap();
         assert_eq!(raw.get("/apps/one/dir/n-0000000000").await.unwrap().0, "y");
         // A name that only begins like the namespace is another one.
         raw.create("/apps/one-more", "").await.unwrap();

@@ -53,7 +53,7 @@ async fn data_goes_in_and_comes_out_with_its_stat() {
         );
         assert_eq!(session.get("/a/y").await.unwrap().0, [0, 255][..]);
 
-        session.sync("/a").await.unwrap();
+        session.sync("/a").with_quorum().await.unwrap();
         session.delete("/a/y").version(0).await.unwrap();
         assert_eq!(session.exists("/a/y").await.unwrap(), None);
     })

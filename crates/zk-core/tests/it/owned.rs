@@ -291,7 +291,7 @@ async fn replacement_survives_a_cut_at_its_request_and_reply() {
             .unwrap();
         lost.happened(Duration::ZERO).await.unwrap();
         assert_ne!(*node.path(), old);
-        observer.sync("/dir").await.unwrap();
+        observer.sync("/dir").with_quorum().await.unwrap();
         assert_eq!(
             names(&observer, "/dir").await,
             [node.path().name().unwrap()]
@@ -302,7 +302,7 @@ async fn replacement_survives_a_cut_at_its_request_and_reply() {
     }
     drop(node);
     within(MAX_WAIT, "it is removed", session.settled()).await;
-    observer.sync("/dir").await.unwrap();
+    observer.sync("/dir").with_quorum().await.unwrap();
     assert!(names(&observer, "/dir").await.is_empty());
     ensemble.down().await.expect("the servers go down");
 }

@@ -196,7 +196,7 @@ async fn settled(session: &Session, updates: &mut Subscription) {
     let mut is_live = true;
     let mut quiet = 0;
     while quiet < 5 || !is_live {
-        session.sync("/").await.unwrap();
+        session.sync("/").with_quorum().await.unwrap();
         match tokio::time::timeout(Duration::from_millis(50), updates.next()).await {
             Ok(Some(update)) => {
                 is_live = update != Stale;

@@ -109,7 +109,7 @@ async fn application_that_closes_its_session_is_not_run_again() {
                 assert_eq!(session.lost().await, SessionEnd::Closed);
                 // It has more to do, which takes a while.
                 for _ in 0..20 {
-                    observer.sync("/").await.unwrap();
+                    observer.sync("/").with_quorum().await.unwrap();
                 }
                 if is_ok {
                     Ok("done")

@@ -142,7 +142,7 @@ async fn watch_survives_the_server_that_set_it() {
         let (_, _, mut later) = session.get("/later").watched().await.unwrap();
 
         // Who has seen the nodes can tell what became of a write to them whose answer is lost.
-        other.sync("/").await.unwrap();
+        other.sync("/").with_quorum().await.unwrap();
         other.stat("/later").await.unwrap();
 
         // The first server pauses, so that the session receives no events meanwhile.

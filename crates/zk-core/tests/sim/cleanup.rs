@@ -6,6 +6,7 @@ use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
 use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
+use zk_sim::matching::creates;
 use zk_sim::matching::deletes;
 use zk_sim::wait::until;
 
@@ -48,6 +49,36 @@ async fn background_removal_ends_with_the_session() {
         session.counters().unsettled == 0
     })
     .await;
+}
+
+/// The create is in flight to the leader when its connection breaks, and its future is dropped then. The session
+/// searches for the node at a server that does not show it yet, be it the leader, which has not committed it.
+// covers: C4 C6
+#[tokio::test(start_paused = true)]
+async fn dropped_create_that_is_committed_later_is_removed() {
+    for kind in ["unique name", "claimed name"] {
+        for to in 1..=3 {
+            let sim = Ensemble::new(3);
+            let session = sim.connect().server(1).await;
+            session.create("/l", "").await.unwrap();
+            let stalled = sim.on(creates("/l/*")).stall_then_move(to);
+            let create = session.create("/l/n", "of ours");
+            let creating = async {
+                match kind {
+                    "unique name" => drop(create.owned().await),
+                    _ => drop(create.claimed().await),
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stalled.happened() => {}
+                () = creating => panic!("{kind}, {to}: it is in doubt"),
+            }
+            soon("the removal is done", session.settled()).await;
+            pass(Duration::from_secs(1)).await;
+            assert_eq!(sim.tree().paths(), ["/l"], "{kind}, moved to {to}");
+        }
+    }
 }
 
 // covers: C12

@@ -12,7 +12,7 @@ use zk_sim::Ensemble;
 use zk_sim::matching::creates;
 use zk_sim::matching::lists;
 use zk_sim::matching::sets;
-use zk_sim::matching::syncs;
+use zk_sim::matching::transactions;
 use zk_sim::wait::until;
 
 use crate::meanwhile;
@@ -168,26 +168,26 @@ fn without_id(requests: &[String]) -> Vec<String> {
 
 // covers: C4
 #[tokio::test(start_paused = true)]
-async fn protected_create_searches_after_sync_on_a_stable_link() {
+async fn protected_create_searches_a_server_that_caught_up_on_a_stable_link() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     session.create("/l", "").await.unwrap();
     sim.on(creates("/l/*")).lose_request();
     // The search is answered, and the link has broken meanwhile.
-    sim.on(syncs()).postpone();
+    sim.on(transactions("/")).postpone();
     let create = session.create("/l/n-", "").sequential();
     let (made, _) = create.ephemeral().protected().await.unwrap();
     assert_eq!(
         without_id(&requests(&sim, &session))[1..],
         [
             "create /l/_c_ID-n-",
-            "sync /l",
+            "transaction /",
             "list /l",
-            "sync /l",
+            "transaction /",
             "list /l",
             "create /l/_c_ID-n-",
             // Whether there are two of them now.
-            "sync /l",
+            "transaction /",
             "list /l",
         ]
     );
@@ -217,7 +217,7 @@ async fn protected_create_that_fails_unknown_is_cleaned_up() {
         soon("the removal is done", session.settled()).await;
         assert_eq!(sim.tree().paths(), ["/l"], "{fault}");
         let all = without_id(&requests(&sim, &session));
-        assert_eq!(all[1..4], ["create /l/_c_ID-n", "sync /l", "list /l"]);
+        assert_eq!(all[1..4], ["create /l/_c_ID-n", "transaction /", "list /l"]);
     }
 }
 
@@ -235,9 +235,9 @@ async fn refused_protected_create_is_cleaned_up_after_an_earlier_one() {
         let error = session.create("/l/n", "").protected().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoAuth);
         soon("the removal is done", session.settled()).await;
-        let (create, sync, list) = ("create /l/_c_ID-n", "sync /l", "list /l");
+        let (create, caught_up, list) = ("create /l/_c_ID-n", "transaction /", "list /l");
         let expected = if is_in_doubt {
-            vec![create, sync, list, create, sync, list]
+            vec![create, caught_up, list, create, caught_up, list]
         } else {
             vec![create]
         };

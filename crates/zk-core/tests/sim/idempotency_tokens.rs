@@ -59,11 +59,12 @@ async fn a_pool_commits_once_whatever_is_lost() {
     let session = sim.connect().await;
     session.create("/a", "").await.unwrap();
     let tokens = pool(&session);
-    let faults: [Option<Inject>; 4] = [
+    let faults: [Option<Inject>; 5] = [
         None,
         Some(Script::lose_request),
         Some(Script::lose_reply),
         Some(|script| script.stall_then_move(2)),
+        Some(|script| script.stall_then_move(3)),
     ];
     for (before, fault) in faults.into_iter().enumerate() {
         let _injected = fault.map(|inject| inject(sim.on(is_transaction)));

@@ -93,21 +93,27 @@ async fn write_without_a_version_survives_a_lost_request_or_reply() {
             }
             // What the session has read, on a server that had caught up, decided whether it wrote again.
             let (first, again, is_always_repeated) = match kind {
-                "set" => (vec!["set /a"], vec!["sync /a", "get /a"], false),
+                "set" => (vec!["set /a"], vec!["transaction /", "get /a"], false),
                 "create or set" => (
                     vec!["create /a"],
                     vec!["create /a", "get /a", "set /a"],
                     true,
                 ),
-                "transaction" => (vec!["transaction /a"], vec!["sync /a", "get /a"], true),
-                "guarded transaction" => {
-                    (vec!["transaction /l /a"], vec!["sync /l", "get /a"], true)
-                }
-                "access rules" => (vec!["set_acl /a"], vec!["sync /a", "acl /a"], false),
-                "delete" => (vec!["delete /a"], vec!["sync /a", "exists /a"], false),
+                "transaction" => (
+                    vec!["transaction /a"],
+                    vec!["transaction /", "get /a"],
+                    true,
+                ),
+                "guarded transaction" => (
+                    vec!["transaction /l /a"],
+                    vec!["transaction /", "get /a"],
+                    true,
+                ),
+                "access rules" => (vec!["set_acl /a"], vec!["transaction /", "acl /a"], false),
+                "delete" => (vec!["delete /a"], vec!["transaction /", "exists /a"], false),
                 _ => {
                     let first = vec!["sync /a", "exists /a", "delete /a"];
-                    (first, vec!["sync /a", "exists /a"], false)
+                    (first, vec!["transaction /", "exists /a"], false)
                 }
             };
             let mut expected = [first.clone(), again].concat();
@@ -117,6 +123,34 @@ async fn write_without_a_version_survives_a_lost_request_or_reply() {
             let actual = requests(&sim, &session);
             assert_eq!(actual[2..], expected, "{kind} {is_applied}");
         }
+    }
+}
+
+/// The leader answers a `sync` of its own clients while it has a transaction that is not committed yet.
+// covers: C3 C12 C13
+#[tokio::test(start_paused = true)]
+async fn write_in_doubt_that_is_not_committed_yet_is_found_out_at_the_leader() {
+    for kind in KINDS {
+        let sim = Ensemble::new(3);
+        let session = sim.connect().server(1).await;
+        session.create("/a", "old").await.unwrap();
+        session.create("/l", "").await.unwrap();
+        let stalled = sim.on(writes()).stall_then_move(3);
+        let result = write(kind, &session, "new").await;
+        result.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert_eq!(stalled.count(), 1, "{kind}");
+        pass(Duration::from_secs(1)).await;
+        let tree = sim.tree();
+        let node = tree.node("/a").map(|node| (node.data(), node.stat()));
+        let version = node.map(|(_, stat)| (stat.version, stat.aversion));
+        let expected = match kind {
+            "delete" | "guaranteed delete" => None,
+            "access rules" => Some((0, 1)),
+            // It is repeated under the version that it has given the node.
+            "transaction" | "guarded transaction" => Some((2, 0)),
+            _ => Some((1, 0)),
+        };
+        assert_eq!(version, expected, "{kind}");
     }
 }
 
@@ -294,7 +328,7 @@ async fn repeated_versioned_delete_that_finds_nothing_is_done() {
     let (sim, session, _) = start().await;
     sim.on(writes()).lose_reply();
     session.delete("/a").version(0).await.unwrap();
-    let expected = ["delete /a", "sync /a", "exists /a"];
+    let expected = ["delete /a", "transaction /", "exists /a"];
     assert_eq!(requests(&sim, &session)[2..], expected);
 }
 
@@ -323,7 +357,8 @@ fn no_acknowledged_write_is_undone_by_an_older_one() {
             });
             if is_written {
                 overwritten.fetch_add(1, Ordering::SeqCst);
-                other.sync("/a").await?;
+                let caught_up = other.sync("/a").with_quorum();
+                caught_up.timeout(Duration::from_secs(60)).await?;
                 let (data, _) = other.get("/a").await?;
                 assert_eq!(data, second.as_bytes(), "an older write came back");
             }

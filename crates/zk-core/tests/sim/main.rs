@@ -32,6 +32,7 @@ mod listeners;
 mod lost_replies;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod persistent_nodes;
 mod read_many;
 mod refusals;
 mod replacements;
@@ -41,6 +42,7 @@ mod sessions;
 mod subscriptions;
 mod trackers;
 mod transactions;
+mod updates;
 mod waits;
 
 /// A change at a path.

@@ -91,6 +91,7 @@ async fn replacement_survives_a_lost_request_or_reply() {
         "reply",
         "stalled",
         "moved",
+        "moved to the leader",
         "survives",
         "vanishes",
     ] {
@@ -103,6 +104,7 @@ async fn replacement_survives_a_lost_request_or_reply() {
             "reply" => on.lose_reply(),
             "stalled" => on.stall(),
             "moved" => on.stall_then_move(2),
+            "moved to the leader" => on.stall_then_move(3),
             "survives" => on.kill_leader(Proposal::Survives),
             _ => on.kill_leader(Proposal::Vanishes),
         };

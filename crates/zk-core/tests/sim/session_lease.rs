@@ -15,7 +15,7 @@ use crate::pass;
 /// How often the leader alone was asked so far, and how often the quorum.
 fn asked(sim: &Ensemble) -> (usize, usize) {
     let syncs = sim.arrived(matching::syncs());
-    (syncs, sim.arrived(matching::writes()))
+    (syncs, sim.arrived(matching::transactions("/")))
 }
 
 /// How long it takes until the proof holds, in hundredths of the session timeout.

@@ -43,7 +43,7 @@ async fn next(sessions: &Sessions) -> Session {
 #[tokio::test(start_paused = true)]
 async fn lost_session_is_followed_by_another_one() {
     let sim = Ensemble::new(3);
-    let sessions = sessions(&sim, RetryPolicy::default());
+    let sessions = sim.open_sessions();
     assert!(sessions.current().is_none());
     let first = next(&sessions).await;
     assert_eq!(sessions.current().map(|one| one.id()), Some(first.id()));
@@ -58,7 +58,7 @@ async fn lost_session_is_followed_by_another_one() {
 #[tokio::test(start_paused = true)]
 async fn body_is_dropped_with_its_session_and_runs_with_the_next() {
     let sim = Ensemble::new(3);
-    let sessions = sessions(&sim, RetryPolicy::default());
+    let sessions = sim.open_sessions();
     let running = Arc::new(());
     let runs = AtomicUsize::new(0);
     let body = |session: Session| {
@@ -92,7 +92,7 @@ async fn body_is_dropped_with_its_session_and_runs_with_the_next() {
 #[tokio::test(start_paused = true)]
 async fn all_handles_see_that_the_sessions_are_closed() {
     let sim = Ensemble::new(3);
-    let sessions = sessions(&sim, RetryPolicy::default());
+    let sessions = sim.open_sessions();
     let session = next(&sessions).await;
     let other = sessions.clone();
     let waiting = tokio::spawn(async move {
@@ -118,7 +118,7 @@ async fn all_handles_see_that_the_sessions_are_closed() {
 async fn session_that_opens_while_they_are_closed_is_closed() {
     for polls in 0..20 {
         let sim = Ensemble::new(3);
-        let sessions = sessions(&sim, RetryPolicy::default());
+        let sessions = sim.open_sessions();
         drop(polled(polls, sessions.session()).await);
         sessions.close().await.unwrap();
         let ended = sessions.session().await;
@@ -131,7 +131,7 @@ async fn session_that_opens_while_they_are_closed_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn session_ends_with_the_last_handle() {
     let sim = Ensemble::new(3);
-    let sessions = sessions(&sim, RetryPolicy::default());
+    let sessions = sim.open_sessions();
     let other = sessions.clone();
     drop(next(&sessions).await);
     drop(sessions);
@@ -207,7 +207,7 @@ impl SessionBound for Presence {
 async fn kept_value_is_made_again_after_each_loss() {
     let sim = Ensemble::new(3);
     let observer = sim.connect().await;
-    let sessions = sessions(&sim, RetryPolicy::default());
+    let sessions = sim.open_sessions();
     let kept = sessions.keep(async |session: Session| {
         let path = "/presence";
         session.create(path, "").ephemeral().await?;
@@ -218,8 +218,8 @@ async fn kept_value_is_made_again_after_each_loss() {
 
     // Its session ends.
     lose(&sim, first.session.clone()).await;
-    until("the loss is seen", async || kept.current().is_none()).await;
-    let second = soon("it is made again", kept.ready()).await.unwrap();
+    let second = soon("it is made again", kept.next_after(&first)).await;
+    let second = second.unwrap();
     assert_ne!(second.session.id(), first.session.id());
 
     // Another client deletes the node, and keeps the name for a while.
@@ -245,7 +245,7 @@ async fn kept_value_is_made_again_after_each_loss() {
 #[tokio::test(start_paused = true)]
 async fn dropped_handle_makes_no_further_value() {
     let sim = Ensemble::new(3);
-    let sessions = sessions(&sim, RetryPolicy::default());
+    let sessions = sim.open_sessions();
     let running = Arc::new(());
     let attempt = Arc::clone(&running);
     let kept = sessions.keep(move |_| {

@@ -1,7 +1,8 @@
 //! Creates an ephemeral node under a name that other clients use too.
 //!
 //! If the reply to a create is lost and a node of this session exists, its owner does not show which call of the
-//! session created it. Its data does, if each call writes different data.
+//! session created it. Its data does, if each call writes different data. A node that was there before the call is not its
+//! node in any case.
 
 use super::Create;
 use super::options::mode_of;
@@ -73,11 +74,13 @@ async fn claim(
     request: CreateRequest,
     parents: Option<CreateMode>,
 ) -> Result<Option<Stat>, Error> {
+    let seen = call.engine().newest_zxid();
     let mut cleanup = CleanupOnDrop::new(
         call.session().cleanup(),
         Job::Claimed {
             path: request.path.clone(),
             data: request.data.clone(),
+            seen,
         },
     );
     let mut rounds = 0;
@@ -116,7 +119,7 @@ async fn claim(
         let engine = call.engine();
         let wanted = &request;
         let found = call.until_settled(path, || async move {
-            fresh_read::find_claimed(engine, &wanted.path, &wanted.data).await
+            fresh_read::find_claimed(engine, &wanted.path, &wanted.data, seen).await
         });
         match found.await {
             Ok(Some(stat)) => {

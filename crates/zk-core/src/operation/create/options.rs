@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::sequence::Sequence;
 use crate::transport::CreateMode;
 
@@ -22,6 +24,8 @@ pub(super) struct Options {
     pub(super) parents: Option<CreateMode>,
     pub(super) protected: bool,
     pub(super) id: IdPlace,
+    /// The unique id, if the caller has drawn it.
+    pub(super) unique_id: Option<Uuid>,
     pub(super) idempotent: bool,
     pub(super) or_set: bool,
 }
