@@ -25,7 +25,7 @@ pub(crate) enum LockKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
     Acquired,
-    /// A `try_acquire` found the lock taken.
+    /// A `try_acquire` found the lock taken, or an upgrade another writer.
     Taken,
     /// The time limit elapsed, or the caller dropped the future.
     GivenUp,
@@ -78,6 +78,11 @@ impl Wait {
             Err(_) => WaitOutcome::Failed,
         };
         acquired
+    }
+
+    /// Records an outcome that is not the result of an acquire.
+    pub(crate) fn ended_as(mut self, outcome: WaitOutcome) {
+        self.outcome = outcome;
     }
 
     fn granted<G: LockGuard>(&self, guard: &G) -> WaitOutcome {

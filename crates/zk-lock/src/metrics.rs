@@ -15,7 +15,7 @@ use crate::measure::WaitOutcome;
 ///
 /// | name | kind | unit | labels |
 /// |---|---|---|---|
-/// | `zk_lock_wait_duration_seconds` | histogram | seconds, from the first poll of an acquire to its result, or until its future is dropped | `kind`, `outcome`: `acquired`; `taken`: a `try_acquire` found the lock taken; `given_up`: the time limit elapsed or the caller dropped the future; `failed` |
+/// | `zk_lock_wait_duration_seconds` | histogram | seconds, from the first poll of an acquire to its result, or until its future is dropped | `kind`, `outcome`: `acquired`; `taken`: a `try_acquire` found the lock taken, or an upgrade another writer; `given_up`: the time limit elapsed or the caller dropped the future; `failed` |
 /// | `zk_lock_hold_duration_seconds` | histogram | seconds, from the grant until the guard is dropped or its release has ended | `kind`, `outcome`: `released`; `lost`: known to be lost for good before its guard ended |
 ///
 /// The kinds are `fair`, `read`, `write`, `reentrant`, `cohort`, `race` and `semaphore`.
@@ -24,8 +24,8 @@ use crate::measure::WaitOutcome;
 /// - A [`ReentrantLock`](crate::ReentrantLock) is held until the last guard of its owner ends. A repeated acquire of the
 ///   owner counts as a wait.
 /// - A [`MultiLock`](crate::MultiLock) reports each of its locks by its own kind.
-/// - After a [downgrade](crate::WriteGuard::downgrade) or an [upgrade](crate::ReadGuard::upgrade), the holding of the
-///   new kind begins. The wait of an upgrade is not measured.
+/// - An [upgrade](crate::ReadGuard::upgrade) is a wait of the kind `write`. After it, or after a
+///   [downgrade](crate::WriteGuard::downgrade), the holding of the new kind begins.
 /// - A place in the queue from [`FairLock::enlist`](crate::FairLock::enlist), as leader elections use it, is not
 ///   measured.
 ///

@@ -41,6 +41,39 @@ pub use guards::WriteGuard;
 /// use [`ReadGuard::upgrade`] and [`WriteGuard::downgrade`].
 /// A reader that acquires for reading again may wait for itself, since a writer may have joined in between.
 ///
+/// # Readers that write later
+///
+/// [`ReadGuard::upgrade`] fails at once if a writer is in the queue already, since that writer waits for the reader.
+/// A reader that is certain to become a writer cannot be had with Curator's nodes: its upgrade would have to be ahead of
+/// that writer, and then a reader whose node is created at the same time may wait for the upgrade while the upgrade waits
+/// for it.
+/// A second lock does it. Everyone who writes, at once or later, first acquires a [`FairLock`](crate::FairLock) at another
+/// path, and then reads or writes. The order of the releases matters: as long as the node of a dropped guard, or of one
+/// whose release is [pending](crate::ReleaseError::Pending), is not deleted, an upgrade may still be contended.
+///
+/// ```no_run
+/// # async fn is_stale() -> bool { true }
+/// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_lock::FairLock;
+/// use zk_lock::RwLock;
+///
+/// let writers = FairLock::new(&session, "/locks/catalogue-writers")?;
+/// let lock = RwLock::new(&session, "/locks/catalogue")?;
+///
+/// let only_writer = writers.acquire().await?;
+/// let reading = lock.reader().acquire().await?;
+/// // Others may read, and none of them writes.
+/// if is_stale().await {
+///     // It waits for the readers, and no other writer is in the queue.
+///     let writing = reading.upgrade().await?;
+///     writing.txn().set("/catalogue", "new").commit().await?;
+///     writing.release().await?;
+/// }
+/// only_writer.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Cost
 ///
 /// One round trip for a lock that is free, or read by others in the case of a reader: a write, and a read directly

@@ -34,6 +34,9 @@ pub use self::lease::SemaphoreLease;
 /// want two of two leases do not deadlock.
 /// Because the order is kept, a waiter that wants many leases also blocks those behind it that would fit.
 ///
+/// Unlike a [`Guard`](crate::Guard), a [`SemaphoreLease`] has no `yield_now`: its holder has left the queue of the
+/// waiters, and has a node for each lease. Release it and acquire again.
+///
 /// # Limit
 ///
 /// The ensemble stores the limit, once for all clients.

@@ -71,7 +71,7 @@ async fn withdraw(session: &Session, path: &NodePath, czxid: i64, id: &str) -> R
     loop {
         let withdrawn = async {
             // The write of the request may still have been in flight when the requester gave up.
-            session.sync(path).await?;
+            session.sync(path).with_quorum().await?;
             edit_data(session, path, czxid, |data| {
                 wire_format::remove_request(data, id)
             })

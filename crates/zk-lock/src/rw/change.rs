@@ -10,6 +10,9 @@ use crate::error::AcquireError;
 use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::guard::Granted;
+use crate::measure::LockKind;
+use crate::measure::Wait;
+use crate::measure::WaitOutcome;
 use crate::progress::AcquireProgress;
 use crate::queue::UpgradeOutcome;
 
@@ -61,6 +64,18 @@ impl ReadGuard {
     }
 
     async fn upgrade_within(self, limit: Option<Duration>) -> Result<WriteGuard, UpgradeError> {
+        let wait = Wait::start(LockKind::Write);
+        let upgraded = Box::pin(self.upgrade_unmeasured(limit)).await;
+        wait.ended_as(match &upgraded {
+            Ok(_) => WaitOutcome::Acquired,
+            Err(UpgradeError::Contended { .. }) => WaitOutcome::Taken,
+            Err(UpgradeError::TimedOut { .. }) => WaitOutcome::GivenUp,
+            Err(UpgradeError::Failed { .. } | UpgradeError::Lost { .. }) => WaitOutcome::Failed,
+        });
+        upgraded
+    }
+
+    async fn upgrade_unmeasured(self, limit: Option<Duration>) -> Result<WriteGuard, UpgradeError> {
         if let Some(loss) = self.guard.final_loss() {
             return Err(self.loss_error(loss));
         }

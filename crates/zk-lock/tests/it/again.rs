@@ -66,7 +66,7 @@ async fn a_second_runtime_may_end(session: &Session, other: &Session) {
     drop(ours);
     let granted = soon("the second task gets the lock", waiting).await;
     drop(granted.unwrap().expect("the session lives"));
-    other.sync("/").await.unwrap();
+    other.sync("/").with_quorum().await.unwrap();
     other.delete(guard.path()).await.unwrap();
     let loss = soon("the guard is notified", guard.lost()).await;
     assert_eq!(loss, LockLoss::NodeDeleted);

@@ -21,6 +21,7 @@ mod kinds;
 mod limits;
 mod loss;
 mod queue;
+mod revoke;
 mod run;
 #[path = "../shared/again.rs"]
 mod shared_again;
@@ -71,7 +72,11 @@ async fn until_enlisted(session: &Session, path: &str, count: usize) {
 /// The children of `path` now; none if it does not exist.
 async fn names(session: &Session, path: &str) -> Vec<String> {
     let path = NodePath::parse(path).expect("tests use good paths");
-    session.sync(&path).await.expect("the server catches up");
+    session
+        .sync(&path)
+        .with_quorum()
+        .await
+        .expect("the server catches up");
     match session.list(&path).await {
         Ok((names, _)) => names,
         Err(error) if error.is_no_node() => Vec::new(),

@@ -28,12 +28,15 @@ async fn make_path(session: &Session) {
 pub(crate) type Strike = (&'static str, fn(Script) -> Scripted);
 
 /// The faults of a request.
-pub(crate) const STRIKES: [Strike; 4] = [
+pub(crate) const STRIKES: [Strike; 5] = [
     ("request lost", Script::lose_request),
     ("reply lost", Script::lose_reply),
     ("stalled", Script::stall),
     ("stalled, then moved to a server that lags", |script| {
         script.stall_then_move(2)
+    }),
+    ("stalled, then moved to the leader", |script| {
+        script.stall_then_move(3)
     }),
 ];
 
@@ -70,6 +73,30 @@ async fn a_server_that_lags_does_not_make_us_wait_for_our_own_node() {
         guard.release().await.unwrap();
         soon("nothing is left to do", session.settled()).await;
         assert!(left(&ensemble).is_empty());
+    }
+}
+
+/// The same for an acquire that is dropped meanwhile: it leaves no node that everybody would wait for.
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_dropped_acquire_leaves_no_node_that_is_committed_later() {
+    for to in 1..=3 {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().server(1).await;
+        let other = ensemble.connect().server(1).await;
+        make_path(&session).await;
+        let stalled = ensemble.on(matching::creates(OURS)).stall_then_move(to);
+        let lock = lock(&session);
+        tokio::select! {
+            biased;
+            () = stalled.happened() => {}
+            granted = lock.acquire() => panic!("moved to {to}: {granted:?}"),
+        }
+        soon("nothing is left to do", session.settled()).await;
+        pass(Duration::from_secs(1)).await;
+        assert!(left(&ensemble).is_empty(), "moved to {to}");
+        let granted = soon("it is free", crate::lock(&other).acquire()).await;
+        granted.unwrap().release().await.unwrap();
     }
 }
 

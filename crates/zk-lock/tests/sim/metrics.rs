@@ -16,6 +16,7 @@ use zk_lock::RaceLock;
 use zk_lock::ReentrantLock;
 use zk_lock::RwLock;
 use zk_lock::Semaphore;
+use zk_lock::UpgradeError;
 use zk_lock::describe_metrics;
 use zk_sim::Ensemble;
 
@@ -144,6 +145,43 @@ async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
             "hold read released [4.0]",
             "hold write released [3.0]",
             "wait write acquired [0.0]"
+        ]
+    );
+
+    // A reader that becomes a writer: once it finds another one, once it waits in vain for the other reader, and then
+    // for the rest of its time.
+    let lock = RwLock::new(&one, "/rw").unwrap();
+    let others = RwLock::new(&other, "/rw").unwrap();
+    let reader = lock.reader().acquire().await.unwrap();
+    let beside = others.reader().acquire().await.unwrap();
+    let writer = others.writer().acquire();
+    tokio::pin!(writer);
+    let waits = tokio::time::timeout(Duration::from_secs(1), &mut writer).await;
+    assert!(waits.is_err());
+    let Err(UpgradeError::Contended { guard, .. }) = reader.upgrade().await else {
+        panic!("another writer waits")
+    };
+    writer.set(others.writer().acquire());
+    other.settled().await;
+    let limit = Duration::from_millis(2500);
+    let Err(UpgradeError::TimedOut { guard, .. }) = guard.upgrade_timeout(limit).await else {
+        panic!("another reader reads")
+    };
+    let (writer, ()) = tokio::join!(guard.upgrade(), async {
+        pass(Duration::from_millis(3500)).await;
+        beside.release().await.unwrap();
+    });
+    writer.unwrap().release().await.unwrap();
+    assert_eq!(
+        reported(&snapshotter),
+        [
+            // The other session has been idle for so long that a proof of life comes first.
+            "hold read released [7.0, 10.0]",
+            "hold write released [0.0]",
+            "wait read acquired [0.0, 3.0]",
+            "wait write acquired [3.0]",
+            "wait write given_up [1.0, 2.0]",
+            "wait write taken [0.0]"
         ]
     );
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use futures_util::future;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
+use zk_core::Session;
 use zk_core::transport::TransportError;
 use zk_lock::DowngradeError;
+use zk_lock::FairLock;
 use zk_lock::LockLoss;
 use zk_lock::UpgradeError;
 use zk_sim::Ensemble;
@@ -244,4 +246,36 @@ async fn an_upgrade_that_times_out_returns_the_reader() {
     other.release().await.unwrap();
     let writing = reading.upgrade_timeout(Duration::from_secs(1)).await;
     writing.unwrap().release().await.unwrap();
+}
+
+/// The composition of the page of `RwLock`: a lock for those who write, and readers beside.
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn upgrades_of_those_who_hold_the_writers_lock_are_never_contended() {
+    let ensemble = Ensemble::new(3);
+    let plain = async |session: &Session| {
+        for _ in 0..20 {
+            let reading = reads(session).await;
+            pass(Duration::from_millis(3)).await;
+            reading.release().await.unwrap();
+        }
+    };
+    let upgrades = async |session: &Session| {
+        let writers = FairLock::new(session, "/writers").unwrap();
+        for at in 0..20 {
+            let only_writer = writers.acquire().await.unwrap();
+            if at % 3 == 0 {
+                let writing = rw(session).writer().acquire().await.unwrap();
+                writing.release().await.unwrap();
+            } else {
+                let writing = reads(session).await.upgrade().await.unwrap();
+                writing.release().await.unwrap();
+            }
+            only_writer.release().await.unwrap();
+        }
+    };
+    let [a, b, c, d] = sessions(&ensemble).await;
+    let all = async { tokio::join!(plain(&a), plain(&b), upgrades(&c), upgrades(&d)) };
+    soon("none waits for ever", Box::pin(all)).await;
+    assert_eq!(left(&ensemble).len(), 0);
 }

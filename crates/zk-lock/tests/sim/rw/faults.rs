@@ -23,12 +23,15 @@ use crate::soon;
 type Strike = (&'static str, fn(Script) -> Scripted);
 
 /// The faults of a request.
-const STRIKES: [Strike; 5] = [
+const STRIKES: [Strike; 6] = [
     ("request lost", Script::lose_request),
     ("reply lost", Script::lose_reply),
     ("stalled", Script::stall),
     ("stalled, then moved to a server that lags", |script| {
         script.stall_then_move(2)
+    }),
+    ("stalled, then moved to the leader", |script| {
+        script.stall_then_move(3)
     }),
     ("the leader dies", |script| {
         script.kill_leader(zk_sim::Proposal::Survives)
