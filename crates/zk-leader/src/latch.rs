@@ -9,6 +9,7 @@ use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
+use zk_core::SessionBound;
 use zk_lock::FencingToken;
 use zk_lock::Layout;
 
@@ -212,6 +213,36 @@ impl LatchParticipant {
     /// One round trip.
     pub async fn leave(self) -> ParticipantEnd {
         self.handle.leave().await
+    }
+}
+
+/// Lets [`Sessions::keep`](zk_core::Sessions::keep) join the election again with each session. A leadership does not go
+/// on: each lease belongs to one session, and its holder ends the work before it leads again.
+///
+/// ```no_run
+/// # async fn tick() {}
+/// # async fn demo(sessions: zk_core::Sessions) -> Result<(), zk_core::SessionsEnd> {
+/// use zk_leader::LeaderLatch;
+///
+/// let participants = sessions.keep(async |session| {
+///     Ok::<_, zk_core::ParsePathError>(LeaderLatch::new(&session, "/leaders/billing")?.join())
+/// });
+/// loop {
+///     let participant = participants.ready().await?;
+///     // Ends with the session; the next one has a participant of its own.
+///     while let Ok(lease) = participant.leading().await {
+///         while lease.is_valid() {
+///             tick().await;
+///         }
+///     }
+/// }
+/// # }
+/// ```
+impl SessionBound for LatchParticipant {
+    type Loss = ParticipantEnd;
+
+    async fn lost(&self) -> ParticipantEnd {
+        self.ended().await
     }
 }
 

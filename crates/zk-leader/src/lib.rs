@@ -35,7 +35,7 @@
 //!
 //! A participant belongs to one session and ends with it: [`ParticipantEnd::SessionLost`].
 //! [`SessionBuilder::supervise`](zk_core::SessionBuilder::supervise), as above, opens the next session and runs the
-//! same function again.
+//! same function again. [`Sessions::keep`](zk_core::Sessions::keep) does it for a latch, see [`LatchParticipant`].
 //! While the session lives, a participant that loses its leadership or its node joins again by itself, unless
 //! [`Rejoin::Never`] is set.
 //!

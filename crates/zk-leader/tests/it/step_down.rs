@@ -35,7 +35,7 @@ fn latch(session: &Session, policy: StepDownPolicy) -> LeaderLatch {
 }
 
 async fn inboxes(session: &Session) -> Vec<String> {
-    session.sync("/").await.unwrap();
+    session.sync("/").with_quorum().await.unwrap();
     match session.list(INBOXES).await {
         Ok((names, _)) => names,
         Err(error) if error.is_no_node() => Vec::new(),

@@ -426,3 +426,32 @@ async fn a_paused_leader_is_not_valid_at_its_first_check() {
     let lost = polled(1, lease.lost()).await;
     assert_eq!(lost, Some(LeadershipLoss::SessionLeaseExpired));
 }
+
+// covers: C6 C21 E2
+#[tokio::test(start_paused = true)]
+async fn a_kept_participant_joins_again_with_each_session() {
+    let ensemble = Ensemble::new(3);
+    let sessions = ensemble.open_sessions();
+    let participants =
+        sessions.keep(async |session| LeaderLatch::new(&session, PATH).map(|latch| latch.join()));
+    let mut last = None;
+    for _ in 0..3 {
+        let participant = soon("it joins", participants.ready()).await.unwrap();
+        let lease = soon("it leads", participant.leading()).await.unwrap();
+        assert!(Some(lease.fencing_token()) > last);
+        last = Some(lease.fencing_token());
+        let session = soon("there is a session", sessions.session())
+            .await
+            .unwrap();
+        ensemble.session(session.id()).partition();
+        ensemble.expire(session.id());
+        soon("it leads no longer", lease.lost()).await;
+        assert!(!lease.is_valid() && !participant.is_leader());
+        soon("it has ended", participant.ended()).await;
+        assert!(left(&ensemble).len() < 2);
+    }
+    let next = soon("it joins again", participants.ready()).await.unwrap();
+    soon("it leads", next.leading()).await.unwrap();
+    drop((next, participants));
+    zk_sim::wait::until("nothing is left", async || left(&ensemble).is_empty()).await;
+}

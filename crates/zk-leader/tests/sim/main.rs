@@ -24,6 +24,7 @@ mod latch;
 mod layout;
 mod participants;
 mod selector;
+mod step_down;
 
 /// The path of the election of the tests.
 const PATH: &str = "/leaders/a";
