@@ -19,8 +19,8 @@ pub(crate) trait AtomicCell {
 
 /// A sequence of positions, each of which is taken once.
 ///
-/// The upper bits of a position are a millisecond, the lower ones a number within it.
-/// The last position of a millisecond is therefore followed by the first one of the next millisecond.
+/// The upper bits of a position are a time unit, the lower ones a number within it.
+/// The last position of a time unit is therefore followed by the first one of the next time unit.
 ///
 /// Positions are taken from the open time window until the window expires.
 /// Each take compares the expiry with the clock, so that it does not depend on any task.

@@ -15,7 +15,7 @@ pub(crate) struct ClockInput {
     pub(crate) next: u64,
     /// Whether the previous window was used up, so that callers may be waiting.
     pub(crate) has_waiters: bool,
-    /// The first millisecond of the epoch that is not reserved for this worker.
+    /// The first time unit of the epoch that is not reserved for this worker.
     pub(crate) reserved: u64,
 }
 
@@ -24,8 +24,8 @@ pub(crate) struct ClockInput {
 pub(crate) enum ClockDecision {
     /// Open a window of the positions from `start` up to, and without, `end`.
     Open { start: u64, end: u64 },
-    /// All positions of this millisecond are taken: wait for the next one.
-    MillisecondExhausted { wait: Duration },
+    /// All positions of this time unit are taken: wait for the next one.
+    TimeUnitExhausted { wait: Duration },
     /// The clock is behind positions that were taken, or reserved by another process: wait for it.
     ClockBehind { by: Duration },
     /// This time is not reserved for this worker.
@@ -43,11 +43,11 @@ pub(crate) fn decide(layout: &Layout, input: &ClockInput) -> ClockDecision {
     }
     let ahead = layout.begin_of(at).saturating_sub(input.now);
     let Some(now) = layout.tick_at(input.now) else {
-        // Before the epoch: the first millisecond begins when the clock reaches the epoch.
+        // Before the epoch: the first time unit begins when the clock reaches the epoch.
         return ClockDecision::ClockBehind { by: ahead };
     };
     if at == now + 1 {
-        return ClockDecision::MillisecondExhausted { wait: ahead };
+        return ClockDecision::TimeUnitExhausted { wait: ahead };
     }
     if at > now {
         return ClockDecision::ClockBehind { by: ahead };
@@ -57,7 +57,7 @@ pub(crate) fn decide(layout: &Layout, input: &ClockInput) -> ClockDecision {
     }
     let from = if input.has_waiters {
         // Timers fire late: callers that waited may take the positions that they missed meanwhile.
-        now.saturating_sub(CATCH_UP)
+        now.saturating_sub(late_allowance(layout))
     } else {
         now
     };
@@ -70,8 +70,13 @@ pub(crate) fn decide(layout: &Layout, input: &ClockInput) -> ClockDecision {
     }
 }
 
+/// Returns how many time units the time of an id may be in the past, for callers that waited.
+const fn late_allowance(layout: &Layout) -> u64 {
+    LATE_ALLOWANCE_MILLIS / layout.unit_millis()
+}
+
 /// How many milliseconds the time of an id may be in the past, for callers that waited.
-pub(crate) const CATCH_UP: u64 = 10;
+const LATE_ALLOWANCE_MILLIS: u64 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -101,7 +106,7 @@ mod tests {
                 107_500,
                 16,
                 32,
-                ClockDecision::MillisecondExhausted {
+                ClockDecision::TimeUnitExhausted {
                     wait: Duration::from_micros(500),
                 },
             ),
@@ -120,12 +125,73 @@ mod tests {
         }
     }
 
+    // covers: I3
+    #[test]
+    fn the_window_is_the_time_unit_of_the_clock() {
+        let seconds = LAYOUT.with_time_unit(Duration::from_secs(1));
+        let tens = LAYOUT.with_time_unit(Duration::from_millis(10));
+        for (layout, millis, next, reserved, expected) in [
+            (
+                seconds,
+                100,
+                0,
+                32,
+                ClockDecision::Open { start: 0, end: 2 },
+            ),
+            (
+                seconds,
+                1_099,
+                1,
+                32,
+                ClockDecision::Open { start: 1, end: 2 },
+            ),
+            (
+                seconds,
+                1_100,
+                1,
+                32,
+                ClockDecision::Open { start: 2, end: 4 },
+            ),
+            (
+                seconds,
+                700,
+                2,
+                32,
+                ClockDecision::TimeUnitExhausted {
+                    wait: Duration::from_millis(400),
+                },
+            ),
+            (
+                seconds,
+                700,
+                4,
+                32,
+                ClockDecision::ClockBehind {
+                    by: Duration::from_millis(1_400),
+                },
+            ),
+            (seconds, 2_100, 0, 2, ClockDecision::Unreserved),
+            (seconds, 32_100, 0, 32, ClockDecision::TimeExhausted),
+            (tens, 139, 0, 32, ClockDecision::Open { start: 6, end: 8 }),
+        ] {
+            let input = input(millis * 1000, next, reserved);
+            assert_eq!(decide(&layout, &input), expected, "{layout}: {input:?}");
+        }
+        // A late timer loses no positions of the last ten milliseconds, which are one unit.
+        let mut late = input(149_000, 4, 32);
+        late.has_waiters = true;
+        assert_eq!(
+            decide(&tens, &late),
+            ClockDecision::Open { start: 6, end: 10 }
+        );
+    }
+
     #[test]
     fn a_late_timer_loses_no_positions_of_the_last_ten_milliseconds() {
         let mut input = input(120_000, 4, 32);
         input.has_waiters = true;
         let open = |start| ClockDecision::Open { start, end: 42 };
-        assert_eq!(decide(&LAYOUT, &input), open(2 * (20 - CATCH_UP)));
+        assert_eq!(decide(&LAYOUT, &input), open(2 * (20 - 10)));
         input.next = 38;
         assert_eq!(decide(&LAYOUT, &input), open(38));
     }
@@ -151,7 +217,7 @@ mod tests {
                         let last = (end - 1) >> 1;
                         let now = micros / 1000 - 100;
                         assert!(last <= now && last < reserved && last < 32, "{input:?}");
-                        assert!(start >> 1 >= now.saturating_sub(CATCH_UP), "{input:?}");
+                        assert!(start >> 1 >= now.saturating_sub(10), "{input:?}");
                     }
                 }
             }

@@ -12,9 +12,9 @@ use zk_core::NodePath;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NextError {
-    /// All ids of this millisecond are issued.
-    #[error("all ids of this millisecond are issued; the next one is available in {wait:?}")]
-    MillisecondExhausted {
+    /// All ids of this [time unit](crate::Layout::time_unit), by default a millisecond, are issued.
+    #[error("all ids of this time unit are issued; the next one is available in {wait:?}")]
+    TimeUnitExhausted {
         /// The time until the next id.
         wait: Duration,
     },
@@ -53,7 +53,7 @@ impl NextError {
     /// Returns what a caller can do about it.
     pub const fn class(&self) -> ErrorClass {
         match self {
-            Self::MillisecondExhausted { .. }
+            Self::TimeUnitExhausted { .. }
             | Self::ClockBehind { .. }
             | Self::Unreserved
             | Self::SessionLeaseExpired => ErrorClass::Recoverable,

@@ -101,8 +101,8 @@ impl Generator {
         }
     }
 
-    /// Sets how long [`next`](Self::next) and [`next_many`](Self::next_many) of this clone wait for an id before they
-    /// fail. The default is 10 s. With zero they do not wait.
+    /// Sets how long [`next`](Self::next), [`next_blocking`](Self::next_blocking) and [`next_many`](Self::next_many) of
+    /// this clone wait for an id before they fail. The default is 10 s. With zero they do not wait.
     #[must_use]
     pub const fn with_max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
@@ -144,15 +144,15 @@ impl Generator {
         Ok(IdRange::new(self.state.encoding, positions))
     }
 
-    /// Takes an id. If there is none now, waits for the next millisecond, for the clock to catch up, or for the
+    /// Takes an id. If there is none now, waits for the next time unit, for the clock to catch up, or for the
     /// ensemble.
     ///
     /// Waiting needs a Tokio runtime with its time driver enabled.
     ///
     /// # Errors
     ///
-    /// The reason why there was no id within the [maximum wait](Self::with_max_wait). Fails at once if a clock that is
-    /// behind cannot catch up in that time, or if there will never be an id.
+    /// The reason why there was no id within the [maximum wait](Self::with_max_wait). Fails at once if the next time unit
+    /// does not begin in that time, a clock that is behind cannot catch up, or there will never be an id.
     ///
     /// # Cancel safety
     ///
@@ -175,6 +175,45 @@ impl Generator {
     async fn wait(&self) -> Result<Id, NextError> {
         let taken = self.state.wait_and_take(1, self.max_wait).await?;
         Ok(self.state.encoding.id(taken.start))
+    }
+
+    /// Takes an id like [`next`](Self::next), for threads without a runtime: it blocks the thread while there is none.
+    ///
+    /// ```
+    /// use zk_id::{Generator, Layout, SystemClock};
+    ///
+    /// let generator = Generator::new(Layout::TWITTER, 7, SystemClock::default());
+    /// let thread = std::thread::spawn(move || generator.next_blocking());
+    /// let id = thread.join().expect("no panic")?;
+    /// assert_eq!(Layout::TWITTER.parts(id).worker, 7);
+    /// # Ok::<(), zk_id::NextError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`next`](Self::next), after the same time.
+    ///
+    /// # Panics
+    ///
+    /// In a task of a Tokio runtime, even if it would not have to wait: a blocked task stops other tasks of its thread,
+    /// perhaps those that this call waits for. Use [`next`](Self::next) there.
+    /// On the threads of Tokio's `spawn_blocking` and within its `block_in_place` it does not panic.
+    ///
+    /// # Session loss
+    ///
+    /// [`NextError::Lost`], if the worker number is leased. A waiting thread is woken.
+    ///
+    /// # Cost
+    ///
+    /// That of [`try_next`](Self::try_next), and a check of the thread. No round trip.
+    #[track_caller]
+    pub fn next_blocking(&self) -> Result<Id, NextError> {
+        // Tokio's own check of whether the thread may block.
+        drop(tokio::sync::Mutex::const_new(()).blocking_lock());
+        match self.state.take_one() {
+            Ok(id) => Ok(id),
+            Err(_) => self.state.block_and_take(self.max_wait),
+        }
     }
 
     /// Takes `count` ids, and waits for them if there are not enough now.

@@ -2,9 +2,16 @@
 
 use std::ops::ControlFlow;
 use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::task::Context;
+use std::task::Wake;
+use std::task::Waker;
+use std::thread;
+use std::thread::Thread;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -47,7 +54,7 @@ pub(crate) struct GeneratorState {
 
 #[derive(Debug)]
 struct WindowState {
-    /// The first millisecond of the epoch that is not reserved.
+    /// The first time unit of the epoch that is not reserved.
     reserved: u64,
     /// The end of the window that was opened last.
     end: u64,
@@ -59,7 +66,7 @@ struct WindowState {
 }
 
 impl GeneratorState {
-    /// Creates the state of a generator that issues nothing before the millisecond `start` of the epoch, and nothing
+    /// Creates the state of a generator that issues nothing before the time unit `start` of the epoch, and nothing
     /// from `reserved` on.
     pub(crate) fn new(
         layout: Layout,
@@ -158,9 +165,7 @@ impl GeneratorState {
                 window.end = end;
                 Ok(opened)
             }
-            ClockDecision::MillisecondExhausted { wait } => {
-                Err(NextError::MillisecondExhausted { wait })
-            }
+            ClockDecision::TimeUnitExhausted { wait } => Err(NextError::TimeUnitExhausted { wait }),
             ClockDecision::ClockBehind { by } => Err(NextError::ClockBehind { by }),
             ClockDecision::Unreserved => Err(NextError::Unreserved),
             ClockDecision::TimeExhausted => Err(NextError::TimeExhausted {
@@ -194,22 +199,32 @@ impl GeneratorState {
                 Ok(taken) => return Ok(taken),
                 Err(error) => error,
             };
-            let left = max_wait.saturating_sub(since.elapsed());
-            let wait = match error {
-                NextError::MillisecondExhausted { wait } => wait,
-                NextError::ClockBehind { by } if by <= left => by.min(CLOCK_POLL),
-                NextError::Unreserved | NextError::SessionLeaseExpired => ENSEMBLE_POLL,
-                _ => return Err(error),
-            };
-            if left.is_zero() {
-                return Err(error);
-            }
-            let changed = changes.changed();
-            drop(timeout(wait.min(left), changed).await);
+            let pause = pause_after(error, max_wait.saturating_sub(since.elapsed()))?;
+            drop(timeout(pause, changes.changed()).await);
         }
     }
 
-    /// Allows ids before the millisecond `reserved` of the epoch.
+    /// Takes one id like [`wait_and_take`](Self::wait_and_take), and blocks the thread meanwhile.
+    pub(crate) fn block_and_take(&self, max_wait: Duration) -> Result<Id, NextError> {
+        let mut changes = self.changes.subscribe();
+        let since = Instant::now();
+        let waker = Waker::from(Arc::new(UnparkThread(thread::current())));
+        loop {
+            changes.mark_unchanged();
+            let error = match self.take_one() {
+                Ok(id) => return Ok(id),
+                Err(error) => error,
+            };
+            let pause = pause_after(error, max_wait.saturating_sub(since.elapsed()))?;
+            let changed = pin!(changes.changed());
+            if changed.poll(&mut Context::from_waker(&waker)).is_pending() {
+                // It may return early, which costs another attempt.
+                thread::park_timeout(pause);
+            }
+        }
+    }
+
+    /// Allows ids before the time unit `reserved` of the epoch.
     pub(crate) fn reserve(&self, reserved: u64) {
         let mut window = self.window();
         window.reserved = window.reserved.max(reserved.min(self.layout.ticks()));
@@ -217,7 +232,7 @@ impl GeneratorState {
         self.changes.send_replace(());
     }
 
-    /// Stops the generator for good. The first call returns the first millisecond without an id.
+    /// Stops the generator for good. The first call returns the first time unit without an id.
     pub(crate) fn stop(&self, loss: WorkerLoss) -> Option<u64> {
         let mut window = self.window();
         if window.loss.is_some() {
@@ -227,7 +242,7 @@ impl GeneratorState {
         let next = self.sequence.close();
         drop(window);
         self.changes.send_replace(());
-        Some(next.div_ceil(u64::from(self.layout.ids_per_millisecond())))
+        Some(next.div_ceil(u64::from(self.layout.ids_per_unit())))
     }
 
     /// Waits until the generator has stopped, and returns why.
@@ -285,6 +300,29 @@ impl GeneratorState {
     fn window(&self) -> MutexGuard<'_, WindowState> {
         // The state is consistent at every moment, also after a panic.
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns how long to pause before the next attempt, or the error if waiting for `left` cannot help.
+fn pause_after(error: NextError, left: Duration) -> Result<Duration, NextError> {
+    if left.is_zero() {
+        return Err(error);
+    }
+    match error {
+        NextError::TimeUnitExhausted { wait: by } | NextError::ClockBehind { by } if by <= left => {
+            Ok(by.min(CLOCK_POLL))
+        }
+        NextError::Unreserved | NextError::SessionLeaseExpired => Ok(ENSEMBLE_POLL.min(left)),
+        _ => Err(error),
+    }
+}
+
+/// Wakes a thread that is parked.
+struct UnparkThread(Thread);
+
+impl Wake for UnparkThread {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

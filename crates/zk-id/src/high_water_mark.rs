@@ -174,7 +174,7 @@ impl HighWaterMark {
         if !self.has_unknown_write {
             return Ok(());
         }
-        let sync = self.session.sync(&self.path);
+        let sync = self.session.sync(&self.path).with_quorum();
         sync.await.map_err(ReserveError::of)?;
         let get = self.session.get(&self.path);
         let (data, stat) = get.await.map_err(ReserveError::of)?;

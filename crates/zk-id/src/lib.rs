@@ -1,15 +1,18 @@
 //! Ids that never repeat, issued by ZooKeeper or with its help.
 //!
-//! | | [`Snowflakes`] | [`BlockIds`] | [`SequenceIds`] |
-//! |---|---|---|---|
-//! | an id is | time, worker number and sequence number, in 63 bits | a number from 1 on, of 63 bits | a number from 0 on, of 31 bits |
-//! | order | by time, to about a millisecond and the difference of the clocks | within each process | over all processes |
-//! | gaps | always | when a process ends | when a call fails or is dropped |
-//! | cost | a compare-and-swap, and a write every few seconds | a read and a write for each block | a round trip and two writes |
-//! | without ZooKeeper | continues while the session lease is valid | continues until the blocks are used up | fails |
+//! | | [`Snowflakes`] | [`BlockIds`] | [`SequenceIds`] | [`ZxidIds`] |
+//! |---|---|---|---|---|
+//! | an id is | time, worker number and sequence number, in 63 bits | a number from 1 on, of 63 bits | a number from 0 on, of 31 bits | the number of a transaction, of 63 bits |
+//! | order | by time, to about a millisecond and the difference of the clocks | within each process | over all processes | over all processes |
+//! | gaps | always | when a process ends | when a call fails or is dropped | always |
+//! | cost | a compare-and-swap, and a write every few seconds | a read and a write for each block | a round trip and two writes | a round trip and a write |
+//! | without ZooKeeper | continues while the session lease is valid | continues until the blocks are used up | fails | fails |
 //!
 //! [`WorkerIds`] are small numbers, each held by one process at a time. A [`Generator`] issues snowflakes for a worker
 //! number that you assign yourself.
+//! A [`Layout`] chooses the bits, the epoch and the unit of time, such as those of Twitter, Instagram or Sonyflake.
+//! It decodes ids into their [parts](Layout::parts), and [composes](Layout::compose) ids, for searches by time.
+//! Threads without a runtime call [`Generator::next_blocking`].
 //! [Choosing an id](choosing_an_id) compares these ids with others that need no ZooKeeper.
 //!
 //! Do not use them where an id must be unguessable, or must not reveal when and where it was issued.
@@ -46,6 +49,7 @@
 //!    decreases the counter. A handle that notices a decreased counter fails.
 //! 5. The numbers of [`SequenceIds`] rise in the order of the calls over all processes, as long as no client deletes
 //!    the node. Near the end of the 31 bits the calls fail; the servers would repeat numbers.
+//!    The numbers of [`ZxidIds`] rise likewise, as long as the ensemble is not [restored](ZxidIds#restored-ensembles).
 //! 6. A worker number is held by one process at a time while it is [valid](WorkerId::is_valid), as long as no
 //!    client deletes the node of another one.
 //! 7. A dropped future or handle leaves no node that other processes have to wait for. The session deletes the node in
@@ -60,20 +64,20 @@
 //! Unless stated otherwise, a call fails with an error of the [class](zk_core::ErrorClass) *fatal* once the session is
 //! lost.
 //!
-//! | event | snowflakes | blocks | sequences |
-//! |---|---|---|---|
-//! | the connection breaks | continue while the session lease is valid and time is reserved; then [`NextError::SessionLeaseExpired`] | continue until the blocks are used up, then wait | wait, then fail |
-//! | the reply to a write is lost | no effect | the block is skipped, and the next one is taken | the node is found by its name |
-//! | the session expires or is closed | [`NextError::Lost`] | continue until the blocks are used up, then fail | fail |
-//! | the clock goes back | wait until it has caught up; [`NextError::ClockBehind`] after the [maximum wait](Snowflakes::with_max_wait), or at once if that is too short | – | – |
-//! | the clock goes forwards | follow it, once that time is reserved; if it goes back again, see above | – | – |
-//! | the clock is [too far ahead](Snowflakes::with_max_clock_ahead) of the servers' clock | [`ClaimError::ClockAhead`], and no mark is written; a running generator uses up its reserved time, then [`NextError::Unreserved`] | – | – |
-//! | a mark is far in the future | another free number is claimed, if there is one | – | – |
-//! | the process dies | the next holder of the number waits for the end of the reservation, at most the session timeout; it can claim the number only after that | up to two blocks are lost | – |
-//! | ids are requested too fast | wait for the next millisecond | wait for the next block | – |
-//! | all ids are issued | [`NextError::TimeExhausted`] | [`BlockError::Exhausted`] | [`SequenceError::SequenceExhausted`] |
-//! | another client deletes a worker's node | [`NextError::Lost`] within about a round trip | – | – |
-//! | the path is used with another layout | [`ClaimError::SchemaMismatch`] | – | – |
+//! | event | snowflakes | blocks | sequences | zxids |
+//! |---|---|---|---|---|
+//! | the connection breaks | continue while the session lease is valid and time is reserved; then [`NextError::SessionLeaseExpired`] | continue until the blocks are used up, then wait | wait, then fail | wait, then fail |
+//! | the reply to a write is lost | no effect | the block is skipped, and the next one is taken | the node is found by its name | the number is found by the data of the node, or skipped, and the next one is taken |
+//! | the session expires or is closed | [`NextError::Lost`] | continue until the blocks are used up, then fail | fail | fail |
+//! | the clock goes back | wait until it has caught up; [`NextError::ClockBehind`] after the [maximum wait](Snowflakes::with_max_wait), or at once if that is too short | – | – | – |
+//! | the clock goes forwards | follow it, once that time is reserved; if it goes back again, see above | – | – | – |
+//! | the clock is [too far ahead](Snowflakes::with_max_clock_ahead) of the servers' clock | [`ClaimError::ClockAhead`], and no mark is written; a running generator uses up its reserved time, then [`NextError::Unreserved`] | – | – | – |
+//! | a mark is far in the future | another free number is claimed, if there is one | – | – | – |
+//! | the process dies | the next holder of the number waits for the end of the reservation, at most the session timeout; it can claim the number only after that | up to two blocks are lost | – | – |
+//! | ids are requested too fast | wait for the next [time unit](Layout::time_unit) | wait for the next block | – | – |
+//! | all ids are issued | [`NextError::TimeExhausted`] | [`BlockError::Exhausted`] | [`SequenceError::SequenceExhausted`] | – |
+//! | another client deletes a worker's node | [`NextError::Lost`] within about a round trip | – | – | – |
+//! | the path is used with another layout, or for something else | [`ClaimError::SchemaMismatch`] | [`BlockError::NotACounter`] | – | [`ZxidError::SchemaMismatch`] |
 //!
 //! # Layout of the nodes
 //!
@@ -84,11 +88,15 @@
 //! └── mark-00008
 //! /ids/invoices              the counter, 8 bytes, big-endian: the largest number that was taken
 //! └── after-00000001000001f3 one for each 4,294,967,295 blocks
+//! /ids/revisions             "zk-id zxids 0x1000…-7": the writer of the last zxid
 //! /ids/tickets               no data; short-lived ephemeral children
 //! ```
 //!
 //! All nodes are persistent, except those of workers and the children of sequences. Never delete a mark. To retire a
 //! path, stop its processes, delete it recursively, and do not use it again before its last reservation is over.
+//!
+//! The first text has `, in units of 10 ms` at its end if the layout has that [time unit](Layout::time_unit), and
+//! `, worker last` if it has its [worker last](Layout::with_worker_last). Builds without these settings refuse the path.
 //!
 //! A counter is that of Apache Curator's `DistributedAtomicLong`: Java processes that use the `postValue()` of its
 //! `increment()` as an id can share it. Curator's `SharedCount`, of four bytes, is refused.
@@ -128,6 +136,7 @@ mod server_time;
 mod snowflake;
 mod worker;
 mod worker_slots;
+mod zxid;
 
 pub use block::BlockError;
 pub use block::BlockIds;
@@ -146,6 +155,7 @@ pub use id::as_crockford;
 #[cfg(feature = "serde")]
 pub use id::as_number;
 pub use id_range::IdRange;
+pub use layout::ComposeError;
 pub use layout::Layout;
 pub use layout::Parts;
 pub use sequence::SequenceError;
@@ -154,6 +164,8 @@ pub use snowflake::Snowflake;
 pub use snowflake::Snowflakes;
 pub use worker::WorkerId;
 pub use worker::WorkerIds;
+pub use zxid::ZxidError;
+pub use zxid::ZxidIds;
 
 #[doc = include_str!("../docs/choosing-an-id.md")]
 pub mod choosing_an_id {}

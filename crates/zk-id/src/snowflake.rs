@@ -81,7 +81,7 @@ impl Snowflakes {
             session: session.clone(),
             layout,
             clock: Arc::new(SystemClock),
-            reserve: session.session_timeout(),
+            reserve: session.session_timeout().max(min_reserve(&layout)),
             max_wait: None,
             max_clock_ahead: DEFAULT_MAX_CLOCK_AHEAD,
         })
@@ -94,14 +94,15 @@ impl Snowflakes {
         self
     }
 
-    /// Sets how much time is reserved ahead, from 100 ms to one day. The default is the session timeout.
+    /// Sets how much time is reserved ahead, from 100 ms, and four [time units](Layout::time_unit), to one day. The
+    /// default is the session timeout.
     ///
     /// The reservation is extended when half of it is left, which costs a write.
     /// If a process dies, the next holder of its number waits until the reservation is over.
     /// The ensemble keeps the number for the session timeout anyway, so that the default adds no wait.
     #[must_use]
     pub fn with_reserve(mut self, reserve: Duration) -> Self {
-        self.reserve = reserve.clamp(MIN_RESERVE, MAX_RESERVE);
+        self.reserve = reserve.clamp(min_reserve(&self.layout), MAX_RESERVE);
         self
     }
 
@@ -221,18 +222,20 @@ impl Snowflakes {
         mark: HighWaterMark,
         previous: Option<SystemTime>,
     ) -> Snowflake {
-        // A reservation has whole milliseconds. One that ends before the epoch reserves nothing.
+        // Only whole time units are used of a reservation. One that ends before the epoch reserves nothing.
         let tick = |time: Option<SystemTime>| {
             let tick = time.and_then(|time| self.layout.tick(time));
             tick.unwrap_or_default()
         };
+        // An operator may have written a time in the middle of a time unit that has ids.
+        let whole_units = Duration::from_millis(self.layout.unit_millis() - 1);
         let clock = Arc::clone(&self.clock);
         let state = Arc::new(GeneratorState::new(
             self.layout,
             worker.number(),
             move || clock.now(),
             Some(self.session.keep_lease()),
-            tick(previous),
+            tick(previous.map(|time| time + whole_units)),
             tick(Some(mark.reserved())),
         ));
         let mark = Arc::new(Mutex::new(mark));
@@ -423,9 +426,14 @@ async fn renew(
     }
 }
 
+/// Returns the least time that is reserved: half of it, when it is extended, contains the current time unit.
+fn min_reserve(layout: &Layout) -> Duration {
+    MIN_RESERVE.max(4 * layout.time_unit())
+}
+
 /// By how much a clock may be ahead of the servers' clock by default.
 const DEFAULT_MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
-/// The least time that is reserved.
+/// The least time that is reserved, if time units are short.
 const MIN_RESERVE: Duration = Duration::from_millis(100);
 /// The most time that is reserved. The next holder of a number waits that long after its process died.
 const MAX_RESERVE: Duration = Duration::from_secs(24 * 3600);

@@ -19,6 +19,7 @@ fn public_types_are_send_and_sync() {
         BlockError,
         BlockIds,
         ClaimError,
+        ComposeError,
         Generator,
         Id,
         Layout,
@@ -32,6 +33,8 @@ fn public_types_are_send_and_sync() {
         Snowflakes,
         SystemClock,
         WorkerIds,
+        ZxidError,
+        ZxidIds,
     );
     // There is one of each lease.
     is_send::<Snowflake>();
@@ -40,9 +43,11 @@ fn public_types_are_send_and_sync() {
     is_sync::<WorkerId>();
     is_error::<BlockError>();
     is_error::<ClaimError>();
+    is_error::<ComposeError>();
     is_error::<NextError>();
     is_error::<ParseIdError>();
     is_error::<SequenceError>();
+    is_error::<ZxidError>();
 }
 
 #[test]
@@ -58,6 +63,7 @@ fn public_futures_are_send() {
     is_send_future(WorkerIds::holders);
     is_send_future(|ids: &WorkerIds| ids.claim_timeout(std::time::Duration::ZERO));
     is_send_future(WorkerId::lost);
+    is_send_future(ZxidIds::next);
     let _ = |ids: Snowflake| is_send_value(&ids.release());
     let _ = |worker: WorkerId| is_send_value(&worker.release());
 }

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use zk_core::ErrorClass;
 use zk_id::BlockIds;
 use zk_id::Id;
 use zk_id::Layout;
@@ -12,6 +13,7 @@ use zk_id::SequenceIds;
 use zk_id::Snowflakes;
 use zk_id::WorkerIds;
 use zk_id::WorkerLoss;
+use zk_id::ZxidIds;
 
 use crate::connect;
 use crate::soon;
@@ -52,6 +54,49 @@ async fn every_kind_of_id_is_unique_and_leaves_only_its_marks() {
         assert_eq!(list("/ids/flakes").await, ["mark-00007"]);
         assert_eq!(list("/ids/tickets").await, [""; 0]);
         assert_eq!(list("/ids/blocks").await, [""; 0]);
+    })
+    .await;
+}
+
+/// The leader numbers transactions: the next one continues, even after the old one was killed.
+// covers: I1
+#[tokio::test(flavor = "multi_thread")]
+async fn zxids_rise_over_sessions_and_leaders() {
+    with_servers(3, async |ensemble| {
+        let sessions = [connect(ensemble).await, connect(ensemble).await];
+        let ids = sessions
+            .each_ref()
+            .map(|session| ZxidIds::new(session, "/ids/revisions").unwrap());
+        let mut last = 0;
+        for round in 0..2 {
+            for turn in 0..40 {
+                let taking = async {
+                    loop {
+                        match ids[turn % 2].next().await {
+                            Ok(id) => break id,
+                            Err(error) if error.class() == ErrorClass::Recoverable => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                };
+                let id = soon("there is a number", taking).await;
+                assert!(id > last, "{id:#x} after {last:#x}");
+                last = id;
+            }
+            if round == 0 {
+                let epoch = last >> 32;
+                ensemble.leader().await.unwrap().kill().await.unwrap();
+                last = soon("there is a number", async {
+                    loop {
+                        if let Ok(id) = ids[0].next().await {
+                            break id;
+                        }
+                    }
+                })
+                .await;
+                assert!(last >> 32 > epoch, "{last:#x} in epoch {epoch:#x}");
+            }
+        }
     })
     .await;
 }
@@ -121,7 +166,7 @@ async fn an_expired_generator_stops_and_its_successor_repeats_no_id() {
                     match snowflakes.claim().await {
                         Ok(ids) => return ids,
                         Err(error) => {
-                            assert!(error.class() == zk_core::ErrorClass::Recoverable, "{error}");
+                            assert!(error.class() == ErrorClass::Recoverable, "{error}");
                         }
                     }
                 }

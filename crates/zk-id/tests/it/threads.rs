@@ -58,7 +58,7 @@ fn take(ids: &Generator, given: &Given) {
         let id = loop {
             match ids.try_next() {
                 Ok(id) => break id,
-                Err(NextError::MillisecondExhausted { .. }) => std::thread::yield_now(),
+                Err(NextError::TimeUnitExhausted { .. }) => std::thread::yield_now(),
                 Err(error) => panic!("{error}"),
             }
         };

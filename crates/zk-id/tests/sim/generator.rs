@@ -69,7 +69,7 @@ async fn a_caller_waits_out_an_exhausted_millisecond_and_skips_no_id() {
     for generator in both(&clock, SMALL) {
         let first = generator.try_next().unwrap();
         assert_eq!(generator.try_next_many(100).unwrap().len(), 3);
-        let Err(NextError::MillisecondExhausted { wait }) = generator.try_next() else {
+        let Err(NextError::TimeUnitExhausted { wait }) = generator.try_next() else {
             panic!("there are four in a millisecond");
         };
         assert!(wait <= Duration::from_millis(1));

@@ -9,6 +9,7 @@ use zk_id::Layout;
 use zk_id::SequenceIds;
 use zk_id::Snowflakes;
 use zk_id::WorkerIds;
+use zk_id::ZxidIds;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -29,6 +30,15 @@ async fn nodes_and_their_data_are_those_of_the_golden_file() {
     let block = NonZeroU32::new(1_000).unwrap();
     let blocks = BlockIds::new(&session, "/ids/invoices", block).unwrap();
     blocks.next().await.unwrap();
+    let revisions = ZxidIds::new(&session, "/ids/revisions").unwrap();
+    revisions.next().await.unwrap();
+    let seconds = Layout::SONYFLAKE.with_time_unit(Duration::from_secs(1));
+    let seconds = Snowflakes::new(&session, "/ids/seconds", seconds).unwrap();
+    let seconds = seconds
+        .with_clock(|| SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000))
+        .with_reserve(Duration::from_secs(10))
+        .with_preferred(1);
+    let seconds = seconds.claim().await.unwrap();
     // The node of a sequence is deleted at once.
     let deletion = ensemble.on(matching::deletes("/ids/tickets/**")).hold();
     let tickets = SequenceIds::new(&session, "/ids/tickets").unwrap();
@@ -45,7 +55,7 @@ async fn nodes_and_their_data_are_those_of_the_golden_file() {
     });
     let actual: String = lines.collect();
     deletion.release();
-    drop((snowflake, worker));
+    drop((snowflake, seconds, worker));
 
     let expected = include_str!("../golden/layout.txt");
     assert!(

@@ -15,6 +15,7 @@ use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 
+mod blocking;
 mod blocks;
 mod cancellation;
 mod chaos;
@@ -24,7 +25,9 @@ mod layout;
 mod loss;
 mod sequences;
 mod starved;
+mod time_units;
 mod workers;
+mod zxids;
 
 /// The path of the tests.
 const PATH: &str = "/ids/a";
