@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::SessionSource;
 
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::options::CacheOptions;
+use crate::options::Content;
 use crate::reducer::Reducer;
 use crate::shared_state::SharedState;
 use crate::shared_state::StatePublisher;
-use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
 use crate::sync_task;
 
@@ -22,11 +22,12 @@ use crate::sync_task;
 pub(crate) struct Cache {
     root: NodePath,
     state: Arc<SharedState>,
+    source: SessionSource,
     _task: Arc<Task>,
 }
 
-/// The task that keeps a cache up to date; the last handle aborts it.
-struct Task(AbortHandle);
+/// A task of a cache, which ends when this is dropped.
+pub(crate) struct Task(AbortHandle);
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -37,7 +38,7 @@ impl Drop for Task {
 impl Cache {
     /// Starts a cache in the background, with the nodes of another one if there is one.
     pub(crate) fn start(
-        session: &Session,
+        source: &SessionSource,
         root: NodePath,
         options: &CacheOptions,
         max_depth: Option<usize>,
@@ -45,16 +46,25 @@ impl Cache {
     ) -> Self {
         let mut options = options.clone();
         options.max_depth = max_depth.unwrap_or(options.max_depth);
+        if options.content == Content::NamesOnly && options.max_depth != 1 {
+            options.content = Content::StatOnly;
+        }
         let mut reducer = Reducer::new(root.clone(), &options, previous);
         let (_, first) = reducer.flush().expect("a new reducer has a snapshot");
         let state = SharedState::new(first, &options);
         let publisher = StatePublisher::new(reducer, Arc::clone(&state));
-        let task = session.spawn(sync_task::run(session.clone(), publisher, options));
+        let task = source.spawn(sync_task::run(source.clone(), publisher, options));
         Self {
             root,
             state,
+            source: source.clone(),
             _task: Arc::new(Task(task.abort_handle())),
         }
+    }
+
+    /// Runs another task on the runtime of the cache.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(self.source.spawn(task).abort_handle())
     }
 
     pub(crate) const fn root(&self) -> &NodePath {
@@ -65,16 +75,21 @@ impl Cache {
         &self.state
     }
 
-    /// Waits until the cache is synchronised.
-    pub(crate) async fn synchronized(&self) -> Result<Snapshot, CacheEnd> {
+    /// Waits for the first snapshot for which `holds` returns true, from the present one on.
+    pub(crate) async fn wait_for(
+        &self,
+        mut holds: impl FnMut(&Snapshot) -> bool,
+    ) -> Result<Snapshot, CacheEnd> {
         let mut events = Events::new(&self.state, None);
         loop {
             let snapshot = events.snapshot();
-            match (snapshot.state(), snapshot.end()) {
-                (CacheState::Synchronized, _) => return Ok(snapshot.clone()),
-                (_, Some(end)) => return Err(end.clone()),
-                _ => events.advance().await,
+            if let Some(end) = snapshot.end() {
+                return Err(end.clone());
             }
+            if holds(snapshot) {
+                return Ok(snapshot.clone());
+            }
+            events.advance().await;
         }
     }
 
@@ -101,11 +116,17 @@ macro_rules! common_methods {
     ($max_depth:expr) => {
         /// Starts a cache of the node at `path` in the background, with default options. The node need not exist.
         ///
+        /// With a [`Session`](zk_core::Session) the cache ends with the session, with [`Sessions`](zk_core::Sessions) it
+        /// goes on with the next one.
+        ///
         /// # Errors
         ///
         /// If `path` is not a valid node path.
-        pub fn start(session: &Session, path: impl IntoNodePath) -> Result<Self, ParsePathError> {
-            Self::start_with(session, path, &CacheOptions::default())
+        pub fn start(
+            source: impl Into<SessionSource>,
+            path: impl IntoNodePath,
+        ) -> Result<Self, ParsePathError> {
+            Self::start_with(source, path, &CacheOptions::default())
         }
 
         /// Starts a cache of the node at `path` in the background. The node need not exist.
@@ -114,16 +135,17 @@ macro_rules! common_methods {
         ///
         /// If `path` is not a valid node path.
         pub fn start_with(
-            session: &Session,
+            source: impl Into<SessionSource>,
             path: impl IntoNodePath,
             options: &CacheOptions,
         ) -> Result<Self, ParsePathError> {
             let root = path.into_node_path()?;
-            let cache = Cache::start(session, root, options, $max_depth, None);
+            let cache = Cache::start(&source.into(), root, options, $max_depth, None);
             Ok(Self { cache })
         }
 
-        /// Starts a cache with the contents of another one, which has ended with its session.
+        /// Starts a cache with the contents of another one, which has ended with its session. A cache on
+        /// [`Sessions`](zk_core::Sessions) does so by itself.
         ///
         /// The contents are [stale](CacheState::Stale) until the cache has checked every node.
         /// Its events [since](Self::events_since) that snapshot are the difference, and then every later change.
@@ -139,9 +161,13 @@ macro_rules! common_methods {
         /// Goes through the snapshot on the caller's thread before it returns, and calls the
         /// [selector](CacheOptions::with_selector) for each node. The contents are readable at once.
         /// Then as after a connection loss.
-        pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
+        pub fn resume(
+            source: impl Into<SessionSource>,
+            previous: &Snapshot,
+            options: &CacheOptions,
+        ) -> Self {
             let root = previous.path().clone();
-            let cache = Cache::start(session, root, options, $max_depth, Some(previous));
+            let cache = Cache::start(&source.into(), root, options, $max_depth, Some(previous));
             Self { cache }
         }
 
@@ -165,6 +191,14 @@ macro_rules! common_methods {
             Ok(NodeReader::new(Arc::clone(self.cache.state()), path))
         }
 
+        /// Returns the nodes as values, each of which is decoded once after each change, and not when it is read.
+        pub fn decoded<T: Send + Sync + 'static>(
+            &self,
+            codec: impl Codec<T> + 'static,
+        ) -> DecodedCache<T> {
+            DecodedCache::start(&self.cache, codec)
+        }
+
         /// Returns how far the contents can be relied on.
         pub fn state(&self) -> CacheState {
             self.cache.state().state()
@@ -180,7 +214,43 @@ macro_rules! common_methods {
         ///
         /// Safe: nothing happens.
         pub async fn synchronized(&self) -> Result<Snapshot, CacheEnd> {
-            self.cache.synchronized().await
+            self.cache.wait_for(Snapshot::is_synchronized).await
+        }
+
+        /// Waits for a snapshot for which `holds` returns true, and returns it: the present one, or the first later one.
+        ///
+        /// No change between the present snapshot and the next is missed. If the calling task runs too rarely, as a slow
+        /// [consumer of events](crate::Events), some snapshots are left out, but never the newest one.
+        /// A snapshot may be incomplete or [stale](CacheState::Stale): if that matters, let `holds` check
+        /// [`is_synchronized`](Snapshot::is_synchronized), as it must to wait for the absence of a node.
+        ///
+        /// ```no_run
+        /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+        /// use zk_cache::TreeCache;
+        ///
+        /// let cache = TreeCache::start(&session, "/app")?;
+        /// let three_workers = cache.wait_for(|now| now.children("/app/workers").count() >= 3).await?;
+        /// # let _ = three_workers;
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If the cache has ended.
+        ///
+        /// # Cancel safety
+        ///
+        /// Safe: nothing happens.
+        ///
+        /// # Session loss
+        ///
+        /// An error, if the cache ends with its session; otherwise it keeps waiting.
+        pub async fn wait_for(
+            &self,
+            holds: impl FnMut(&Snapshot) -> bool,
+        ) -> Result<Snapshot, CacheEnd> {
+            self.cache.wait_for(holds).await
         }
 
         /// Waits until the cache has ended, and returns why.

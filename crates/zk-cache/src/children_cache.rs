@@ -5,10 +5,12 @@ use std::sync::Arc;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::SessionSource;
+use zk_core::codec::Codec;
 
 use crate::cache::Cache;
 use crate::cache::common_methods;
+use crate::decoded_cache::DecodedCache;
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
@@ -22,12 +24,13 @@ use crate::snapshot::Snapshot;
 /// It is a [`TreeCache`](crate::TreeCache) of depth 1, whatever the depth of its options: [`Event::Created`](crate::Event::Created),
 /// [`Event::Changed`](crate::Event::Changed) and [`Event::Deleted`](crate::Event::Deleted) report the children and the
 /// node itself, by path.
-/// Clones share the cache. A cache keeps its session open, as each clone of the session does.
+/// Clones share the cache. A cache keeps its session or its sessions open, as each clone of those does.
 ///
 /// # Cost
 ///
 /// That of a [`TreeCache`](crate::TreeCache).
 /// Each change further down costs a notification: servers have no watch for the data of children alone.
+/// With [`Content::NamesOnly`](crate::Content::NamesOnly) only changes of the names cost anything: one list of all of them.
 ///
 /// # Dropping
 ///
@@ -58,6 +61,16 @@ impl ChildrenCache {
     pub fn children(&self) -> Vec<Node> {
         let snapshot = self.snapshot();
         snapshot.children(self.path()).cloned().collect()
+    }
+
+    /// Returns the names of the children, ordered. Takes no lock and sends no request.
+    ///
+    /// With [`Content::NamesOnly`](crate::Content::NamesOnly) the children are not read at all.
+    pub fn names(&self) -> Vec<String> {
+        let snapshot = self.snapshot();
+        let children = snapshot.children(self.path());
+        let names = children.filter_map(Node::name);
+        names.map(str::to_owned).collect()
     }
 
     /// Returns the child with the given name. Takes no lock and sends no request.

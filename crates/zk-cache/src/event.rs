@@ -83,17 +83,20 @@ pub enum PartialRead {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheEnd {
-    /// The session is over.
+    /// The session is over, or there will be no further one of the [`Sessions`](zk_core::Sessions).
     ///
-    /// A cache belongs to one session.
-    /// A cache on the next session can [resume](crate::TreeCache::resume) from the last snapshot, and reports the
+    /// A cache on another session can [resume](crate::TreeCache::resume) from the last snapshot, and reports the
     /// difference.
     #[error("the session is over")]
     SessionLost,
     /// The last handle was dropped, the runtime of the cache was shut down, or a selector panicked.
     #[error("the cache was stopped")]
     Stopped,
-    /// The node cannot be watched, and a retry would not change that.
+    /// The node cannot be watched, and a retry would not change that: the session has too many watches, for example.
+    ///
+    /// A cache on [`Sessions`](zk_core::Sessions) ends so only with the first session. If a later one refuses the watch,
+    /// the cache stays [stale](crate::CacheState::Stale), logs a warning, and tries again every ten seconds and with the
+    /// session after that.
     #[error("the node cannot be watched")]
     Refused(#[source] Error),
 }

@@ -38,6 +38,17 @@
 //! | the complete contents before going on | [`synchronized`](TreeCache::synchronized) |
 //! | the complete contents, and then only later changes | [`events_since`](TreeCache::events_since) with the snapshot that `synchronized` returned |
 //!
+//! # Reading and waiting
+//!
+//! A [`Snapshot`] is read by path, as a text or a [`NodePath`](zk_core::NodePath): [`get`](Snapshot::get),
+//! [`children`](Snapshot::children), and [`subtree`](Snapshot::subtree) for a node and all below it.
+//! [`wait_for`](TreeCache::wait_for) waits for the first snapshot that satisfies a condition; the present one is the first
+//! candidate.
+//!
+//! A [`DecodedCache`] has the nodes as values of a type: each is decoded once after each change, and a node that cannot be
+//! decoded is reported and keeps its last good value.
+//! With [`Content::NamesOnly`] a [`ChildrenCache`] keeps the names of the children and reads none of them.
+//!
 //! # Guarantees
 //!
 //! 1. After each [`Event::Synchronized`] the cache has what the server had when the connection was made, or newer, and
@@ -46,7 +57,8 @@
 //!    `mzxid` grows, no change is reported twice, and a node is reported as created before anything else.
 //! 3. After a connection loss the cache reports exactly the difference, before [`Event::Synchronized`]. A node that was
 //!    deleted and created again in between is reported as [`Deleted`](Event::Deleted) and [`Created`](Event::Created):
-//!    the cache compares the transaction that created the node, never its version, which restarts.
+//!    the cache compares the transaction that created the node, never its version, which restarts. Only with
+//!    [`Content::NamesOnly`] that transaction is unknown.
 //! 4. A [`Snapshot`] never changes, and contains the parent of each of its nodes.
 //!    An event is published after the snapshot that contains it.
 //! 5. A slow consumer blocks neither the cache nor other consumers. The events kept for it are bounded, in batches and
@@ -66,8 +78,24 @@
 //!
 //! # Session loss
 //!
-//! Unless stated otherwise, every function and event stream of a cache reports the loss of the session as
+//! A cache that was started with a [`Session`](zk_core::Session) ends with it: every function and event stream reports
 //! [`CacheEnd::SessionLost`].
+//!
+//! A cache that was started with the application's [`Sessions`](zk_core::Sessions) goes on with the next session.
+//! Meanwhile it is [stale](CacheState::Stale) and can be read; then it reports the exact difference, and
+//! [`Event::Synchronized`], as after a connection loss. It ends when there will be no further session, or when the first
+//! session has no room for its watch. If a later one has no room, the cache stays stale and keeps trying.
+//!
+//! ```no_run
+//! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_cache::TreeCache;
+//! use zk_core::{RetryPolicy, Session};
+//!
+//! let sessions = Session::builder("zk1,zk2,zk3").sessions(RetryPolicy::default());
+//! let cache = TreeCache::start(&sessions, "/app")?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Failure behaviour
 //!
@@ -75,12 +103,13 @@
 //! |---|---|
 //! | the connection breaks | [`Event::Stale`], [`CacheState::Stale`] and the unchanged contents; after the reconnect the difference and [`Event::Synchronized`] |
 //! | the session moves to a lagging server | nothing: the server catches up before it is read |
-//! | the session is lost | [`Event::Ended`] with [`CacheEnd::SessionLost`], the last event; the snapshot stays, and a cache on the next session can [resume](TreeCache::resume) from it |
-//! | the process is paused for longer than its session lives | the same, when it runs again |
+//! | the session is lost; the cache has [`Sessions`](zk_core::Sessions) | as when the connection breaks |
+//! | the session is lost; the cache has one session | [`Event::Ended`] with [`CacheEnd::SessionLost`], the last event; the snapshot stays, and a cache on another session can [resume](TreeCache::resume) from it |
+//! | the process is paused for longer than its session lives | as when the session is lost, when it runs again |
 //! | the root does not exist, is deleted, or is created again | an empty cache that is synchronised; [`Event::Deleted`]; [`Event::Created`] |
 //! | the session may not read a node | [`Event::Incomplete`] with [`PartialRead::Node`] or [`PartialRead::Children`]; the rest is cached |
 //! | a node has more children than the limit | [`Event::Incomplete`] with [`PartialRead::TooManyChildren`]; the rest is cached |
-//! | the session has no room for another watch | [`Event::Ended`] with [`CacheEnd::Refused`] |
+//! | the session has no room for another watch | [`Event::Ended`] with [`CacheEnd::Refused`]; if a session before had the watch, [`CacheState::Stale`] until there is room |
 //! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | the contents of that server, and never [`Event::Synchronized`]: they may be out of date |
 //! | there is no connection at the start | [`CacheState::Loading`] until there is one |
 //! | the session's subscription overflows | [`Event::Stale`], the difference, [`Event::Synchronized`] |
@@ -110,12 +139,12 @@
 //! # Observing
 //!
 //! A cache logs with `tracing`: at level debug that it is synchronised, stale or ended, and at level warn that it is
-//! incomplete. No log, error or debug output contains data.
+//! incomplete, that a session refuses its watch, and that a node cannot be decoded. No log or debug output contains data.
+//! Of the errors only a `DecodeError` may quote data.
 //!
 //! # What it does not do
 //!
 //! It does not report changed ACLs, because servers have no watch for them.
-//! It does not continue on the next session by itself: see [`TreeCache::resume`] and the example `follow`.
 //!
 //! # Features
 //!
@@ -124,6 +153,7 @@
 mod cache;
 mod child_list;
 mod children_cache;
+mod decoded_cache;
 mod event;
 mod event_log;
 mod events;
@@ -144,6 +174,8 @@ mod sync_task;
 mod tree_cache;
 
 pub use children_cache::ChildrenCache;
+pub use decoded_cache::DecodedCache;
+pub use decoded_cache::DecodedSnapshot;
 pub use event::CacheEnd;
 pub use event::Event;
 pub use event::PartialRead;

@@ -65,13 +65,15 @@ impl Node {
         (!name.is_empty()).then_some(name)
     }
 
-    /// Returns the data, or `None` if the cache keeps [the stat alone](crate::Content::StatOnly).
+    /// Returns the data, or `None` if the cache keeps [the stat](crate::Content::StatOnly) or
+    /// [the name](crate::Content::NamesOnly) alone.
     pub fn data(&self) -> Option<&[u8]> {
         let has_data = self.header().path_len & NO_DATA == 0;
         has_data.then(|| &self.0.slice[self.path_len()..])
     }
 
-    /// Returns the stat that belongs to the data.
+    /// Returns the stat that belongs to the data. All its fields are zero if the cache keeps
+    /// [the name](crate::Content::NamesOnly) alone.
     ///
     /// The fields about the children (`pzxid`, `cversion`, `num_children`) and about the ACL (`aversion`) are those of
     /// the last read: a watch on a node does not report their changes.

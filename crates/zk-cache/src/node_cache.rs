@@ -5,10 +5,12 @@ use std::sync::Arc;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::SessionSource;
+use zk_core::codec::Codec;
 
 use crate::cache::Cache;
 use crate::cache::common_methods;
+use crate::decoded_cache::DecodedCache;
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
@@ -20,7 +22,7 @@ use crate::snapshot::Snapshot;
 /// One node in memory, which may be created and deleted.
 ///
 /// The depth and the selector of its options are ignored.
-/// Clones share the cache. A cache keeps its session open, as each clone of the session does.
+/// Clones share the cache. A cache keeps its session or its sessions open, as each clone of those does.
 ///
 /// # Cost
 ///

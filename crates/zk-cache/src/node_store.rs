@@ -50,10 +50,16 @@ impl NodeStore {
 
     /// Returns the children of a node, ordered by name.
     pub(crate) fn children(&self, path: &str) -> impl Iterator<Item = &Node> + use<'_> {
-        let names = self.parents.get(path).map(|parent| parent.children.iter());
-        let mut child = format!("{}/", path.trim_end_matches('/'));
+        let parent = self.parents.get(path);
+        parent
+            .into_iter()
+            .flat_map(|parent| self.children_of(parent))
+    }
+
+    fn children_of<'a>(&'a self, parent: &'a Parent) -> impl Iterator<Item = &'a Node> + use<'a> {
+        let mut child = format!("{}/", parent.path.trim_end_matches('/'));
         let prefix = child.len();
-        names.into_iter().flatten().filter_map(move |name| {
+        parent.children.iter().filter_map(move |name| {
             child.truncate(prefix);
             child.push_str(name);
             self.get(&child)
@@ -70,7 +76,8 @@ impl NodeStore {
     pub(crate) fn subtree(&self, root: &str) -> SubtreeIter<'_> {
         SubtreeIter {
             store: self,
-            next: self.get(root).into_iter().collect(),
+            root: self.get(root),
+            levels: Vec::new(),
         }
     }
 
@@ -113,21 +120,29 @@ impl NodeStore {
 }
 
 /// The iterator of [`NodeStore::subtree`].
-#[derive(Debug)]
 pub(crate) struct SubtreeIter<'a> {
     store: &'a NodeStore,
-    next: Vec<&'a Node>,
+    root: Option<&'a Node>,
+    /// The children that are still to come, of the nodes on the way to the last one.
+    levels: Vec<Box<dyn Iterator<Item = &'a Node> + Send + Sync + 'a>>,
 }
 
 impl<'a> Iterator for SubtreeIter<'a> {
     type Item = &'a Node;
 
     fn next(&mut self) -> Option<&'a Node> {
-        let node = self.next.pop()?;
-        let first = self.next.len();
-        self.next.extend(self.store.children(node.path()));
-        self.next[first..].reverse();
-        Some(node)
+        let mut node = self.root.take();
+        while node.is_none() {
+            node = self.levels.last_mut()?.next();
+            if node.is_none() {
+                self.levels.pop();
+            }
+        }
+        let parent = node.and_then(|node| self.store.parents.get(node.path()));
+        if let Some(parent) = parent {
+            self.levels.push(Box::new(self.store.children_of(parent)));
+        }
+        node
     }
 }
 

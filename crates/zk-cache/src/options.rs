@@ -38,6 +38,20 @@ pub enum Content {
     Full,
     /// The stat alone, which saves the memory for the data. It needs the same permission.
     StatOnly,
+    /// Of the children of a node the names alone, and of that node the stat: for a
+    /// [`ChildrenCache`](crate::ChildrenCache), or a [`TreeCache`](crate::TreeCache) of depth 1. In other caches it is
+    /// [`StatOnly`](Self::StatOnly).
+    ///
+    /// The children are not read, and need not be readable. Each change of their names costs one list of all of them, and
+    /// changes that arrive together one list. Changes of their data, and further down, cost nothing at all.
+    ///
+    /// [`Event::Created`](crate::Event::Created) and [`Event::Deleted`](crate::Event::Deleted) report the names that are new
+    /// or gone. There is no [`Event::Changed`](crate::Event::Changed) of a child, and no event of one that is deleted and
+    /// created again between two lists. The [stat](crate::Node::stat) of a child is unknown: all its fields are zero.
+    ///
+    /// While the node has more children than the [limit](CacheOptions::with_max_children), they are not listed, and the
+    /// names stay as they were: also those that are deleted meanwhile.
+    NamesOnly,
 }
 
 /// What a selector returns for a node.

@@ -240,6 +240,13 @@ impl Reducer {
         }
     }
 
+    /// Takes that the session is over, and that another one follows: its server may know other nodes and transactions.
+    pub(crate) fn end_session(&mut self) {
+        self.stale();
+        self.listed.clear();
+        self.newest = 0;
+    }
+
     /// Takes a notification.
     pub(crate) fn changed(&mut self, path: &NodePath, event: WatchEvent) {
         let is_watching = matches!(self.phase, Phase::Resyncing | Phase::Live);
@@ -248,15 +255,13 @@ impl Reducer {
         }
         let relists = event == WatchEvent::ChildrenChanged;
         if let Some(read) = self.pending.get_mut(path) {
-            // A list that is still unsent does not return the data.
-            read.is_outdated |= read.sent.is_some() || read.kind == ReadKind::Children;
+            // A list that is still unsent returns the new names, but not the data.
+            let is_unsent_list = read.sent.is_none() && read.kind == ReadKind::Children;
+            read.is_outdated |= read.sent.is_some() || is_unsent_list && !relists;
             read.relists |= relists;
             return;
         }
-        self.start_read(path.clone(), self.full_read(), false);
-        if let Some(read) = self.pending.get_mut(path) {
-            read.relists = relists;
-        }
+        self.start_read_of_change(path, relists);
     }
 
     /// Takes that the cache ends.
@@ -427,7 +432,7 @@ impl Reducer {
     /// Returns the read that fetches everything the cache keeps of a node.
     const fn full_read(&self) -> ReadKind {
         match self.content {
-            Content::StatOnly => ReadKind::Stat,
+            Content::StatOnly | Content::NamesOnly => ReadKind::Stat,
             Content::Full => ReadKind::Data,
         }
     }
@@ -460,6 +465,25 @@ impl Reducer {
         self.queue(path);
     }
 
+    /// Starts to read a node that has changed, and its children if these have changed.
+    fn start_read_of_change(&mut self, path: &NodePath, relists: bool) {
+        let is_known = self.current.store.get(path.as_str()).is_some();
+        let lists_at_once = self.content == Content::NamesOnly
+            && relists
+            && is_known
+            && !self.has_partial_children(path);
+        let kind = if lists_at_once {
+            // A list has the stat as well.
+            ReadKind::Children
+        } else {
+            self.full_read()
+        };
+        self.start_read(path.clone(), kind, false);
+        if let Some(read) = self.pending.get_mut(path) {
+            read.relists = relists;
+        }
+    }
+
     /// Starts to read the stat of a known node, or everything of an unknown one.
     fn check(&mut self, path: NodePath, is_resync: bool) {
         let is_known = self.current.store.get(path.as_str()).is_some();
@@ -473,7 +497,7 @@ impl Reducer {
 
     /// Continues a resynchronisation with the known children of a node.
     fn check_known_children(&mut self, path: &NodePath) {
-        if !self.is_resync(path) {
+        if !self.is_resync(path) || self.content == Content::NamesOnly {
             return;
         }
         for child in self.paths_of_children(path) {
@@ -508,10 +532,7 @@ impl Reducer {
         };
         self.resync_left -= usize::from(read.is_resync);
         if read.is_outdated {
-            self.start_read(path.clone(), self.full_read(), false);
-            if let Some(next) = self.pending.get_mut(path) {
-                next.relists = read.relists;
-            }
+            self.start_read_of_change(path, read.relists);
         }
     }
 
@@ -561,7 +582,7 @@ impl Reducer {
     }
 
     fn stat_read(&mut self, path: &NodePath, stat: Stat) {
-        if self.content == Content::StatOnly {
+        if self.content != Content::Full {
             self.node_read(path, &stat, None);
             return;
         }
@@ -719,13 +740,19 @@ impl Reducer {
         // Sorted, because the server's order is arbitrary: the same names cause the same reads.
         let mut children: Vec<_> = children.into_iter().collect();
         children.sort_unstable();
+        self.listed.insert(path.clone(), ChildListVersion::of(stat));
         for child in children {
+            if self.content == Content::NamesOnly {
+                if !self.exceeds_child_limit(&child) {
+                    self.store_node(&child, &Stat::zeroed(), None);
+                }
+                continue;
+            }
             let is_known = self.current.store.get(child.as_str()).is_some();
             if is_resync || !is_known {
                 self.check(child, is_resync);
             }
         }
-        self.listed.insert(path.clone(), ChildListVersion::of(stat));
         self.finish_read(path);
     }
 }

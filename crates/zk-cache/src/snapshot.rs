@@ -87,14 +87,39 @@ impl Snapshot {
         self.get(&self.0.root)
     }
 
-    /// Returns a node.
-    pub fn get(&self, path: &NodePath) -> Option<&Node> {
-        self.0.store.get(path.as_str())
+    /// Returns the node at `path`, a text or a [`NodePath`]; `None` if it is not cached.
+    ///
+    /// A text that is not a valid path, such as `/a/`, is the path of no node.
+    ///
+    /// # Cost
+    ///
+    /// No allocation: the text is looked up as it is.
+    pub fn get(&self, path: impl AsRef<str>) -> Option<&Node> {
+        self.0.store.get(path.as_ref())
     }
 
     /// Returns the cached children of a node, ordered by name; none if the node is not cached.
-    pub fn children(&self, path: &NodePath) -> impl Iterator<Item = &Node> {
-        self.0.store.children(path.as_str())
+    pub fn children(&self, path: impl AsRef<str>) -> impl Iterator<Item = &Node> {
+        self.0.store.children(path.as_ref())
+    }
+
+    /// Returns the node at `path` and all nodes below it, each before its children, and children ordered by name; none
+    /// if the node is not cached.
+    ///
+    /// ```
+    /// use zk_cache::Snapshot;
+    ///
+    /// let snapshot = Snapshot::empty("/app")?;
+    /// let names = snapshot.subtree("/app/pools").filter_map(|node| node.name());
+    /// assert_eq!(names.count(), 0);
+    /// # Ok::<(), zk_core::ParsePathError>(())
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// Copies nothing. Each node is looked up when the iterator reaches it.
+    pub fn subtree(&self, path: impl AsRef<str>) -> impl Iterator<Item = &Node> {
+        self.0.store.subtree(path.as_ref())
     }
 
     /// Returns all nodes, each before its children, and children ordered by name.

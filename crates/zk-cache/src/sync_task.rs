@@ -15,12 +15,14 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
 use zk_core::Session;
+use zk_core::SessionSource;
 use zk_core::Stat;
 use zk_core::Subscription;
 use zk_core::Update;
 
 use crate::event::CacheEnd;
 use crate::options::CacheOptions;
+use crate::options::Content;
 use crate::read_batch::BatchLimit;
 use crate::read_window::ReadWindow;
 use crate::reducer::ReadKind;
@@ -28,20 +30,48 @@ use crate::reducer::ReadReply;
 use crate::reducer::ReadRequest;
 use crate::shared_state::StatePublisher;
 
-/// Keeps a cache up to date until its session is over.
-pub(crate) async fn run(session: Session, mut publisher: StatePublisher, options: CacheOptions) {
-    let mut subscription = match subscribe(&session, &publisher, &options).await {
-        Ok(subscription) => subscription,
-        Err(end) => {
-            publisher.reducer.end(end);
-            return publisher.publish();
+/// Keeps a cache up to date with one session after the other, until there is none or the first one refuses the watch.
+pub(crate) async fn run(
+    mut source: SessionSource,
+    mut publisher: StatePublisher,
+    options: CacheOptions,
+) {
+    let mut end = CacheEnd::SessionLost;
+    let mut on_refusal = OnRefusal::End;
+    while let Some(session) = source.next().await {
+        end = match subscribe(&session, &publisher, &options, on_refusal).await {
+            Ok(subscription) => {
+                on_refusal = OnRefusal::Retry;
+                run_with(&session, subscription, &mut publisher, &options).await
+            }
+            Err(end) => end,
+        };
+        if !matches!(end, CacheEnd::SessionLost) {
+            break;
         }
-    };
+        if source.has_next() {
+            publisher.reducer.end_session();
+            publisher.publish();
+            session.lost().await;
+        }
+    }
+    publisher.reducer.end(end);
+    publisher.publish();
+}
+
+/// Keeps a cache up to date until the session is over.
+async fn run_with(
+    session: &Session,
+    mut subscription: Subscription,
+    publisher: &mut StatePublisher,
+    options: &CacheOptions,
+) -> CacheEnd {
     // No retries: a read retried after a connection loss would be answered out of order, and the reducer decides what
     // to read again.
     // No timeout: the reply to an abandoned read would still be on its way, before the reply to the same read sent
     // again.
     let session = session
+        .clone()
         .with_retry(RetryPolicy::never())
         .with_operation_timeout(Duration::MAX);
     let mut window = ReadWindow::new(options.window, session.session_timeout() / SLOW_SHARE);
@@ -131,12 +161,9 @@ pub(crate) async fn run(session: Session, mut publisher: StatePublisher, options
             retry_at = retry_at.or_else(|| Some(Instant::now() + PAUSE));
         }
         if received.is_over {
-            publisher.reducer.end(CacheEnd::SessionLost);
+            return CacheEnd::SessionLost;
         }
         publisher.publish();
-        if received.is_over {
-            return;
-        }
     }
 }
 
@@ -203,34 +230,48 @@ impl Received {
     }
 }
 
+/// What to do when a session has no room for the watch, or may not set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnRefusal {
+    /// The first session refuses: the application can correct that before it relies on the cache.
+    End,
+    /// An earlier session had the watch: the cache stays stale until there is room.
+    Retry,
+}
+
 /// Sets the watch, and retries for as long as the session lives.
 async fn subscribe(
     session: &Session,
     publisher: &StatePublisher,
     options: &CacheOptions,
+    on_refusal: OnRefusal,
 ) -> Result<Subscription, CacheEnd> {
+    let mut is_reported = false;
     loop {
         let subscribe = session.subscribe(publisher.reducer.root()).buffer(BUFFER);
-        let subscribed = if options.max_depth == 0 {
-            subscribe.await
-        } else {
-            subscribe.recursive().await
+        let subscribed = match (options.max_depth, options.content) {
+            (0, _) => subscribe.await,
+            (_, Content::NamesOnly) => subscribe.children().await,
+            _ => subscribe.recursive().await,
         };
-        match subscribed {
+        let error = match subscribed {
             Ok(subscription) => return Ok(subscription),
-            // Room for another watch may never come.
-            Err(error) if error.kind() == ErrorKind::TooManyWatches => {
-                return Err(CacheEnd::Refused(error));
-            }
-            Err(error) => match error.class() {
-                ErrorClass::Fatal => return Err(CacheEnd::SessionLost),
-                ErrorClass::Outcome => return Err(CacheEnd::Refused(error)),
-                ErrorClass::Recoverable => {
-                    tracing::debug!(%error, "retrying to set the watch of a cache");
-                }
-            },
+            Err(error) => error,
+        };
+        // Room for another watch may never come.
+        let is_refused =
+            error.class() == ErrorClass::Outcome || error.kind() == ErrorKind::TooManyWatches;
+        if error.class() == ErrorClass::Fatal {
+            return Err(CacheEnd::SessionLost);
+        } else if is_refused && on_refusal == OnRefusal::End {
+            return Err(CacheEnd::Refused(error));
+        } else if is_refused && !std::mem::replace(&mut is_reported, true) {
+            tracing::warn!(%error, "cache stays stale: the session refuses its watch");
+        } else {
+            tracing::debug!(%error, "retrying to set the watch of a cache");
         }
-        if session.pause(PAUSE).await.is_some() {
+        let pause = if is_refused { REFUSED_PAUSE } else { PAUSE };
+        if session.pause(pause).await.is_some() {
             return Err(CacheEnd::SessionLost);
         }
     }
@@ -338,6 +379,9 @@ const SLOW_SHARE: u32 = 20;
 
 /// The pause before a retry.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// The pause before a watch that was refused is set again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// How many updates, and how many replies, one batch of events covers.
 const MAX_PER_BATCH: usize = 1024;

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::SessionSource;
+use zk_core::codec::Codec;
 
 use crate::cache::Cache;
 use crate::cache::common_methods;
+use crate::decoded_cache::DecodedCache;
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
@@ -19,7 +21,7 @@ use crate::snapshot::Snapshot;
 
 /// A node and everything below it in memory.
 ///
-/// Clones share the cache. A cache keeps its session open, as each clone of the session does.
+/// Clones share the cache. A cache keeps its session or its sessions open, as each clone of those does.
 ///
 /// # Cost
 ///
@@ -65,9 +67,10 @@ pub struct TreeCache {
 }
 
 impl TreeCache {
-    /// Returns a node. Takes no lock and sends no request.
-    pub fn get(&self, path: &NodePath) -> Option<Node> {
-        self.cache.state().get(path.as_str())
+    /// Returns the node at `path`, a text or a [`NodePath`]; `None` if it is not cached. Takes no lock and sends no
+    /// request.
+    pub fn get(&self, path: impl AsRef<str>) -> Option<Node> {
+        self.cache.state().get(path.as_ref())
     }
 
     common_methods!(None);

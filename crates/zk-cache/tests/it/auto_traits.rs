@@ -3,6 +3,8 @@
 use zk_cache::CacheEnd;
 use zk_cache::CacheOptions;
 use zk_cache::ChildrenCache;
+use zk_cache::DecodedCache;
+use zk_cache::DecodedSnapshot;
 use zk_cache::Event;
 use zk_cache::Events;
 use zk_cache::Node;
@@ -18,6 +20,8 @@ fn everything_is_send_and_sync() {
     is_shared::<CacheOptions>();
     is_shared::<ChildrenCache>();
     is_shared::<CacheEnd>();
+    is_shared::<DecodedCache<String>>();
+    is_shared::<DecodedSnapshot<String>>();
     is_shared::<Event>();
     is_shared::<Events>();
     is_shared::<Node>();
@@ -27,6 +31,7 @@ fn everything_is_send_and_sync() {
     is_shared::<TreeCache>();
     let _ = |cache: &TreeCache, mut events: Events| {
         is_sent(&cache.synchronized());
+        is_sent(&cache.wait_for(|_| true));
         is_sent(&cache.ended());
         is_sent(&events.next());
         is_sent(&events.into_stream());

@@ -3,6 +3,7 @@
 use zk_cache::CacheOptions;
 use zk_cache::CacheState;
 use zk_cache::ChildrenCache;
+use zk_cache::Content;
 use zk_cache::Events;
 use zk_cache::NodeCache;
 use zk_cache::Select;
@@ -32,6 +33,7 @@ async fn each_kind_of_cache_reports_exactly_its_nodes() {
         node_cache_reports_a_node_created_later(&ensemble),
         children_cache_starts_in_each_of_three_ways(&ensemble),
         tree_cache_reads_what_is_selected(&ensemble),
+        names_alone_follow_the_names(&ensemble),
     );
     ensemble.down().await.expect("the server goes down");
 }
@@ -69,6 +71,32 @@ async fn node_cache_reports_a_node_created_later(ensemble: &Ensemble) {
     );
     ensemble.expire(session.id().as_i64()).await.unwrap();
     until(&mut events, "ended: the session is over").await;
+}
+
+/// The watch covers the node and its children alone.
+async fn names_alone_follow_the_names(ensemble: &Ensemble) {
+    let (session, writer) = (connect(ensemble).await, connect(ensemble).await);
+    make(&writer, &["/names/a", "/names/b/below"]).await;
+    let options = CacheOptions::default().with_content(Content::NamesOnly);
+    let cache = ChildrenCache::start_with(&session, "/names", &options).unwrap();
+    let mut events = cache.events();
+    until(&mut events, "synchronized").await;
+    assert_eq!(cache.names(), ["a", "b"]);
+    writer.set("/names/a", "1").await.unwrap();
+    make(&writer, &["/names/b/more", "/names/c"]).await;
+    assert_eq!(next_events(&mut events, 1).await, ["+ /names/c nothing"]);
+    writer.delete("/names/b").recursive().await.unwrap();
+    assert_eq!(next_events(&mut events, 1).await, ["- /names/b nothing"]);
+    cut_off(ensemble, &session).await;
+    assert_eq!(next_events(&mut events, 1).await, ["stale"]);
+    writer.delete("/names/a").await.unwrap();
+    make(&writer, &["/names/d"]).await;
+    heal(ensemble, &session);
+    assert_eq!(
+        next_events(&mut events, 3).await,
+        ["- /names/a nothing", "+ /names/d nothing", "synchronized"]
+    );
+    assert_eq!(cache.names(), ["c", "d"]);
 }
 
 /// Events from the first load on, events after a completed load, and a late consumer.

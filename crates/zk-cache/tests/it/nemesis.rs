@@ -102,7 +102,7 @@ impl Reader<'_> {
         let mut there = Nodes::new();
         for _ in 0..60 {
             self.play_for(Duration::from_millis(500)).await;
-            session.sync("/").await.unwrap();
+            session.sync("/").with_quorum().await.unwrap();
             there = soon("everything is read", nodes_on(&session)).await;
             let snapshot = self.cache.snapshot();
             // Later events are applied in the next round.

@@ -49,30 +49,25 @@ async fn a_process_paused_past_its_session_prints_the_difference() {
     let said = until("synchronized").await;
     assert_eq!(said.len(), 5, "{said:?}");
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
-    wait::until("its node exists", async || {
-        session.exists("/alive").await.unwrap().is_some()
-    })
-    .await;
+    let server = ensemble.server(1).unwrap();
+    let ours = session.id().as_i64().cast_unsigned();
+    let others = async || {
+        let mut sessions = server.cons().await.unwrap().sessions;
+        sessions.retain(|id| *id != ours);
+        sessions
+    };
+    let expiring = others().await;
+    assert_eq!(expiring.len(), 1, "that of the program");
     kill_process(pid, Signal::STOP).unwrap();
-    // The ephemeral node is deleted with its session.
-    wait::until("its session expires", async || {
-        session.exists("/alive").await.unwrap().is_none()
-    })
-    .await;
+    wait::until("its session expires", async || others().await.is_empty()).await;
     session.delete("/t/a").await.unwrap();
     session.create("/t/a", "0").await.unwrap();
     session.set("/t/b", "1").await.unwrap();
     session.delete("/t/c").await.unwrap();
     session.create("/t/d", "0").await.unwrap();
     kill_process(pid, Signal::CONT).unwrap();
-    let ended = until("ended: the session is over").await;
-    assert!(
-        ended
-            .iter()
-            .all(|line| line.starts_with("stale") || line.starts_with("ended")),
-        "{ended:?}"
-    );
     let mut said = until("synchronized").await;
+    assert_eq!(said.remove(0), "stale");
     said.pop();
     said.sort();
     assert_eq!(
@@ -84,6 +79,11 @@ async fn a_process_paused_past_its_session_prints_the_difference() {
             "deleted /t/a",
             "deleted /t/c"
         ]
+    );
+    let next = others().await;
+    assert!(
+        next.len() == 1 && next != expiring,
+        "it has another session"
     );
     child.kill().await.unwrap();
     ensemble.down().await.unwrap();

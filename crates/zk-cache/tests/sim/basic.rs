@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zk_cache::CacheEnd;
 use zk_cache::CacheOptions;
 use zk_cache::CacheState;
 use zk_cache::ChildrenCache;
@@ -182,9 +183,9 @@ async fn a_snapshot_never_changes_and_reads_send_no_request() {
     assert_eq!(nodes_of(&after), nodes_on(&ensemble, ROOT));
     assert_eq!(after.synced_at(), Some(newest.czxid));
     assert_eq!(after.len(), 3);
-    assert!(cache.get(&path("/t/c")).is_some() && cache.get(&path("/t/a")).is_none());
+    assert!(cache.get("/t/c").is_some() && cache.get("/t/a").is_none());
     let children: Vec<_> = after
-        .children(&path(ROOT))
+        .children(ROOT)
         .filter_map(|node| node.name())
         .collect();
     assert_eq!(children, ["b", "c"]);
@@ -255,7 +256,7 @@ async fn a_slow_consumer_receives_the_difference_and_blocks_nothing() {
         writer.set("/t/a", number.to_string()).await.unwrap();
         pass(Duration::from_millis(50)).await;
         assert_eq!(
-            cache.get(&path("/t/a")).unwrap().data(),
+            cache.get("/t/a").unwrap().data(),
             Some(number.to_string().as_bytes())
         );
     }
@@ -386,4 +387,107 @@ async fn a_cache_in_a_namespace_has_relative_paths() {
             .to_string()
             .contains("write \"/t\"")
     );
+}
+
+// covers: K5
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_read_by_text_and_in_the_order_of_paths() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    make(
+        &session,
+        &["/t/a/1/x", "/t/a/2", "/t/a-b", "/t/a.b/1", "/t/b"],
+    )
+    .await;
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
+    for there in ["/t", "/t/a/1/x", "/t/a-b"] {
+        assert_eq!(snapshot.get(there).unwrap().path(), there);
+        assert_eq!(snapshot.get(path(there)), snapshot.get(there));
+        assert_eq!(cache.get(there).as_ref(), snapshot.get(there));
+    }
+    for not_there in ["/t/c", "", "/", "t", "/t/", "/t//a", "/t/a/../b"] {
+        assert_eq!(snapshot.get(not_there), None, "{not_there}");
+        assert_eq!(cache.get(not_there), None, "{not_there}");
+        assert_eq!(snapshot.children(not_there).count(), 0, "{not_there}");
+        assert_eq!(snapshot.subtree(not_there).count(), 0, "{not_there}");
+    }
+    let subtree = |root: &str| snapshot.subtree(root).map(Node::path).collect::<Vec<_>>();
+    assert_eq!(subtree("/t/a"), ["/t/a", "/t/a/1", "/t/a/1/x", "/t/a/2"]);
+    assert_eq!(subtree("/t/b"), ["/t/b"]);
+    assert_eq!(subtree(ROOT), shown(&snapshot));
+    assert_eq!(
+        subtree(ROOT)[4..],
+        ["/t/a/2", "/t/a-b", "/t/a.b", "/t/a.b/1", "/t/b"]
+    );
+    // The root of the tree, whose path ends with a slash.
+    let all = TreeCache::start(&session, "/").unwrap();
+    let all = soon("the load is complete", all.synchronized())
+        .await
+        .unwrap();
+    assert_eq!(all.get("/").unwrap().path(), "/");
+    assert_eq!(all.subtree("/t").count(), snapshot.len());
+    assert!(all.children("/").any(|node| node.path() == ROOT));
+}
+
+/// Waits that begin before, during and after the change.
+// covers: K5
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_the_first_snapshot_for_which_it_holds() {
+    let ensemble = Ensemble::new(3);
+    let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    let number = |now: &Snapshot| {
+        let data = now.get("/t/a").and_then(Node::data)?;
+        str::from_utf8(data).ok()?.parse::<u64>().ok()
+    };
+    let waiting = |least: u64| {
+        let cache = cache.clone();
+        async move { cache.wait_for(|now| number(now) >= Some(least)).await }
+    };
+    let early = tokio::spawn(waiting(1));
+    make(&writer, &["/t/a"]).await;
+    for value in 1..50 {
+        let during = tokio::spawn(waiting(value));
+        // Dropped at various moments: nothing happens.
+        drop(tokio::time::timeout(Duration::from_millis(value % 4), waiting(value + 1)).await);
+        writer.set("/t/a", value.to_string()).await.unwrap();
+        let found = soon("it holds", during).await.unwrap().unwrap();
+        assert_eq!(number(&found), Some(value));
+    }
+    let found = soon("it holds", early).await.unwrap().unwrap();
+    assert_eq!(number(&found), Some(1));
+    let late = soon("it holds already", waiting(49)).await.unwrap();
+    assert_eq!(number(&late), Some(49));
+}
+
+// covers: K5
+#[tokio::test(start_paused = true)]
+async fn a_wait_survives_a_connection_loss_and_ends_with_the_cache() {
+    let ensemble = Ensemble::new(3);
+    let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
+    make(&writer, &["/t/a"]).await;
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
+    let waiting = |path: &'static str| {
+        let cache = cache.clone();
+        tokio::spawn(async move { cache.wait_for(|now| now.get(path).is_some()).await })
+    };
+    let (there, never) = (waiting("/t/b"), waiting("/t/never"));
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(2));
+    pass(Duration::from_secs(1)).await;
+    make(&writer, &["/t/b"]).await;
+    soon("it holds", there).await.unwrap().unwrap();
+    ensemble.expire(session.id());
+    let end = soon("the cache ends", never).await.unwrap();
+    assert!(matches!(end, Err(CacheEnd::SessionLost)), "{end:?}");
+    // Its last contents may be out of date, so that it does not hold for them either.
+    let late = soon("it has ended", waiting("/t/b")).await.unwrap();
+    assert!(matches!(late, Err(CacheEnd::SessionLost)), "{late:?}");
 }

@@ -316,7 +316,7 @@ async fn a_failed_read_is_retried_while_other_nodes_keep_changing() {
         pass(Duration::from_millis(50)).await;
     }
     assert_eq!(busy.count(), 1, "one read was refused");
-    let node = cache.get(&crate::path("/t/c")).unwrap();
+    let node = cache.get("/t/c").unwrap();
     assert_eq!(node.data(), Some(&b"1"[..]));
 }
 

@@ -14,9 +14,12 @@ mod basic;
 mod batches;
 mod cancellation;
 mod chaos;
+mod decoded;
 mod loss;
+mod names;
 #[path = "../support/replay.rs"]
 mod replay;
+mod sessions;
 mod slow_link;
 #[path = "../support/words.rs"]
 mod words;
