@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use config::Config;
 use config::ConfigError;
@@ -19,8 +20,15 @@ use zk_core::codec::DecodeError;
 use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Toml;
 
+use crate::snapshot_check::Extent;
+use crate::subtree::Subtree;
+use crate::subtree::deserialize::in_node;
 use crate::typed::Typed;
 use crate::typed::TypedBuilder;
+
+mod profiles;
+
+pub use profiles::Profiles;
 
 /// Layers around a TOML document in ZooKeeper, merged key by key by the crate [`config`]: defaults, then a file, then
 /// ZooKeeper, then the environment. Each overrides those before it.
@@ -173,20 +181,83 @@ impl Layers {
     where
         T: DeserializeOwned + Send + Sync + 'static,
     {
-        Typed::made_by(path, move |data| Some(self.merged(data)))
+        Typed::decoded_by(path, move |data| Some(self.merged(data)))
+    }
+
+    /// Puts the layers around the nodes of an application's [`Profiles`] below `parent`, which are merged key by key into
+    /// one value: the keys that all applications share, then those of the application, each without and with profiles.
+    ///
+    /// Each of these nodes is a TOML document, or a subtree with one key in each node, as
+    /// [`Subtree::deserialize`](crate::Subtree::deserialize) reads it. If it is both, the subtree overrides the document.
+    /// A node that does not exist has no keys. The data of `parent` itself is not used.
+    ///
+    /// All nodes are read as of one moment, as by [`Typed::subtree`]. Nodes of other applications are not read.
+    ///
+    /// # Errors
+    ///
+    /// If `parent` or the path of one of the nodes is not a valid node path.
+    ///
+    /// # Cost
+    ///
+    /// That of [`Typed::subtree`] for these nodes. The names of all children of `parent` are listed when one is created or
+    /// deleted and another key changes, and each change of another application costs a notification.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// use serde::Deserialize;
+    /// use zk_config::{Layers, Profiles};
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Pool {
+    ///     size: u16,
+    ///     host: String,
+    /// }
+    ///
+    /// // /config/application, /config/application,production, /config/orders, /config/orders,production
+    /// let profiles = Profiles::of("orders").with_profile("production");
+    /// let pool = Layers::new().around_profiles::<Pool>("/config", &profiles)?.build();
+    /// let _following = pool.follow(&session);
+    /// println!("{}", pool.ready().await.size);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn around_profiles<T>(
+        self,
+        parent: impl IntoNodePath,
+        profiles: &Profiles,
+    ) -> Result<TypedBuilder<T>, ParsePathError>
+    where
+        T: DeserializeOwned + Send + Sync + 'static,
+    {
+        let parent = parent.into_node_path()?;
+        let names: Arc<[String]> = profiles.names().collect();
+        for name in &*names {
+            parent.join(name)?;
+        }
+        let extent = Extent::Children(Arc::clone(&names));
+        let decode = move |nodes: &Subtree| {
+            let layers = layers_of(nodes, &names);
+            Some(layers.and_then(|layers| self.merge(layers)))
+        };
+        Ok(TypedBuilder::new(parent, extent, decode))
     }
 
     /// Merges the layers, with the data of the node if there is one.
     fn merged<T: DeserializeOwned>(&self, data: Option<&[u8]>) -> Result<T, DecodeError> {
+        let layers = data.map(document).transpose()?;
+        self.merge(layers.into_iter().collect())
+    }
+
+    /// Merges the layers, with those of ZooKeeper.
+    fn merge<T: DeserializeOwned>(&self, from_zookeeper: Vec<Layer>) -> Result<T, DecodeError> {
         let wrong = |error: ConfigError| {
             DecodeError::new(FORMAT, DecodeErrorKind::Shape, error.to_string())
         };
         let mut layers = Config::builder();
-        for layer in &self.below {
-            layers = layers.add_source(layer.clone());
-        }
-        if let Some(data) = data {
-            layers = layers.add_source(document(data)?);
+        for layer in self.below.iter().cloned().chain(from_zookeeper) {
+            layers = layers.add_source(layer);
         }
         for layer in &self.above {
             layers = layers.add_source(layer.clone());
@@ -199,6 +270,19 @@ impl Layers {
 /// Parses a TOML document as a layer.
 fn document(data: &[u8]) -> Result<Layer, DecodeError> {
     Ok(Layer::of(Toml.decode(data)?))
+}
+
+/// Returns the layers of profiles: of each node its document, and above it its subtree.
+fn layers_of(nodes: &Subtree, names: &[String]) -> Result<Vec<Layer>, DecodeError> {
+    let mut layers = Vec::new();
+    for name in names {
+        let data = nodes.get(name).unwrap_or_default();
+        if !data.is_empty() {
+            layers.push(document(data).map_err(|error| in_node(name, &error))?);
+        }
+        layers.push(Layer(nodes.table_below(name)?));
+    }
+    Ok(layers)
 }
 
 /// A table taken literally: an empty list overrides a full one, and a key with dots is one key.

@@ -7,7 +7,7 @@
 //!
 //! Do not use it for values larger than about half a megabyte, or for values that change many times per second: use a
 //! database. Do not use it for secrets without ACLs, because every client of the ensemble can read a node with an open
-//! ACL.
+//! ACL. A [file](TypedBuilder::with_file) with the value contains the secret as well.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,6 +29,13 @@
 //!
 //! With the features `json` and `toml`, the codecs [`Json`](zk_core::codec::Json) and [`Toml`](zk_core::codec::Toml)
 //! encode and decode any type that serde supports.
+//!
+//! A [`Typed`] value can also:
+//!
+//! - start without servers, from a [file](TypedBuilder::with_file) with the last good value
+//! - report [which keys](Subtree::changes_since) of a subtree a change added, replaced or removed
+//! - merge a file, the environment and ZooKeeper ([`Layers`]), and the nodes of an application's
+//!   [profiles](Layers::around_profiles) as Spring Cloud Zookeeper lays them out
 //!
 //! # Guarantees
 //!
@@ -69,7 +76,9 @@
 //! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | waits for the quorum, and an error after the timeout | nothing: such a server may have old values | the problem and the value stay |
 //! | the node is deleted | creates it again | [`Event::Deleted`] | [`Problem::Absent`]; the value stays |
 //! | the session may not read the node | an error | [`Event::Failed`], again every ten seconds | [`Problem::Unreadable`]; the value stays |
-//! | the session is lost | a fatal error | [`Event::SessionLost`], the last event | [`Problem::SessionLost`]; the value stays until the next session [follows](Typed::follow) it |
+//! | no server answers at the start | – | – | [`Problem::NotRead`], and the value of the [file](TypedBuilder::with_file), if there is one |
+//! | the file is damaged, of something else, or cannot be written | – | – | [`Typed::file_problem`]; the file is not used |
+//! | the session is lost | a fatal error | [`Event::SessionLost`], the last event | [`Problem::SessionLost`]; the value stays; if the application's [sessions](Typed::follow) follow it, until the next one has read it |
 //! | the future or handle is dropped | see `Cancel safety` of each | the watch is removed | the value stays |
 //!
 //! # Layout of the nodes
@@ -92,6 +101,7 @@
 //!
 //! # Observing
 //!
+//! A problem with the file of a value is a `tracing` event at level warn.
 //! Every operation has the spans of `zk-core`. Repeated reads and values with a problem are `tracing` events at level
 //! debug. No span and no event contains data, except a fragment that the error message of a codec quotes.
 //!
@@ -116,7 +126,7 @@
 //! # Features
 //!
 //! - `json`, `toml`, `gzip`: the codecs of `zk-core`
-//! - `layers`: [`Layers`] and [`Subtree::deserialize`], through the crate `config`
+//! - `layers`: [`Layers`], [`Profiles`] and [`Subtree::deserialize`], through the crate `config`
 //!
 //! All are off by default.
 
@@ -136,6 +146,7 @@ mod publisher;
 mod snapshot_check;
 mod subtree;
 mod typed;
+mod value_file;
 
 pub use error::PublishError;
 pub use history::HistoryEntry;
@@ -143,6 +154,8 @@ pub use history::HistoryEntry;
 pub use layers::LayerError;
 #[cfg(feature = "layers")]
 pub use layers::Layers;
+#[cfg(feature = "layers")]
+pub use layers::Profiles;
 pub use listener::Event;
 pub use listener::Events;
 pub use listener::ListenMode;
@@ -162,6 +175,7 @@ pub use typed::Current;
 pub use typed::FollowHandle;
 pub use typed::Typed;
 pub use typed::TypedBuilder;
+pub use value_file::FileProblem;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

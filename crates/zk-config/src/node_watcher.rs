@@ -16,7 +16,6 @@ use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::Session;
 
-use crate::history;
 use crate::snapshot_check::Extent;
 use crate::snapshot_check::Reading;
 use crate::snapshot_check::SnapshotCheck;
@@ -147,7 +146,7 @@ impl NodeWatcher {
             }
             Ok(None) => {
                 let since = *self.changing_since.get_or_insert_with(Instant::now);
-                if self.check.extent == Extent::Subtree && since.elapsed() > MAX_CHANGING {
+                if self.check.extent != Extent::Node && since.elapsed() > MAX_CHANGING {
                     self.wait = Wait::Time(soon);
                     return Some(Observation::Contended);
                 }
@@ -189,17 +188,18 @@ impl RunningCache {
     fn start(check: &SnapshotCheck) -> Self {
         let max_depth = match check.extent {
             Extent::Node => 0,
-            Extent::Subtree => usize::MAX,
+            Extent::Subtree | Extent::Children(_) => usize::MAX,
         };
+        let (root, extent) = (check.path.clone(), check.extent.clone());
         let options = CacheOptions::default()
             .with_max_depth(max_depth)
             .with_max_children(u32::MAX)
             .with_event_buffer(1)
-            .with_selector(|path| {
-                if history::is_history(path) {
-                    Select::Skip
-                } else {
+            .with_selector(move |path| {
+                if extent.includes(&root, path) {
                     Select::Keep
+                } else {
+                    Select::Skip
                 }
             });
         let cache = TreeCache::start_with(&check.session, &check.path, &options);

@@ -60,7 +60,8 @@ pub enum Problem {
     /// The node cannot be read, for example without the permission. The session retries every ten seconds.
     #[error(transparent)]
     Unreadable(Error),
-    /// The session that followed the value is over; let the next one [follow](crate::Typed::follow) it.
+    /// The session that followed the value is over. If the application's [`Sessions`](zk_core::Sessions) follow it, the
+    /// next one goes on.
     #[error("the session that followed {path} is over")]
     SessionLost {
         /// The key.

@@ -186,9 +186,9 @@ impl Publication {
         })
     }
 
-    /// Makes the server apply everything committed so far.
+    /// Makes the server apply everything proposed so far: one of our own transactions may be among that.
     async fn catch_up(&self) -> Result<(), Error> {
-        let sync = self.session.sync(&self.keys[0].path);
+        let sync = self.session.sync(&self.keys[0].path).with_quorum();
         sync.timeout(self.remaining()).await
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use zk_cache::Node;
@@ -26,12 +27,34 @@ pub(crate) struct Reading {
 }
 
 /// The nodes to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// One node.
     Node,
     /// A node and everything below it, without histories.
     Subtree,
+    #[cfg_attr(
+        not(feature = "layers"),
+        expect(dead_code, reason = "only `Layers` follows profiles")
+    )]
+    /// A node, the named ones of its children, and everything below these, without histories.
+    Children(Arc<[String]>),
+}
+
+impl Extent {
+    /// Returns whether a node below `root` is read, if its parent is.
+    pub(crate) fn includes(&self, root: &NodePath, path: &NodePath) -> bool {
+        let is_named = match (self, path.name()) {
+            (Self::Children(names), Some(name)) if path.depth_below(root) == Some(1) => {
+                // A name may be a path.
+                names
+                    .iter()
+                    .any(|other| other.split('/').next() == Some(name))
+            }
+            _ => true,
+        };
+        is_named && !history::is_history(path)
+    }
 }
 
 /// Checks the snapshots of one cache.
@@ -67,7 +90,8 @@ impl SnapshotCheck {
     /// An error that is an outcome means that some of the nodes cannot be read.
     pub(crate) async fn read(&mut self, snapshot: &Snapshot) -> Result<Option<Reading>, Error> {
         if self.needs_sync {
-            self.session.sync(&self.path).await?;
+            // The other reading may have come from a follower, whose leader has yet to apply what it has committed.
+            self.session.sync(&self.path).with_quorum().await?;
         }
         // The cache does not keep the error of a refused read: read the node again, so that the error is returned. If it
         // is no longer refused, the cache has to start again.
@@ -79,7 +103,7 @@ impl SnapshotCheck {
             return Ok(None);
         }
         let root = snapshot.root();
-        let revision = if self.extent == Extent::Subtree && root.is_some() {
+        let revision = if self.extent != Extent::Node && root.is_some() {
             let Some(revision) = self.check_subtree(snapshot).await? else {
                 return Ok(None);
             };
@@ -140,7 +164,8 @@ impl SnapshotCheck {
             let lists = join_all(lists).await;
             for (path, list) in unknown.into_iter().zip(lists) {
                 let list = existing(list)?;
-                let Some((_, stat)) = list.filter(|(names, _)| is_list_of(snapshot, &path, names))
+                let Some((_, stat)) =
+                    list.filter(|(names, _)| self.is_list_of(snapshot, &path, names))
                 else {
                     return Ok(None);
                 };
@@ -148,6 +173,16 @@ impl SnapshotCheck {
             }
         }
         Ok(None)
+    }
+
+    /// Returns whether these are the names of all children in the snapshot, apart from those that are not read.
+    fn is_list_of(&self, snapshot: &Snapshot, path: &NodePath, names: &[String]) -> bool {
+        let listed = names.iter().filter_map(|name| path.join(name).ok());
+        let listed: BTreeSet<_> = listed
+            .filter(|child| self.extent.includes(&self.path, child))
+            .collect();
+        let children = snapshot.children(path).map(Node::path);
+        listed.iter().map(NodePath::as_str).eq(children)
     }
 
     /// Reads the stat of each node; `None` if there is no such node.
@@ -209,15 +244,7 @@ pub(crate) fn is_partial(snapshot: &Snapshot) -> bool {
 }
 
 fn has_children(snapshot: &Snapshot, node: &Node) -> bool {
-    snapshot.children(&node.to_node_path()).next().is_some()
-}
-
-/// Returns whether these are the names of all children in the snapshot, apart from histories.
-fn is_list_of(snapshot: &Snapshot, path: &NodePath, names: &[String]) -> bool {
-    let listed = names.iter().filter_map(|name| path.join(name).ok());
-    let listed: BTreeSet<_> = listed.filter(|child| !history::is_history(child)).collect();
-    let children = snapshot.children(path).map(Node::path);
-    listed.iter().map(NodePath::as_str).eq(children)
+    snapshot.children(node.path()).next().is_some()
 }
 
 /// Turns the absence of a node into `None`.

@@ -3,8 +3,12 @@
 //! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
+use zk_cache::Snapshot;
 use zk_core::NodePath;
+
+use crate::published::KeyChange;
 
 /// A node and everything below it, as they were together at one moment.
 ///
@@ -36,6 +40,18 @@ impl Subtree {
         }
     }
 
+    /// Takes the nodes of a snapshot.
+    pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Self {
+        let nodes = snapshot.nodes();
+        let nodes = nodes.filter_map(|node| Some((node.path(), node.data()?)));
+        Self::new(snapshot.path().clone(), nodes)
+    }
+
+    /// Takes nodes by their names.
+    pub(crate) const fn of_names(root: NodePath, nodes: BTreeMap<String, Vec<u8>>) -> Self {
+        Self { root, nodes }
+    }
+
     /// Returns the path of the root.
     pub fn root(&self) -> &NodePath {
         &self.root
@@ -57,10 +73,57 @@ impl Subtree {
             .iter()
             .map(|(name, data)| (name.as_str(), data.as_slice()))
     }
+
+    /// Returns the nodes that differ from those of an older state, ordered by name: a node is
+    /// [created](KeyChange::Created), [removed](KeyChange::Removed), or its data is [replaced](KeyChange::Replaced).
+    ///
+    /// Only the data is compared: a node that was deleted and created again with the same data is not returned.
+    ///
+    /// [`Current::subtree`](crate::Current::subtree) returns the nodes of a value, so that two values of a
+    /// [`Typed`](crate::Typed) can be compared:
+    ///
+    /// ```no_run
+    /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_config::Typed;
+    ///
+    /// let mut pools = Typed::subtree("/app/pools", |nodes| Ok(nodes.iter().count()))?.build();
+    /// let _following = pools.follow(&session);
+    /// let mut before = pools.changed().await;
+    /// loop {
+    ///     let now = pools.changed().await;
+    ///     if let (Some(now), Some(before)) = (now.subtree(), before.subtree()) {
+    ///         for (name, change) in now.changes_since(before) {
+    ///             println!("{name:?}: {change:?}");
+    ///         }
+    ///     }
+    ///     before = now;
+    /// }
+    /// # }
+    /// ```
+    pub fn changes_since<'a>(
+        &'a self,
+        older: &'a Self,
+    ) -> impl Iterator<Item = (&'a str, KeyChange)> {
+        let names: BTreeSet<&str> = self
+            .nodes
+            .keys()
+            .chain(older.nodes.keys())
+            .map(String::as_str)
+            .collect();
+        names.into_iter().filter_map(|name| {
+            let change = match (older.get(name), self.get(name)) {
+                (None, Some(_)) => KeyChange::Created,
+                (Some(_), None) => KeyChange::Removed,
+                (older, newer) if older == newer => return None,
+                _ => KeyChange::Replaced,
+            };
+            Some((name, change))
+        })
+    }
 }
 
 #[cfg(feature = "layers")]
-mod deserialize {
+pub(crate) mod deserialize {
     use config::Map;
     use config::Value;
     use config::ValueKind;
@@ -83,13 +146,7 @@ mod deserialize {
         /// If a text is not UTF-8, a node has both children and data, a node is more than 128 levels below the root, or
         /// the subtree does not match the type. The message names the node.
         pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
-            if let Some(deep) = self.nodes.keys().find(|name| depth(name) > MAX_LEVELS) {
-                let message = format!(
-                    "the node {deep:?} is {} levels below the root; at most {MAX_LEVELS} can be read",
-                    depth(deep)
-                );
-                return Err(DecodeError::new(FORMAT, DecodeErrorKind::Shape, message));
-            }
+            self.check_depth()?;
             let value = if self.is_empty() {
                 Value::new(None, ValueKind::Table(Map::new()))
             } else {
@@ -100,8 +157,24 @@ mod deserialize {
             })
         }
 
-        fn value(&self, name: &str) -> Result<Value, DecodeError> {
-            let data = self.get(name).unwrap_or_default();
+        /// Returns the nodes below a node as a table, whatever data that node has.
+        pub(crate) fn table_below(&self, name: &str) -> Result<Map<String, Value>, DecodeError> {
+            self.check_depth()?;
+            self.children(name)
+        }
+
+        fn check_depth(&self) -> Result<(), DecodeError> {
+            let Some(deep) = self.nodes.keys().find(|name| depth(name) > MAX_LEVELS) else {
+                return Ok(());
+            };
+            let message = format!(
+                "the node {deep:?} is {} levels below the root; at most {MAX_LEVELS} can be read",
+                depth(deep)
+            );
+            Err(DecodeError::new(FORMAT, DecodeErrorKind::Shape, message))
+        }
+
+        fn children(&self, name: &str) -> Result<Map<String, Value>, DecodeError> {
             let prefix = if name.is_empty() {
                 String::new()
             } else {
@@ -116,16 +189,16 @@ mod deserialize {
                     table.insert(last.to_owned(), self.value(child)?);
                 }
             }
+            Ok(table)
+        }
+
+        fn value(&self, name: &str) -> Result<Value, DecodeError> {
+            let data = self.get(name).unwrap_or_default();
+            let table = self.children(name)?;
             let origin = Some(format!("{}/{name}", self.root));
             if table.is_empty() && !name.is_empty() {
-                let text = Text.decode(data).map_err(|error| {
-                    let message = format!("in the node {name:?}: {}", error.message());
-                    let named = DecodeError::new(error.format(), error.kind(), message);
-                    match error.position() {
-                        Some(position) => named.at(position),
-                        None => named,
-                    }
-                })?;
+                let text = Text.decode(data);
+                let text = text.map_err(|error| in_node(name, &error))?;
                 return Ok(Value::new(origin.as_ref(), text));
             }
             if data.is_empty() {
@@ -133,6 +206,16 @@ mod deserialize {
             }
             let message = format!("the node {name:?} has both children and data; clear its data");
             Err(DecodeError::new(FORMAT, DecodeErrorKind::Shape, message))
+        }
+    }
+
+    /// Adds the name of a node to the error about its data.
+    pub(crate) fn in_node(name: &str, error: &DecodeError) -> DecodeError {
+        let message = format!("in the node {name:?}: {}", error.message());
+        let named = DecodeError::new(error.format(), error.kind(), message);
+        match error.position() {
+            Some(position) => named.at(position),
+            None => named,
         }
     }
 

@@ -184,3 +184,61 @@ fn empty_lists_dotted_keys_and_dates_are_taken_literally() {
     );
     assert_eq!(layers.merged::<Hosts>(None).unwrap(), defaults);
 }
+
+// covers: G5
+#[test]
+fn profiles_override_the_application_and_what_all_share() {
+    let nodes = |nodes: &[(&str, &[u8])]| {
+        let root = "/config".parse().unwrap();
+        Subtree::new(root, nodes.iter().copied())
+    };
+    let names: Vec<_> = Profiles::of("orders")
+        .with_profile("eu")
+        .with_profile("dev")
+        .names()
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "application",
+            "application,eu",
+            "application,dev",
+            "orders",
+            "orders,eu",
+            "orders,dev"
+        ]
+    );
+    let merged = |all: &[(&str, &[u8])]| {
+        let layers = Layers::new().defaults(&pool(1, "defaults", 1, 1)).unwrap();
+        let layers = layers.variables("APP", variables(&[("APP_HOST", "env")]));
+        layers.merge::<Pool>(layers_of(&nodes(all), &names)?)
+    };
+    assert_eq!(merged(&[]).unwrap(), pool(1, "env", 1, 1));
+    let mut all: Vec<(&str, &[u8])> = vec![
+        ("/config", b"not used"),
+        (
+            "/config/application",
+            b"size = 2\nhost = \"shared\"\n[limits]\nidle = 2\n",
+        ),
+        ("/config/application/limits", b""),
+        // The subtree of a node overrides its document.
+        ("/config/application/limits/idle", b"3"),
+        ("/config/other", b"size = 99\n"),
+    ];
+    assert_eq!(merged(&all).unwrap(), pool(2, "env", 1, 3));
+    all.push(("/config/application,dev/size", b"4"));
+    assert_eq!(merged(&all).unwrap(), pool(4, "env", 1, 3));
+    all.push(("/config/orders", b"size = 5\n[limits]\nwait = 5"));
+    assert_eq!(merged(&all).unwrap(), pool(5, "env", 5, 3));
+    all.push(("/config/orders,dev", b"size = 7\n"));
+    all.push(("/config/orders,eu", b"size = 6\n[limits]\nwait = 6"));
+    assert_eq!(merged(&all).unwrap(), pool(7, "env", 6, 3));
+    let bad: [(&str, &[u8]); 2] = [
+        ("/config/orders,eu", b"size =\n"),
+        ("/config/orders/size", b"\xff"),
+    ];
+    for (at, named) in bad.iter().zip(["orders,eu", "orders/size"]) {
+        let error = merged(&[*at]).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
+}

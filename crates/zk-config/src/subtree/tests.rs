@@ -89,3 +89,39 @@ fn a_subtree_that_is_too_deep_is_refused() {
     assert!(error.contains("129 levels"), "{error}");
     assert!(error.contains(&"d/".repeat(128)), "{error}");
 }
+
+// covers: G4
+#[test]
+fn the_changes_between_two_subtrees_are_named() {
+    let older = subtree("/app", &GOOD);
+    let mut nodes = GOOD.to_vec();
+    nodes.retain(|(path, _)| *path != "/app/size.old");
+    nodes.push(("/app/limits/idle", b"3"));
+    for (path, data) in &mut nodes {
+        if *path == "/app/size" {
+            *data = b"9";
+        }
+    }
+    let newer = subtree("/app", &nodes);
+    let changes: Vec<_> = newer.changes_since(&older).collect();
+    assert_eq!(
+        changes,
+        [
+            ("limits/idle", KeyChange::Created),
+            ("size", KeyChange::Replaced),
+            ("size.old", KeyChange::Removed),
+        ]
+    );
+    assert_eq!(newer.changes_since(&newer).count(), 0);
+    let none = subtree("/app", &[]);
+    let all = older.changes_since(&none);
+    assert!(
+        all.map(|(_, change)| change)
+            .eq([KeyChange::Created; GOOD.len()])
+    );
+    // An empty node is not the same as none.
+    assert_eq!(
+        none.changes_since(&older).next(),
+        Some(("", KeyChange::Removed))
+    );
+}

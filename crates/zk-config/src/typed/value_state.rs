@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use zk_cache::Node;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::codec::DecodeError;
@@ -25,21 +24,24 @@ use crate::problem::ValueHealth;
 use crate::snapshot_check::Extent;
 use crate::snapshot_check::Reading;
 use crate::subtree::Subtree;
+use crate::value_file::FileProblem;
+use crate::value_file::ValueFile;
 
 pub(super) type Validation<T> = Box<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
-/// Makes a value from the data of a node, or from its absence; `None` if there is no value for an absent node.
-type FromNode<T> = Box<dyn Fn(Option<&[u8]>) -> Option<Result<T, DecodeError>> + Send + Sync>;
-type FromSubtree<T> = Box<dyn Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync>;
+/// Decodes a value from the nodes, perhaps none; `None` if there is no value without nodes.
+pub(super) type Decode<T> = Box<dyn Fn(&Subtree) -> Option<Result<T, DecodeError>> + Send + Sync>;
 
-pub(super) enum Source<T> {
-    Node(FromNode<T>),
-    Subtree(FromSubtree<T>),
+/// The nodes of a value, and how they are decoded and validated.
+pub(super) struct ValueSource<T> {
+    pub(super) path: NodePath,
+    pub(super) extent: Extent,
+    pub(super) decode: Decode<T>,
+    pub(super) validation: Option<Validation<T>>,
 }
 
 pub(super) struct ValueState<T> {
-    path: NodePath,
-    source: Source<T>,
-    validation: Option<Validation<T>>,
+    source: ValueSource<T>,
+    file: Option<ValueFile>,
     current: ArcSwapOption<Current<T>>,
     /// Grows with each value.
     number: watch::Sender<u64>,
@@ -52,18 +54,20 @@ pub(super) struct ValueState<T> {
 struct LastRead {
     /// The newest revision that was read, whether or not its value was good.
     revision: Option<i64>,
-    /// The nodes that the current value was made from.
+    /// The revision of the value from the file, until a session has read as new a state or caught up with the leader.
+    saved_revision: Option<i64>,
+    /// The nodes that the current value was decoded from, if a session has read them.
     current_from: Option<SourceVersion>,
     health: ValueHealth,
 }
 
-/// Identifies the nodes that a value was made from.
+/// Identifies the nodes that a value was decoded from.
 #[derive(PartialEq, Eq)]
 enum SourceVersion {
     /// The revision of a node, or its absence.
     Node(Option<i64>),
     /// The whole subtree: its revision changes also with nodes that are left out.
-    Subtree(Subtree),
+    Subtree(Arc<Subtree>),
 }
 
 /// The result of taking a read.
@@ -83,29 +87,32 @@ struct FollowState {
 
 impl<T> ValueState<T> {
     pub(super) fn new(
-        path: NodePath,
-        source: Source<T>,
-        validation: Option<Validation<T>>,
+        source: ValueSource<T>,
         default: Option<Arc<Current<T>>>,
+        file: Option<ValueFile>,
     ) -> Self {
-        let health = ValueHealth::new(path.clone());
+        let health = ValueHealth::new(source.path.clone());
         Self {
-            path,
             source,
-            validation,
+            file,
             current: ArcSwapOption::new(default),
             number: watch::Sender::new(0),
             problem: watch::Sender::new(health.problem()),
             last: Mutex::new(LastRead {
                 revision: None,
+                saved_revision: None,
                 current_from: None,
                 health,
             }),
         }
     }
 
-    pub(super) fn path(&self) -> &NodePath {
-        &self.path
+    pub(super) const fn path(&self) -> &NodePath {
+        &self.source.path
+    }
+
+    pub(super) fn file_problem(&self) -> Option<Arc<FileProblem>> {
+        self.file.as_ref()?.problem()
     }
 
     pub(super) fn current(&self) -> Option<Arc<Current<T>>> {
@@ -134,7 +141,7 @@ impl<T> ValueState<T> {
             };
             if is_changed {
                 if let Some(problem) = &now {
-                    tracing::debug!(path = %self.path, %problem, "the value may differ from the published one");
+                    tracing::debug!(path = %self.source.path, %problem, "the value may differ from the published one");
                 }
                 *published = now;
             }
@@ -144,25 +151,16 @@ impl<T> ValueState<T> {
 
     fn stale(&self) -> Problem {
         Problem::Stale {
-            path: self.path.clone(),
+            path: self.path().clone(),
         }
     }
 }
 
 impl<T: Send + Sync + 'static> ValueState<T> {
-    /// Spawns the task that lets a session follow the value.
-    pub(super) fn follow(this: &Arc<Self>, session: &Session) -> JoinHandle<()> {
-        let extent = match &this.source {
-            Source::Node(_) => Extent::Node,
-            Source::Subtree(_) => Extent::Subtree,
-        };
-        let watcher = NodeWatcher::new(session, &this.path, extent);
-        let state = Arc::clone(this);
-        session.spawn(async move { state.watch(watcher).await })
-    }
-
-    /// Takes the observations of one session until it is over.
-    async fn watch(&self, mut watcher: NodeWatcher) {
+    /// Takes what a session reads, until it is over.
+    pub(super) async fn follow(&self, session: &Session) {
+        let extent = self.source.extent.clone();
+        let mut watcher = NodeWatcher::new(session, self.path(), extent);
         let guard = FollowGuard::new(self);
         let mut follow = FollowState {
             id: guard.id,
@@ -180,7 +178,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
                 },
                 Observation::Stale => self.mark_failing(follow.id, self.stale()),
                 Observation::Contended => {
-                    let path = self.path.clone();
+                    let path = self.path().clone();
                     self.mark_failing(follow.id, Problem::Contended { path });
                 }
                 Observation::Failed(error) => {
@@ -190,7 +188,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
             }
         }
         guard.end_with(Problem::SessionLost {
-            path: self.path.clone(),
+            path: self.path().clone(),
         });
     }
 
@@ -201,8 +199,9 @@ impl<T: Send + Sync + 'static> ValueState<T> {
     fn take(&self, reading: &Reading, follow: &FollowState) -> Taken {
         let revision = reading.revision;
         let mut last = self.last();
-        if revision < last.revision && follow.known < last.revision {
-            return Taken::MaybeOutdated(last.revision);
+        let newest = last.revision.max(last.saved_revision);
+        if revision < newest && follow.known < newest {
+            return Taken::MaybeOutdated(newest);
         }
         if revision.is_some() && revision < last.revision {
             last.health.mark_healthy(follow.id);
@@ -210,22 +209,20 @@ impl<T: Send + Sync + 'static> ValueState<T> {
             return Taken::Accepted(revision);
         }
         last.revision = revision.or(last.revision);
-        // A panic in the source's function or in the validation leaves the state consistent.
-        let made = catch_unwind(AssertUnwindSafe(|| self.make_valid(reading)));
-        let made = made.unwrap_or_else(|panic| {
-            Err(Problem::Panicked {
-                path: self.path.clone(),
-                message: panic_message(&*panic),
-            })
-        });
-        let problem = match made {
-            Ok((value, version)) => {
-                let version = Some(version);
+        if revision.is_some() {
+            // After catching up, the servers are right: they may have been set up anew since the file was written.
+            last.saved_revision = None;
+        }
+        let nodes = Arc::new(Subtree::of_snapshot(&reading.snapshot));
+        let problem = match self.decode_and_validate_catching(&nodes) {
+            Ok(value) => {
+                let version = Some(self.version(&nodes, revision));
                 if version != last.current_from {
-                    self.current
-                        .store(Some(Arc::new(Current { value, revision })));
                     last.current_from = version;
-                    self.number.send_modify(|number| *number += 1);
+                    if let Some(file) = &self.file {
+                        file.save(revision, &nodes);
+                    }
+                    self.publish(value, &nodes, revision, None);
                 }
                 None
             }
@@ -236,31 +233,85 @@ impl<T: Send + Sync + 'static> ValueState<T> {
         Taken::Accepted(revision)
     }
 
-    /// Makes and validates a value.
-    fn make_valid(&self, reading: &Reading) -> Result<(T, SourceVersion), Problem> {
-        let (made, version) = match &self.source {
-            Source::Node(make) => {
-                let data = reading.snapshot.root().and_then(Node::data);
-                (make(data), SourceVersion::Node(reading.revision))
-            }
-            Source::Subtree(make) => {
-                let nodes = reading.snapshot.nodes();
-                let nodes = nodes.filter_map(|node| Some((node.path(), node.data()?)));
-                let subtree = Subtree::new(self.path.clone(), nodes);
-                (Some(make(&subtree)), SourceVersion::Subtree(subtree))
-            }
+    /// Takes the value of the file if no session reads a good value in time.
+    pub(super) async fn load_if_unread(&self) {
+        let Some(file) = &self.file else {
+            return;
         };
-        let made = made.ok_or_else(|| Problem::Absent {
-            path: self.path.clone(),
+        let mut number = self.number.subscribe();
+        let read = number.wait_for(|number| *number > 0);
+        if tokio::time::timeout(file.wait(), read).await.is_ok() {
+            return;
+        }
+        let Some(saved) = file.load().await else {
+            return;
+        };
+        let mut last = self.last();
+        if last.current_from.is_some() {
+            return;
+        }
+        let nodes = Arc::new(saved.nodes);
+        match self.decode_and_validate_catching(&nodes) {
+            Ok(value) => {
+                last.saved_revision = saved.revision;
+                self.publish(value, &nodes, saved.revision, Some(saved.at));
+            }
+            Err(problem) => file.report(FileProblem::Unusable {
+                file: file.path().to_owned(),
+                problem,
+            }),
+        }
+    }
+
+    /// Decodes and validates a value; a panic is a problem.
+    fn decode_and_validate_catching(&self, nodes: &Subtree) -> Result<T, Problem> {
+        // A panic in the caller's function or in the validation leaves the state consistent.
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_and_validate(nodes)));
+        decoded.unwrap_or_else(|panic| {
+            Err(Problem::Panicked {
+                path: self.path().clone(),
+                message: panic_message(&*panic),
+            })
+        })
+    }
+
+    fn decode_and_validate(&self, nodes: &Subtree) -> Result<T, Problem> {
+        let decoded = (self.source.decode)(nodes).ok_or_else(|| Problem::Absent {
+            path: self.path().clone(),
         })?;
-        let value = made.map_err(|error| Problem::Invalid(error.of_node(&self.path)))?;
-        if let Some(validate) = &self.validation {
+        let value = decoded.map_err(|error| Problem::Invalid(error.of_node(self.path())))?;
+        if let Some(validate) = &self.source.validation {
             validate(&value).map_err(|reason| Problem::Rejected {
-                path: self.path.clone(),
+                path: self.path().clone(),
                 reason,
             })?;
         }
-        Ok((value, version))
+        Ok(value)
+    }
+
+    fn version(&self, nodes: &Arc<Subtree>, revision: Option<i64>) -> SourceVersion {
+        match self.source.extent {
+            Extent::Node => SourceVersion::Node(revision),
+            Extent::Subtree | Extent::Children(_) => SourceVersion::Subtree(Arc::clone(nodes)),
+        }
+    }
+
+    /// Makes a value the current one. The caller holds the lock.
+    fn publish(
+        &self,
+        value: T,
+        nodes: &Arc<Subtree>,
+        revision: Option<i64>,
+        saved_at: Option<SystemTime>,
+    ) {
+        let subtree = (self.source.extent != Extent::Node).then(|| Arc::clone(nodes));
+        self.current.store(Some(Arc::new(Current {
+            value,
+            revision,
+            subtree,
+            saved_at,
+        })));
+        self.number.send_modify(|number| *number += 1);
     }
 
     /// Takes that a session cannot read the current data.

@@ -26,6 +26,7 @@ fn public_types_are_send_and_sync() {
         Layers,
         Listener<Text>,
         Problem,
+        Profiles,
         PublishError,
         PublishOptions,
         Published,
@@ -38,6 +39,7 @@ fn public_types_are_send_and_sync() {
     is_send::<Events<String>>();
     is_send::<FollowHandle>();
     is_send::<TypedBuilder<String>>();
+    is_error::<FileProblem>();
     is_error::<LayerError>();
     is_error::<Problem>();
     is_error::<PublishError>();

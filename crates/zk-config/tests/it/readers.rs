@@ -211,7 +211,7 @@ async fn has_read_and_skipped(ensemble: &Ensemble, session: &Session, events: &m
         read = proxy.wait_for(&replies, before + 1, Duration::from_secs(30)) => read.unwrap(),
     }
     // The reply to `sync` arrives after the value.
-    session.sync("/").await.unwrap();
+    session.sync("/").with_quorum().await.unwrap();
     let nothing = events.next().now_or_never();
     assert!(
         nothing.is_none(),

@@ -18,6 +18,7 @@ mod publisher;
 #[path = "../shared/scenario.rs"]
 mod scenario;
 mod typed;
+mod value_file;
 
 /// The key of the tests.
 const PATH: &str = "/app/motto";

@@ -521,14 +521,16 @@ async fn histories_below_a_key_are_removed_whichever_reply_is_lost() {
 enum RequestFault {
     LoseRequest,
     LoseReply,
-    StallThenMove,
+    StallThenMove(usize),
     KillLeader(Proposal),
 }
 
-const FAULTS: [RequestFault; 5] = [
+const FAULTS: [RequestFault; 6] = [
     RequestFault::LoseRequest,
     RequestFault::LoseReply,
-    RequestFault::StallThenMove,
+    RequestFault::StallThenMove(2),
+    // The leader.
+    RequestFault::StallThenMove(3),
     RequestFault::KillLeader(Proposal::Survives),
     RequestFault::KillLeader(Proposal::Vanishes),
 ];
@@ -555,7 +557,7 @@ async fn with_a_fault_at_each_request<T>(
             let scripted = match fault {
                 RequestFault::LoseRequest => scripted.lose_request(),
                 RequestFault::LoseReply => scripted.lose_reply(),
-                RequestFault::StallThenMove => scripted.stall_then_move(2),
+                RequestFault::StallThenMove(to) => scripted.stall_then_move(to),
                 RequestFault::KillLeader(proposal) => scripted.kill_leader(proposal),
             };
             let done = soon(&what, act(&session)).await;
@@ -669,7 +671,10 @@ async fn the_stat_after_a_lost_reply_is_never_that_of_another_client() {
         .on(matching::transactions(PATH))
         .session(session.id())
         .lose_reply();
-    let held = ensemble.on(matching::syncs()).session(session.id()).hold();
+    let held = ensemble
+        .on(matching::transactions("/"))
+        .session(session.id())
+        .hold();
     let publish = with_history(&session, 5).publish(PATH, &text("two"));
     let publishing = tokio::spawn(publish.into_future());
     soon("it reads the outcome", async {

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use zk_config::Layers;
 use zk_config::Problem;
+use zk_config::Profiles;
 use zk_config::Subtree;
 use zk_config::Typed;
 use zk_core::ConnectionState;
@@ -765,3 +766,188 @@ async fn a_large_subtree_under_writes_is_fresh_or_has_a_problem() {
 }
 
 const SEEDS: u64 = 150;
+
+// covers: C6 C21
+#[tokio::test(start_paused = true)]
+async fn a_value_goes_on_with_the_next_session() {
+    let ensemble = Ensemble::new(3);
+    let writer = ensemble.connect().await;
+    publisher(&writer)
+        .publish("/app/motto", &text("one"))
+        .await
+        .unwrap();
+    let sessions = ensemble.open_sessions();
+    let mut motto = Typed::<String>::node("/app/motto", Text).unwrap().build();
+    let following = motto.follow(&sessions);
+    assert_eq!(**soon("it is read", motto.changed()).await, "one");
+    for round in 0..3 {
+        let session = soon("there is a session", sessions.session())
+            .await
+            .unwrap();
+        ensemble.session(session.id()).partition();
+        let value = format!("in round {round}");
+        publisher(&writer)
+            .publish("/app/motto", &value)
+            .await
+            .unwrap();
+        ensemble.expire(session.id());
+        assert_eq!(**soon("it is read", motto.changed()).await, value);
+        until_healthy(&motto).await;
+    }
+    sessions.close().await.unwrap();
+    until_problem(&motto, "it is no longer followed", |problem| {
+        matches!(problem, Problem::SessionLost { .. })
+    })
+    .await;
+    assert_eq!(**motto.current().unwrap(), "in round 2");
+    drop(following);
+}
+
+// covers: G5 G4
+#[tokio::test(start_paused = true)]
+async fn profiles_are_one_value_that_follows_all_their_nodes() {
+    let ensemble = Ensemble::new(3);
+    let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
+    let profiles = Profiles::of("orders").with_profile("dev");
+    let typed = Layers::new().defaults(&pool(1)).unwrap();
+    let mut typed = typed
+        .around_profiles::<Pool>("/config", &profiles)
+        .unwrap()
+        .build();
+    let _following = typed.follow(&session);
+    let current = soon("the defaults", typed.changed()).await;
+    assert_eq!((&**current, current.revision()), (&pool(1), None));
+    let set = async |path: &str, data: &str| {
+        let made = writer.create(path, data).parents().await;
+        if made.is_err() {
+            writer.set(path, data).await.unwrap();
+        }
+    };
+    for (path, data, size) in [
+        ("/config/orders/size", "3", 3),
+        ("/config/application", "size = 2\n", 3),
+        ("/config/orders,dev", "size = 4\n", 4),
+        ("/config/orders,dev", "size = 5\n", 5),
+    ] {
+        set(path, data).await;
+        // Other applications cost no read and cause no value.
+        set("/config/other/size", data).await;
+        set("/config/other,dev", data).await;
+        soon("the change", async {
+            while typed.current().unwrap().size != size {
+                typed.changed().await;
+            }
+        })
+        .await;
+        until_healthy(&typed).await;
+    }
+    let names: Vec<_> = {
+        let current = typed.current().unwrap();
+        let nodes = current.subtree().unwrap().iter();
+        nodes.map(|(name, _)| name.to_owned()).collect()
+    };
+    assert_eq!(
+        names,
+        ["", "application", "orders", "orders,dev", "orders/size"]
+    );
+    for unwanted in ["/config/other", "/config/other/size", "/config/other,dev"] {
+        assert_eq!(ensemble.arrived(matching::gets(unwanted)), 0, "{unwanted}");
+        let together = ensemble.arrived(matching::multi_reads(unwanted));
+        assert_eq!(together, 0, "{unwanted}");
+    }
+    // A transaction over two profiles is seen as a whole.
+    for round in 10..40 {
+        let size = format!("size = {round}\n");
+        writer
+            .transaction()
+            .set("/config/application", format!("host = \"{round}\"\n"))
+            .set("/config/orders,dev", size)
+            .commit()
+            .await
+            .unwrap();
+        for _ in 0..round % 7 {
+            pass(Duration::from_millis(1)).await;
+            let now = typed.current().unwrap();
+            assert!(
+                now.host == "db" || now.host == now.size.to_string(),
+                "{now:?}"
+            );
+        }
+    }
+    soon("the last", async {
+        while typed.current().unwrap().size != 39 {
+            typed.changed().await;
+        }
+    })
+    .await;
+    let bad = Profiles::of("a/b//c");
+    let bad = Layers::new().around_profiles::<Pool>("/config", &bad);
+    assert!(bad.is_err());
+}
+
+// covers: G5 G4
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_profile_may_be_a_path() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let profiles = Profiles::of("team/orders");
+    let made = session.create("/config/team/orders/size", "3").parents();
+    made.await.unwrap();
+    let typed = Layers::new().defaults(&pool(1)).unwrap();
+    let mut typed = typed
+        .around_profiles::<Pool>("/config", &profiles)
+        .unwrap()
+        .build();
+    let _following = typed.follow(&session);
+    soon("the node", async {
+        while typed.changed().await.size != 3 {}
+    })
+    .await;
+}
+
+// covers: G4
+#[tokio::test(start_paused = true)]
+async fn the_changed_keys_between_two_values_are_known() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    session.create("/app", "").await.unwrap();
+    let mut typed = keys("/app").build();
+    let _following = typed.follow(&session);
+    let mut before = soon("it is read", typed.changed()).await;
+    let publisher = publisher(&session);
+    publisher.publish("/app/a", &text("1")).await.unwrap();
+    let mut seen = Vec::new();
+    for step in 0..3 {
+        let now = soon("the change", typed.changed()).await;
+        let (new, old) = (now.subtree().unwrap(), before.subtree().unwrap());
+        let changes = new.changes_since(old);
+        seen.push(
+            changes
+                .map(|(name, change)| format!("{change:?} {name}"))
+                .collect::<Vec<_>>(),
+        );
+        let next = publisher.transaction();
+        match step {
+            0 => drop(
+                next.set("/app/b", &text("2"))
+                    .set("/app/a", &text("2"))
+                    .publish()
+                    .await,
+            ),
+            1 => drop(next.remove("/app/a").publish().await),
+            _ => {}
+        }
+        before = now;
+    }
+    assert_eq!(
+        seen,
+        [
+            vec!["Created a"],
+            vec!["Replaced a", "Created b"],
+            vec!["Removed a"]
+        ]
+    );
+    let node = Typed::<String>::node("/app/b", Text).unwrap().build();
+    let _following = node.follow(&session);
+    assert!(soon("it is read", node.ready()).await.subtree().is_none());
+}
