@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicUsize;
 
 use zk_cache::CacheState;
 use zk_cache::Event;
-use zk_cache::Node;
 use zk_cache::PartialRead;
 use zk_core::NodePath;
+use zk_core::Stat;
 
 use crate::instance_list::InstanceList;
 use crate::instance_list::ListContents;
@@ -22,6 +22,7 @@ use crate::instance_list::Quarantined;
 use crate::layout::BadEntry;
 use crate::layout::ReadFormat;
 use crate::pick::Candidate;
+use crate::pick::Candidates;
 use crate::pick::Incarnation;
 use crate::redact::redact;
 
@@ -86,15 +87,15 @@ impl<P: 'static> Decoder<P> {
     /// Applies an event of the cache.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
-            Event::Created(node) | Event::Changed { new: node, .. } => self.put(node),
-            Event::Deleted(node) => drop(self.entries.remove(node.path())),
-            Event::Synchronized { .. } => {
-                for gone in std::mem::take(&mut self.unconfirmed) {
-                    self.entries.remove(&gone);
-                }
-                self.state = CacheState::Synchronized;
-                self.rounds += 1;
+            Event::Created(node) | Event::Changed { new: node, .. } => {
+                self.put(
+                    node.to_node_path(),
+                    node.data().unwrap_or_default(),
+                    &node.stat(),
+                );
             }
+            Event::Deleted(node) => drop(self.entries.remove(node.path())),
+            Event::Synchronized { .. } => self.set_synchronized(),
             Event::Stale => self.state = CacheState::Stale,
             Event::Ended(end) => {
                 self.state = CacheState::Ended;
@@ -117,27 +118,49 @@ impl<P: 'static> Decoder<P> {
             if *path == self.parent {
                 self.gap = Some(*gap);
             } else if matches!(gap, PartialRead::Node(_)) {
-                let unreadable = Quarantined {
-                    path: path.clone(),
-                    mzxid: None,
-                    reason: Arc::new(BadEntry::Unreadable),
-                };
-                self.unreadable.insert(path.clone(), unreadable);
+                self.put_unreadable(path.clone());
             }
         }
     }
 
-    fn put(&mut self, node: &Node) {
-        if node.path() == self.parent.as_str() {
+    /// Forgets the entries that were not confirmed since the last session.
+    pub(crate) fn set_synchronized(&mut self) {
+        for gone in std::mem::take(&mut self.unconfirmed) {
+            self.entries.remove(&gone);
+        }
+        self.state = CacheState::Synchronized;
+        self.rounds += 1;
+    }
+
+    fn is_instance(&self, path: &NodePath) -> bool {
+        self.format.is_instance(path.name().unwrap_or_default())
+    }
+
+    /// Quarantines a node that the session may not read.
+    pub(crate) fn put_unreadable(&mut self, path: NodePath) {
+        if !self.is_instance(&path) {
             return;
         }
-        self.unconfirmed.remove(node.path());
-        let known = match self.entries.get(node.path()) {
-            Some(Ok(known)) if known.czxid == node.stat().czxid => Some(known),
+        let unreadable = Quarantined {
+            path: path.clone(),
+            mzxid: None,
+            reason: Arc::new(BadEntry::Unreadable),
+        };
+        self.unreadable.insert(path, unreadable);
+    }
+
+    /// Decodes a node.
+    pub(crate) fn put(&mut self, path: NodePath, data: &[u8], stat: &Stat) {
+        if path == self.parent || !self.is_instance(&path) {
+            return;
+        }
+        self.unconfirmed.remove(&path);
+        let known = match self.entries.get(&path) {
+            Some(Ok(known)) if known.czxid == stat.czxid => Some(known),
             _ => None,
         };
         let uses = known.map(|known| Arc::clone(known.candidate.uses()));
-        let entry = self.read(node, uses);
+        let entry = self.read(&path, data, stat, uses);
         if let Err(entry) = &entry {
             let (path, reason) = (redact(entry.path.as_str()), entry.reason.in_short());
             tracing::warn!(
@@ -146,12 +169,17 @@ impl<P: 'static> Decoder<P> {
                 "not a valid instance; ignoring the node until it changes"
             );
         }
-        self.entries.insert(node.to_node_path(), entry);
+        self.entries.insert(path, entry);
     }
 
-    fn read(&self, node: &Node, uses: Option<Arc<AtomicUsize>>) -> Result<Member<P>, Quarantined> {
-        let data = node.data().unwrap_or_default();
-        let name = node.name().unwrap_or_default();
+    fn read(
+        &self,
+        path: &NodePath,
+        data: &[u8],
+        stat: &Stat,
+        uses: Option<Arc<AtomicUsize>>,
+    ) -> Result<Member<P>, Quarantined> {
+        let name = path.name().unwrap_or_default();
         let read = if data.len() > self.most_bytes {
             Err(BadEntry::TooLarge {
                 length: data.len(),
@@ -164,18 +192,18 @@ impl<P: 'static> Decoder<P> {
         };
         match read {
             Ok(instance) => Ok(Member {
-                path: node.to_node_path(),
-                czxid: node.stat().czxid,
-                mzxid: node.stat().mzxid,
+                path: path.clone(),
+                czxid: stat.czxid,
+                mzxid: stat.mzxid,
                 candidate: Candidate::new(
-                    Incarnation::of(name, node.stat().czxid),
+                    Incarnation::of(name, stat.czxid),
                     Arc::new(instance),
                     uses.unwrap_or_default(),
                 ),
             }),
             Err(reason) => Err(Quarantined {
-                path: node.to_node_path(),
-                mzxid: Some(node.stat().mzxid),
+                path: path.clone(),
+                mzxid: Some(stat.mzxid),
                 reason: Arc::new(reason),
             }),
         }
@@ -199,7 +227,7 @@ impl<P: 'static> Decoder<P> {
             .filter(|candidate| candidate.instance().is_enabled())
             .cloned();
         InstanceList(Arc::new(ListContents {
-            enabled: enabled.collect(),
+            enabled: Candidates::new(enabled.collect()),
             members,
             quarantined: quarantined.into_values().collect(),
             gap: self.gap,

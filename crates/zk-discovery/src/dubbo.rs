@@ -34,9 +34,21 @@ mod encoding;
 /// - `timestamp` is the registration time, so a restarted process has a different node than before. `enabled=false`
 ///   marks a disabled instance.
 /// - Consumers, routers and configurators are neither registered nor read.
-/// - A URL that would not be read back is rejected: another interface in the path or in the parameter `interface`,
-///   another category, or an address in brackets. Write IPv6 addresses without brackets.
+/// - Dubbo writes the parameters in the order of their names, and this crate in the order in which they were added or
+///   read, with `timestamp` and `enabled` last unless they were added before. A URL that Dubbo wrote keeps its order.
+///   Readers accept any order. For the bytes that Dubbo would write, add the parameters in the order of their names, and
+///   `timestamp` with any value at its place.
+/// - Give an IPv6 address without brackets. It is written in brackets, which Dubbo does not add, and read with or
+///   without them.
+/// - An instance with `dynamic=false` is read as [static](crate::ServiceType::Static). Such instances are not
+///   registered: since `timestamp` is part of the name, each registration would leave another node, as with Dubbo.
+/// - A URL that would not be read back is rejected: another interface in the path or in the parameter `interface`, or
+///   another category.
 /// - `config`, `metadata` and `mapping` below the base belong to Dubbo and are not services.
+/// - Dubbo 3 also registers applications below `/services`; that layout is not this one.
+///
+/// Compared with the source of Dubbo 3.0 (`ZookeeperRegistry`, `URL`) and a node of Dubbo 2.7.5; not tested against a
+/// running Dubbo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Dubbo;
@@ -150,12 +162,18 @@ impl Layout for Dubbo {
 impl Format<DubboProvider> for Dubbo {
     fn encode(&self, instance: &Instance<DubboProvider>) -> Result<Entry, EncodeError> {
         let refused = |problem: &str| EncodeError::new(FORMAT, problem);
+        if instance.service_type.is_persistent() {
+            return Err(refused(
+                "the instance is static or permanent, and each registration would leave another node: the name contains \
+                 the registration time",
+            ));
+        }
         let mut provider = instance.payload.clone();
         if let Some(problem) = provider.problem() {
             return Err(refused(problem));
         }
         let (Some(host), Some(port)) = (instance.address(), instance.port) else {
-            return Err(refused("it needs an address and a port"));
+            return Err(refused("the instance needs an address and a port"));
         };
         if host.is_empty() || host.contains(['/', '?', '@', '[', ']']) {
             return Err(refused(
@@ -276,7 +294,10 @@ impl ReadFormat<DubboProvider> for Dubbo {
             port: Some(port),
             ssl_port: None,
             registered: provider.get(TIMESTAMP).and_then(|text| text.parse().ok()),
-            service_type: ServiceType::Dynamic,
+            service_type: match provider.get(DYNAMIC) {
+                Some("false") => ServiceType::Static,
+                _ => ServiceType::Dynamic,
+            },
             uri_spec: None,
             is_enabled: provider.get(ENABLED) != Some("false"),
             payload: provider,
@@ -294,6 +315,7 @@ const NO_SERVICES: [&str; 3] = ["config", "mapping", "metadata"];
 const FORMAT: &str = "a URL of Dubbo";
 const PROVIDERS: &str = "providers";
 const CATEGORY: &str = "category";
+const DYNAMIC: &str = "dynamic";
 const ENABLED: &str = "enabled";
 const INTERFACE: &str = "interface";
 const TIMESTAMP: &str = "timestamp";

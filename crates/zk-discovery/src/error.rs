@@ -20,12 +20,12 @@ pub enum RegisterError {
     /// The layout cannot express the instance.
     #[error("the instance cannot be encoded")]
     Encode(#[from] EncodeError),
-    /// Only instances of the type [`ServiceType::Dynamic`] can be registered.
+    /// Instances of the type [`ServiceType::DynamicSequential`] cannot be registered.
     #[error(
-        "an instance of type {} cannot be registered; build one of type DYNAMIC",
+        "an instance of type {} cannot be registered; build one of type DYNAMIC with a random id",
         .0.as_str()
     )]
-    NotDynamic(ServiceType),
+    UnsupportedType(ServiceType),
     /// The node belongs to another session or to none; nothing was changed.
     #[error("{path} is taken by {}", holder(*.owner))]
     Taken {
@@ -39,7 +39,8 @@ pub enum RegisterError {
     SessionLost,
     /// The ensemble did not create the node.
     ///
-    /// A node that may have been created is removed in the background.
+    /// A node that may have been created is removed in the background, unless the instance is
+    /// [persistent](ServiceType::is_persistent): then register it again.
     #[error(transparent)]
     Failed(Error),
 }
@@ -48,9 +49,10 @@ impl RegisterError {
     /// Returns what can be done about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::InvalidPath(_) | Self::Encode(_) | Self::NotDynamic(_) | Self::Taken { .. } => {
-                ErrorClass::Outcome
-            }
+            Self::InvalidPath(_)
+            | Self::Encode(_)
+            | Self::UnsupportedType(_)
+            | Self::Taken { .. } => ErrorClass::Outcome,
             Self::SessionLost => ErrorClass::Fatal,
             Self::Failed(error) => error.class(),
         }
@@ -73,9 +75,10 @@ impl RegisterError {
                     | ErrorKind::TooLarge
                     | ErrorKind::Unsupported
             ),
-            Self::InvalidPath(_) | Self::Encode(_) | Self::NotDynamic(_) | Self::SessionLost => {
-                false
-            }
+            Self::InvalidPath(_)
+            | Self::Encode(_)
+            | Self::UnsupportedType(_)
+            | Self::SessionLost => false,
         }
     }
 }

@@ -43,9 +43,9 @@ pub struct Instance<P> {
     pub(crate) is_enabled: bool,
 }
 
-/// The lifetime of an instance's node, in Curator's terms.
+/// The lifetime of an instance's node, in Curator's terms; set with [`InstanceBuilder::service_type`].
 ///
-/// This crate registers [`Dynamic`](Self::Dynamic) instances and reads all types.
+/// This crate reads all types, and registers all but [`DynamicSequential`](Self::DynamicSequential).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServiceType {
@@ -56,10 +56,14 @@ pub enum ServiceType {
     ///
     /// Several instances may therefore have the same id; their nodes differ, and
     /// [`InstanceList::get`](crate::InstanceList::get) returns the first.
+    ///
+    /// This crate does not register them: after a lost reply nothing in the name shows which node a call created.
+    /// An instance with a random id is as good.
     DynamicSequential,
-    /// Persistent until it is deleted.
+    /// Persistent: the node stays until it is [unregistered](crate::Registration::unregister), whatever happens to its
+    /// session and its process. Use it for what cannot register itself, such as the servers of a database.
     Static,
-    /// Persistent, even when its client closes.
+    /// As [`Static`](Self::Static), under another name: Curator registers and removes both alike.
     Permanent,
 }
 
@@ -221,6 +225,11 @@ impl UriSpec {
 }
 
 impl ServiceType {
+    /// Returns whether the node outlives its session.
+    pub const fn is_persistent(self) -> bool {
+        matches!(self, Self::Static | Self::Permanent)
+    }
+
     /// Returns Curator's name of the type.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -275,6 +284,12 @@ impl<P> InstanceBuilder<P> {
     /// Sets its port for encrypted connections; default none.
     pub fn ssl_port(mut self, port: u16) -> Self {
         self.instance.ssl_port = Some(port);
+        self
+    }
+
+    /// Sets the lifetime of its node; default [`ServiceType::Dynamic`].
+    pub fn service_type(mut self, service_type: ServiceType) -> Self {
+        self.instance.service_type = service_type;
         self
     }
 

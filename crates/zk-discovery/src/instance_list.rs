@@ -13,6 +13,7 @@ use zk_core::NodePath;
 use crate::instance::Instance;
 use crate::layout::BadEntry;
 use crate::pick::Candidate;
+use crate::pick::Candidates;
 use crate::redact::redact;
 
 /// An immutable snapshot of the instances of a service; cheap to clone.
@@ -22,7 +23,7 @@ pub(crate) struct ListContents<P> {
     /// Sorted by path.
     pub(crate) members: Vec<Member<P>>,
     /// The enabled instances, in the same order.
-    pub(crate) enabled: Vec<Candidate<P>>,
+    pub(crate) enabled: Candidates<P>,
     /// Sorted by path.
     pub(crate) quarantined: Vec<Quarantined>,
     pub(crate) gap: Option<PartialRead>,
@@ -110,7 +111,7 @@ impl<P> InstanceList<P> {
     pub(crate) fn empty() -> Self {
         Self(Arc::new(ListContents {
             members: Vec::new(),
-            enabled: Vec::new(),
+            enabled: Candidates::new(Vec::new()),
             quarantined: Vec::new(),
             gap: None,
             state: CacheState::Loading,

@@ -36,7 +36,7 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Cancel safety
     ///
-    /// Safe: the instance is unregistered in the background.
+    /// Safe: the instance is unregistered in the background. A static or permanent one stays.
     ///
     /// # Session loss
     ///
@@ -75,6 +75,8 @@ impl<L: Layout> Registry<L> {
     /// The future that `work` returns runs while that registration lasts, and is then dropped; it may end early.
     /// Registering again uses the instance as [last written](Registration::instance), so an update survives a removal
     /// of the node. It does not survive the session: with the next session this starts from `instance` again.
+    /// A static or permanent instance that was updated is then refused as [taken](RegisterError::Taken), because its node
+    /// stays and describes another instance: start from the updated one.
     ///
     /// # Errors
     ///
@@ -86,7 +88,8 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Cancel safety
     ///
-    /// Safe: the instance is unregistered in the background, even if another task still holds its registration.
+    /// Safe: the instance is unregistered in the background, even if another task still holds its registration. A static
+    /// or permanent one stays.
     ///
     /// # Session loss
     ///

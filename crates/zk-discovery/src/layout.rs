@@ -15,7 +15,8 @@ use crate::instance::InstanceBuilder;
 
 /// Maps services to node paths below a base.
 ///
-/// [`Curator`](crate::Curator) and [`Dubbo`](crate::Dubbo) are the layouts of other clients.
+/// [`Curator`](crate::Curator), [`Dubbo`](crate::Dubbo) and [`Serverset`](crate::Serverset) are the layouts of other
+/// clients.
 pub trait Layout: fmt::Debug + Send + Sync + 'static {
     /// Returns the node whose children are the instances of a service.
     ///
@@ -26,6 +27,13 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the service of a child of the base; `None` if the child is not a service.
     fn service(&self, child: &str) -> Option<String>;
+
+    /// Returns whether a child of a service's node, given by its name, is an instance. Other children are ignored, and
+    /// not [quarantined](crate::Quarantined). By default every child is one.
+    fn is_instance(&self, node: &str) -> bool {
+        let _ = node;
+        true
+    }
 }
 
 /// Decodes an instance with a payload `P` from a node; sufficient to follow a service.

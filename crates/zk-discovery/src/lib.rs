@@ -1,8 +1,10 @@
 //! Service discovery on ZooKeeper: register instances of a service, follow them, and pick one.
 //!
-//! A [`Registry`] writes an [`Instance`] into an ephemeral node, in the layout of Curator's service discovery or of
-//! Dubbo, so that Java services and Rust services find each other.
+//! A [`Registry`] writes an [`Instance`] into an ephemeral node, in the layout of Curator's service discovery, of Dubbo
+//! or of serversets, so that Java services and Rust services find each other.
+//! A [static](ServiceType::Static) instance has a persistent node, and stays until it is unregistered.
 //! [`Providers`] hold all instances of a service in memory, keep them up to date with [`zk_cache`], and pick one.
+//! [`ServiceNames`] follow the names of all services. [`Registry::query`] and [`Registry::services`] read once.
 //!
 //! Use it where ZooKeeper already runs and instances come and go within seconds.
 //! It reports which instances are registered, not which are healthy: an instance that hangs stays registered, and an
@@ -31,7 +33,8 @@
 //!
 //! # Guarantees
 //!
-//! 1. An instance is registered once, whichever reply is lost. A call that is dropped at any point leaves no node.
+//! 1. An instance is registered once, whichever reply is lost. A call that is dropped at any point leaves no node, unless
+//!    the instance is static or permanent.
 //! 2. A connection that breaks and is restored changes no node: consumers do not see an instance flap.
 //! 3. An update writes the node in place, conditional on its version, and keeps what others wrote there. A write whose
 //!    reply was lost is not repeated before the node is read again.
@@ -42,8 +45,7 @@
 //!    [earlier session of the same process](Registry::succeeding) is deleted, identified by the transaction that
 //!    created it. Updating overwrites another session's node only in the exception of guarantee 4.
 //! 6. A registration [reports](Registration::lost) its loss. It is not renewed automatically; use
-//!    [`Registry::keep_registered`] within a session and [`supervise`](zk_core::SessionBuilder::supervise) across
-//!    sessions.
+//!    [`Registry::keep_registered`] within a session and [`Sessions::keep`](zk_core::Sessions::keep) across sessions.
 //! 7. After each [`InstanceChange::Synchronized`] the list contains what the server had when the connection was made,
 //!    or later, unless there is an [`InstanceList::gap`]: then the list is incomplete, and a pick that finds no
 //!    instance returns [`PickError::Incomplete`]. Applying the changes to a list yields the next list. A slow consumer
@@ -53,8 +55,11 @@
 //! 9. A list that was never read is never picked from. A list that may be out of date is used according to
 //!    [`WhenStale`]:
 //!    by default the last known instances are picked and [marked](Picked::is_stale), however long the ensemble is
-//!    unavailable. The next session [takes over](Providers::follow).
-//! 10. Everything ends with its session or with its last handle, and leaves no watch and no task behind.
+//!    unavailable. The application's [sessions](Providers::follow) take over one after the other.
+//! 10. The node of a static or permanent instance is removed by [`Registration::unregister`] alone, not by a drop and not
+//!     with the session. Registering the same instance again finds it.
+//! 11. Everything else ends with its session, or the last one of its sessions, or with its last handle, and leaves no watch
+//!     and no task behind.
 //!
 //! Not guaranteed: that a picked instance is alive; that two processes see a change at the same moment; that each
 //! change is reported separately.
@@ -64,8 +69,8 @@
 //! | event | the registering process sees | the following process sees |
 //! |---|---|---|
 //! | the connection breaks | nothing | [`InstanceChange::Stale`], picks as [`WhenStale`] says; after reconnecting the difference and [`InstanceChange::Synchronized`] |
-//! | the session is lost | [`RegistrationLoss::SessionLost`] | [`InstanceChange::Ended`], picks as [`WhenStale`] says; let the next session [`follow`](Providers::follow) |
-//! | the process is killed | | [`InstanceChange::Removed`] shortly after its session timeout |
+//! | the session is lost | [`RegistrationLoss::SessionLost`] | [`InstanceChange::Ended`], picks as [`WhenStale`] says; if the application's [sessions](Providers::follow) are followed, as when the connection breaks, until the next one |
+//! | the process is killed | | [`InstanceChange::Removed`] shortly after its session timeout; nothing if the instance is static or permanent |
 //! | the node is deleted by another client | [`RegistrationLoss::Deleted`] | [`InstanceChange::Removed`] |
 //! | the node is written by another client | nothing; the next update starts from that data | [`InstanceChange::Updated`], or [`InstanceChange::Quarantined`] |
 //! | the node belongs to another session | [`RegisterError::Taken`], after a wait; [`keep_registered`](Registry::keep_registered) keeps waiting | |
@@ -84,7 +89,8 @@
 //! ```
 //!
 //! This is Curator's layout; [`Curator`] documents the JSON and what of it Java understands.
-//! With [`Dubbo`] the path is `/dubbo/<interface>/providers/<encoded URL>`.
+//! With [`Dubbo`] the path is `/dubbo/<interface>/providers/<encoded URL>`, with [`Serverset`], the layout of Finagle
+//! and Aurora, `<base>/<service>/member_<number>`.
 //! Implement [`Layout`] and [`Format`] for another layout, or [`ReadFormat`] alone to follow without registering.
 //!
 //! # Picking
@@ -95,7 +101,12 @@
 //! | [`Random`] | a random instance |
 //! | [`LeastUsed`] | the instance that this process uses least; each [`Picked`] counts as a use |
 //! | [`ConsistentHash`] | the same instance for the same key; when an instance comes or goes, only its share of the keys moves |
-//! | your own [`Strategy`] | by the payload, for example by a weight |
+//! | [`Weighted`] | a random instance, in proportion to a weight, which is a function of the instance |
+//! | [`PreferZone`] | an instance of the caller's zone with another strategy, and any if the zone has none or too few |
+//! | your own [`Strategy`] | by the instance and its payload |
+//!
+//! Each strategy chooses from the enabled instances that are not ejected, or from all enabled ones while too many are
+//! ejected, see [`FailureRules::with_max_ejected`].
 //!
 //! # Observing
 //!
@@ -127,11 +138,15 @@ mod layout;
 mod outlier_ejection;
 mod pick;
 mod provider;
+mod query;
 mod redact;
 mod registration;
 mod registry;
 mod reserved_paths;
+mod serverset;
+mod service_names;
 mod shared_list;
+mod stable_hash;
 mod staleness_policy;
 mod update;
 mod uri;
@@ -157,17 +172,28 @@ pub use layout::Layout;
 pub use layout::ReadFormat;
 pub use outlier_ejection::FailureRules;
 pub use pick::Candidate;
+pub use pick::Candidates;
 pub use pick::ConsistentHash;
 pub use pick::LeastUsed;
+pub use pick::ListId;
 pub use pick::Random;
 pub use pick::RoundRobin;
 pub use pick::Strategy;
+pub use pick::prefer_zone::PreferZone;
+pub use pick::weighted::Weighted;
 pub use provider::Picked;
 pub use provider::ProviderOptions;
 pub use provider::Providers;
+pub use query::QueryError;
 pub use registration::Registration;
 pub use registration::RegistrationLoss;
 pub use registry::Registry;
+pub use serverset::MemberStatus;
+pub use serverset::Serverset;
+pub use serverset::ServersetMember;
+pub use service_names::ServiceNameChange;
+pub use service_names::ServiceNameChanges;
+pub use service_names::ServiceNames;
 pub use staleness_policy::PickError;
 pub use staleness_policy::WhenAllEjected;
 pub use staleness_policy::WhenStale;

@@ -3,11 +3,18 @@
 //! Pure: no I/O and no clock.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use crate::instance::Instance;
+use crate::stable_hash::mix;
+use crate::stable_hash::stable_hash;
+
+pub(crate) mod prefer_zone;
+pub(crate) mod weighted;
 
 /// An instance that may be picked; cheap to clone.
 pub struct Candidate<P>(Arc<Inner<P>>);
@@ -30,7 +37,7 @@ pub(crate) struct Incarnation {
 impl Incarnation {
     pub(crate) fn of(name: &str, czxid: i64) -> Self {
         Self {
-            name: hash(name.as_bytes()),
+            name: stable_hash(name.as_bytes()),
             czxid,
         }
     }
@@ -83,22 +90,75 @@ impl<P> fmt::Debug for Candidate<P> {
     }
 }
 
+/// The instances that may be picked now: a slice of [`Candidate`]s, in the order of their nodes.
+///
+/// It does not change. After each change there is another value, with another [`id`](Self::id).
+pub struct Candidates<P> {
+    id: ListId,
+    candidates: Vec<Candidate<P>>,
+}
+
+/// Identifies [`Candidates`] within this process, so that a strategy can keep what it has computed from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListId(u64);
+
+impl<P> Candidates<P> {
+    pub(crate) fn new(candidates: Vec<Candidate<P>>) -> Self {
+        Self {
+            id: ListId(LISTS.fetch_add(1, Ordering::Relaxed)),
+            candidates,
+        }
+    }
+
+    /// Returns the id of these candidates. Others never have the same.
+    pub const fn id(&self) -> ListId {
+        self.id
+    }
+}
+
+impl<P> Deref for Candidates<P> {
+    type Target = [Candidate<P>];
+
+    fn deref(&self) -> &[Candidate<P>] {
+        &self.candidates
+    }
+}
+
+/// The same candidates have the same id.
+impl<P> Clone for Candidates<P> {
+    fn clone(&self) -> Self {
+        Self {
+            id: self.id,
+            candidates: self.candidates.clone(),
+        }
+    }
+}
+
+impl<P> fmt::Debug for Candidates<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.candidates).finish()
+    }
+}
+
+/// The number of lists that were made.
+static LISTS: AtomicU64 = AtomicU64::new(0);
+
 /// Chooses one of several instances.
 ///
 /// It runs on the thread of the caller of `pick`, and must not block.
 pub trait Strategy<P> {
     /// Chooses one of `among`, which is not empty. The order is stable while the instances are the same.
-    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P>;
+    fn choose(&self, among: &Candidates<P>) -> Candidate<P>;
 }
 
 impl<P, S: Strategy<P> + ?Sized> Strategy<P> for &S {
-    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+    fn choose(&self, among: &Candidates<P>) -> Candidate<P> {
         (**self).choose(among)
     }
 }
 
 impl<P, S: Strategy<P> + ?Sized> Strategy<P> for Arc<S> {
-    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+    fn choose(&self, among: &Candidates<P>) -> Candidate<P> {
         (**self).choose(among)
     }
 }
@@ -128,8 +188,8 @@ impl RoundRobin {
 }
 
 impl<P> Strategy<P> for RoundRobin {
-    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
-        &among[self.next.fetch_add(1, Ordering::Relaxed) % among.len()]
+    fn choose(&self, among: &Candidates<P>) -> Candidate<P> {
+        among[self.next.fetch_add(1, Ordering::Relaxed) % among.len()].clone()
     }
 }
 
@@ -139,8 +199,8 @@ impl<P> Strategy<P> for RoundRobin {
 pub struct Random;
 
 impl<P> Strategy<P> for Random {
-    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
-        &among[fastrand::usize(..among.len())]
+    fn choose(&self, among: &Candidates<P>) -> Candidate<P> {
+        among[fastrand::usize(..among.len())].clone()
     }
 }
 
@@ -152,7 +212,7 @@ impl<P> Strategy<P> for Random {
 pub struct LeastUsed;
 
 impl<P> Strategy<P> for LeastUsed {
-    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+    fn choose(&self, among: &Candidates<P>) -> Candidate<P> {
         let mut best = &among[0];
         let mut least = best.in_use();
         let mut equals = 1;
@@ -168,7 +228,7 @@ impl<P> Strategy<P> for LeastUsed {
                 }
             }
         }
-        best
+        best.clone()
     }
 }
 
@@ -192,7 +252,7 @@ impl ConsistentHash {
     /// Chooses by this key.
     pub fn of(key: impl AsRef<[u8]>) -> Self {
         Self {
-            key: hash(key.as_ref()),
+            key: stable_hash(key.as_ref()),
         }
     }
 
@@ -203,7 +263,7 @@ impl ConsistentHash {
 }
 
 impl<P> Strategy<P> for ConsistentHash {
-    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+    fn choose(&self, among: &Candidates<P>) -> Candidate<P> {
         let mut best = &among[0];
         let mut most = self.score(best);
         for candidate in &among[1..] {
@@ -212,23 +272,8 @@ impl<P> Strategy<P> for ConsistentHash {
                 (best, most) = (candidate, score);
             }
         }
-        best
+        best.clone()
     }
-}
-
-/// FNV-1a, whose upper bits say little of short texts, mixed.
-fn hash(bytes: &[u8]) -> u64 {
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    mix(hash)
-}
-
-/// The last step of `SplitMix64`.
-const fn mix(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 #[cfg(test)]
@@ -240,7 +285,7 @@ mod tests {
     use super::Strategy;
     use super::*;
 
-    fn candidates(ids: impl IntoIterator<Item = usize>) -> Vec<Candidate<()>> {
+    fn candidates(ids: impl IntoIterator<Item = usize>) -> Candidates<()> {
         let candidate = |id: usize| {
             let built = Instance::builder("s", ())
                 .id(format!("10.0.0.{id}:80"))
@@ -249,17 +294,17 @@ mod tests {
             let incarnation = Incarnation::of(built.id(), 1);
             Candidate::new(incarnation, Arc::new(built), Arc::default())
         };
-        ids.into_iter().map(candidate).collect()
+        Candidates::new(ids.into_iter().map(candidate).collect())
     }
 
     fn id(candidate: &Candidate<()>) -> String {
         candidate.instance().id().to_owned()
     }
 
-    fn counted(strategy: &dyn Strategy<()>, among: &[Candidate<()>], times: usize) -> Vec<usize> {
+    fn counted(strategy: &dyn Strategy<()>, among: &Candidates<()>, times: usize) -> Vec<usize> {
         let mut counts: BTreeMap<_, _> = among.iter().map(|one| (id(one), 0)).collect();
         for _ in 0..times {
-            *counts.get_mut(&id(strategy.choose(among))).unwrap() += 1;
+            *counts.get_mut(&id(&strategy.choose(among))).unwrap() += 1;
         }
         counts.into_values().collect()
     }
@@ -300,12 +345,12 @@ mod tests {
             }
             let mut seen = std::collections::BTreeSet::new();
             for _ in 0..200 {
-                seen.insert(id(LeastUsed.choose(&among)));
+                seen.insert(id(&LeastUsed.choose(&among)));
             }
             assert!(seen.iter().eq(&possible), "{uses:?}: {seen:?}");
         }
         // All as much as can be.
-        for one in &among {
+        for one in &*among {
             one.uses().store(usize::MAX, Ordering::Relaxed);
         }
         LeastUsed.choose(&among);
@@ -328,11 +373,9 @@ mod tests {
     // covers: D2
     #[test]
     fn consistent_hashes_are_the_same_in_every_version() {
-        assert_eq!(hash(b""), 0xf52a_15e9_a9b5_e89b);
-        assert_eq!(hash(b"a"), 0x02c0_bdbf_4814_20f8);
         let among = candidates(0..5);
         let chosen =
-            ["a", "b", "user-42", ""].map(|key| id(ConsistentHash::of(key).choose(&among)));
+            ["a", "b", "user-42", ""].map(|key| id(&ConsistentHash::of(key).choose(&among)));
         assert_eq!(
             chosen,
             ["10.0.0.4:80", "10.0.0.3:80", "10.0.0.1:80", "10.0.0.0:80"]
@@ -348,10 +391,11 @@ mod tests {
             let mut moved_to = BTreeMap::<_, usize>::new();
             let mut moved = 0;
             let gone = id(&all[1]);
-            let rest: Vec<_> = all.iter().filter(|one| id(one) != gone).cloned().collect();
+            let rest = all.iter().filter(|one| id(one) != gone).cloned();
+            let rest = Candidates::new(rest.collect());
             for key in 0..KEYS {
                 let hash = ConsistentHash::of(format!("user-{key}"));
-                let (before, after) = (id(hash.choose(&all)), id(hash.choose(&rest)));
+                let (before, after) = (id(&hash.choose(&all)), id(&hash.choose(&rest)));
                 if before == gone {
                     moved += 1;
                     *moved_to.entry(after).or_default() += 1;
@@ -383,10 +427,11 @@ mod tests {
             key in any::<Vec<u8>>(),
         ) {
             let one = candidates(ids.iter().copied());
-            let mut other = candidates(ids.drain());
+            let mut other = candidates(ids.drain()).to_vec();
             other.sort_by_key(id);
+            let other = Candidates::new(other);
             let hash = ConsistentHash::of(key);
-            prop_assert_eq!(id(hash.choose(&one)), id(hash.choose(&other)));
+            prop_assert_eq!(id(&hash.choose(&one)), id(&hash.choose(&other)));
         }
     }
 }

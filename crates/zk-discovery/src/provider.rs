@@ -15,6 +15,7 @@ use zk_cache::CacheEnd;
 use zk_cache::ChildrenCache;
 use zk_core::NodePath;
 use zk_core::Session;
+use zk_core::SessionSource;
 
 use crate::changes::InstanceChanges;
 use crate::decoder::Decoder;
@@ -56,7 +57,7 @@ impl Default for ProviderOptions {
             failures: FailureRules::default(),
             stale: WhenStale::Use,
             all_ejected: WhenAllEjected::UseAll,
-            most_bytes: 1 << 20,
+            most_bytes: DEFAULT_MOST_BYTES,
         }
     }
 }
@@ -97,10 +98,11 @@ impl ProviderOptions {
 /// [`Registry::providers`](crate::Registry::providers).
 ///
 /// Clones share state.
-/// Like each clone of the session, it keeps the session open.
+/// Like each clone of the session or the sessions that it follows, it keeps them open.
 ///
 /// When the session ends, the last known list stays, and is picked from as [`WhenStale`] says: by default an outage of
-/// the ensemble does not become an outage of the service. Let the next session [`follow`](Self::follow).
+/// the ensemble does not become an outage of the service. To go on with the sessions that come after,
+/// [`follow`](Self::follow) the application's [`Sessions`](zk_core::Sessions).
 ///
 /// # Dropping
 ///
@@ -154,40 +156,36 @@ impl<P: Send + Sync + 'static> Providers<P> {
         providers
     }
 
-    /// Follows the service with another session, which replaces the previous one.
+    /// Follows the service with another session, or with the application's [`Sessions`](zk_core::Sessions), in place of
+    /// the previous one.
     ///
     /// The last known list stays, and counts as stale, until the new session has synchronised. Failures that were
     /// reported for instances that still exist are kept.
+    /// With [`Sessions`](zk_core::Sessions) the same goes for each later session.
     ///
     /// ```no_run
-    /// # async fn serve(_: &zk_discovery::Providers<String>) -> Result<(), zk_core::Error> { Ok(()) }
     /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
     /// use zk_core::{RetryPolicy, Session};
     /// use zk_discovery::Registry;
     ///
-    /// let ensemble = Session::builder("zk1:2181,zk2:2181,zk3:2181");
-    /// let first = ensemble.clone().connect().await?;
+    /// let sessions = Session::builder("zk1:2181,zk2:2181,zk3:2181").sessions(RetryPolicy::default());
+    /// let first = sessions.session().await?;
     /// let providers = Registry::new(&first, "/services")?.providers::<String>("orders")?;
-    /// drop(first);
-    /// ensemble
-    ///     .supervise(RetryPolicy::default(), async |session| {
-    ///         providers.follow(&session);
-    ///         serve(&providers).await
-    ///     })
-    ///     .await?;
+    /// providers.follow(&sessions);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn follow(&self, session: &Session) {
+    pub fn follow(&self, source: impl Into<SessionSource>) {
+        let source = source.into();
         let inner = &*self.0;
         let most_bytes = inner.options.most_bytes;
         let mut task = inner.task.lock().unwrap_or_else(PoisonError::into_inner);
-        let cache = cache(session, &inner.parent);
+        let cache = cache(&source, &inner.parent);
         let format = Arc::clone(&inner.format);
         let decoder = Decoder::new(&inner.service, &inner.parent, format, most_bytes);
         let publisher = Publisher::begin(decoder, &inner.shared);
         let events = cache.events();
-        let next = session.spawn(follow(cache, events, publisher));
+        let next = source.spawn(follow(cache, events, publisher));
         if let Some(last) = task.replace(next.abort_handle()) {
             last.abort();
         }
@@ -222,7 +220,7 @@ impl<P> Providers<P> {
     ///
     /// # Session loss
     ///
-    /// [`CacheEnd::SessionLost`].
+    /// [`CacheEnd::SessionLost`]; if [`Sessions`](zk_core::Sessions) are followed, it waits for the next one.
     pub async fn synchronized(&self) -> Result<InstanceList<P>, CacheEnd> {
         let mut next = self.0.shared.subscribe();
         loop {
@@ -290,7 +288,7 @@ impl<P> Providers<P> {
                 None => PickError::Empty { service },
             });
         }
-        let usable = newest.usable.as_ref().map(|usable| &*usable.candidates);
+        let usable = newest.usable.as_ref().map(|usable| &usable.candidates);
         let all = contents.enabled.len();
         let aside = usable.map_or(0, |usable| all - usable.len());
         let most = options.failures.max_ejected_of(all);
@@ -299,7 +297,7 @@ impl<P> Providers<P> {
             (PickPool::All | PickPool::Usable, _) => &contents.enabled,
             (PickPool::Empty, _) => return Err(PickError::AllEjected { service: service() }),
         };
-        let chosen = strategy.choose(candidates).clone();
+        let chosen = strategy.choose(candidates);
         chosen.uses().fetch_add(1, Ordering::Relaxed);
         Ok(Picked {
             candidate: chosen,
@@ -364,8 +362,11 @@ impl<P> Providers<P> {
     }
 }
 
-fn cache(session: &Session, parent: &NodePath) -> ChildrenCache {
-    ChildrenCache::start(session, parent.clone()).expect("a `NodePath` converts to itself")
+/// The default size limit of an instance's node.
+pub(crate) const DEFAULT_MOST_BYTES: usize = 1 << 20;
+
+fn cache(source: &SessionSource, parent: &NodePath) -> ChildrenCache {
+    ChildrenCache::start(source, parent.clone()).expect("a `NodePath` converts to itself")
 }
 
 impl<P> Clone for Providers<P> {

@@ -15,13 +15,14 @@ use zk_core::OwnedNode;
 use zk_core::Session;
 use zk_core::SessionBound;
 use zk_core::SessionId;
+use zk_core::Stat;
 
 use crate::instance::Instance;
 use crate::layout::Format;
 use crate::redact::redact;
 use crate::reserved_paths::PathReservation;
 
-/// Keeps an instance registered until dropped.
+/// Keeps an instance registered until dropped, or for ever if it is [static or permanent](crate::ServiceType).
 ///
 /// [`lost`](Self::lost) reports when the instance is no longer registered. It is not registered again automatically;
 /// see [`keep_registered`](crate::Registry::keep_registered).
@@ -29,10 +30,11 @@ use crate::reserved_paths::PathReservation;
 ///
 /// # Dropping
 ///
-/// The instance is unregistered in the background, by the session's own task. Only its own node is removed, never one
-/// that replaced it.
+/// A dynamic instance is unregistered in the background, by the session's own task. Only its own node is removed, never
+/// one that replaced it. A static or permanent one stays: [`unregister`](Self::unregister) it, or register it again to
+/// get another handle.
 /// [`Session::settled`] and [`Session::close`] wait for that.
-#[must_use = "the instance is unregistered when this is dropped"]
+#[must_use = "a dynamic instance is unregistered when this is dropped"]
 pub struct Registration<P> {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
@@ -40,9 +42,22 @@ pub struct Registration<P> {
     pub(crate) format: Arc<dyn Format<P>>,
     /// Locked during an update, which serialises updates.
     pub(crate) current: tokio::sync::Mutex<Current<P>>,
+    /// The node of a dynamic instance.
     node: Mutex<Option<OwnedNode>>,
+    is_persistent: bool,
     state: Arc<RegistrationState>,
     watcher: AbortHandle,
+}
+
+/// The node of an instance that was registered.
+pub(crate) enum RegisteredNode {
+    /// It is removed when dropped.
+    Owned(OwnedNode),
+    Persistent {
+        session: Session,
+        path: NodePath,
+        stat: Stat,
+    },
 }
 
 /// The instance as last written.
@@ -75,6 +90,8 @@ enum Unregistering {
 #[non_exhaustive]
 pub enum RegistrationLoss {
     /// The session is over. Register with the next one.
+    ///
+    /// A static or permanent instance is still registered, but no longer watched.
     #[error("the session is over")]
     SessionLost,
     /// Another client removed the node.
@@ -91,12 +108,21 @@ pub enum RegistrationLoss {
 impl<P: 'static> Registration<P> {
     pub(crate) fn new(
         instance: Instance<P>,
-        node: OwnedNode,
+        node: RegisteredNode,
         format: Arc<dyn Format<P>>,
         reservation: PathReservation,
     ) -> Self {
-        let session = node.session().clone();
-        let (path, stat) = (node.path().clone(), *node.stat());
+        let (session, path, stat, node) = match node {
+            RegisteredNode::Owned(node) => {
+                let session = node.session().clone();
+                (session, node.path().clone(), *node.stat(), Some(node))
+            }
+            RegisteredNode::Persistent {
+                session,
+                path,
+                stat,
+            } => (session, path, stat, None),
+        };
         let state = Arc::new(RegistrationState {
             loss: watch::Sender::new(None),
             unregistering: Mutex::new(Unregistering::No),
@@ -117,7 +143,8 @@ impl<P: 'static> Registration<P> {
                 instance,
                 version: stat.version,
             }),
-            node: Mutex::new(Some(node)),
+            is_persistent: node.is_none(),
+            node: Mutex::new(node),
             state,
             watcher: watcher.abort_handle(),
         }
@@ -128,7 +155,7 @@ impl<P: 'static> Registration<P> {
         &self.path
     }
 
-    /// Returns the session that owns the node, for
+    /// Returns the session that owns the node, or that registered a persistent one, for
     /// [`succeeding`](crate::Registry::succeeding) of the next session's registry.
     pub fn session_id(&self) -> SessionId {
         self.session.id()
@@ -175,6 +202,8 @@ impl<P: 'static> Registration<P> {
     ///
     /// Only the node of this registration is removed, never one that replaced it.
     /// The call succeeds if the node is already gone, so it may be repeated.
+    /// A dynamic instance is gone with its session. To unregister a static or permanent one after its session,
+    /// register it with the next one first.
     ///
     /// # Errors
     ///
@@ -186,15 +215,22 @@ impl<P: 'static> Registration<P> {
     ///
     /// # Session loss
     ///
-    /// No error: the node ends with the session.
+    /// No error: the node ends with the session. A fatal error if the instance is static or permanent.
     pub async fn unregister(&self) -> Result<(), Error> {
-        if !self.is_registered() {
+        let loss = *self.state.loss.borrow();
+        let stays = self.is_persistent && loss == Some(RegistrationLoss::SessionLost);
+        if loss.is_some() && !stays {
             return Ok(());
         }
         let mut leave = UnregisterCall::begin(&self.state, self.session.session_timeout());
         let delete = self.session.delete(&self.path).created_by(self.czxid);
         match delete.await {
-            Err(error) if error.is_fatal() => self.state.set_loss(RegistrationLoss::SessionLost),
+            Err(error) if error.is_fatal() => {
+                self.state.set_loss(RegistrationLoss::SessionLost);
+                if self.is_persistent {
+                    return Err(error);
+                }
+            }
             Err(error) if !error.is_no_node() => {
                 if !error.is_outcome_unknown() {
                     leave.in_flight_for = Duration::ZERO;
@@ -214,8 +250,11 @@ impl<P: 'static> Registration<P> {
 }
 
 impl<P> Registration<P> {
-    /// Unregisters as a drop does.
+    /// Unregisters a dynamic instance as a drop does. A persistent one stays, and is watched while a handle is left.
     pub(crate) fn unregister_in_background(&self) {
+        if self.is_persistent {
+            return;
+        }
         self.watcher.abort();
         // Queue the removal before the path becomes free for another registration.
         let node = self
@@ -242,6 +281,8 @@ impl<P: Send + Sync + 'static> SessionBound for Registration<P> {
 impl<P> Drop for Registration<P> {
     fn drop(&mut self) {
         self.unregister_in_background();
+        self.watcher.abort();
+        self.state.free_path();
     }
 }
 

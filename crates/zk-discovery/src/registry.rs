@@ -9,10 +9,10 @@ use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
-use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
 use zk_core::SessionId;
+use zk_core::Stat;
 use zk_core::codec::EncodeError;
 
 use crate::clock::registration_time;
@@ -30,6 +30,7 @@ use crate::layout::ReadFormat;
 use crate::provider::ProviderOptions;
 use crate::provider::Providers;
 use crate::redact::redact;
+use crate::registration::RegisteredNode;
 use crate::registration::Registration;
 use crate::reserved_paths::PathReservation;
 use crate::reserved_paths::ReservedPaths;
@@ -57,8 +58,8 @@ use crate::reserved_paths::ReservedPaths;
 #[derive(Clone)]
 pub struct Registry<L = Curator> {
     pub(crate) session: Session,
-    base: NodePath,
-    layout: Arc<L>,
+    pub(crate) base: NodePath,
+    pub(crate) layout: Arc<L>,
     when_taken: WhenTaken,
     previous: Arc<[SessionId]>,
     reserved: Arc<ReservedPaths>,
@@ -127,27 +128,33 @@ impl<L: Layout> Registry<L> {
 
     /// Registers an instance, and returns the [`Registration`] that keeps it registered.
     ///
-    /// The node is ephemeral, so that consumers no longer find the instance once the session has expired.
+    /// The node of a [dynamic](ServiceType::Dynamic) instance is ephemeral, so that consumers no longer find the
+    /// instance once the session has expired. That of a [static or permanent](ServiceType::Static) one is persistent.
     /// While the connection is broken the node stays unchanged: it is neither removed nor created again.
     ///
     /// If the node exists already, [`with_taken`](Self::with_taken) and [`succeeding`](Self::succeeding) decide; a node
     /// of another live session is never overwritten.
+    /// A persistent node that describes the same static or permanent instance, apart from the registration time, is the
+    /// one of an earlier call, and registered: a process that starts again finds its own. With another description the
+    /// call fails.
     /// If a reply is lost, the data of the node identifies whether this call created it: the registration time differs
     /// for each create of this process, see [`Format::encode`].
     ///
     /// # Errors
     ///
-    /// [`RegisterError::Taken`] if the node belongs to another session, or is already registered by this registry.
+    /// [`RegisterError::Taken`] if the node belongs to another session or describes another instance, or is already
+    /// registered by this registry.
     /// [`RegisterError::Failed`] if the ensemble did not create it within the session's operation timeout, or the
     /// instance exceeds the servers' size limit.
     ///
     /// # Cancel safety
     ///
     /// Safe: a node that was created, or that a request in flight will create, is removed in the background.
+    /// That of a static or permanent instance stays; register it again.
     ///
     /// # Session loss
     ///
-    /// [`RegisterError::SessionLost`].
+    /// [`RegisterError::SessionLost`]. A static or permanent instance may be registered.
     ///
     /// # Cost
     ///
@@ -157,21 +164,26 @@ impl<L: Layout> Registry<L> {
         L: Format<P>,
         P: Send + 'static,
     {
-        if instance.service_type != ServiceType::Dynamic {
-            return Err(RegisterError::NotDynamic(instance.service_type));
+        let service_type = instance.service_type;
+        if service_type == ServiceType::DynamicSequential {
+            return Err(RegisterError::UnsupportedType(service_type));
         }
         let parent = self.layout.parent(&self.base, &instance.name)?;
         let new = NewInstance::new(&*self.layout, parent, instance)?;
-        let (instance, node, reservation) = self.create_node(new).await?;
+        let (instance, node, reservation) = if service_type.is_persistent() {
+            self.create_persistent_node(new).await?
+        } else {
+            self.create_node(new).await?
+        };
         let format: Arc<dyn Format<P>> = Arc::<L>::clone(&self.layout);
         Ok(Registration::new(instance, node, format, reservation))
     }
 
-    /// Creates the node once no other node is in its place.
+    /// Creates the ephemeral node once no other node is in its place.
     async fn create_node<P>(
         &self,
         mut new: NewInstance<'_, L, P>,
-    ) -> Result<(Instance<P>, OwnedNode, PathReservation), RegisterError>
+    ) -> Result<(Instance<P>, RegisteredNode, PathReservation), RegisterError>
     where
         L: Format<P>,
         P: Send + 'static,
@@ -187,12 +199,7 @@ impl<L: Layout> Registry<L> {
                 .as_ref()
                 .is_none_or(|reservation| *reservation.path() != path)
             {
-                let taken = PathReservation::take(&self.reserved, path.clone());
-                let owner = Some(session.id());
-                reservation = Some(taken.ok_or_else(|| RegisterError::Taken {
-                    path: path.clone(),
-                    owner,
-                })?);
+                reservation = Some(self.reserve(&path)?);
             }
             if !new.is_distinguishable {
                 // A node in removal has the same data and would be mistaken for this one.
@@ -202,10 +209,79 @@ impl<L: Layout> Registry<L> {
             if let Some(node) = create.claimed().await?
                 && let Some(reservation) = reservation.take()
             {
-                return Ok((new.instance, node, reservation));
+                return Ok((new.instance, RegisteredNode::Owned(node), reservation));
             }
             self.resolve_conflict(&path, &mut waiting).await?;
         }
+    }
+
+    /// Creates the persistent node once no ephemeral one is in its place, or finds the one that describes the instance.
+    async fn create_persistent_node<P>(
+        &self,
+        mut new: NewInstance<'_, L, P>,
+    ) -> Result<(Instance<P>, RegisteredNode, PathReservation), RegisterError>
+    where
+        L: Format<P>,
+        P: Send + 'static,
+    {
+        let session = &self.session;
+        let mut waiting = ConflictWait::new();
+        let (path, data) = new.write()?;
+        let reservation = self.reserve(&path)?;
+        let stat = loop {
+            let create = session.create(&path, data.as_slice()).container_parents();
+            match create.idempotent().await {
+                Ok((_, stat)) => break stat,
+                Err(error) if error.is_node_exists() => {}
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(stat) = self.find_same(&path, &mut new).await? {
+                break stat;
+            }
+            self.resolve_conflict(&path, &mut waiting).await?;
+        };
+        let node = RegisteredNode::Persistent {
+            session: session.clone(),
+            path,
+            stat,
+        };
+        Ok((new.instance, node, reservation))
+    }
+
+    /// Returns the stat of a persistent node that describes the instance, and takes over its registration time.
+    async fn find_same<P>(
+        &self,
+        path: &NodePath,
+        new: &mut NewInstance<'_, L, P>,
+    ) -> Result<Option<Stat>, RegisterError>
+    where
+        L: Format<P>,
+        P: Send + 'static,
+    {
+        // A lagging server may not show the node yet.
+        let (synced, found) = tokio::join!(
+            biased;
+            self.session.sync(path).into_future(),
+            self.session.get(path).into_future(),
+        );
+        synced?;
+        let (data, stat) = match found {
+            Err(error) if error.is_no_node() => return Ok(None),
+            found => found?,
+        };
+        if stat.ephemeral_owner.is_some() {
+            return Ok(None);
+        }
+        Ok(new.is_described_by(path, &data)?.then_some(stat))
+    }
+
+    /// Reserves the path of an instance within this registry.
+    fn reserve(&self, path: &NodePath) -> Result<PathReservation, RegisterError> {
+        let reservation = PathReservation::take(&self.reserved, path.clone());
+        reservation.ok_or_else(|| RegisterError::Taken {
+            path: path.clone(),
+            owner: Some(self.session.id()),
+        })
     }
 
     /// Waits until the path is free, or fails.
@@ -394,6 +470,21 @@ impl<'a, L: Format<P>, P> NewInstance<'a, L, P> {
         let path = self.parent.join(&entry.name)?;
         self.instance.id = entry.name;
         Ok((path, entry.data))
+    }
+
+    /// Returns whether a node describes this instance, apart from the registration time, which is taken over then.
+    fn is_described_by(&mut self, path: &NodePath, data: &[u8]) -> Result<bool, RegisterError> {
+        let name = path.name().unwrap_or_default();
+        let Ok(found) = self.layout.decode(&self.instance.name, name, data) else {
+            return Ok(false);
+        };
+        let ours = std::mem::replace(&mut self.instance.registered, found.registered);
+        // Other clients may write the same in another way.
+        let is_same = self.layout.encode(&self.instance)? == self.layout.encode(&found)?;
+        if !is_same {
+            self.instance.registered = ours;
+        }
+        Ok(is_same)
     }
 }
 

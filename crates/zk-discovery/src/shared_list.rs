@@ -15,6 +15,7 @@ use crate::instance_list::InstanceList;
 use crate::outlier_ejection::FailureRules;
 use crate::outlier_ejection::OutlierDetector;
 use crate::pick::Candidate;
+use crate::pick::Candidates;
 
 /// The newest list, shared between the task that follows the service, those that report failures, and the readers.
 pub(crate) struct SharedList<P> {
@@ -44,7 +45,7 @@ pub(crate) struct Published<P> {
 /// The enabled instances while some of them are ejected.
 pub(crate) struct Usable<P> {
     /// Those that are not ejected.
-    pub(crate) candidates: Vec<Candidate<P>>,
+    pub(crate) candidates: Candidates<P>,
     /// When the first ejected one returns.
     pub(crate) until: Option<Instant>,
 }
@@ -141,7 +142,7 @@ impl<P> SharedList<P> {
             let candidates = enabled.iter().filter(|it| !is_ejected(it));
             let next = writer.detector.next_return(now);
             Usable {
-                candidates: candidates.cloned().collect(),
+                candidates: Candidates::new(candidates.cloned().collect()),
                 until: next.and_then(|next| self.since.checked_add(next)),
             }
         });
@@ -180,7 +181,7 @@ mod tests {
         };
         InstanceList(Arc::new(ListContents {
             members: enabled.iter().map(member).collect(),
-            enabled,
+            enabled: Candidates::new(enabled),
             ..Arc::into_inner(InstanceList::empty().0).unwrap()
         }))
     }

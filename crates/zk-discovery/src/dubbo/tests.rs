@@ -28,6 +28,52 @@ fn a_provider_of_dubbo_is_read_and_written_back_as_it_was() {
     assert_eq!(parent.as_str(), "/dubbo/com.example.Orders/providers");
 }
 
+/// A URL and a node of Dubbo 2.7.5, as its own message shows them.
+// covers: D1 D2
+#[test]
+fn parameters_in_the_order_of_their_names_make_the_bytes_of_dubbo() {
+    let service = "com.heyu.service.StudentService";
+    let provider = [
+        ("anyhost", "true"),
+        ("application", "myProvider"),
+        ("deprecated", "false"),
+        ("dubbo", "2.0.2"),
+        ("dynamic", "true"),
+        ("generic", "false"),
+        ("interface", service),
+        ("methods", "getStudent"),
+        ("pid", "20828"),
+        ("release", "2.7.5"),
+        ("side", "provider"),
+        ("timestamp", ""),
+    ]
+    .into_iter()
+    .fold(DubboProvider::new("dubbo"), |provider, (key, value)| {
+        provider.with(key, value)
+    });
+    let built = Instance::builder(service, provider).address("192.168.0.102");
+    let mut built = built.port(20881).build().unwrap();
+    built.registered = Some(1_624_334_801_215);
+    let node = "dubbo%3A%2F%2F192.168.0.102%3A20881%2Fcom.heyu.service.StudentService%3Fanyhost%3Dtrue%26application%3DmyProvider%26deprecated%3Dfalse%26dubbo%3D2.0.2%26dynamic%3Dtrue%26generic%3Dfalse%26interface%3Dcom.heyu.service.StudentService%26methods%3DgetStudent%26pid%3D20828%26release%3D2.7.5%26side%3Dprovider%26timestamp%3D1624334801215";
+    let entry = Dubbo.encode(&built).unwrap();
+    assert_eq!(
+        (entry.name.as_str(), entry.data.as_slice()),
+        (node, &b""[..])
+    );
+    let read = Dubbo.decode(service, node, b"192.168.0.102").unwrap();
+    assert_eq!(read.service_type(), ServiceType::Dynamic);
+    assert_eq!(Dubbo.encode(&read).unwrap(), entry);
+}
+
+// covers: D1 D2
+#[test]
+fn static_providers_are_read_and_not_registered() {
+    let read = decode("dubbo://h:1/com.example.Orders?dynamic=false").unwrap();
+    assert_eq!(read.service_type(), ServiceType::Static);
+    let error = Dubbo.encode(&read).unwrap_err();
+    assert!(error.message().contains("another node"), "{error}");
+}
+
 // covers: D2
 #[test]
 fn odd_urls_are_read_as_dubbo_reads_them() {

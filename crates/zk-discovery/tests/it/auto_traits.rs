@@ -18,6 +18,7 @@ macro_rules! send_sync_clone {
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
         Candidate<String>,
+        Candidates<String>,
         InstanceChange<String>,
         ConsistentHash,
         Curator,
@@ -28,7 +29,9 @@ fn public_types_are_send_and_sync() {
         Instance<String>,
         InstanceBuilder<String>,
         LeastUsed,
+        ListId,
         RegistrationLoss,
+        MemberStatus,
         ProviderOptions,
         Providers<String>,
         Quarantined,
@@ -36,6 +39,12 @@ fn public_types_are_send_and_sync() {
         Registry,
         Registry<Dubbo>,
         InstanceList<String>,
+        QueryError,
+        ServiceNameChange,
+        Registry<Serverset>,
+        Serverset,
+        ServersetMember,
+        ServiceNames,
         UriSpec,
         WhenTaken,
     );
@@ -45,10 +54,16 @@ fn public_types_are_send_and_sync() {
     is_send::<Registration<String>>();
     is_sync::<Registration<String>>();
     is_sync::<RoundRobin>();
+    is_send::<Weighted<fn(&Instance<String>) -> u32>>();
+    is_sync::<Weighted<fn(&Instance<String>) -> u32>>();
+    is_send::<PreferZone<String, fn(&Instance<String>) -> bool, Random>>();
+    is_sync::<PreferZone<String, fn(&Instance<String>) -> bool, Random>>();
+    is_send::<ServiceNameChanges>();
     is_error::<BadEntry>();
     is_error::<BuildError>();
     is_error::<ParseUriSpecError>();
     is_error::<PickError>();
+    is_error::<QueryError>();
     is_error::<RegisterError>();
     is_error::<UpdateError>();
 }
@@ -63,6 +78,7 @@ fn public_futures_are_send() {
         };
         is_send_value(&registry.keep_registered_with(&instance, work));
         is_send_value(&registry.services());
+        is_send_value(&registry.query::<String>("a"));
     };
     let _ = |registration: Registration<String>| {
         is_send_value(&registration.lost());
@@ -74,6 +90,10 @@ fn public_futures_are_send() {
     let _ = |providers: Providers<String>| {
         is_send_value(&providers.synchronized());
         is_send_value(&providers.pick_timeout(&Random, Duration::ZERO));
+    };
+    let _ = |names: ServiceNames, mut changes: ServiceNameChanges| {
+        is_send_value(&names.synchronized());
+        is_send_value(&changes.next());
     };
     let _ = |mut changes: InstanceChanges<String>| is_send_value(&changes.next());
 }

@@ -57,7 +57,7 @@ async fn an_instance_does_not_flap_when_its_server_is_killed() {
         ensemble.wait_quorum().await.unwrap();
         soon(
             "the session is there again",
-            session.sync("/").into_future(),
+            session.sync("/").with_quorum().into_future(),
         )
         .await
         .unwrap();
@@ -71,7 +71,7 @@ async fn an_instance_does_not_flap_when_its_server_is_killed() {
     let stat = session.stat(registration.path()).await.unwrap();
     assert_eq!((stat.czxid, stat.version), (czxid, 3));
     assert!(registration.is_registered());
-    watching.sync("/").await.unwrap();
+    watching.sync("/").with_quorum().await.unwrap();
     registration.unregister().await.unwrap();
     // What was seen of it is its updates, and at last its end.
     let mut gone = 0;

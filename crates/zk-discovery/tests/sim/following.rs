@@ -11,6 +11,7 @@ use zk_discovery::CacheEnd;
 use zk_discovery::Instance;
 use zk_discovery::InstanceList;
 use zk_discovery::ProviderOptions;
+use zk_discovery::RoundRobin;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
@@ -343,4 +344,50 @@ async fn what_a_bad_entry_has_is_not_in_the_debug_output() {
         !shown.contains("4711") && shown.contains("JSON: Shape"),
         "{shown}"
     );
+}
+
+/// The consumers and the registered instance keep their handles over sessions.
+// covers: C6 C21 D1 D2
+#[tokio::test(start_paused = true)]
+async fn providers_and_registrations_go_on_with_the_next_session() {
+    let ensemble = Ensemble::new(3);
+    let (ours, theirs) = (ensemble.open_sessions(), ensemble.open_sessions());
+    let registered =
+        theirs.keep(async |session| registry(&session).register(instance("a", "1")).await);
+    soon("it is registered", registered.ready()).await.unwrap();
+    let first = soon("there is a session", ours.session()).await.unwrap();
+    let providers = providers(&first);
+    providers.follow(&ours);
+    soon("it is read", providers.synchronized()).await.unwrap();
+    let mut changes = providers.changes();
+    assert_eq!(
+        told_until("sync", &mut changes).await,
+        ["+ a 1", "synchronized"]
+    );
+    for _ in 0..3 {
+        let session = soon("there is a session", ours.session()).await.unwrap();
+        ensemble.session(session.id()).partition();
+        let other = registry(&theirs.current().unwrap());
+        let beside = other.register(instance("b", "1")).await.unwrap();
+        ensemble.expire(session.id());
+        // It can be picked from meanwhile, and nothing that stayed flaps.
+        assert!(providers.pick(&RoundRobin::new()).is_ok());
+        assert_eq!(
+            told_until("sync", &mut changes).await,
+            ["stale", "+ b 1", "synchronized"]
+        );
+        beside.unregister().await.unwrap();
+        assert_eq!(told_until("- b", &mut changes).await, ["- b 1"]);
+    }
+    // The instance comes back with the next session of its process.
+    ensemble.expire(
+        soon("there is a session", theirs.session())
+            .await
+            .unwrap()
+            .id(),
+    );
+    assert_eq!(told_until("- a", &mut changes).await, ["- a 1"]);
+    assert_eq!(told_until("+ a", &mut changes).await, ["+ a 1"]);
+    drop(registered);
+    assert_eq!(told_until("- a", &mut changes).await, ["- a 1"]);
 }

@@ -11,6 +11,9 @@ use zk_discovery::DubboProvider;
 use zk_discovery::Format;
 use zk_discovery::Instance;
 use zk_discovery::Registry;
+use zk_discovery::Serverset;
+use zk_discovery::ServersetMember;
+use zk_discovery::ServiceType;
 use zk_discovery::UriSpec;
 use zk_sim::Ensemble;
 
@@ -29,6 +32,7 @@ async fn nodes_and_their_data_are_those_of_the_golden_file() {
     let mut actual = String::new();
     curator(&mut actual).await;
     dubbo(&mut actual).await;
+    serverset(&mut actual).await;
     let expected = include_str!("../golden/layout.txt");
     assert!(
         actual == expected,
@@ -52,6 +56,10 @@ async fn curator(text: &mut String) {
     section(title, BASE, plain(), built.build().unwrap(), text).await;
     let title = "Curator: an object";
     let built = Instance::builder(SERVICE, payload()).id("a").build();
+    section(title, BASE, plain(), built.unwrap(), text).await;
+    let title = "Curator: a static instance";
+    let built = Instance::builder(SERVICE, ()).id("a");
+    let built = built.service_type(ServiceType::Static).build();
     section(title, BASE, plain(), built.unwrap(), text).await;
     let title = "Curator: an object with its class, and all fields";
     let uri = "{scheme}://{address}:{port}/v1";
@@ -81,6 +89,30 @@ async fn dubbo(text: &mut String) {
     let built = built.port(20880).enabled(false).build().unwrap();
     let title = "Dubbo: parameters, a path and an IPv6 address";
     section(title, "/dubbo", Dubbo, built, text).await;
+}
+
+/// The layout of serversets, whose nodes have no registration time.
+async fn serverset(text: &mut String) {
+    let base = "/twitter/service/shop/prod";
+    let builder = |member| {
+        let built = Instance::builder(SERVICE, member).id("orders-1");
+        built.address("10.0.0.7").port(8080)
+    };
+    let plain = ServersetMember::new();
+    section(
+        "Serverset",
+        base,
+        Serverset,
+        builder(plain).build().unwrap(),
+        text,
+    )
+    .await;
+    let member = ServersetMember::new()
+        .with_endpoint("http", "10.0.0.7", 8081)
+        .with_shard(3);
+    let built = builder(member).enabled(false).build().unwrap();
+    let title = "Serverset: an endpoint, a shard, and disabled";
+    section(title, base, Serverset, built, text).await;
 }
 
 /// Registers an instance and writes all nodes, one per line. Registration times are replaced.

@@ -18,8 +18,12 @@ mod gaps;
 mod keeping;
 mod layout;
 mod observing;
+mod persistent;
 mod picking;
+mod querying;
 mod registering;
+mod serversets;
+mod service_names;
 mod taken;
 mod updating;
 

@@ -8,11 +8,13 @@ use zk_discovery::ConsistentHash;
 use zk_discovery::FailureRules;
 use zk_discovery::LeastUsed;
 use zk_discovery::PickError;
+use zk_discovery::PreferZone;
 use zk_discovery::ProviderOptions;
 use zk_discovery::Providers;
 use zk_discovery::Random;
 use zk_discovery::Registration;
 use zk_discovery::RoundRobin;
+use zk_discovery::Weighted;
 use zk_discovery::WhenAllEjected;
 use zk_discovery::WhenStale;
 use zk_sim::Ensemble;
@@ -382,4 +384,67 @@ async fn an_instance_that_is_registered_anew_begins_without_failures() {
     // What was picked before is another one.
     assert!(!late.failed());
     assert_eq!(picks(providers, &RoundRobin::new(), 4), "abab");
+}
+
+/// The first letter of an id is its zone, and the payload its weight.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn zones_and_weights_follow_registrations_updates_and_ejections() {
+    let rules = FailureRules::default()
+        .with_failures(1)
+        .with_max_ejected(50);
+    let options = ProviderOptions::default().with_failures(rules);
+    let stage = stage(&["a1", "a2", "b1", "b2", "b3", "b4"], options).await;
+    let providers = &stage.providers;
+    let weight = |one: &zk_discovery::Instance<String>| one.payload().parse().unwrap_or(1);
+    let strategy = PreferZone::new(
+        |one: &zk_discovery::Instance<String>| one.id().starts_with('a'),
+        Weighted::by(weight),
+    );
+    let picked = || {
+        let mut counts = std::collections::BTreeMap::<_, usize>::new();
+        for _ in 0..4_000 {
+            let picked = providers.pick(&strategy).unwrap();
+            *counts.entry(picked.id().to_owned()).or_default() += 1;
+        }
+        counts
+    };
+    let ids = |counts: &std::collections::BTreeMap<String, usize>| {
+        let ids: Vec<_> = counts.keys().map(String::as_str).collect();
+        ids.join(" ")
+    };
+    assert_eq!(ids(&picked()), "a1 a2");
+    // An update changes the weight.
+    stage.held[1].set_payload("9".to_owned()).await.unwrap();
+    soon("the update is seen", async {
+        while providers.instances().get("a2").unwrap().payload() != "9" {
+            pass(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let counts = picked();
+    assert!((3_400..3_800).contains(&counts["a2"]), "{counts:?}");
+    // Ejected instances leave the zone, and an empty zone is left.
+    assert!(providers.report_failure("a2"));
+    assert_eq!(ids(&picked()), "a1");
+    assert!(providers.report_failure("a1"));
+    assert_eq!(ids(&picked()), "b1 b2 b3 b4");
+    // They return.
+    pass(Duration::from_secs(60)).await;
+    assert_eq!(ids(&picked()), "a1 a2");
+    // So it is with a disabled one, and one that is gone.
+    stage.held[0]
+        .update(|one| one.set_enabled(false))
+        .await
+        .unwrap();
+    stage.held[1].unregister().await.unwrap();
+    soon("the changes are seen", async {
+        while providers.instances().len() > 5
+            || providers.instances().get("a1").unwrap().is_enabled()
+        {
+            pass(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(ids(&picked()), "b1 b2 b3 b4");
 }
