@@ -74,26 +74,12 @@ pub(crate) const fn contended_count(parts: usize, refusals: u32) -> usize {
     if refusals < 2 { 0 } else { parts / 2 }
 }
 
-/// Returns among how many further items, beyond the first one, a consumer chooses at random after so many refusals.
-///
-/// All consumers try the first item, and one of them gets it. One refusal is chance, and a consumer that is alone keeps
-/// the order. From the second one on, the window doubles with each refusal, as in the back-off of Ethernet: without it
-/// the slower consumers would be refused for ever. A call that takes up to `max` items begins with a larger window.
-pub(crate) fn contention_window(refusals: u32, max: usize) -> usize {
-    if refusals < 2 {
-        0
-    } else {
-        max.saturating_mul(1 << refusals.min(MAX_DOUBLINGS))
-    }
-}
-
 /// Returns how many bytes an item may have so that every later transaction about it fits into one request: claiming it,
 /// putting it back, and moving it to the dead letters. `path` is the length of the longest path that names it.
 pub(crate) const fn max_item_size(path: usize) -> usize {
     MAX_REQUEST.saturating_sub(MAX_PARTS * (path + OVERHEAD) + TEXTS)
 }
 
-const MAX_DOUBLINGS: u32 = 15;
 const MAX_BYTES: usize = 512 * 1024;
 const MIN_READS: usize = 16;
 /// A multi-read of `zk-core` has at most as many nodes in one request.
@@ -223,25 +209,6 @@ mod tests {
                 contended_count(parts, refusals),
                 expected,
                 "{parts}, {refusals}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_contention_window_doubles_from_the_second_refusal() {
-        for (refusals, max, expected) in [
-            (0, 1, 0),
-            (1, 500, 0),
-            (2, 1, 4),
-            (3, 1, 8),
-            (3, 10, 80),
-            (15, 1, 1 << 15),
-            (u32::MAX, 1, 1 << 15),
-        ] {
-            assert_eq!(
-                contention_window(refusals, max),
-                expected,
-                "{refusals}, {max}"
             );
         }
     }

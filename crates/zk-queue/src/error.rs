@@ -1,11 +1,15 @@
 //! The errors of queue operations.
 
+use std::fmt;
+
 use zk_core::CommitError;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::codec::EncodeError;
 
+use crate::item_id::ItemId;
 use crate::layout::Layout;
+use crate::work_queue::Claim;
 
 /// A path is not usable for a queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +21,45 @@ pub enum PathError {
     /// It is the root.
     #[error(r#"a queue cannot be at the root; give it a path of its own, like "/queue""#)]
     Root,
+    /// The lock path of a [`WorkLayout`](crate::WorkLayout) is a node of the queue itself.
+    #[error(
+        "the lock path {lock_path} is a node of the queue itself; use the lock path of the other consumers"
+    )]
+    LockPath {
+        /// The lock path.
+        lock_path: NodePath,
+    },
+}
+
+/// The layout of a queue is another one, or could not be read; returned by [`Queue::check_layout`](crate::Queue::check_layout).
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// The queue has another layout than the handle.
+    #[error(
+        "the queue {path} has the layout {found}, and this handle the layout {expected}; open it with the layout that it has"
+    )]
+    Mismatch {
+        /// The parent of the queue's items.
+        path: NodePath,
+        /// The layout of the queue.
+        found: Layout,
+        /// The layout of the handle.
+        expected: Layout,
+    },
+    /// The queue's node could not be read or created.
+    #[error(transparent)]
+    Core(#[from] zk_core::Error),
+}
+
+impl LayoutError {
+    /// Returns what a caller can do about the error.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Mismatch { .. } => ErrorClass::Outcome,
+            Self::Core(error) => error.class(),
+        }
+    }
 }
 
 /// Not all items were offered, or the outcome is unknown.
@@ -52,6 +95,14 @@ pub enum OfferError {
         /// The layout of the queue.
         layout: Layout,
     },
+    /// The layout has no ids, or needs one, or cannot store this one.
+    #[error("the layout {layout:?} cannot store {}; {}", id_text(.id.as_deref()), id_hint(.id.as_deref(), *.layout))]
+    Id {
+        /// The id of the offer.
+        id: Option<String>,
+        /// The layout of the queue.
+        layout: Layout,
+    },
     /// An item is too large to be claimed or put back in one request.
     #[error(
         "an item of {bytes} bytes is too large for {path}, where an item may have {max}; store it elsewhere and offer a reference to it"
@@ -72,6 +123,11 @@ pub enum OfferError {
         /// The parent of the items.
         path: NodePath,
     },
+    /// A part that the caller [added to the transaction](crate::Offer::commit_with) was refused, and nothing was offered.
+    ///
+    /// [`Error::failed_part`](zk_core::Error::failed_part) counts the caller's parts from two on.
+    #[error("a part of the transaction was refused; nothing was offered")]
+    Refused(#[source] zk_core::Error),
     /// The reply was lost for good: the item may be in the queue, or may still be added.
     #[error("the outcome is unknown: the item may or may not have been offered")]
     Unknown(#[source] zk_core::Error),
@@ -87,15 +143,33 @@ const fn priority_hint(layout: Layout) -> &'static str {
     }
 }
 
+fn id_text(id: Option<&str>) -> String {
+    match id {
+        Some(id) => format!("an item with the id {id:?}"),
+        None => "an item without an id".to_owned(),
+    }
+}
+
+const fn id_hint(id: Option<&str>, layout: Layout) -> &'static str {
+    match id {
+        Some(_) if !layout.has_ids() => "use Layout::CuratorId",
+        Some(_) => {
+            "use one that is not empty and has no control, private-use or supplementary characters"
+        }
+        None => "give it one with Offer::id",
+    }
+}
+
 impl OfferError {
     /// Returns what a caller can do about the error.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Unknown(error) | Self::Core(error) => error.class(),
+            Self::Refused(error) | Self::Unknown(error) | Self::Core(error) => error.class(),
             Self::Encode(_)
             | Self::Full { .. }
             | Self::Priority { .. }
             | Self::Delay { .. }
+            | Self::Id { .. }
             | Self::TooLarge { .. }
             | Self::Exhausted { .. } => ErrorClass::Outcome,
         }
@@ -112,17 +186,20 @@ impl From<CommitError> for OfferError {
     }
 }
 
-/// Some of several items were offered, and the others were not.
+/// Some of several items were offered, and then an operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{offered} of {all} items were offered, in their order")]
+#[error(
+    "failed after {offered} of {all} items; see the cause for whether the next ones were offered"
+)]
 #[non_exhaustive]
 pub struct OfferAllError {
     /// The number of offered items, from the first one on.
     pub offered: usize,
+    /// Their ids, as those of an [`OfferAll`](crate::OfferAll) that succeeds.
+    pub ids: Vec<Option<ItemId>>,
     /// The number of all items.
     pub all: usize,
-    /// Why the next item was not offered. After [`OfferError::Unknown`], either all items of the next transaction are
-    /// in the queue or none of them.
+    /// The cause. After [`OfferError::Unknown`], either all items of the next transaction were offered or none.
     #[source]
     pub source: OfferError,
 }
@@ -156,6 +233,10 @@ impl TakeError {
             Self::Core(error) => error.class(),
         }
     }
+
+    pub(crate) fn is_fatal(&self) -> bool {
+        self.class() == ErrorClass::Fatal
+    }
 }
 
 /// Items that may or may not have been taken.
@@ -177,9 +258,60 @@ impl UnknownTake {
     }
 }
 
-impl std::fmt::Display for UnknownTake {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for UnknownTake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.describe())
+    }
+}
+
+/// It is not known that an item was removed, or what became of it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CancelError {
+    /// The id is that of an item of another queue, or of a queue with another layout.
+    #[error(
+        "{id} is not the id of an item of the queue {path} with this layout; cancel it where it was offered"
+    )]
+    OtherQueue {
+        /// The id.
+        id: ItemId,
+        /// The parent of the items of this queue.
+        path: NodePath,
+    },
+    /// The layout of the queue has no [ids of the application](crate::Offer::id).
+    #[error("the items of the layout {layout:?} have no ids; use Layout::CuratorId")]
+    NoIds {
+        /// The layout of the queue.
+        layout: Layout,
+    },
+    /// The reply was lost for good: the item may have been removed, or may still be.
+    ///
+    /// The call may be repeated. [`Gone`](crate::CancelOutcome::Gone) then means that the item was removed by either
+    /// call, or that a consumer has had it.
+    #[error("the outcome is unknown: the item may or may not have been removed")]
+    Unknown(#[source] zk_core::Error),
+    /// An operation failed, and the item was not removed.
+    #[error(transparent)]
+    Core(#[from] zk_core::Error),
+}
+
+impl CancelError {
+    /// Returns what a caller can do about the error.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::OtherQueue { .. } | Self::NoIds { .. } => ErrorClass::Outcome,
+            Self::Unknown(error) | Self::Core(error) => error.class(),
+        }
+    }
+}
+
+impl From<CommitError> for CancelError {
+    fn from(failure: CommitError) -> Self {
+        if failure.error.is_outcome_unknown() {
+            Self::Unknown(failure.error)
+        } else {
+            Self::Core(failure.error)
+        }
     }
 }
 
@@ -212,7 +344,28 @@ impl DeadLetterError {
     }
 }
 
-/// A claim was not settled.
+/// Some of several dead letters were offered again or discarded, and then an operation failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("failed after {done} dead letters; see the cause for whether the next ones were changed")]
+#[non_exhaustive]
+pub struct DeadLetterBatchError {
+    /// The number of dead letters that were offered again or discarded before.
+    pub done: usize,
+    /// The cause. If the outcome is unknown ([`OfferError::Unknown`], or a `Core` error with
+    /// [`is_outcome_unknown`](zk_core::Error::is_outcome_unknown)), either all dead letters of the next transaction were
+    /// changed or none.
+    #[source]
+    pub source: DeadLetterError,
+}
+
+impl DeadLetterBatchError {
+    /// Returns what a caller can do about the error.
+    pub fn class(&self) -> ErrorClass {
+        self.source.class()
+    }
+}
+
+/// Why a claim was not settled; [`NotSettled`] contains it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
@@ -222,15 +375,19 @@ pub enum SettleError {
         /// The item.
         path: NodePath,
     },
-    /// A part that the caller added to the transaction was refused. Nothing was changed; the item is delivered again.
-    #[error("a part of the transaction was refused; the item is delivered again")]
+    /// A part that the caller added to the transaction was refused. Nothing was changed.
+    #[error(
+        "a part of the transaction was refused; unless the claim is settled without it, the item is delivered again"
+    )]
     Refused(#[source] zk_core::Error),
-    /// It may or may not have been settled. If it was not, the item is delivered again.
+    /// It may or may not have been settled. If it was, another attempt returns [`Lost`](Self::Lost); if not, the item is
+    /// delivered again.
     #[error(
         "the outcome is unknown: the claim may or may not have been settled; if not, the item is delivered again"
     )]
     Unknown(#[source] zk_core::Error),
-    /// An operation failed. Nothing was changed, and the item is delivered again.
+    /// An operation failed, for example because the servers refuse to delete the item. Nothing was changed. Unless the
+    /// claim is settled by another attempt, the item is delivered again.
     #[error(transparent)]
     Core(zk_core::Error),
 }
@@ -252,5 +409,57 @@ impl From<CommitError> for SettleError {
         } else {
             Self::Core(failure.error)
         }
+    }
+}
+
+/// A claim was not settled: why, and the claim, so that it can be settled by another attempt.
+///
+/// Transient failures are retried before this is returned. Before the next attempt, correct the cause: the parts you
+/// added, or the permissions, quotas or nodes because of which the servers refused.
+///
+/// `?` converts this to [`SettleError`].
+///
+/// # Dropping
+///
+/// The claim is released, and the item is delivered again if nothing was changed.
+#[non_exhaustive]
+pub struct NotSettled<T> {
+    /// The cause.
+    pub error: SettleError,
+    /// The claim; `None` after [`SettleError::Lost`] and fatal errors. Its [time to
+    /// run](crate::WorkOptions::with_time_to_run) has begun again.
+    pub claim: Option<Claim<T>>,
+}
+
+impl<T> NotSettled<T> {
+    /// Returns what a caller can do about the error.
+    pub fn class(&self) -> ErrorClass {
+        self.error.class()
+    }
+}
+
+impl<T> From<NotSettled<T>> for SettleError {
+    fn from(not_settled: NotSettled<T>) -> Self {
+        not_settled.error
+    }
+}
+
+impl<T> fmt::Debug for NotSettled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotSettled")
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for NotSettled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for NotSettled<T> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
     }
 }

@@ -1,9 +1,12 @@
 //! Queues on ZooKeeper that lose no item when replies are lost and processes die.
 //!
 //! A [`Queue`] is ZooKeeper's recipe: one of many consumers takes an item out, and then processes it.
-//! A [`WorkQueue`] keeps an item until a consumer has acknowledged it, and delivers it again if that consumer dies.
-//! Both have batches, bounds, and as many items as the servers have memory for. With [`Layout::Native`], which a work
-//! queue always has, they also have priorities and delays.
+//! A [`WorkQueue`] keeps an item until a consumer has acknowledged it, and delivers it again if that consumer dies, or
+//! takes longer than its [time to run](WorkOptions::with_time_to_run), which [`Claim::touch`] restarts.
+//! Both have batches, streams, bounds, and as many items as the servers have memory for. With [`Layout::Native`], which a
+//! work queue has by default, they also have priorities and delays.
+//! Other layouts share a path with queues of Curator and kazoo: see [`Layout`] for a `Queue`, and [`WorkLayout`] for a
+//! `WorkQueue`.
 //!
 //! Do not use it for many or large items: each item is a node in the memory of every server, each change is written to
 //! every disk, and an ensemble makes a few thousand changes per second in total.
@@ -26,6 +29,10 @@
 //! # }
 //! ```
 //!
+//! The worker delivers a failed item again after a delay that grows and [varies](WorkerOptions::with_jitter).
+//! Without a worker, [`WorkQueue::claim`] returns a claim, [`WorkQueue::claim_batch`] several, which
+//! [`Claim::acknowledge_all`] acknowledges together, and [`WorkQueue::into_stream`] one after the other.
+//!
 //! Unless stated otherwise, a function returns a fatal error ([`ErrorClass::Fatal`](zk_core::ErrorClass::Fatal)) once
 //! the session is lost, and a function that is *cancel safe* has no effect when it is dropped.
 //!
@@ -47,12 +54,13 @@
 //!    long as no client deletes the nodes of others.
 //! 5. Only the holder of a claim can settle it: a consumer whose claim was lost cannot acknowledge an item that another
 //!    consumer has since.
+//!    An attempt to settle it that the servers refuse returns the claim, in [`NotSettled`], for another one.
 //!    Changes made [with an acknowledgement](Claim::acknowledge_with) are applied exactly once for each item.
 //! 6. An item that the codec cannot decode is never deleted. A queue skips it. A work queue leaves it to other
 //!    consumers, and moves it to the dead letters once that has used all its deliveries.
 //! 7. If one producer offers items of one priority one after the other, and the only consumer of a [`Queue`] takes them
 //!    one after the other, they keep their order, also across segments.
-//!    With several consumers, one that was refused twice in a call continues at a random later item, so that every
+//!    With several consumers, one that was refused twice goes on at a random later item for a while, so that every
 //!    consumer gets some.
 //!
 //! Not guaranteed:
@@ -69,7 +77,7 @@
 //! a second item, and a second delete finds no node, which does not say who deleted it.
 //! A unique name would show it, but other clients of the recipe accept no names but `qn-` with a number.
 //!
-//! Therefore each transaction that offers, takes, claims, acknowledges, delays, buries or redrives an item begins with
+//! Therefore each transaction that offers, takes, cancels, claims, acknowledges, delays, buries or redrives an item begins with
 //! a write to an [*idempotency token*](zk_core::IdempotencyTokens). This is an ephemeral node of the session (named
 //! `receipt`) that one transaction uses at a time, under the version that it is known to have.
 //! If the reply is lost, the transaction is sent again. If the first attempt was committed, the second one is refused
@@ -85,7 +93,7 @@
 //! numbers restart, and another item may get the name and version of an item that a consumer has read.
 //! A request can check versions and existence, but not the identity of a node.
 //!
-//! Therefore each transaction that takes an item, claims an item or ends a claim checks these preconditions, which were
+//! Therefore each transaction that takes, cancels or claims an item or ends a claim checks these preconditions, which were
 //! read before the item was listed: a token that existed then still exists, and the *control node* (the tokens' parent)
 //! and the queue's node still have the same versions.
 //! The first consumer that finds items in a fresh node of the queue, which has version 0, writes both nodes with the
@@ -107,6 +115,77 @@
 //!   like one that a consumer has written. This does harm only if a consumer pauses while the node is deleted, created
 //!   and written.
 //!
+//! # Ids of items
+//!
+//! An offer returns the [`ItemId`], which an application can store as text. [`Queue::cancel`] and
+//! [`WorkQueue::cancel`] remove the item unless a consumer has it: exactly one of them gets it.
+//! An id never denotes another item, although names repeat: it has the zxid of the transaction that created the item,
+//! and the queue's node has to be older than that.
+//!
+//! ```no_run
+//! # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use zk_core::codec::Text;
+//! use zk_queue::{CancelOutcome, ItemId, WorkQueue};
+//!
+//! let reminders = WorkQueue::new(&session, "/mail/reminders", Text)?;
+//! let hour = Duration::from_secs(3600);
+//! let id = reminders.offer(&"pay".to_owned()).delay(hour).await?.ok_or("the reply was lost")?;
+//! let stored = id.to_string();
+//!
+//! let id: ItemId = stored.parse()?;
+//! match reminders.cancel(&id).await? {
+//!     CancelOutcome::Removed => println!("no reminder is sent"),
+//!     other => println!("too late: {other:?}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With [`Layout::CuratorId`], each item also has an [id of the application](Offer::id), which several items may share;
+//! [`Queue::cancel_with_id`] removes all of them, as Curator's `DistributedIdQueue` does.
+//!
+//! # Offers in a transaction
+//!
+//! [`Offer::commit_with`] makes other changes in the transaction of the offer, and [`Claim::acknowledge_with`] in that
+//! of the acknowledgement. [`Offer::prepare`] is for transactions that something else commits: with an acknowledgement,
+//! it moves work to another queue exactly once.
+//! This is enough for deduplication, which the crate does not do by itself: it would have to
+//! know for how long to remember what was offered, and to clean up.
+//! Let the offer create a node for the key, and the acknowledgement delete it. Then an item is offered only once until
+//! it was processed, whatever producers do at the same time and whichever reply is lost, and no node is left over:
+//!
+//! ```no_run
+//! # async fn work(_: &str) -> Result<(), Box<dyn std::error::Error>> { Ok(()) }
+//! # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_core::codec::Text;
+//! use zk_queue::{OfferError, WorkQueue};
+//!
+//! let orders = WorkQueue::new(&session, "/shop/orders", Text)?;
+//! session.create("/shop/offered", "").parents().or_set().await?;
+//! let order = "order-4711".to_owned();
+//! let key = format!("/shop/offered/{order}");
+//! match orders.offer(&order).commit_with(|txn| txn.create(&key, "")).await {
+//!     Ok(_) => println!("offered"),
+//!     Err(OfferError::Refused(error)) if error.is_node_exists() => println!("offered before"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//!
+//! let claim = orders.claim().await?;
+//! work(claim.item()).await?;
+//! let key = format!("/shop/offered/{}", claim.item());
+//! claim.acknowledge_with(move |txn| txn.delete(&key)).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - To remember a key beyond that, delete its node later, or create it with a
+//!   [time to live](zk_core::transport::CreateMode::Persistent) if the servers allow that.
+//! - A dead letter keeps its key until it was processed. Delete the node of the key after
+//!   [`discard`](WorkQueue::discard), and after [`cancel`](WorkQueue::cancel) has removed an item.
+//! - If the key does not exist, its deletion is refused ([`SettleError::Refused`]), as for an item that was offered
+//!   without one. Acknowledge the claim that [`NotSettled`] contains without the deletion then.
+//!
 //! # Failure behaviour
 //!
 //! | event | producer | consumer | holder of a claim |
@@ -115,16 +194,19 @@
 //! | no connection until the deadline | [`OfferError::Core`], or [`Unknown`](OfferError::Unknown) if the request was sent | [`TakeError::Core`], or [`Unknown`](TakeError::Unknown) with the item | a claim that lapses is no longer valid; [`SettleError`] |
 //! | the session ends | the same, fatal | the same, fatal | [`ClaimLoss::SessionLost`]; the item is delivered again |
 //! | the process dies | – | items that it has taken are lost; [`WorkQueue`]: they are delivered again when the session expires | the item is delivered again when the session expires |
+//! | the consumer hangs | – | – | with a [time to run](WorkOptions::with_time_to_run), [`ClaimLoss::TimeToRunExpired`], and the item is delivered again; otherwise it keeps the item |
 //! | the future is dropped | the item may be offered, once | items are put back, also if the reply arrives after the deadline; claims are released | continues in the background |
 //! | the node of the queue is deleted | creates it again | the queue is empty | [`SettleError::Lost`] |
 //! | the node has used 2^30 numbers | no effect: with [`Layout::Native`] offers continue in a segment | no effect | no effect |
 //! | with another layout, whose clients see no segments, it has used nearly 2^31 | [`OfferError::Exhausted`] | no effect | – |
+//! | a consumer of another client, whose session has expired, deletes an item ([`WorkLayout`]) | – | does not see it | [`ClaimLoss::ClaimDeleted`] and [`SettleError::Lost`]; both have processed it |
+//! | a consumer of Curator's repeats the deletion of a claim that another one has by then ([`WorkLayout`]) | – | may claim the item | [`ClaimLoss::ClaimDeleted`] and [`SettleError::Lost`] |
 //! | an item is too large to be claimed or put back in one request | [`OfferError::TooLarge`] | skips it, if another client offered it | – |
 //!
 //! # Nodes
 //!
 //! ```text
-//! /mail/outgoing                     container     the node of a Queue
+//! /mail/outgoing                     container     the node of a Queue: its data names the layout, "zk-queue recipe"
 //! ├── qn-0000000041                                an item, as in ZooKeeper's recipe
 //! └── qn-0000000042
 //! /mail/outgoing-receipts            container     the control node: its data names the active segment, if any
@@ -132,10 +214,23 @@
 //! └── segments/0000000001/qn-…                     the items after the first 16,384
 //!
 //! /work                              container     a WorkQueue
-//! ├── items/w-0-0-0-0000000042                     an item: priority, due time, earlier deliveries, number
+//! ├── items                          container     "zk-queue native"
+//! │   └── w-0-0-0-0000000042                       an item: priority, due time, earlier deliveries, number
 //! ├── claims/0-w-0-0-0-0000000042    ephemeral     the claim of an item; its data describes the consumer
 //! ├── dead/w-0-0-16-0000000040-1c8                 a dead letter, and in its child `note` the reason
 //! └── receipts                                     the control node, as above
+//!
+//! /work                              container     a WorkQueue with WorkLayout::KazooLocking
+//! ├── entries                                      "zk-queue kazoo"
+//! │   └── entry-100-0000000042                     an item: priority, number
+//! ├── taken/entry-100-0000000042     ephemeral     its claim, of ours or of kazoo's LockingQueue
+//! ├── dead, receipts                               as above
+//!
+//! /work                                            a WorkQueue with WorkLayout::Curator, "zk-queue curator"
+//! ├── queue-0000000042                             an item
+//! /work-dead, /work-receipts                       as above
+//! /locks                                           the lock path
+//! └── queue-0000000042               ephemeral     its claim, of ours or of Curator's DistributedQueue
 //! ```
 //!
 //! An item's data is the output of the codec, in Curator's frame if the layout has one. In a work queue, the version of
@@ -161,8 +256,22 @@
 //!
 //! The crate logs one warning with `tracing` for each foreign child, skipped item and dead letter. It logs at the level
 //! `debug` when an item is put back or a lost reply is found out. The operations have the spans of `zk-core`.
-//! [`Queue::len`] and [`Queue::oldest_age`] are for dashboards; [`WorkQueue::claims`] lists the consumers and their
-//! items.
+//! [`WorkQueue::counts`] (and [`Queue::counts`]), [`Queue::len`] and [`Queue::oldest_age`] are for dashboards;
+//! [`WorkQueue::claims`] lists the consumers and their items, and [`WorkQueue::dead_letter_page`] the dead letters.
+//! [`WorkQueue::redrive_up_to`] offers those again, and [`WorkQueue::discard_older_than`] deletes old ones.
+//!
+//! # Several processes
+//!
+//! All processes have to open a queue with the same [`Layout`]. The process that creates the queue's node writes the
+//! layout into its data, and [`Queue::check_layout`] and [`WorkQueue::check_layout`] return an error if a handle has
+//! another one. Without that call, a consumer logs a warning for each item of another layout, with that layout, and skips
+//! it; but the names of [`Layout::CuratorDelay`] are also names of [`Layout::CuratorId`], and are delivered before they
+//! are due.
+//! Other clients and builds before this one ignore the data and write none; then the names of the items show the layout.
+//!
+//! The other options may differ, and are not stored. Each producer applies its own capacity and segment size, and each
+//! consumer its own number of deliveries and age of lists; for an item of a work queue it is that of the consumer which
+//! is about to deliver it. So they can be changed one process after the other.
 //!
 //! # What it does not do
 //!
@@ -177,10 +286,13 @@
 //! None; the codecs of `zk-core` have some.
 
 mod batch_limits;
+mod contention;
 mod curator_frame;
 mod deadline;
 mod detached;
+mod deterministic_draw;
 mod error;
+mod item_id;
 mod layout;
 mod leader_clock;
 mod mutex;
@@ -188,18 +300,26 @@ mod offer;
 mod options;
 mod paths;
 mod preconditions;
+mod prepared_offer;
 mod queue;
 mod ready_items;
 mod store;
+mod work_layout;
 mod work_queue;
 
+pub use error::CancelError;
+pub use error::DeadLetterBatchError;
 pub use error::DeadLetterError;
+pub use error::LayoutError;
+pub use error::NotSettled;
 pub use error::OfferAllError;
 pub use error::OfferError;
 pub use error::PathError;
 pub use error::SettleError;
 pub use error::TakeError;
 pub use error::UnknownTake;
+pub use item_id::ItemId;
+pub use item_id::ParseItemIdError;
 pub use layout::Layout;
 pub use offer::Offer;
 pub use offer::OfferAll;
@@ -207,13 +327,19 @@ pub use offer::OfferFuture;
 pub use options::QueueOptions;
 pub use options::WorkOptions;
 pub use options::WorkerOptions;
+pub use prepared_offer::PreparedOffer;
 pub use queue::Drained;
 pub use queue::Queue;
+pub use queue::QueueCounts;
+pub use store::CancelOutcome;
+pub use store::CancelledItems;
+pub use work_layout::WorkLayout;
 pub use work_queue::Claim;
 pub use work_queue::ClaimInfo;
 pub use work_queue::ClaimLoss;
 pub use work_queue::DeadLetter;
 pub use work_queue::Delivery;
+pub use work_queue::WorkCounts;
 pub use work_queue::WorkQueue;
 pub use work_queue::WorkStats;
 

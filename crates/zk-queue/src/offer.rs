@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::ErrorKind;
+use zk_core::Transaction;
 use zk_core::codec::Codec;
 use zk_core::codec::EncodeError;
 
@@ -13,6 +14,8 @@ use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
 use crate::error::OfferAllError;
 use crate::error::OfferError;
+use crate::item_id::ItemId;
+use crate::prepared_offer::PreparedOffer;
 use crate::store::JoinedCalls;
 use crate::store::NewItem;
 use crate::store::Offers;
@@ -24,6 +27,9 @@ use crate::store::Offers;
 /// of up to 500 items or half a megabyte. If an item is refused, its offer fails, and the others are sent again without
 /// it.
 /// If the reply is lost, the offer finds out whether the item was added; the item is never in the queue twice.
+///
+/// It returns the [`ItemId`]; `None` if that was in a reply that was lost, or if the servers do not report it, which
+/// those before 3.8.1 do not. The item is in the queue all the same.
 ///
 /// # Errors
 ///
@@ -63,9 +69,11 @@ pub struct Offer {
 /// The items keep their order. They are added in as few transactions as possible, each of which adds all of its items
 /// or none. In a bounded queue, each transaction adds as many items as there is room for at that moment.
 ///
+/// It returns the ids of the items, in their order, each as that of an [`Offer`].
+///
 /// # Errors
 ///
-/// See [`OfferAllError`], which has the number of offered items.
+/// See [`OfferAllError`], which has the number and the ids of the offered items.
 ///
 /// # Cancel safety
 ///
@@ -86,15 +94,16 @@ pub struct OfferAll {
     placement: Placement,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Placement {
     priority: Option<i32>,
     delay: Option<Duration>,
+    id: Option<String>,
     within: Duration,
 }
 
 /// The future of an awaited offer.
-pub type OfferFuture<E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send>>;
+pub type OfferFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
 macro_rules! placement_setters {
     ($($offer:ident),+) => {$(
@@ -113,6 +122,18 @@ macro_rules! placement_setters {
             /// clocks shifts the time.
             pub fn delay(mut self, delay: Duration) -> Self {
                 self.placement.delay = Some(delay);
+                self
+            }
+
+            /// Gives the item an id of the application, by which [`Queue::cancel_with_id`] removes it.
+            ///
+            /// Several items may have the same id. Each item of [`Layout::CuratorId`] has one, and no other item has. Like
+            /// Curator, this stores `_` for each `/` and `|` of the id.
+            ///
+            /// [`Queue::cancel_with_id`]: crate::Queue::cancel_with_id
+            /// [`Layout::CuratorId`]: crate::Layout::CuratorId
+            pub fn id(mut self, id: impl Into<String>) -> Self {
+                self.placement.id = Some(id.into());
                 self
             }
 
@@ -135,6 +156,79 @@ impl Offer {
             placement: Placement::default(),
         }
     }
+
+    /// Offers the item and applies other changes in one transaction: the item is offered if and only if the changes are
+    /// applied, and both exactly once.
+    ///
+    /// This is what a transactional outbox is for, without an outbox. The changes may be any that a [`Transaction`] has,
+    /// and checks, below any path. The closure may be called more than once, because the transaction is built again if
+    /// another segment was started; it is not called at all if the queue is full.
+    /// Their paths are relative to the [namespace](zk_core::Session::namespace) of the queue's session.
+    ///
+    /// # Errors
+    ///
+    /// [`OfferError::Refused`] if one of the changes was refused, and those of the offer. Unless it is
+    /// [`OfferError::Unknown`], nothing was changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe once it was polled: the item may be offered and the changes applied, both or none, once.
+    ///
+    /// # Session loss
+    ///
+    /// As for an offer.
+    ///
+    /// # Cost
+    ///
+    /// As an offer, but it is never joined with others.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo(queue: zk_queue::Queue<String>, version: i32) -> Result<(), zk_queue::OfferError> {
+    /// let letter = "to anna: your order is paid".to_owned();
+    /// let paid = queue.offer(&letter).commit_with(|txn| txn.set_version("/orders/7", "paid", version));
+    /// paid.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn commit_with(
+        self,
+        changes: impl Fn(Transaction) -> Transaction + Send + Sync,
+    ) -> Result<Option<ItemId>, OfferError> {
+        let offers = &self.calls.work;
+        let (new_item, deadline) = new_item(offers, self.data, self.placement).await?;
+        offers.offer_and_change(&new_item, changes, deadline).await
+    }
+
+    /// Prepares the offer for a transaction that the application commits, as an acknowledgement of another queue. Nothing
+    /// is offered by this call.
+    ///
+    /// If the queue itself may commit the transaction, use [`commit_with`](Self::commit_with), which needs no repetition.
+    /// The room in a bounded queue, the time from which a delay counts, and the active segment are those of this call. A
+    /// segment that is started later makes the offer [outdated](PreparedOffer::is_outdated), so commit soon.
+    ///
+    /// # Errors
+    ///
+    /// See [`OfferError`]; never [`OfferError::Unknown`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, and three if it activates the next segment; two more for a new token, in the first call; two more
+    /// if the queue's node does not exist; one more with a capacity, and one more with a delay.
+    pub async fn prepare(self) -> Result<PreparedOffer, OfferError> {
+        let offers = &self.calls.work;
+        let (new_item, deadline) = new_item(offers, self.data, self.placement).await?;
+        offers.prepare(new_item, deadline).await
+    }
 }
 
 impl OfferAll {
@@ -153,8 +247,8 @@ impl OfferAll {
 }
 
 impl IntoFuture for Offer {
-    type Output = Result<(), OfferError>;
-    type IntoFuture = OfferFuture<OfferError>;
+    type Output = Result<Option<ItemId>, OfferError>;
+    type IntoFuture = OfferFuture<Option<ItemId>, OfferError>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -163,25 +257,39 @@ impl IntoFuture for Offer {
             placement,
         } = self;
         Box::pin(async move {
-            let offers = &calls.work;
-            let data = offers.context.options.layout.frame(data?);
-            offers
-                .wait_for_capacity(1, Deadline::after(placement.within))
-                .await?;
-            let deadline = offers.context.deadline();
-            let name_prefix = offers
-                .name_prefix(placement.priority, placement.delay, deadline)
-                .await?;
-            let new_item = NewItem { name_prefix, data };
-            offers.check_size(&new_item)?;
+            let (new_item, deadline) = new_item(&calls.work, data, placement).await?;
             calls.call(new_item, deadline).await
         })
     }
 }
 
+/// Waits for room, and returns the item and the deadline for offering it.
+async fn new_item(
+    offers: &Offers,
+    data: Result<Vec<u8>, EncodeError>,
+    placement: Placement,
+) -> Result<(NewItem, Deadline), OfferError> {
+    let data = offers.context.options.layout.frame(data?);
+    offers
+        .wait_for_capacity(1, Deadline::after(placement.within))
+        .await?;
+    let deadline = offers.context.deadline();
+    let name_prefix = offers
+        .name_prefix(
+            placement.priority,
+            placement.delay,
+            placement.id.as_deref(),
+            deadline,
+        )
+        .await?;
+    let new_item = NewItem { name_prefix, data };
+    offers.check_size(&new_item)?;
+    Ok((new_item, deadline))
+}
+
 impl IntoFuture for OfferAll {
-    type Output = Result<(), OfferAllError>;
-    type IntoFuture = OfferFuture<OfferAllError>;
+    type Output = Result<Vec<Option<ItemId>>, OfferAllError>;
+    type IntoFuture = OfferFuture<Vec<Option<ItemId>>, OfferAllError>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -191,13 +299,17 @@ impl IntoFuture for OfferAll {
         } = self;
         Box::pin(async move {
             let all = data.as_ref().map_or(0, Vec::len);
-            let mut offered = 0;
-            let offering = offer_all(&offers, data, placement, &mut offered);
-            offering.await.map_err(|source| OfferAllError {
-                offered,
-                all,
-                source,
-            })
+            let mut ids = Vec::new();
+            let offering = offer_all(&offers, data, placement, &mut ids);
+            match offering.await {
+                Ok(()) => Ok(ids),
+                Err(source) => Err(OfferAllError {
+                    offered: ids.len(),
+                    ids,
+                    all,
+                    source,
+                }),
+            }
         })
     }
 }
@@ -206,13 +318,14 @@ async fn offer_all(
     offers: &Arc<Offers>,
     data: Result<Vec<Vec<u8>>, EncodeError>,
     placement: Placement,
-    offered: &mut usize,
+    ids: &mut Vec<Option<ItemId>>,
 ) -> Result<(), OfferError> {
     let data = data?;
     let name_prefix = offers
         .name_prefix(
             placement.priority,
             placement.delay,
+            placement.id.as_deref(),
             offers.context.deadline(),
         )
         .await?;
@@ -238,6 +351,7 @@ async fn offer_all(
             let name_prefix = offers.name_prefix(
                 placement.priority,
                 placement.delay,
+                placement.id.as_deref(),
                 offers.context.deadline(),
             );
             let name_prefix = name_prefix.await?;
@@ -254,9 +368,8 @@ async fn offer_all(
                 max = count / 2;
                 continue;
             }
-            outcome => outcome?,
+            outcome => ids.extend(outcome?),
         }
-        *offered += count;
         left = &mut left[count..];
     }
     Ok(())

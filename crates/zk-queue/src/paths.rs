@@ -14,26 +14,35 @@ pub(crate) struct QueuePaths {
     pub(crate) items: NodePath,
     /// The *control node*: its data names the active segment, its children are the idempotency tokens.
     pub(crate) control_node: NodePath,
+    /// Whether another client claims items here, too. The parents of items and claims are persistent then, because that
+    /// client creates them only once.
+    pub(crate) is_shared: bool,
 }
 
 impl QueuePaths {
     /// A control node beside the items node, because other clients take every child of a queue for an item.
     pub(crate) fn beside(path: &NodePath) -> Self {
-        let (parent, name) = path
-            .parent()
-            .zip(path.name())
-            .expect("the path of a queue is not the root");
         Self {
             items: path.clone(),
-            control_node: child(&parent, &format!("{name}-receipts")),
+            control_node: beside(path, "receipts"),
+            is_shared: false,
         }
     }
 
-    /// Both nodes below `path`, which has further children.
-    pub(crate) fn below(path: &NodePath) -> Self {
+    /// Both nodes below `path`, which has further children; the items node has this name.
+    pub(crate) fn below(path: &NodePath, items: &str) -> Self {
         Self {
-            items: child(path, "items"),
+            items: child(path, items),
             control_node: child(path, "receipts"),
+            is_shared: false,
+        }
+    }
+
+    /// The same paths of a queue whose items another client claims, too.
+    pub(crate) fn shared(self) -> Self {
+        Self {
+            is_shared: true,
+            ..self
         }
     }
 
@@ -73,6 +82,15 @@ pub(crate) fn child(path: &NodePath, name: &str) -> NodePath {
     path.join(name).expect("the name is valid")
 }
 
+/// Returns the path of a node beside that of a queue.
+pub(crate) fn beside(path: &NodePath, suffix: &str) -> NodePath {
+    let (parent, name) = path
+        .parent()
+        .zip(path.name())
+        .expect("the path of a queue is not the root");
+    child(&parent, &format!("{name}-{suffix}"))
+}
+
 /// Formats the number of a segment, for the data of the control node and for the segment's name.
 pub(crate) fn segment_name(number: u32) -> String {
     format!("{number:010}")
@@ -84,17 +102,6 @@ pub(crate) fn parse_segment(text: &str) -> Option<u32> {
     is_number
         .then(|| text.parse().ok())?
         .filter(|number| *number > 0)
-}
-
-/// Returns the name of the node that claims an item.
-pub(crate) fn claim_name(segment: u32, item: &str) -> String {
-    format!("{segment}-{item}")
-}
-
-/// Parses the name of a claim: the segment and the name of its item.
-pub(crate) fn parse_claim_name(claim: &str) -> Option<(u32, &str)> {
-    let (segment, item) = claim.split_once('-')?;
-    Some((segment.parse().ok()?, item))
 }
 
 #[cfg(test)]

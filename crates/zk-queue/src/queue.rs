@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::Stream;
 use futures_util::future;
+use futures_util::stream;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
 use zk_core::Session;
@@ -13,20 +15,23 @@ use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
-use crate::batch_limits::contention_window;
 use crate::deadline::Deadline;
+use crate::error::CancelError;
+use crate::error::LayoutError;
 use crate::error::PathError;
 use crate::error::TakeError;
+use crate::item_id::ItemId;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
 use crate::paths::parse_queue_path;
+use crate::store::CancelOutcome;
+use crate::store::CancelledItems;
 use crate::store::Candidate;
 use crate::store::InFlightItem;
 use crate::store::ItemStore;
 use crate::store::Purpose;
-use crate::store::ReadOutcome;
 use crate::store::TakenItem;
 
 /// A queue from which an item is taken before it is processed.
@@ -51,6 +56,16 @@ use crate::store::TakenItem;
 pub struct Queue<T> {
     store: Arc<ItemStore>,
     codec: Arc<dyn Codec<T>>,
+}
+
+/// How many items a queue has; returned by [`Queue::counts`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueCounts {
+    /// Items that can be taken.
+    pub ready: usize,
+    /// Items whose delay is not over.
+    pub delayed: usize,
 }
 
 /// The items that were taken until the queue was empty or a call failed; returned by [`Queue::drain`].
@@ -101,6 +116,33 @@ impl<T: Send + 'static> Queue<T> {
         &self.store.context.paths.items
     }
 
+    /// Checks that the queue has the [layout](crate::Layout) of this handle. Call it once at the start: with another
+    /// layout, a consumer skips all items, and logs a warning for each.
+    ///
+    /// The process that creates the queue's node writes the layout into its data. If another client or an earlier build
+    /// has created the node, the names of its items show the layout; an empty queue has any.
+    /// If there is no node, this creates it.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError::Mismatch`], or [`LayoutError::Core`] if the node could not be read or created.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the node may be created.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// One round trip, and a list of a queue whose node names no layout; two more and a write if there is no node.
+    pub async fn check_layout(&self) -> Result<(), LayoutError> {
+        let context = &self.store.context;
+        context.check_layout(context.deadline()).await
+    }
+
     /// Adds an item at the end of the queue.
     pub fn offer(&self, item: &T) -> Offer {
         Offer::new(&self.store.joined_offers, &*self.codec, item)
@@ -112,6 +154,68 @@ impl<T: Send + 'static> Queue<T> {
         I: IntoIterator<Item: Borrow<T>>,
     {
         OfferAll::new(&self.store.offers, &*self.codec, items)
+    }
+
+    /// Removes an item that no consumer has taken; see [`CancelOutcome`].
+    ///
+    /// Exactly one of this call and the consumers gets the item, also if a reply is lost. It never removes another item.
+    ///
+    /// # Errors
+    ///
+    /// [`CancelError::OtherQueue`], [`CancelError::Unknown`] if the item may have been removed, or
+    /// [`CancelError::Core`] if it was not.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe once it was polled: the item may still be removed.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; [`CancelError::Unknown`] if the item may have been removed.
+    ///
+    /// # Cost
+    ///
+    /// Two reads one after the other and a write, or three and a write for an item of a segment. And these:
+    ///
+    /// - two more for a new token: in the first call, and whenever more calls are in flight than before;
+    /// - two more, and the lists, in a new node of the queue from which no item was taken so far;
+    /// - all again if consumers take or change the item at that moment, or a segment is started;
+    /// - a transaction that changes nothing and the reads again before [`Gone`](CancelOutcome::Gone).
+    pub async fn cancel(&self, id: &ItemId) -> Result<CancelOutcome, CancelError> {
+        let deadline = self.store.context.deadline();
+        self.store.cancel(id, deadline).await
+    }
+
+    /// Removes the items that were offered with this [id of the application](crate::Offer::id) and that no consumer has
+    /// taken, as Curator's `DistributedIdQueue` does.
+    ///
+    /// It is about the items whose offers returned before this call. Exactly one of this call and the consumers gets each
+    /// item, also if a reply is lost. Ids that Curator stores alike are alike: `order_1` also removes the items of `order/1`
+    /// and `order|1`.
+    ///
+    /// It removes one item after the other; the operation timeout applies to each of them.
+    ///
+    /// # Errors
+    ///
+    /// [`CancelError::NoIds`] unless the layout is [`Layout::CuratorId`](crate::Layout::CuratorId). After
+    /// [`CancelError::Unknown`] or [`CancelError::Core`], some of the items may have been removed; the call may be
+    /// repeated.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe once it was polled: some of the items may still be removed.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; [`CancelError::Unknown`] if the item may have been removed.
+    ///
+    /// # Cost
+    ///
+    /// A transaction that changes nothing, the lists of all items, and for each item with the id a read and what
+    /// [`cancel`](Self::cancel) costs.
+    pub async fn cancel_with_id(&self, id: &str) -> Result<CancelledItems, CancelError> {
+        let deadline = self.store.context.deadline();
+        self.store.cancel_with_id(id, deadline).await
     }
 
     /// Returns the first item without taking it; `None` if the queue is empty.
@@ -129,7 +233,7 @@ impl<T: Send + 'static> Queue<T> {
     /// One round trip, and one more if the list of items is used up or too old.
     pub async fn peek(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.store.context.deadline();
-        let first = self.first(Purpose::Read, &mut 0, deadline).await?;
+        let first = self.first(Purpose::Read, deadline).await?;
         Ok(first.map(|(_, item)| item))
     }
 
@@ -181,18 +285,13 @@ impl<T: Send + 'static> Queue<T> {
     ///   layout has priorities.
     pub async fn poll(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.store.context.deadline();
-        let mut refusals = 0;
-        while let Some((candidate, item)) =
-            self.first(Purpose::Change, &mut refusals, deadline).await?
-        {
+        while let Some((candidate, item)) = self.first(Purpose::Change, deadline).await? {
             let taking = self.store.takes.take(vec![candidate], deadline);
-            // What is read ahead is wasted if other consumers are faster.
-            let ahead = if refusals == 0 { MAX_ITEMS_PER_READ } else { 1 };
+            let ahead = MAX_ITEMS_PER_READ;
             let taken = self.store.items.with_prefetch(ahead, deadline, taking);
             if !taken.await?.is_empty() {
                 return Ok(Some(item));
             }
-            refusals += 1;
         }
         Ok(None)
     }
@@ -266,6 +365,52 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
+    /// Turns this handle into a stream of items, taken one after the other as by [`take`](Self::take).
+    ///
+    /// The stream waits while there is no item. It takes an item only while it is polled.
+    ///
+    /// # Errors
+    ///
+    /// The stream returns the errors of [`poll`](Self::poll). It ends after a fatal one, and continues after another.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call of `next` loses nothing: an item that was being taken is returned by the next one.
+    ///
+    /// # Session loss
+    ///
+    /// The stream returns a fatal error as [`poll`](Self::poll) does, and ends.
+    ///
+    /// # Cost
+    ///
+    /// As [`take`](Self::take), for each item.
+    ///
+    /// # Dropping
+    ///
+    /// If the stream is dropped, an item that was being taken is put back, as by a dropped call of [`poll`](Self::poll).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo(queue: zk_queue::Queue<String>) -> Result<(), zk_queue::TakeError> {
+    /// use futures_util::TryStreamExt;
+    ///
+    /// let mut items = std::pin::pin!(queue.into_stream());
+    /// while let Some(item) = items.try_next().await? {
+    ///     println!("{item}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_stream(self) -> impl Stream<Item = Result<T, TakeError>> + Send + 'static {
+        stream::unfold(Some(self), async |queue| {
+            let queue = queue?;
+            let taken = queue.take().await;
+            let is_over = taken.as_ref().is_err_and(TakeError::is_fatal);
+            Some((taken, (!is_over).then_some(queue)))
+        })
+    }
+
     /// Takes up to `max` items (at most 1000) from the front in one transaction; none if the queue is empty.
     ///
     /// It takes fewer if the request would exceed half a megabyte, or if other consumers take some of the items first.
@@ -288,13 +433,11 @@ impl<T: Send + 'static> Queue<T> {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let mut refusals = 0;
-        while let Some(batch) = self.batch(max, refusals, deadline).await? {
+        while let Some(batch) = self.batch(max, deadline).await? {
             let (items, _) = self.take_batch(batch, deadline).await?;
             if !items.is_empty() {
                 return Ok(items);
             }
-            refusals += 1;
         }
         Ok(Vec::new())
     }
@@ -322,7 +465,7 @@ impl<T: Send + 'static> Queue<T> {
             let deadline = self.store.context.deadline();
             let batch = match ahead.take() {
                 Some(batch) => batch,
-                None => match self.batch(MAX_TAKEN, 0, deadline).await {
+                None => match self.batch(MAX_TAKEN, deadline).await {
                     Ok(Some(batch)) => batch,
                     Ok(None) => break Ok(()),
                     Err(error) => break Err(error),
@@ -381,6 +524,31 @@ impl<T: Send + 'static> Queue<T> {
         Ok(self.len().await? == 0)
     }
 
+    /// Counts the items that are ready and those that are delayed, by the leader's clock.
+    ///
+    /// Children that are not items do not count; items that this process skips do. The lists are read one after the other,
+    /// from a server that may lag, so the numbers are those of a short time and not of one moment.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError::Core`] if a read failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Cost
+    ///
+    /// The lists of all items, in one round trip, or one more for each sixteen segments; and a write if the layout has
+    /// delays and the leader's time is not known. [`len`](Self::len) reads no lists.
+    pub async fn counts(&self) -> Result<QueueCounts, TakeError> {
+        let counts = self.store.counts(self.store.context.deadline()).await?;
+        Ok(QueueCounts {
+            ready: counts.ready,
+            delayed: counts.delayed,
+        })
+    }
+
     /// Returns the age of the oldest item that can be taken, by the leader's clock; `None` if there is none.
     ///
     /// It reads the first item of each priority, in the first segment that has one. That is the oldest one, except that
@@ -422,45 +590,32 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
-    /// Reads the first item, or a random later one after several refusals.
+    /// Reads the first item, or a later one while other consumers take items, too.
     async fn first(
         &self,
         purpose: Purpose,
-        refusals: &mut u32,
         deadline: Deadline,
     ) -> Result<Option<(Candidate, T)>, TakeError> {
-        while let Some(in_flight) = self
-            .store
-            .list
-            .next_item(purpose, contention_window(*refusals, 1), deadline)
-            .await?
-        {
-            match self.store.items.read(in_flight, deadline).await? {
-                ReadOutcome::Item(candidate) => {
-                    if let Some(first) = self.decode_candidate(candidate) {
-                        return Ok(Some(first));
-                    }
-                }
-                ReadOutcome::Gone if purpose == Purpose::Change => *refusals += 1,
-                ReadOutcome::Gone | ReadOutcome::Quarantined => {}
+        while let Some(in_flight) = self.store.list.next_item(purpose, 1, deadline).await? {
+            let candidate = self.store.items.read(in_flight, deadline).await?;
+            if let Some(first) = candidate.and_then(|it| self.decode_candidate(it)) {
+                return Ok(Some(first));
             }
         }
         Ok(None)
     }
 
-    /// Reads the first items, or later ones after several refusals; `None` if the queue is empty.
+    /// Reads the first items, or later ones while other consumers take items, too; `None` if the queue is empty.
     async fn batch(
         &self,
         max: usize,
-        refusals: u32,
         deadline: Deadline,
     ) -> Result<Option<Vec<(Candidate, T)>>, TakeError> {
         let max = max.min(MAX_TAKEN);
-        let window = contention_window(refusals, max);
         while let Some(first) = self
             .store
             .list
-            .next_item(Purpose::Change, window, deadline)
+            .next_item(Purpose::Change, max, deadline)
             .await?
         {
             let batch = self.read_batch(first, max, deadline).await?;

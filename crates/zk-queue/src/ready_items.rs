@@ -53,16 +53,22 @@ impl ListedItem {
 }
 
 impl ReadyItems {
-    /// Replaces the list.
-    pub(crate) fn replace(&mut self, listed: impl IntoIterator<Item = ListedItem>) {
+    /// Replaces the list. Consumers have the `claimed` items, which so are not ready; they stay deferred.
+    pub(crate) fn replace(
+        &mut self,
+        listed: impl IntoIterator<Item = ListedItem>,
+        claimed: impl IntoIterator<Item = ListedItem>,
+    ) {
         self.ready.clear();
         self.delayed.clear();
         let mut deferred = std::mem::take(&mut self.deferred);
+        for item in claimed {
+            self.deferred
+                .extend(deferred.remove_entry(&item.sort_key()));
+        }
         for item in listed {
             let sort_key = item.sort_key();
-            if let Some((sort_key, until)) = deferred.remove_entry(&sort_key) {
-                self.deferred.insert(sort_key, until);
-            }
+            self.deferred.extend(deferred.remove_entry(&sort_key));
             if !self.in_flight.contains(&sort_key) {
                 self.insert(item);
             }
@@ -101,6 +107,31 @@ impl ReadyItems {
         self.mark_in_flight(&sort_key)
     }
 
+    /// Marks the first ready item behind that place as in flight, and returns it, unless an item of another priority comes
+    /// first.
+    pub(crate) fn next_behind(&mut self, place: &SortKey, now: u64) -> Option<ListedItem> {
+        let sort_key = self.behind(Some(place), now).next()?.sort_key();
+        self.mark_in_flight(&sort_key)
+    }
+
+    /// Returns the ready items behind a place in their order, or all of them; none behind a place if an item of another
+    /// priority comes first.
+    pub(crate) fn behind(
+        &mut self,
+        place: Option<&SortKey>,
+        now: u64,
+    ) -> impl Iterator<Item = &ListedItem> {
+        self.promote_due(now);
+        let priority = place.map(|place| place.0);
+        let first = self.ready.first_key_value();
+        let is_first = first.is_some_and(|((first, ..), _)| priority.is_none_or(|it| it == *first));
+        let from = place.map_or(Bound::Unbounded, |place| Bound::Excluded(place.clone()));
+        let behind = self.ready.range((from, Bound::Unbounded));
+        behind
+            .map(|(_, item)| item)
+            .take_while(move |item| is_first && priority.is_none_or(|it| it == item.key.priority))
+    }
+
     fn mark_in_flight(&mut self, sort_key: &SortKey) -> Option<ListedItem> {
         let (sort_key, item) = self.ready.remove_entry(sort_key)?;
         self.in_flight.insert(sort_key);
@@ -122,6 +153,11 @@ impl ReadyItems {
     /// Forgets an item in flight, because it was taken or no longer exists.
     pub(crate) fn complete(&mut self, item: &ListedItem) {
         self.in_flight.remove(&item.sort_key());
+    }
+
+    /// Forgets a ready item, because it no longer exists.
+    pub(crate) fn forget(&mut self, item: &ListedItem) {
+        self.ready.remove(&item.sort_key());
     }
 
     /// Returns whether all items that are not in flight are in this segment.

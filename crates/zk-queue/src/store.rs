@@ -10,7 +10,10 @@
 //! - [`list_reader`]: reads the lists into the inventory, and waits for changes;
 //! - [`read_items`]: reads the items of the list;
 //! - [`batch`]: changes several items in one transaction;
-//! - [`take`]: takes items, and puts them back.
+//! - [`take`]: takes items, and puts them back;
+//! - [`cancel`]: removes an item by its id; [`cancel_with_id`] those with an id of the application;
+//! - [`counts`]: counts the items by their state;
+//! - [`recorded_layout`]: writes the layout into the queue's node, and compares it.
 //!
 //! To *take* an item is to delete its node and to return it to the caller, whichever method of `Queue` was called.
 //! That happens in these steps:
@@ -19,9 +22,9 @@
 //!    every later transaction about these items checks.
 //!    If there is no fence, or the items node is fresh (see `preconditions`), [`fresh_node`] writes what is missing
 //!    before an item is picked.
-//! 2. [`ListReader::next_item`] picks the first ready item of the list, or a random one of the first few if other
-//!    consumers were faster. The item is in flight from then on: no other task of this process picks it.
-//! 3. [`ItemReader::read`] reads the item's node, unless it was read ahead, together with others.
+//! 2. [`ListReader::next_item`] picks the first ready item of the list, or another one while other consumers take
+//!    items, too (see `contention`). The item is in flight from then on: no other task of this process picks it.
+//! 3. [`ItemReader::read`] reads the item's node together with the next ones, unless it was read ahead.
 //! 4. [`Takes::take`] deletes the node in one transaction. It first writes an idempotency token, then checks the
 //!    preconditions of the list epoch, and then deletes the node under the version that was read. If another consumer
 //!    has the item, the transaction is refused, and the next item is tried.
@@ -40,9 +43,12 @@ use crate::paths::QueuePaths;
 mod active_segment;
 mod backlog;
 mod batch;
+mod cancel;
+mod cancel_with_id;
 mod capacity;
 mod conditional_commit;
 mod context;
+mod counts;
 mod fresh_node;
 mod in_flight;
 mod inventory;
@@ -55,6 +61,7 @@ mod listing;
 mod offers;
 mod read_items;
 mod read_preconditions;
+mod recorded_layout;
 mod requeue;
 mod segments;
 mod take;
@@ -64,6 +71,8 @@ pub(crate) use batch::BatchFailure;
 pub(crate) use batch::ItemChange;
 pub(crate) use batch::MAX_PARENT_ROUNDS;
 pub(crate) use batch::Refusal;
+pub use cancel::CancelOutcome;
+pub use cancel_with_id::CancelledItems;
 pub(crate) use conditional_commit::ConditionalOutcome;
 pub(crate) use context::QueueContext;
 pub(crate) use in_flight::InFlightItem;
@@ -77,7 +86,6 @@ pub(crate) use offers::NewItem;
 pub(crate) use offers::Offers;
 pub(crate) use read_items::Candidate;
 use read_items::ItemReader;
-pub(crate) use read_items::ReadOutcome;
 use segments::Segments;
 pub(crate) use take::TakenItem;
 use take::Takes;

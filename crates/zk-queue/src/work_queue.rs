@@ -4,7 +4,9 @@
 //! node for the claim and writes the item's node, instead of deleting it. The item's version so counts its deliveries.
 //! [`create_claims`] makes that transaction, and [`held_claim`] those that end a claim: they delete the claim, and
 //! delete or move the item, under the version that the claim gave it. [`joined_acknowledgements`] ends several claims at
-//! once. Rejecting a claim is in `claim`, burying its item in `dead_letters`.
+//! once. Rejecting a claim is in `claim`, burying its item in `dead_letters`, and changing many of
+//! those in [`dead_letter_batches`]. [`time_to_run`] gives up claims that last too
+//! long.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -14,7 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use futures_util::Stream;
 use futures_util::future;
+use futures_util::stream;
 use zk_core::Error;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
@@ -23,29 +27,33 @@ use zk_core::SessionId;
 use zk_core::codec::Codec;
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
-use crate::batch_limits::contention_window;
 use crate::deadline::Deadline;
+use crate::error::CancelError;
+use crate::error::LayoutError;
 use crate::error::PathError;
 use crate::error::TakeError;
+use crate::item_id::ItemId;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::WorkOptions;
-use crate::paths::QueuePaths;
 use crate::paths::child;
-use crate::paths::claim_name;
-use crate::paths::parse_claim_name;
 use crate::paths::parse_queue_path;
 use crate::ready_items::ListedItem;
+use crate::store::CancelOutcome;
+use crate::store::CancelledItems;
 use crate::store::Candidate;
 use crate::store::ItemStore;
 use crate::store::JoinedCalls;
 use crate::store::Purpose;
+use crate::work_layout::WorkPaths;
 
 mod claim;
 mod create_claims;
+mod dead_letter_batches;
 mod dead_letters;
 mod held_claim;
 mod joined_acknowledgements;
+mod time_to_run;
 mod worker;
 
 pub use claim::Claim;
@@ -66,7 +74,9 @@ use worker::panic_message;
 /// An item that the codec cannot decode counts as delivered, and is delivered again after a delay: one second at first,
 /// doubling with each delivery, up to a minute. The consumer that rejected it waits for another quarter of the delay.
 /// While a new format is deployed, consumers that do not know it so leave the items to those that do. With the default
-/// of 16 deliveries, a deployment may take more than ten minutes.
+/// of 16 deliveries, a deployment may take more than ten minutes. With the [layout of another
+/// client](crate::WorkLayout), each process waits on its own, so that time is divided by their number, and with 16 of
+/// them it may be less than a second.
 ///
 /// Clones are cheap and share the list of items; several tasks may use one queue.
 ///
@@ -98,8 +108,7 @@ pub struct WorkQueue<T> {
 #[derive(Debug)]
 struct WorkContext {
     path: NodePath,
-    claims: NodePath,
-    dead_letters: NodePath,
+    paths: WorkPaths,
     options: WorkOptions,
     /// Its reference count is the number of claims of this process, plus one.
     open_claims: Arc<()>,
@@ -109,7 +118,9 @@ struct WorkContext {
 impl WorkContext {
     /// Returns the path of an item's claim.
     fn claim_path(&self, item: &ListedItem) -> NodePath {
-        child(&self.claims, &claim_name(item.segment, &item.name))
+        let layout = self.options.queue.layout;
+        let name = layout.claim_name(item.segment, &item.name);
+        child(&self.paths.claims, &name)
     }
 }
 
@@ -136,6 +147,20 @@ pub struct ClaimInfo {
     pub since: SystemTime,
 }
 
+/// How many items a work queue has; returned by [`WorkQueue::counts`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkCounts {
+    /// Items that can be claimed.
+    pub ready: usize,
+    /// Unclaimed items whose delay is not over, also those that were rejected with one.
+    pub delayed: usize,
+    /// Items that consumers have claimed.
+    pub claimed: usize,
+    /// Dead letters.
+    pub dead: usize,
+}
+
 impl<T: Send + 'static> WorkQueue<T> {
     /// Returns a handle of the queue at `path`, with [`WorkOptions::default`]. Sends nothing.
     ///
@@ -154,7 +179,8 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Errors
     ///
-    /// If `path` is not a valid node path, or is the root.
+    /// If `path` is not a valid node path, or is the root, or the [layout](WorkOptions::with_layout) has a lock path that
+    /// is a node of the queue.
     pub fn with_options(
         session: &Session,
         path: impl IntoNodePath,
@@ -162,16 +188,15 @@ impl<T: Send + 'static> WorkQueue<T> {
         options: &WorkOptions,
     ) -> Result<Self, PathError> {
         let path = parse_queue_path(path)?;
-        let claims = child(&path, "claims");
-        let paths = QueuePaths::below(&path);
-        let store = ItemStore::new(session, paths, Some(claims.clone()), options.queue.clone());
+        let paths = options.layout.paths(&path)?;
+        let claims = Some(paths.claims.clone());
+        let store = ItemStore::new(session, paths.queue.clone(), claims, options.queue.clone());
         let acknowledgements = Arc::new(Acknowledgements::new(&store.context));
         Ok(Self {
             codec: Arc::new(codec),
             context: Arc::new(WorkContext {
-                dead_letters: child(&path, "dead"),
-                claims,
                 path,
+                paths,
                 options: options.clone(),
                 open_claims: Arc::default(),
                 acknowledgements: Arc::new(JoinedCalls::new(&store.context, &acknowledgements)),
@@ -185,6 +210,33 @@ impl<T: Send + 'static> WorkQueue<T> {
         &self.context.path
     }
 
+    /// Checks that the queue has the [layout](WorkOptions::with_layout) of this handle. Call it once at the start: with
+    /// another layout, a consumer skips all items, or looks for them in other nodes.
+    ///
+    /// As [`Queue::check_layout`](crate::Queue::check_layout), for the parent of this layout's items. So it does not find
+    /// out that other processes use [`Native`](crate::WorkLayout::Native) or
+    /// [`KazooLocking`](crate::WorkLayout::KazooLocking), whose parents differ, nor that they use another lock path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::check_layout`](crate::Queue::check_layout).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the node may be created.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// As [`Queue::check_layout`](crate::Queue::check_layout).
+    pub async fn check_layout(&self) -> Result<(), LayoutError> {
+        let context = &self.store.context;
+        context.check_layout(context.deadline()).await
+    }
+
     /// Adds an item.
     pub fn offer(&self, item: &T) -> Offer {
         Offer::new(&self.store.joined_offers, &*self.codec, item)
@@ -196,6 +248,57 @@ impl<T: Send + 'static> WorkQueue<T> {
         I: IntoIterator<Item: Borrow<T>>,
     {
         OfferAll::new(&self.store.offers, &*self.codec, items)
+    }
+
+    /// Removes an item that no consumer has claimed, also one that was rejected and is delivered again later.
+    ///
+    /// As [`Queue::cancel`](crate::Queue::cancel), with its errors and costs: exactly one of this call and the consumers
+    /// gets the item. An item that a consumer has is not removed: see [`CancelOutcome::Claimed`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::cancel`](crate::Queue::cancel).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Queue::cancel`](crate::Queue::cancel).
+    ///
+    /// # Session loss
+    ///
+    /// As [`Queue::cancel`](crate::Queue::cancel).
+    ///
+    /// # Cost
+    ///
+    /// As [`Queue::cancel`](crate::Queue::cancel). If the item was rejected with a delay or is gone, a list of the items
+    /// of its segment and a read more; and two more for the first claim of a queue.
+    pub async fn cancel(&self, id: &ItemId) -> Result<CancelOutcome, CancelError> {
+        let deadline = self.store.context.deadline();
+        self.store.cancel(id, deadline).await
+    }
+
+    /// Removes the items that were offered with this [id of the application](crate::Offer::id) and that no consumer has
+    /// claimed, as Curator's `DistributedIdQueue` does.
+    ///
+    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id), with its errors and costs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
+    ///
+    /// # Session loss
+    ///
+    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
+    ///
+    /// # Cost
+    ///
+    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
+    pub async fn cancel_with_id(&self, id: &str) -> Result<CancelledItems, CancelError> {
+        let deadline = self.store.context.deadline();
+        self.store.cancel_with_id(id, deadline).await
     }
 
     /// Claims the first unclaimed item, and waits until there is one.
@@ -325,34 +428,34 @@ impl<T: Send + 'static> WorkQueue<T> {
         let _standby = self.store.context.session.stand_by();
         let owner = self.context.options.owner();
         let max = max.min(MAX_CLAIMED);
-        let mut refusals = 0;
         loop {
-            let window = contention_window(refusals, max);
-            let Some(first) = self
-                .store
-                .list
-                .next_item(Purpose::Change, window, deadline)
-                .await?
-            else {
+            let list = &self.store.list;
+            let Some(first) = list.next_item(Purpose::Change, max, deadline).await? else {
                 return Ok(Vec::new());
             };
             let listed = self.store.list.with_following(first, max);
-            let (mut candidates, mut items, mut was_rejected) = (Vec::new(), Vec::new(), false);
-            let size = |candidate: &Candidate| create_claims::claim_request_size(candidate, &owner);
+            let (mut candidates, mut items) = (Vec::new(), Vec::new());
+            let layout = self.store.context.options.layout;
+            let size = |candidate: &Candidate| {
+                create_claims::claim_request_size(layout, candidate, &owner)
+            };
             for candidate in self.store.items.read_all(listed, size, deadline).await? {
+                if candidate.item.has_more() {
+                    let reason = "its node has several items; Curator's consumers take them";
+                    candidate.in_flight.quarantine(reason);
+                    continue;
+                }
                 match self.decode_deliverable(&candidate) {
                     Ok(item) => {
                         items.push((candidate.path.clone(), item));
                         candidates.push(candidate);
                     }
                     Err(undeliverable) => {
-                        was_rejected = true;
                         self.reject_undeliverable(candidate, undeliverable, deadline)
                             .await?;
                     }
                 }
             }
-            refusals += u32::from(!was_rejected);
             if candidates.is_empty() {
                 continue;
             }
@@ -364,13 +467,64 @@ impl<T: Send + 'static> WorkQueue<T> {
             let mut items = items.into_iter();
             let claims = held.into_iter().filter_map(|held| {
                 let (_, item) = items.find(|(path, _)| *path == held.identity.item)?;
-                Some(Claim::new(item, held))
+                Some(Claim::new(item, Box::new(held)))
             });
             let claims: Vec<_> = claims.collect();
             if !claims.is_empty() {
                 return Ok(claims);
             }
         }
+    }
+
+    /// Turns this handle into a stream of claims, one after the other as [`claim`](Self::claim) returns them.
+    ///
+    /// The stream waits while there is no item. It claims an item only while it is polled, and has at most one claim in
+    /// flight, so it keeps none from other consumers. To process several items concurrently, use `for_each_concurrent`,
+    /// or [`work_until`](Self::work_until), which claims several with one request.
+    ///
+    /// # Errors
+    ///
+    /// The stream returns the errors of [`claim`](Self::claim). It ends after a fatal one, and continues after another.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call of `next` loses nothing: a claim that was in flight is returned by the next one.
+    ///
+    /// # Session loss
+    ///
+    /// The stream returns a fatal error, and ends.
+    ///
+    /// # Cost
+    ///
+    /// As [`claim`](Self::claim), for each item.
+    ///
+    /// # Dropping
+    ///
+    /// If the stream is dropped, a claim that was in flight is released in the background, as by a dropped call of
+    /// [`claim`](Self::claim).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn send(_: &str) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn demo(letters: zk_queue::WorkQueue<String>) -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::TryStreamExt;
+    ///
+    /// let mut claims = std::pin::pin!(letters.into_stream());
+    /// while let Some(claim) = claims.try_next().await? {
+    ///     send(claim.item()).await?;
+    ///     claim.acknowledge().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_stream(self) -> impl Stream<Item = Result<Claim<T>, TakeError>> + Send + 'static {
+        stream::unfold(Some(self), async |queue| {
+            let queue = queue?;
+            let claimed = queue.claim().await;
+            let is_over = claimed.as_ref().is_err_and(TakeError::is_fatal);
+            Some((claimed, (!is_over).then_some(queue)))
+        })
     }
 
     /// Decodes an item, or returns why it is not delivered.
@@ -417,20 +571,20 @@ impl<T: Send + 'static> WorkQueue<T> {
         let names = self
             .store
             .context
-            .child_names(&self.context.claims, deadline);
+            .child_names(&self.context.paths.claims, deadline);
         let names = names.await?;
         let mut claims = Vec::new();
         for several in names.chunks(READ_AT_ONCE) {
             let reads = several.iter().filter_map(|name| {
-                let (segment, item) = parse_claim_name(name)?;
                 // Nodes of other clients may have any name.
-                self.store.context.options.layout.parse(item)?;
+                let layout = self.store.context.options.layout;
+                let (segment, item) = layout.parse_claim_name(name)?;
                 let item = self.store.context.paths.item(segment, item);
                 let get = self
                     .store
                     .context
                     .session
-                    .get(child(&self.context.claims, name));
+                    .get(child(&self.context.paths.claims, name));
                 Some(async move { (item, get.await) })
             });
             for (item, read) in future::join_all(reads).await {
@@ -482,6 +636,38 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// As [`len`](Self::len).
     pub async fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len().await? == 0)
+    }
+
+    /// Counts the items that are ready, delayed and claimed, by the leader's clock, and the dead letters.
+    ///
+    /// Children that are not items do not count; items that this process skips do. The lists are read one after the other,
+    /// from a server that may lag, so the numbers are those of a short time and not of one moment: an item that is claimed
+    /// meanwhile may count as ready, and one that is buried twice or not at all.
+    ///
+    /// # Errors
+    ///
+    /// If a read failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Cost
+    ///
+    /// The lists of all items and claims, in one round trip, or one more for each sixteen segments; and a write if the
+    /// leader's time is not known. [`len`](Self::len) reads no lists.
+    pub async fn counts(&self) -> Result<WorkCounts, Error> {
+        let context = &self.store.context;
+        let deadline = context.deadline();
+        let dead = context.exists(&self.context.paths.dead_letters, deadline);
+        let (items, dead) = future::try_join(self.store.counts(deadline), dead).await?;
+        let dead = dead.map_or(0, |stat| stat.num_children);
+        Ok(WorkCounts {
+            ready: items.ready,
+            delayed: items.delayed,
+            claimed: items.claimed,
+            dead: usize::try_from(dead).unwrap_or(usize::MAX),
+        })
     }
 
     /// Returns the age of the oldest item that could be claimed now, by the leader's clock; `None` if there is none.

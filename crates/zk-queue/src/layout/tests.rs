@@ -4,15 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL: [Layout; 6] = [
-    Layout::Recipe,
-    Layout::Native,
-    Layout::Kazoo,
-    Layout::Curator,
-    Layout::CuratorPriority,
-    Layout::CuratorDelay,
-];
-
 fn key(priority: i32, due: u64, deliveries: u32, number: i32) -> ItemKey {
     ItemKey {
         priority,
@@ -20,6 +11,10 @@ fn key(priority: i32, due: u64, deliveries: u32, number: i32) -> ItemKey {
         deliveries,
         sequence: Sequence::new(number),
     }
+}
+
+fn fields(priority: Option<i32>, due: u64, id: Option<&str>) -> NameFields<'_> {
+    NameFields { priority, due, id }
 }
 
 // covers: Q1 Q4
@@ -45,6 +40,11 @@ fn names_of_other_clients_are_parsed() {
             "queue-|18C5A3B2F00|0000000007",
             key(0, 0x18C_5A3B_2F00, 0, 7),
         ),
+        (
+            Layout::CuratorId,
+            "queue-|order 7-a_b|0000000007",
+            key(0, 0, 0, 7),
+        ),
         (Layout::Native, "w-5-0-0-0000000007", key(5, 0, 0, 7)),
         (
             Layout::Native,
@@ -53,7 +53,50 @@ fn names_of_other_clients_are_parsed() {
         ),
     ] {
         assert_eq!(layout.parse(name), Some(expected), "{layout:?} {name}");
+        let mut all: Vec<_> = ALL
+            .into_iter()
+            .filter(|it| it.parse(name).is_some())
+            .collect();
+        if layout == Layout::CuratorDelay {
+            // A due time looks like any other id.
+            assert_eq!(all.pop(), Some(Layout::CuratorId), "{name}");
+        }
+        if layout == Layout::Curator {
+            // Its consumers also requeue items of these by such a name.
+            let others = [Layout::CuratorPriority, Layout::CuratorDelay];
+            assert_eq!(all.split_off(1), others, "{name}");
+        }
+        assert_eq!(all, [layout], "{name}");
+        assert_eq!(Layout::of_name(name), Some(layout), "{name}");
     }
+    assert_eq!(Layout::of_name("lock-0000000007"), None);
+}
+
+/// Curator's `makeRequeueItemPath`, which only its queue with ids overrides.
+// covers: Q3 Q4
+#[test]
+fn an_item_that_curator_requeued_is_one_of_the_layout() {
+    let name = "queue-0000000007";
+    for (layout, expected) in [
+        (Layout::Recipe, None),
+        (Layout::Native, None),
+        (Layout::Kazoo, None),
+        (Layout::Curator, Some(key(0, 0, 0, 7))),
+        (Layout::CuratorPriority, Some(key(i32::MIN, 0, 0, 7))),
+        (Layout::CuratorDelay, Some(key(0, 0, 0, 7))),
+        (Layout::CuratorId, None),
+    ] {
+        assert_eq!(layout.parse(name), expected, "{layout:?}");
+        // When it is offered again, it has the default.
+        assert_eq!(layout.priority_of(name), None, "{layout:?}");
+        if expected.is_some() {
+            let claim = layout.claim_name(0, name);
+            assert_eq!(layout.parse_claim_name(&claim), Some((0, name)));
+        }
+    }
+    assert_eq!(Layout::of_name(name), Some(Layout::Curator));
+    let urgent = "queue-0FFFFFFFB0000000007";
+    assert_eq!(Layout::CuratorPriority.priority_of(urgent), Some(-5));
 }
 
 // covers: Q2
@@ -71,9 +114,10 @@ fn foreign_and_malformed_names_are_not_items() {
         "_c_0d8e3dcc-2f4a-4f0e-9c3f-3f0c7a1b9f11-qn-0000000007",
         "lock-0000000007",
         "queue-",
-        "queue-|xyz|0000000007",
+        "queue-|xyz|000000007",
+        "queue-|xyz|a|0000000007",
         "queue-||0000000007",
-        "queue-|+1|0000000007",
+        "queue-|+1|+000000007",
         "queue-2000000050000000007",
         "queue-0000000050000000007",
         "queue-1FFFFFFFB0000000007",
@@ -100,27 +144,100 @@ fn foreign_and_malformed_names_are_not_items() {
 #[test]
 fn an_option_that_a_layout_lacks_is_refused() {
     for layout in ALL {
-        let priority = layout.name_prefix(Some(3), 0);
+        let id = layout.has_ids().then_some("x");
+        let priority = layout.name_prefix(fields(Some(3), 0, id));
         assert_eq!(priority.is_ok(), layout.has_priorities(), "{layout:?}");
-        let delay = layout.name_prefix(None, 9);
+        let delay = layout.name_prefix(fields(None, 9, id));
         assert_eq!(delay.is_ok(), layout.has_delays(), "{layout:?}");
+        let other = if id.is_some() { None } else { Some("x") };
+        let other = layout.name_prefix(fields(None, 0, other));
+        assert_eq!(other, Err(Unsupported::Id), "{layout:?}");
     }
+    for priority in [1000, -1] {
+        assert_eq!(
+            Layout::Kazoo.name_prefix(fields(Some(priority), 0, None)),
+            Err(Unsupported::Priority)
+        );
+    }
+    let prefix = |layout: Layout, priority| layout.name_prefix(fields(priority, 0, None));
+    assert_eq!(prefix(Layout::Kazoo, None).as_deref(), Ok("entry-100-"));
     assert_eq!(
-        Layout::Kazoo.name_prefix(Some(1000), 0),
-        Err(Unsupported::Priority)
-    );
-    assert_eq!(
-        Layout::Kazoo.name_prefix(Some(-1), 0),
-        Err(Unsupported::Priority)
-    );
-    assert_eq!(
-        Layout::Kazoo.name_prefix(None, 0).as_deref(),
-        Ok("entry-100-")
-    );
-    assert_eq!(
-        Layout::CuratorPriority.name_prefix(Some(-5), 0).as_deref(),
+        prefix(Layout::CuratorPriority, Some(-5)).as_deref(),
         Ok("queue-0FFFFFFFB")
     );
+}
+
+// covers: Q3
+#[test]
+fn a_claim_is_named_after_its_item() {
+    for (layout, segment, item, expected) in [
+        (
+            Layout::Native,
+            0,
+            "w-0-0-0-0000000007",
+            "0-w-0-0-0-0000000007",
+        ),
+        (
+            Layout::Native,
+            3,
+            "w-0-0-0-0000000007",
+            "3-w-0-0-0-0000000007",
+        ),
+        (
+            Layout::Kazoo,
+            0,
+            "entry-100-0000000007",
+            "entry-100-0000000007",
+        ),
+        (
+            Layout::Kazoo,
+            3,
+            "entry-100-0000000007",
+            "3-entry-100-0000000007",
+        ),
+        (
+            Layout::CuratorId,
+            0,
+            "queue-|7-x|0000000007",
+            "queue-|7-x|0000000007",
+        ),
+    ] {
+        let claim = layout.claim_name(segment, item);
+        assert_eq!(claim, expected);
+        assert_eq!(layout.parse_claim_name(&claim), Some((segment, item)));
+    }
+    for foreign in ["", "lock", "0-lock", "x-w-0-0-0-0000000007", "7"] {
+        for layout in ALL {
+            assert_eq!(
+                layout.parse_claim_name(foreign),
+                None,
+                "{layout:?} {foreign}"
+            );
+        }
+    }
+}
+
+/// As Curator's `fixId` does.
+// covers: Q4
+#[test]
+fn an_id_is_stored_as_curator_stores_it() {
+    for (id, expected) in [
+        ("7", Some("7")),
+        ("a/b|c d", Some("a_b_c d")),
+        ("", None),
+        ("a\nb", None),
+        ("a\0", None),
+    ] {
+        assert_eq!(stored_id(id).as_deref(), expected, "{id:?}");
+        let prefix = Layout::CuratorId.name_prefix(fields(None, 0, Some(id)));
+        let Some(expected) = expected else {
+            assert_eq!(prefix, Err(Unsupported::Id), "{id:?}");
+            continue;
+        };
+        let name = format!("{}0000000003", prefix.unwrap());
+        assert_eq!(Layout::CuratorId.id_of(&name), Some(expected));
+        assert_eq!(Layout::Curator.id_of(&name), None);
+    }
 }
 
 proptest! {
@@ -130,7 +247,8 @@ proptest! {
         for layout in ALL {
             let priority = layout.has_priorities().then_some(priority);
             let due = if layout.has_delays() { due } else { 0 };
-            let Ok(name_prefix) = layout.name_prefix(priority, due) else {
+            let id = layout.has_ids().then_some("x");
+            let Ok(name_prefix) = layout.name_prefix(fields(priority, due, id)) else {
                 prop_assert_eq!(layout, Layout::Kazoo);
                 continue;
             };

@@ -33,7 +33,7 @@ fn items_come_by_priority_then_segment_then_number() {
         item(0, 7, 0, 1),
     ];
     let mut items = ReadyItems::default();
-    items.replace(ordered.iter().rev().cloned());
+    items.replace(ordered.iter().rev().cloned(), []);
     assert_eq!(all(&mut items, 0), ordered);
 }
 
@@ -42,7 +42,7 @@ fn items_come_by_priority_then_segment_then_number() {
 fn a_delayed_item_is_ready_when_it_is_due() {
     let (early, late) = (item(0, 0, 100, 1), item(0, 0, 0, 2));
     let mut items = ReadyItems::default();
-    items.replace([late.clone(), early.clone()]);
+    items.replace([late.clone(), early.clone()], []);
     assert_eq!(items.next_due(), Some(100));
     assert_eq!(items.next(99, 0), Some(late.clone()));
     assert_eq!(items.next(99, 0), None);
@@ -58,11 +58,11 @@ fn a_deferred_item_is_left_to_others_until_then() {
     let mut items = ReadyItems::default();
     for is_listed_before in [true, false] {
         if is_listed_before {
-            items.replace([deferred.clone(), plain.clone()]);
+            items.replace([deferred.clone(), plain.clone()], []);
         }
         items.defer(deferred.clone(), 125);
         if !is_listed_before {
-            items.replace([deferred.clone(), plain.clone()]);
+            items.replace([deferred.clone(), plain.clone()], []);
         }
         assert_eq!(all(&mut items, 124), std::slice::from_ref(&plain));
         items.complete(&plain);
@@ -70,7 +70,14 @@ fn a_deferred_item_is_left_to_others_until_then() {
         assert_eq!(all(&mut items, 125), std::slice::from_ref(&deferred));
         items.complete(&deferred);
     }
-    items.replace([plain]);
+    // While another consumer has it, the time goes on.
+    items.defer(deferred.clone(), 225);
+    items.replace([plain.clone()], [deferred.clone()]);
+    assert_eq!(items.next_due(), Some(100));
+    items.replace([deferred.clone()], []);
+    assert_eq!(all(&mut items, 224), []);
+    assert_eq!(all(&mut items, 225), [deferred]);
+    items.replace([plain], []);
     assert!(items.deferred.is_empty());
 }
 
@@ -78,13 +85,13 @@ fn a_deferred_item_is_left_to_others_until_then() {
 fn an_item_in_flight_is_not_returned_again_by_a_stale_list() {
     let one = item(0, 0, 0, 1);
     let mut items = ReadyItems::default();
-    items.replace([one.clone()]);
+    items.replace([one.clone()], []);
     assert_eq!(items.next(0, 0), Some(one.clone()));
-    items.replace([one.clone()]);
+    items.replace([one.clone()], []);
     assert_eq!(items.next(0, 0), None);
     items.complete(&one);
     // Listed again after it was taken: it was put back.
-    items.replace([one.clone()]);
+    items.replace([one.clone()], []);
     assert_eq!(items.next(0, 0), Some(one));
 }
 
@@ -95,7 +102,7 @@ fn an_offset_selects_an_item_of_the_same_priority() {
     let others = [item(0, 2, 0, 0), item(0, 2, 0, 4)];
     for (offset, expected) in [(0, 0), (1, 1), (2, 2), (3, 0), (4, 1), (1000, 1)] {
         let mut items = ReadyItems::default();
-        items.replace(first.iter().chain(&others).cloned());
+        items.replace(first.iter().chain(&others).cloned(), []);
         let taken = items.next(0, offset);
         assert_eq!(taken.as_ref(), Some(&first[expected]), "{offset}");
         // The items behind it follow, whatever their priority; those before it are still ready.
@@ -115,7 +122,7 @@ proptest! {
     ) {
         let mut items = ReadyItems::default();
         let all_items: Vec<_> = listed.iter().map(|(s, p, d, n)| item(*s, *p, *d, *n)).collect();
-        items.replace(all_items.iter().cloned());
+        items.replace(all_items.iter().cloned(), []);
         let mut expected: Vec<_> = all_items.into_iter().filter(|item| item.key.due <= now).collect();
         expected.sort_by_key(ListedItem::sort_key);
         expected.dedup();

@@ -26,8 +26,8 @@ pub(crate) struct Batch {
 
 /// What a transaction does with each item of a batch.
 pub(crate) trait ItemChange: Sync {
-    /// How many parts of the transaction each item has.
-    const PARTS: usize;
+    /// Returns how many parts of the transaction each item has.
+    fn parts(&self) -> usize;
 
     /// Adds the parts of all items to a transaction.
     fn add_to(&self, transaction: Transaction, candidates: &[Candidate]) -> Transaction;
@@ -42,7 +42,7 @@ pub(crate) enum Refusal<'a> {
     Forget,
     /// Skip it from now on, for this reason.
     Quarantine(String),
-    /// Create the parent of a node that the change creates, and try again.
+    /// Create the parent of the claims, and try again.
     CreateParent(&'a NodePath),
     /// Give up, and return the error.
     GiveUp,
@@ -107,7 +107,8 @@ impl ItemReader {
         change: &C,
         deadline: Deadline,
     ) -> Result<Option<(Batch, Committed)>, BatchFailure> {
-        let (mut parent_rounds, mut refusals, mut was_refreshed) = (0, 0, false);
+        let (mut parent_rounds, mut refusals) = (0, 0);
+        let (mut was_refreshed, mut was_contended) = (false, false);
         while !candidates.is_empty() {
             let outcome = self
                 .context
@@ -116,6 +117,10 @@ impl ItemReader {
                 });
             let (part, error) = match outcome.await {
                 Ok(ConditionalOutcome::Committed(committed)) => {
+                    self.inventory
+                        .lock()
+                        .contention
+                        .on_success(candidates.len());
                     let batch = Batch {
                         candidates,
                         preconditions,
@@ -152,10 +157,10 @@ impl ItemReader {
                 }
                 Err(failure) => (0, failure.error),
             };
-            let reason = match change.judge(part % C::PARTS, &error) {
+            let reason = match change.judge(part % change.parts(), &error) {
                 Refusal::CreateParent(path) if parent_rounds < MAX_PARENT_ROUNDS => {
                     parent_rounds += 1;
-                    self.context.create_container(path, deadline).await?;
+                    self.context.create_claims_node(path, deadline).await?;
                     continue;
                 }
                 Refusal::Forget | Refusal::CreateParent(_) => None,
@@ -163,10 +168,17 @@ impl ItemReader {
                 Refusal::GiveUp => return Err(error.into()),
             };
             // Parts are judged in order: the items before this one still existed.
-            let others = candidates.split_off(part / C::PARTS + 1);
+            let others = candidates.split_off(part / change.parts() + 1);
             match (candidates.pop(), reason) {
                 (Some(refused), Some(reason)) => refused.in_flight.quarantine(&reason),
-                (Some(refused), None) => refused.in_flight.complete(),
+                (Some(refused), None) => {
+                    // However many items of the batch another consumer took, it was there once.
+                    if !was_contended {
+                        self.inventory.lock().contention.on_refusal();
+                    }
+                    was_contended = true;
+                    refused.in_flight.complete();
+                }
                 (None, _) => {}
             }
             candidates.extend(self.retain_existing(others, deadline).await?);

@@ -53,6 +53,13 @@ impl QueueContext {
         self.began.elapsed()
     }
 
+    /// Returns the path of a node on the ensemble, below the session's chroot and namespace.
+    pub(super) fn absolute(&self, path: &NodePath) -> NodePath {
+        let (chroot, namespace) = (self.session.servers().chroot(), self.session.namespace());
+        let above = [chroot, namespace].map(|path| if path.is_root() { "" } else { path.as_str() });
+        NodePath::parse(&format!("{}{path}", above.concat())).expect("a path of valid paths")
+    }
+
     /// Commits a transaction exactly once.
     ///
     /// If this is dropped after the transaction was sent, it may be committed.
@@ -65,11 +72,12 @@ impl QueueContext {
         self.tokens.commit(transaction).await
     }
 
-    /// Returns the time by which items are due, in milliseconds since 1970; zero if the layout has no delays.
+    /// Returns the time by which items are due, in milliseconds since 1970; zero if the layout has no delays and no items
+    /// are left to other consumers for a time.
     ///
     /// It is the earliest time that the leader's clock can show, so no item is taken before it is due.
     pub(super) async fn time_for_delays(&self, deadline: Deadline) -> Result<u64, Error> {
-        if self.options.layout.has_delays() {
+        if self.options.layout.has_delays() || self.paths.is_shared {
             self.leader_time(deadline).await
         } else {
             Ok(0)
@@ -77,7 +85,7 @@ impl QueueContext {
     }
 
     /// Returns the earliest time that the leader's clock can show, in milliseconds since 1970.
-    pub(super) async fn leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
+    pub(crate) async fn leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
         if !is_recent(&self.leader_clock(), self.moment()) {
             self.ask_for_time(deadline).await?;
         }
@@ -130,7 +138,7 @@ impl QueueContext {
     }
 
     /// Returns the `Stat` of a node; `None` if it does not exist.
-    pub(super) async fn exists(
+    pub(crate) async fn exists(
         &self,
         path: &NodePath,
         deadline: Deadline,
@@ -163,12 +171,51 @@ impl QueueContext {
         path: &NodePath,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let create = self.session.create(path, "");
+        self.create_container_with(path, String::new(), deadline)
+            .await
+    }
+
+    /// Creates the parent of the claims; it is no error if it exists.
+    pub(crate) async fn create_claims_node(
+        &self,
+        path: &NodePath,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        self.create_shared(path, String::new(), deadline).await
+    }
+
+    /// Creates a parent of nodes that other clients may create, too; it is no error if it exists.
+    pub(super) async fn create_shared(
+        &self,
+        path: &NodePath,
+        data: String,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        if !self.paths.is_shared {
+            return self.create_container_with(path, data, deadline).await;
+        }
+        let create = self.session.create(path, data).parents();
+        match create.timeout(deadline.remaining()).await {
+            Err(error) if error.is_node_exists() => Ok(()),
+            // The caller's next attempt finds out whether it exists.
+            Err(error) if error.is_outcome_unknown() && !error.is_fatal() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Creates a container node with data.
+    pub(super) async fn create_container_with(
+        &self,
+        path: &NodePath,
+        data: String,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let create = self.session.create(path, data.clone());
         let create = create.container().container_parents();
         let created = match create.timeout(deadline.remaining()).await {
             // Servers before 3.5 have no containers.
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                let plain = self.session.create(path, "").parents();
+                let plain = self.session.create(path, data).parents();
                 plain.timeout(deadline.remaining()).await
             }
             created => created,

@@ -1,5 +1,7 @@
 //! Writes a fresh items node before its first items are taken, which distinguishes it from every other one.
 
+use std::sync::Arc;
+
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
@@ -10,6 +12,7 @@ use super::active_segment::ActiveSegment;
 use super::conditional_commit::ConditionalOutcome;
 use super::list_epoch::ListEpoch;
 use super::list_reader::ListReader;
+use super::read_preconditions::Scope;
 use crate::deadline::Deadline;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
@@ -25,6 +28,36 @@ impl ListReader {
         match epoch {
             Some(epoch) if !epoch.is_usable() => self.rewrite_fresh_node(epoch, deadline).await,
             _ => Ok(false),
+        }
+    }
+
+    /// Reads the preconditions of a segment's items from a server that has caught up, and creates what they need; `None`
+    /// if the segment has no items.
+    pub(super) async fn read_segment_preconditions(
+        &self,
+        segment: u32,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<Preconditions>>, Error> {
+        let scope = match segment {
+            0 => Scope::ItemsNode,
+            _ => Scope::Segment,
+        };
+        let read = self.context.read_preconditions(scope, deadline).await?;
+        let items_node = read.as_ref().and_then(|read| read.items_node.as_ref());
+        if items_node.is_none_or(|items_node| items_node.version != 0) {
+            return Ok(read.map(Arc::new));
+        }
+        let _reading = self.reading.lock().await;
+        loop {
+            self.refresh_list(false, deadline).await?;
+            let is_usable = |epoch: &ListEpoch| epoch.is_usable();
+            let is_known = self.inventory.lock().epoch().is_some_and(is_usable);
+            if is_known || self.establish_epoch(deadline).await? {
+                let inventory = self.inventory.lock();
+                return Ok(inventory
+                    .epoch()
+                    .and_then(|epoch| epoch.preconditions_for(segment)));
+            }
         }
     }
 

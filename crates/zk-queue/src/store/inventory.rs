@@ -13,8 +13,8 @@ use super::active_segment::ActiveSegment;
 use super::item_content::ItemContent;
 use super::list_epoch::ListEpoch;
 use crate::batch_limits::prefetch_count;
+use crate::contention::Contention;
 use crate::layout::Layout;
-use crate::paths::claim_name;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ItemId;
@@ -40,6 +40,8 @@ pub(super) struct Inventory {
     epoch: Option<ListEpoch>,
     /// Items that were read ahead; `None` while the read is pending.
     prefetched: BTreeMap<ItemId, Option<Prefetched>>,
+    /// Where to take items while other consumers take them, too.
+    pub(super) contention: Contention,
     /// The `czxid` of the items node if the servers refuse to let this session write it.
     read_only_items_node: Option<i64>,
 }
@@ -101,6 +103,7 @@ impl Inventory {
             quarantined: BTreeSet::new(),
             epoch: None,
             prefetched: BTreeMap::new(),
+            contention: Contention::default(),
             read_only_items_node: None,
         }
     }
@@ -128,7 +131,7 @@ impl Inventory {
             self.epoch = epoch;
         }
         self.prefetched.clear();
-        let mut items = Vec::new();
+        let (mut items, mut claimed) = (Vec::new(), Vec::new());
         let mut newly_foreign = Vec::new();
         // Nodes that no longer exist are forgotten.
         let foreign = std::mem::take(&mut self.foreign);
@@ -136,7 +139,9 @@ impl Inventory {
         for (segment, names) in listing.segments {
             for name in names {
                 let is_claimed = !listing.claims.is_empty()
-                    && listing.claims.contains(&claim_name(segment, &name));
+                    && listing
+                        .claims
+                        .contains(&self.layout.claim_name(segment, &name));
                 let key = self.layout.parse(&name);
                 let name: Arc<str> = Arc::from(name);
                 let id = (segment, Arc::clone(&name));
@@ -147,7 +152,7 @@ impl Inventory {
                         }
                         self.foreign.insert(id);
                     }
-                    Some(_) if is_claimed => {}
+                    Some(key) if is_claimed => claimed.push(ListedItem { segment, name, key }),
                     Some(_) if quarantined.contains(&id) => {
                         self.quarantined.insert(id);
                     }
@@ -155,7 +160,7 @@ impl Inventory {
                 }
             }
         }
-        self.items.replace(items);
+        self.items.replace(items, claimed);
         self.is_complete = listing.is_complete;
         self.is_synced = false;
         self.read = Some((began, took));
@@ -169,7 +174,8 @@ impl Inventory {
 
     /// Marks the next item as in flight if the list is not older than `refresh` at the moment `at`.
     ///
-    /// The `offset` is that of [`ReadyItems::next`].
+    /// It is the one behind the last one, if other consumers take items, too; otherwise the `offset` is that of
+    /// [`ReadyItems::next`].
     pub(super) fn next_of_recent(
         &mut self,
         purpose: Purpose,
@@ -217,11 +223,29 @@ impl Inventory {
     /// Marks the first ready item behind `other` as in flight, to take it together with `other`.
     pub(super) fn next_after(&mut self, other: &ListedItem, now: u64) -> Option<Started> {
         let listed = self.items.next_after(other, now)?;
+        self.contention.on_pick(listed.sort_key());
         Some(self.start(listed, Purpose::Change))
     }
 
     fn next(&mut self, purpose: Purpose, offset: usize, now: u64) -> Option<Started> {
-        let listed = self.items.next(now, offset)?;
+        if purpose == Purpose::Read {
+            let listed = self.items.next(now, 0)?;
+            return Some(self.start(listed, purpose));
+        }
+        let resumed = self
+            .contention
+            .resume_after()
+            .and_then(|last| self.items.next_behind(last, now));
+        let listed = if let Some(listed) = resumed {
+            listed
+        } else {
+            if offset > 0 {
+                // Of what was read ahead elsewhere, little will be taken here.
+                self.prefetched.retain(|_, read| read.is_none());
+            }
+            self.items.next(now, offset)?
+        };
+        self.contention.on_pick(listed.sort_key());
         Some(self.start(listed, purpose))
     }
 
@@ -354,27 +378,41 @@ impl Inventory {
         &mut self,
         now: u64,
         wanted: usize,
-    ) -> Vec<(ItemId, Arc<Preconditions>)> {
+    ) -> Vec<(ListedItem, Arc<Preconditions>)> {
         let Some(epoch) = &self.epoch else {
             return Vec::new();
         };
         let in_flight = self.items.in_flight_count();
         let prefetched = &self.prefetched;
-        let mut ready = self.items.ready(now).map(ListedItem::id).peekable();
+        // The items that are taken next.
+        let mut ready = self
+            .items
+            .behind(self.contention.resume_after(), now)
+            .peekable();
+        let is_read = |item: &ListedItem| prefetched.contains_key(&item.id());
         let mut ahead = 0;
-        while ready.next_if(|id| prefetched.contains_key(id)).is_some() {
+        while ready.next_if(|item| is_read(item)).is_some() {
             ahead += 1;
         }
-        let unread = ready.filter(|id| !prefetched.contains_key(id));
-        let begun = unread.map_while(|id| Some((epoch.preconditions_for(id.0)?, id)));
-        let begun = begun.map(|(preconditions, id)| (id, preconditions));
+        let unread = ready.filter(|item| !is_read(item));
+        let begun =
+            unread.map_while(|item| Some((item.clone(), epoch.preconditions_for(item.segment)?)));
         let begun: Vec<_> = begun
             .take(prefetch_count(in_flight, ahead, wanted))
             .collect();
-        for (id, _) in &begun {
-            self.prefetched.insert(id.clone(), None);
+        for (item, _) in &begun {
+            self.prefetched.insert(item.id(), None);
         }
         begun
+    }
+
+    /// Forgets an item that was to be read ahead and no longer exists, unless a task is taking it or the list was replaced
+    /// since the read began.
+    pub(super) fn forget_prefetch(&mut self, item: &ListedItem) {
+        if self.prefetched.get(&item.id()).is_some_and(Option::is_none) {
+            self.prefetched.remove(&item.id());
+            self.items.forget(item);
+        }
     }
 
     /// Keeps an item that was read ahead, unless the list was replaced since the read began.

@@ -29,6 +29,11 @@ impl ItemContent {
         })
     }
 
+    /// Returns whether the node has more items than this one.
+    pub(crate) const fn has_more(&self) -> bool {
+        self.rest.is_some()
+    }
+
     /// Returns the bytes that the content occupies.
     pub(super) fn size(&self) -> usize {
         self.data.len() + self.rest.as_ref().map_or(0, Vec::len)

@@ -35,8 +35,10 @@ pub(crate) trait JoinedWork: fmt::Debug + Send + Sync + 'static {
 /// The outcome of a transaction of one or more calls.
 #[derive(Debug)]
 pub(crate) enum JoinedOutcome<T> {
+    /// They have these outputs, in their order.
+    Outputs(Vec<T>),
     /// This is the output of each of them.
-    Each(T),
+    SameOutput(T),
     /// The servers refused this one of them, counted from zero, and changed nothing.
     Refused(usize, T),
     /// The transaction was too large, and nothing was changed.
@@ -156,6 +158,11 @@ impl<W: JoinedWork> JoinedCalls<W> {
                     drop(replies.remove(refused).send(output));
                     left.push((calls, replies));
                 }
+                JoinedOutcome::Outputs(outputs) => {
+                    for (reply, output) in replies.into_iter().zip(outputs) {
+                        drop(reply.send(output));
+                    }
+                }
                 outcome => {
                     let output = outcome.of_one();
                     for reply in replies {
@@ -171,7 +178,8 @@ impl<T> JoinedOutcome<T> {
     /// Returns the output of the only call.
     fn of_one(self) -> T {
         match self {
-            Self::Each(output) | Self::Refused(_, output) | Self::TooLarge(output) => output,
+            Self::Outputs(mut outputs) => outputs.pop().expect("each call has an output"),
+            Self::SameOutput(output) | Self::Refused(_, output) | Self::TooLarge(output) => output,
         }
     }
 }

@@ -9,10 +9,11 @@ use super::offers::NewItem;
 use super::offers::Offers;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
+use crate::item_id::ItemId;
 
 impl JoinedWork for Offers {
     type Call = NewItem;
-    type Output = Result<(), OfferError>;
+    type Output = Result<Option<ItemId>, OfferError>;
 
     fn size_of(&self, new_item: &NewItem) -> usize {
         Self::size_of(self, new_item)
@@ -22,9 +23,10 @@ impl JoinedWork for Offers {
         &self,
         new_items: &[NewItem],
         deadline: Deadline,
-    ) -> JoinedOutcome<Result<(), OfferError>> {
-        let Err(failure) = self.offer(new_items, deadline).await else {
-            return JoinedOutcome::Each(Ok(()));
+    ) -> JoinedOutcome<Result<Option<ItemId>, OfferError>> {
+        let failure = match self.offer(new_items, deadline).await {
+            Ok(ids) => return JoinedOutcome::Outputs(ids.into_iter().map(Ok).collect()),
+            Err(failure) => failure,
         };
         match &failure {
             OfferError::Core(error) if error.kind() == ErrorKind::TooLarge => {
@@ -35,13 +37,13 @@ impl JoinedWork for Offers {
                 Some(part) if (1..=new_items.len()).contains(&part) => {
                     JoinedOutcome::Refused(part - 1, Err(failure))
                 }
-                _ => JoinedOutcome::Each(Err(failure)),
+                _ => JoinedOutcome::SameOutput(Err(failure)),
             },
-            _ => JoinedOutcome::Each(Err(failure)),
+            _ => JoinedOutcome::SameOutput(Err(failure)),
         }
     }
 
-    fn unknown(&self, error: Error) -> Result<(), OfferError> {
+    fn unknown(&self, error: Error) -> Result<Option<ItemId>, OfferError> {
         Err(OfferError::Unknown(error))
     }
 }

@@ -1,8 +1,5 @@
 //! Picks the next item of the list, reads the list again when it is used up or too old, and waits for changes.
 
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -26,6 +23,7 @@ use super::inventory::Next;
 use super::inventory::Purpose;
 use super::segments::Segments;
 use crate::deadline::Deadline;
+use crate::deterministic_draw::draw;
 
 /// Reads the lists of one queue into the inventory.
 #[derive(Debug)]
@@ -36,14 +34,14 @@ pub(crate) struct ListReader {
     /// The parent of the claims, if items are claimed.
     pub(super) claims: Option<NodePath>,
     /// Locked while the list is read.
-    reading: Mutex<WaitingTasks>,
+    pub(super) reading: Mutex<WaitingTasks>,
     /// The number of random draws so far.
     draws: AtomicU64,
 }
 
 /// The waiting tasks of a process: they share the watches and the lists that set them.
 #[derive(Debug, Default)]
-struct WaitingTasks {
+pub(super) struct WaitingTasks {
     /// What they wait for; dropped, with its watches, when no task waits.
     next_change: Option<WeakShared<BoxFuture<'static, ()>>>,
 }
@@ -71,16 +69,17 @@ impl ListReader {
     /// Returns the next item that may be taken, from the known list or a new one, and marks it as in flight.
     ///
     /// `None` means that there was no such item at some moment since the call began.
-    /// With a `contention_window`, it is a random item among so many behind the first one.
+    /// While other consumers take items, too, it may be a later one for a call that takes up to `max` items.
     pub(crate) async fn next_item(
         &self,
         purpose: Purpose,
-        contention_window: usize,
+        max: usize,
         deadline: Deadline,
     ) -> Result<Option<InFlightItem>, Error> {
         let began = self.context.moment();
         let now = self.context.time_for_delays(deadline).await?;
-        let offset = self.random_up_to(contention_window);
+        let window = self.inventory.lock().contention.window(max);
+        let offset = self.random_up_to(window);
         let (at, refresh) = (self.context.moment(), self.context.options.refresh);
         let recent = self
             .inventory
@@ -142,13 +141,11 @@ impl ListReader {
         if max == 0 {
             return 0;
         }
-        let drawn = self.draws.fetch_add(1, Ordering::Relaxed);
+        let count = self.draws.fetch_add(1, Ordering::Relaxed);
         // The fence's name is unique, and drawn from the seed in simulations.
         let unique = self.context.tokens.current_fence();
         let unique = unique.as_ref().map(NodePath::as_str);
-        let mut hasher = DefaultHasher::new();
-        (unique, drawn).hash(&mut hasher);
-        let random = usize::try_from(hasher.finish() >> 32).unwrap_or(0);
+        let random = usize::try_from(draw((unique, count))).unwrap_or(0);
         random % (max + 1)
     }
 

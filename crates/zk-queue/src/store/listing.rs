@@ -13,6 +13,7 @@ use super::active_segment::ActiveSegment;
 use super::inventory::Listing;
 use super::list_reader::ListReader;
 use crate::deadline::Deadline;
+use crate::layout::Layout;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
 
@@ -37,7 +38,15 @@ impl ListReader {
         let foreign = self.inventory.lock().replace(listing, began, took);
         for (segment, name) in foreign {
             let path = self.context.paths.item(segment, &name);
-            tracing::warn!(%path, layout = ?self.context.options.layout, "a child is not an item of this layout and is skipped");
+            let layout = self.context.options.layout;
+            match Layout::of_name(&name) {
+                Some(other) => {
+                    tracing::warn!(%path, ?layout, ?other, "an item of another layout is skipped; open the queue with the same layout in all processes");
+                }
+                None => {
+                    tracing::warn!(%path, ?layout, "a child is not an item of this layout and is skipped");
+                }
+            }
         }
         Ok(watches)
     }
@@ -250,4 +259,4 @@ impl ListReader {
 }
 
 /// How many segments are listed concurrently.
-const SEGMENTS_AT_ONCE: usize = 16;
+pub(super) const SEGMENTS_AT_ONCE: usize = 16;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::CreateMode;
+use zk_core::Committed;
 use zk_core::ErrorKind;
 use zk_core::OpResult;
 use zk_core::Sequence;
@@ -15,7 +15,11 @@ use super::segments::Segments;
 use crate::batch_limits::max_item_size;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
+use crate::item_id::ItemId;
+use crate::layout::NameFields;
 use crate::layout::Unsupported;
+use crate::prepared_offer::PreparedOffer;
+use crate::prepared_offer::SEQUENTIAL;
 
 /// Offers items to one queue.
 #[derive(Debug)]
@@ -71,6 +75,7 @@ impl Offers {
         &self,
         priority: Option<i32>,
         delay: Option<Duration>,
+        id: Option<&str>,
         deadline: Deadline,
     ) -> Result<String, OfferError> {
         let layout = self.context.options.layout;
@@ -83,23 +88,24 @@ impl Offers {
                 .await
                 .map_err(OfferError::Core)?,
         };
-        layout
-            .name_prefix(priority, due)
-            .map_err(|unsupported| match (unsupported, priority) {
-                (Unsupported::Priority, Some(priority)) => {
-                    OfferError::Priority { priority, layout }
-                }
-                _ => OfferError::Delay { layout },
-            })
+        let name_prefix = layout.name_prefix(NameFields { priority, due, id });
+        name_prefix.map_err(|unsupported| match (unsupported, priority) {
+            (Unsupported::Priority, Some(priority)) => OfferError::Priority { priority, layout },
+            (Unsupported::Id, _) => OfferError::Id {
+                id: id.map(str::to_owned),
+                layout,
+            },
+            _ => OfferError::Delay { layout },
+        })
     }
 
-    /// Offers items in one transaction.
+    /// Offers items in one transaction, and returns the id of each, as far as the reply has it.
     pub(crate) async fn offer(
         &self,
         new_items: &[NewItem],
         deadline: Deadline,
-    ) -> Result<(), OfferError> {
-        self.offer_with(new_items, |nothing_else| nothing_else, deadline)
+    ) -> Result<Vec<Option<ItemId>>, OfferError> {
+        self.create_items(new_items, |nothing_else| nothing_else, deadline)
             .await
     }
 
@@ -110,10 +116,55 @@ impl Offers {
         others: impl Fn(Transaction) -> Transaction,
         deadline: Deadline,
     ) -> Result<(), OfferError> {
-        let sequential = CreateMode::Persistent {
-            sequential: true,
-            ttl: None,
-        };
+        let offered = self.create_items(new_items, others, deadline).await;
+        offered.map(drop)
+    }
+
+    /// Offers an item and makes a caller's changes in one transaction; the caller's parts are counted from two on.
+    pub(crate) async fn offer_and_change(
+        &self,
+        new_item: &NewItem,
+        changes: impl Fn(Transaction) -> Transaction,
+        deadline: Deadline,
+    ) -> Result<Option<ItemId>, OfferError> {
+        let new_item = std::slice::from_ref(new_item);
+        match self.create_items(new_item, changes, deadline).await {
+            Ok(ids) => Ok(ids.into_iter().flatten().next()),
+            Err(OfferError::Core(error)) if error.failed_part().is_some_and(|part| part > 1) => {
+                Err(OfferError::Refused(error))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Prepares an offer for a transaction of the caller.
+    pub(crate) async fn prepare(
+        &self,
+        new_item: NewItem,
+        deadline: Deadline,
+    ) -> Result<PreparedOffer, OfferError> {
+        // The control node exists while there is a token.
+        let fenced = self.context.tokens.fence(deadline.remaining()).await;
+        fenced.map_err(OfferError::Core)?;
+        loop {
+            if let Some(active) = self.segments.active_with_room(deadline).await? {
+                let control_node = self.context.paths.control_node.clone();
+                let segment = self.context.paths.segment(active.segment);
+                return Ok(PreparedOffer::new(
+                    (control_node, active.control_version),
+                    crate::paths::child(&segment, &new_item.name_prefix),
+                    new_item.data,
+                ));
+            }
+        }
+    }
+
+    async fn create_items(
+        &self,
+        new_items: &[NewItem],
+        others: impl Fn(Transaction) -> Transaction,
+        deadline: Deadline,
+    ) -> Result<Vec<Option<ItemId>>, OfferError> {
         let mut rounds = 0;
         loop {
             rounds += 1;
@@ -124,16 +175,19 @@ impl Offers {
             let checked = transaction.check_version(control_node, active.control_version);
             let offered = new_items.iter().fold(checked, |transaction, new_item| {
                 let path = crate::paths::child(&segment, &new_item.name_prefix);
-                transaction.create_as(path, new_item.data.clone(), sequential, None)
+                transaction.create_as(path, new_item.data.clone(), SEQUENTIAL, None)
             });
             let failure = match self.context.commit(others(offered), deadline).await {
                 Ok(committed) => {
-                    let numbers = committed.results().iter().filter_map(number_of);
-                    let numbers: Vec<i32> = numbers.collect();
+                    let created = created_nodes(&committed, new_items.len());
+                    let numbers: Vec<i32> = created.clone().filter_map(number_of).collect();
+                    let mut ids: Vec<_> = created.map(|node| self.id_of(node)).collect();
+                    // There are none in a reply that was lost.
+                    ids.resize(new_items.len(), None);
                     self.segments
                         .rotate_if_full(active, &numbers, deadline)
                         .await;
-                    return Ok(());
+                    return Ok(ids);
                 }
                 Err(failure) => failure,
             };
@@ -144,10 +198,8 @@ impl Offers {
                     match failure.error.kind() {
                         // The servers delete the items node after it was empty for a while.
                         ErrorKind::NoNode if active.segment == 0 => {
-                            self.context
-                                .create_container(&self.context.paths.items, deadline)
-                                .await
-                                .map_err(OfferError::Core)?;
+                            let created = self.context.create_items_node(deadline).await;
+                            created.map_err(OfferError::Core)?;
                         }
                         ErrorKind::NoNode => {
                             self.segments
@@ -161,6 +213,17 @@ impl Offers {
                 }
                 _ => return Err(failure.into()),
             }
+        }
+    }
+
+    /// Returns the id of an item that was created; `None` if the servers do not report the transaction.
+    fn id_of(&self, created: &OpResult) -> Option<ItemId> {
+        match created {
+            OpResult::Created {
+                path,
+                stat: Some(stat),
+            } => Some(ItemId::new(self.context.absolute(path), stat.czxid)),
+            _ => None,
         }
     }
 
@@ -186,6 +249,11 @@ impl Offers {
         }
         node.delete().await.map_err(OfferError::Core)
     }
+}
+
+/// Returns the results of the parts that created items, which follow the check of the segment.
+fn created_nodes(committed: &Committed, items: usize) -> impl Iterator<Item = &OpResult> + Clone {
+    committed.results().iter().skip(1).take(items)
 }
 
 fn number_of(changed: &OpResult) -> Option<i32> {

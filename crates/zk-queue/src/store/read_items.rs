@@ -21,9 +21,10 @@ use crate::batch_limits::items_per_read;
 use crate::batch_limits::next_read_count;
 use crate::batch_limits::prefetch_limit;
 use crate::deadline::Deadline;
+use crate::layout::Layout;
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
-use crate::ready_items::ItemId;
+use crate::ready_items::ListedItem;
 
 /// Reads the items of one queue that the inventory lists.
 #[derive(Debug)]
@@ -42,15 +43,6 @@ pub(crate) struct Candidate {
     pub(crate) item: ItemContent,
 }
 
-/// The result of reading an item.
-pub(crate) enum ReadOutcome {
-    Item(Candidate),
-    /// Another consumer has taken it.
-    Gone,
-    /// It is malformed, and skipped from now on.
-    Quarantined,
-}
-
 impl ItemReader {
     pub(super) fn new(context: &Arc<QueueContext>, inventory: &Arc<SharedInventory>) -> Self {
         Self {
@@ -60,14 +52,29 @@ impl ItemReader {
         }
     }
 
-    /// Reads an item, unless it was read ahead.
+    /// Reads an item, unless it was read ahead; if it is to be taken, together with some of the next ones. `None` if it is
+    /// gone, or malformed and skipped from now on.
     pub(crate) async fn read(
         &self,
         in_flight: InFlightItem,
         deadline: Deadline,
-    ) -> Result<ReadOutcome, Error> {
-        let mut read = self.read_each(vec![in_flight], deadline).await;
-        read.pop().expect("there is one result for each item")
+    ) -> Result<Option<Candidate>, Error> {
+        if let Some(content) = self.take_prefetched(&in_flight) {
+            return Ok(Candidate::of(in_flight, Ok(content)));
+        }
+        let mut paths = vec![in_flight.path()];
+        let largest = *lock(&self.largest);
+        let max_ahead = match largest {
+            Some(_) if in_flight.preconditions.is_some() => items_per_read(largest) - 1,
+            // The first item shows how large they are.
+            _ => 0,
+        };
+        let ahead = self.begin_prefetch(max_ahead);
+        paths.extend(ahead.paths(&self.context));
+        let mut read = self.get_each(&paths, deadline).await.into_iter();
+        let first = read.next().expect("there is one result for each item");
+        ahead.finish(self.context.options.layout, read);
+        self.judge(in_flight, first)
     }
 
     /// Reads items, unless they were read ahead; returns one result for each, in their order.
@@ -75,7 +82,7 @@ impl ItemReader {
         &self,
         items: Vec<InFlightItem>,
         deadline: Deadline,
-    ) -> Vec<Result<ReadOutcome, Error>> {
+    ) -> Vec<Result<Option<Candidate>, Error>> {
         let prefetched: Vec<_> = items
             .iter()
             .map(|item| self.take_prefetched(item))
@@ -86,7 +93,7 @@ impl ItemReader {
         let mut read = self.get_each(&unread, deadline).await.into_iter();
         let all = items.into_iter().zip(prefetched);
         all.filter_map(|(item, prefetched)| match prefetched {
-            Some(content) => Some(Ok(ReadOutcome::of(item, Ok(content)))),
+            Some(content) => Some(Ok(Candidate::of(item, Ok(content)))),
             None => Some(self.judge(item, read.next()?)),
         })
         .collect()
@@ -104,19 +111,22 @@ impl ItemReader {
         &self,
         in_flight: InFlightItem,
         got: Result<(Bytes, Stat), Error>,
-    ) -> Result<ReadOutcome, Error> {
+    ) -> Result<Option<Candidate>, Error> {
         let content = match got {
             Ok((data, stat)) => ItemContent::parse(self.context.options.layout, data.into(), &stat),
             Err(error) if error.is_no_node() => {
+                if in_flight.preconditions.is_some() {
+                    self.inventory.lock().contention.on_missing();
+                }
                 in_flight.complete();
-                return Ok(ReadOutcome::Gone);
+                return Ok(None);
             }
             Err(error) if error.kind() == ErrorKind::NoAuth => {
                 Err("the session may not read it".to_owned())
             }
             Err(error) => return Err(error),
         };
-        Ok(ReadOutcome::of(in_flight, content))
+        Ok(Candidate::of(in_flight, content))
     }
 
     /// Reads nodes in one flight, several with one request; returns one result for each, in their order.
@@ -168,8 +178,7 @@ impl ItemReader {
             }
             for read in self.read_each(flight, deadline).await {
                 match read {
-                    Ok(ReadOutcome::Item(candidate)) => candidates.push(candidate),
-                    Ok(ReadOutcome::Gone | ReadOutcome::Quarantined) => {}
+                    Ok(candidate) => candidates.extend(candidate),
                     Err(error) if candidates.is_empty() => return Err(error),
                     Err(error) => {
                         tracing::debug!(%error, read = candidates.len(), "a batch was read in part");
@@ -238,73 +247,84 @@ impl ItemReader {
     }
 
     async fn prefetch(&self, max: usize, deadline: Deadline) {
-        let max = prefetch_limit(*lock(&self.largest), max);
-        let now = self.context.known_time();
-        let begun = self.inventory.lock().begin_prefetch(now, max);
-        if begun.is_empty() {
-            return;
+        let pending = self.begin_prefetch(prefetch_limit(*lock(&self.largest), max));
+        let paths = pending.paths(&self.context);
+        if !paths.is_empty() {
+            let read = self.get_each(&paths, deadline).await;
+            pending.finish(self.context.options.layout, read);
         }
-        let mut pending = PendingPrefetch {
+    }
+
+    fn begin_prefetch(&self, max: usize) -> PendingPrefetch<'_> {
+        let now = self.context.known_time();
+        PendingPrefetch {
             inventory: &self.inventory,
-            items: begun,
-        };
-        let paths = pending.items.iter();
-        let paths: Vec<_> = paths
-            .map(|((segment, name), _)| self.context.paths.item(*segment, name))
-            .collect();
-        let read = self.get_each(&paths, deadline).await;
-        let items = std::mem::take(&mut pending.items);
-        let layout = self.context.options.layout;
-        let mut inventory = self.inventory.lock();
-        for ((id, preconditions), got) in items.into_iter().zip(read) {
-            // An error is found again when the item is taken.
-            if let Ok((data, stat)) = got
-                && let Ok(content) = ItemContent::parse(layout, data.into(), &stat)
-            {
-                inventory.finish_prefetch(&id, preconditions, content);
-            } else {
-                inventory.cancel_prefetch(&id);
-            }
+            items: self.inventory.lock().begin_prefetch(now, max),
         }
     }
 }
 
 impl Candidate {
-    /// Returns how many bytes taking the item adds to a request.
-    pub(crate) fn size(&self) -> usize {
-        self.path.as_str().len() + self.item.rest.as_ref().map_or(0, Vec::len)
-    }
-}
-
-impl ReadOutcome {
-    /// The outcome for an item with this content; the item is malformed if that is the reason why it has none.
-    fn of(in_flight: InFlightItem, content: Result<ItemContent, String>) -> Self {
+    /// Returns the item with this content; `None` if it is malformed, for that reason, and quarantined.
+    fn of(in_flight: InFlightItem, content: Result<ItemContent, String>) -> Option<Self> {
         match content {
-            Ok(item) => Self::Item(Candidate {
+            Ok(item) => Some(Self {
                 path: in_flight.path(),
                 in_flight,
                 item,
             }),
             Err(reason) => {
                 in_flight.quarantine(&reason);
-                Self::Quarantined
+                None
+            }
+        }
+    }
+
+    /// Returns how many bytes taking the item adds to a request.
+    pub(crate) fn size(&self) -> usize {
+        self.path.as_str().len() + self.item.rest.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Items that are being read ahead. If it is dropped, another call can read them.
+struct PendingPrefetch<'a> {
+    inventory: &'a SharedInventory,
+    /// None once the read has ended.
+    items: Vec<(ListedItem, Arc<Preconditions>)>,
+}
+
+impl PendingPrefetch<'_> {
+    fn paths(&self, context: &QueueContext) -> Vec<NodePath> {
+        let items = self.items.iter();
+        let paths = items.map(|(item, _)| context.paths.item(item.segment, &item.name));
+        paths.collect()
+    }
+
+    /// Keeps what was read: one result for each item, in their order.
+    fn finish(
+        mut self,
+        layout: Layout,
+        read: impl IntoIterator<Item = Result<(Bytes, Stat), Error>>,
+    ) {
+        let items = std::mem::take(&mut self.items);
+        let mut inventory = self.inventory.lock();
+        for ((item, preconditions), got) in items.into_iter().zip(read) {
+            let content = got.map(|(data, stat)| ItemContent::parse(layout, data.into(), &stat));
+            match content {
+                Ok(Ok(content)) => inventory.finish_prefetch(&item.id(), preconditions, content),
+                Err(error) if error.is_no_node() => inventory.forget_prefetch(&item),
+                // The error is found again when the item is taken.
+                Ok(Err(_)) | Err(_) => inventory.cancel_prefetch(&item.id()),
             }
         }
     }
 }
 
-/// A read that is pending. If it is dropped, another call can read the items.
-struct PendingPrefetch<'a> {
-    inventory: &'a SharedInventory,
-    /// None once the read has ended.
-    items: Vec<(ItemId, Arc<Preconditions>)>,
-}
-
 impl Drop for PendingPrefetch<'_> {
     fn drop(&mut self) {
         let mut inventory = self.inventory.lock();
-        for (id, _) in &self.items {
-            inventory.cancel_prefetch(id);
+        for (item, _) in &self.items {
+            inventory.cancel_prefetch(&item.id());
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::preconditions::Preconditions;
 
 /// Where the items are whose preconditions are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+pub(super) enum Scope {
     ItemsNode,
     Segment,
 }
@@ -60,7 +60,7 @@ impl QueueContext {
     }
 
     /// Reads the preconditions that items have now; `None` if the nodes that they name do not exist.
-    async fn read_preconditions(
+    pub(super) async fn read_preconditions(
         &self,
         scope: Scope,
         deadline: Deadline,

@@ -12,6 +12,7 @@ use super::take::TakenItem;
 use super::take::Takes;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
+use crate::layout::NameFields;
 
 impl Takes {
     /// Puts an item back to its old place; if that is impossible, to the end of its priority.
@@ -83,9 +84,13 @@ impl Takes {
     /// Offers an item at the end of its priority.
     async fn offer_again(&self, taken: &TakenItem, data: Vec<u8>) -> Result<(), OfferError> {
         let layout = self.offers.context.options.layout;
-        let priority = layout.has_priorities().then_some(taken.listed.key.priority);
+        let fields = NameFields {
+            priority: layout.has_priorities().then_some(taken.listed.key.priority),
+            due: 0,
+            id: layout.id_of(&taken.listed.name),
+        };
         let new_item = NewItem {
-            name_prefix: layout.name_prefix(priority, 0).unwrap_or_default(),
+            name_prefix: layout.name_prefix(fields).unwrap_or_default(),
             data,
         };
         let deadline = Deadline::never();
@@ -98,7 +103,7 @@ impl Takes {
             {
                 Err(OfferError::Core(error)) if may_be_offered_again(&error, attempts) => {}
                 // An item that may have been added must not be added twice.
-                other => return other,
+                other => return other.map(drop),
             }
             attempts += 1;
             deadline.pause(attempts).await;

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use futures_util::future;
 use zk_core::Bytes;
 use zk_core::Error;
+use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 
 use super::active_segment::ActiveSegment;
@@ -79,6 +80,43 @@ impl Segments {
             NumberSpace::UsedUp => Err(OfferError::Exhausted {
                 path: self.context.paths.items.clone(),
             }),
+        }
+    }
+
+    /// Reads the active segment again, for an offer that is committed elsewhere, so that nothing is counted after it.
+    ///
+    /// Activates the next segment if this one is full; `None` if the segment has to be read once more.
+    pub(super) async fn active_with_room(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Option<ActiveSegment>, OfferError> {
+        *lock(&self.active) = None;
+        let active = self.active(deadline).await?;
+        let path = self.context.paths.segment(active.segment);
+        let stat = self.context.exists(&path, deadline).await;
+        let Some(stat) = stat.map_err(OfferError::Core)? else {
+            let created = match active.segment {
+                // The servers delete the items node after it was empty for a while.
+                0 => self.context.create_items_node(deadline).await,
+                _ => self.reset(active, deadline).await,
+            };
+            return created.map(|()| None).map_err(OfferError::Core);
+        };
+        let count = match active.segment {
+            0 => stat.num_children,
+            // Numbers restart in each segment.
+            _ => next_number(&stat),
+        };
+        if count < self.context.options.segment_size {
+            return Ok(Some(active));
+        }
+        match self.rotate(active, deadline).await {
+            // As after any other offer, the next ones try again.
+            Err(error) if error.class() == ErrorClass::Outcome => {
+                tracing::debug!(%error, "the next segment could not be activated");
+                Ok(Some(active))
+            }
+            rotated => rotated.map_err(OfferError::Core),
         }
     }
 

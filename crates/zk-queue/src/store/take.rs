@@ -42,7 +42,9 @@ pub(crate) struct TakenItem {
 struct Deletion;
 
 impl ItemChange for Deletion {
-    const PARTS: usize = 1;
+    fn parts(&self) -> usize {
+        1
+    }
 
     fn add_to(&self, transaction: Transaction, candidates: &[Candidate]) -> Transaction {
         candidates.iter().fold(

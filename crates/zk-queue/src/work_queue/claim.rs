@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
@@ -11,10 +13,13 @@ use zk_core::Transaction;
 use super::held_claim::ClaimIdentity;
 use super::held_claim::ClaimLoss;
 use super::held_claim::HeldClaim;
+use super::held_claim::Unsettled;
+use super::held_claim::release;
+use super::time_to_run::TimeToRun;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
+use crate::error::NotSettled;
 use crate::error::SettleError;
-use crate::layout::Layout;
 
 /// An item that one consumer processes.
 ///
@@ -31,7 +36,7 @@ use crate::layout::Layout;
 #[must_use = "the item is delivered again when this is dropped"]
 pub struct Claim<T> {
     item: T,
-    held: HeldClaim,
+    held: Box<HeldClaim>,
 }
 
 /// An item that a worker passes to its handler; see [`WorkQueue::work_until`](crate::WorkQueue::work_until).
@@ -41,20 +46,22 @@ pub struct Delivery<T> {
     deliveries: u32,
     session: Session,
     identity: ClaimIdentity,
+    time_to_run: Option<TimeToRun>,
 }
 
 impl<T> Claim<T> {
-    pub(super) fn new(item: T, held: HeldClaim) -> Self {
+    pub(super) const fn new(item: T, held: Box<HeldClaim>) -> Self {
         Self { item, held }
     }
 
     /// Splits the claim into the part for a handler and the part that settles it.
-    pub(super) fn split(self) -> (Delivery<T>, HeldClaim) {
+    pub(super) fn split(self) -> (Delivery<T>, Box<HeldClaim>) {
         let delivery = Delivery {
             item: self.item,
             deliveries: self.held.deliveries,
             session: self.held.queue.session.clone(),
             identity: self.held.identity.clone(),
+            time_to_run: self.held.time_to_run.clone(),
         };
         (delivery, self.held)
     }
@@ -79,9 +86,17 @@ impl<T> Claim<T> {
         self.held.is_valid()
     }
 
+    /// Begins the [time to run](crate::WorkOptions::with_time_to_run) of this delivery again. Sends nothing.
+    ///
+    /// Returns whether the claim is [valid](Self::is_valid). Once the time is over, it has no effect.
+    pub fn touch(&self) -> bool {
+        self.held.time_to_run.iter().for_each(TimeToRun::touch);
+        self.is_valid()
+    }
+
     /// Waits until the claim can no longer be relied on.
     ///
-    /// It returns at once when the session ends or the claim is no longer [valid](Self::is_valid).
+    /// It returns at once when the session ends, the time to run is over, or the claim is no longer [valid](Self::is_valid).
     /// If another client deletes the claim's node, it returns within five seconds, or within five milliseconds for each
     /// claim that this process has on the queue if that is longer.
     ///
@@ -117,7 +132,8 @@ impl<T> Claim<T> {
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]. If nothing was changed, the item is delivered again.
+    /// [`NotSettled`], with the claim if it can be settled by another attempt. If that is dropped and nothing was
+    /// changed, the item is delivered again.
     ///
     /// # Cancel safety
     ///
@@ -133,8 +149,47 @@ impl<T> Claim<T> {
     /// wait are joined into one transaction.
     /// Two more for a new token, whenever more calls are in flight than before; and four more if a segment was started or
     /// removed since the item was claimed.
-    pub async fn acknowledge(self) -> Result<(), SettleError> {
-        self.held.acknowledge().await
+    pub async fn acknowledge(self) -> Result<(), NotSettled<T>> {
+        let Self { item, held } = self;
+        let acknowledged = held.acknowledge().await;
+        acknowledged.map_err(|unsettled| unsettled.into_error(item))
+    }
+
+    /// Removes the items of several claims, because they are processed. Returns the outcome of each, in their order.
+    ///
+    /// As [`acknowledge`](Self::acknowledge) for each claim: one that fails does not affect the others.
+    ///
+    /// # Errors
+    ///
+    /// As [`acknowledge`](Self::acknowledge), for each claim.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it continues in the background.
+    ///
+    /// # Session loss
+    ///
+    /// As [`acknowledge`](Self::acknowledge).
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, and one more for each 500 claims, or half a megabyte of paths.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo(queue: zk_queue::WorkQueue<String>) -> Result<(), zk_queue::TakeError> {
+    /// let claims = queue.claim_batch(100).await?;
+    /// for acknowledged in zk_queue::Claim::acknowledge_all(claims).await {
+    ///     if let Err(not_settled) = acknowledged {
+    ///         eprintln!("delivered again: {not_settled}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acknowledge_all(claims: Vec<Self>) -> Vec<Result<(), NotSettled<T>>> {
+        future::join_all(claims.into_iter().map(Self::acknowledge)).await
     }
 
     /// Removes the item and applies other changes in one transaction, so that the changes are applied exactly once for
@@ -142,7 +197,8 @@ impl<T> Claim<T> {
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]. If nothing was changed, the item is delivered again.
+    /// [`NotSettled`], with the claim if it can be settled by another attempt. If that is dropped and nothing was
+    /// changed, the item is delivered again.
     ///
     /// # Cancel safety
     ///
@@ -159,26 +215,38 @@ impl<T> Claim<T> {
     /// # Examples
     ///
     /// ```no_run
-    /// # async fn demo(claim: zk_queue::Claim<String>) -> Result<(), zk_queue::SettleError> {
-    /// claim.acknowledge_with(|txn| txn.create("/results/7", "sent")).await
+    /// # use zk_queue::SettleError;
+    /// # async fn demo(claim: zk_queue::Claim<String>) -> Result<(), SettleError> {
+    /// let processed = claim.acknowledge_with(|txn| txn.create("/results/7", "sent"));
+    /// if let Err(failure) = processed.await {
+    ///     match (failure.error, failure.claim) {
+    ///         // The result exists: it was processed before.
+    ///         (SettleError::Refused(error), Some(claim)) if error.is_node_exists() => claim.acknowledge().await?,
+    ///         (error, _) => return Err(error),
+    ///     }
+    /// }
+    /// # Ok(())
     /// # }
     /// ```
     pub async fn acknowledge_with(
         self,
         changes: impl Fn(Transaction) -> Transaction + Send + Sync + 'static,
-    ) -> Result<(), SettleError> {
-        self.held.settle(Box::new(changes), None).await
+    ) -> Result<(), NotSettled<T>> {
+        let Self { item, held } = self;
+        let settled = held.settle(Box::new(changes), None).await;
+        settled.map_err(|unsettled| unsettled.into_error(item))
     }
 
     /// Returns the item to the queue, to be delivered again after `delay` by the leader's clock. If it has used all its
     /// deliveries, it goes to the dead letters with the reason.
     ///
     /// Without a delay, the item keeps its place and can be claimed at once.
+    /// With the [layout of another client](crate::WorkLayout), other consumers can always claim it at once.
     /// Like [`acknowledge`](Self::acknowledge), this retries until the claim is lost.
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]. If nothing was changed, the item is delivered again at once.
+    /// As [`acknowledge`](Self::acknowledge).
     ///
     /// # Cancel safety
     ///
@@ -195,8 +263,10 @@ impl<T> Claim<T> {
         self,
         delay: Duration,
         reason: impl Into<String> + Send,
-    ) -> Result<(), SettleError> {
-        self.held.reject(delay, reason.into()).await
+    ) -> Result<(), NotSettled<T>> {
+        let Self { item, held } = self;
+        let rejected = held.reject(delay, reason.into()).await;
+        rejected.map_err(|unsettled| unsettled.into_error(item))
     }
 
     /// Moves the item to the dead letters, with the reason.
@@ -205,7 +275,8 @@ impl<T> Claim<T> {
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]. If nothing was changed, the item is delivered again.
+    /// [`NotSettled`], with the claim if it can be settled by another attempt. If that is dropped and nothing was
+    /// changed, the item is delivered again.
     ///
     /// # Cancel safety
     ///
@@ -218,32 +289,46 @@ impl<T> Claim<T> {
     /// # Cost
     ///
     /// As [`acknowledge`](Self::acknowledge), and two more for the first dead letter of a queue.
-    pub async fn bury(self, reason: impl Into<String> + Send) -> Result<(), SettleError> {
-        self.held.bury(&reason.into()).await
+    pub async fn bury(self, reason: impl Into<String> + Send) -> Result<(), NotSettled<T>> {
+        let Self { item, held } = self;
+        let buried = held.bury(&reason.into()).await;
+        buried.map_err(|unsettled| unsettled.into_error(item))
     }
 }
 
 impl HeldClaim {
     /// As [`Claim::reject`]. If this is dropped, it continues in the background.
     pub(super) fn reject(
-        self,
+        self: Box<Self>,
         delay: Duration,
         reason: String,
-    ) -> Detached<Result<(), SettleError>> {
+    ) -> Detached<Result<(), Unsettled>> {
         if self.deliveries >= self.context.options.max_deliveries {
             return self.bury(&reason);
         }
         if delay.is_zero() {
             return self.release();
         }
-        self.detached(|claim| claim.reject_until_later(delay, reason))
+        self.detached(move |claim| claim.reject_until_later(delay, reason).boxed())
     }
 
     /// Deletes the claim, and renames the item to one that is due after the delay.
-    async fn reject_until_later(self, delay: Duration, reason: String) -> Result<(), SettleError> {
+    async fn reject_until_later(
+        &mut self,
+        delay: Duration,
+        reason: String,
+    ) -> Result<(), SettleError> {
         let due = self.due_after(delay).await.map_err(SettleError::Core)?;
+        if self.queue.paths.is_shared {
+            // Other clients do not know a name with a due time: they may have the item at once. This process defers it
+            // first: a list that is read after the release shows it as ready.
+            self.inventory.defer(self.listed.clone(), due);
+            let released = release(&self.queue, self.identity.clone()).await;
+            released.map_err(SettleError::Core)?;
+            tracing::debug!(path = %self.identity.item, reason, "the item was rejected, and is left to other consumers for a time");
+            return Ok(());
+        }
         let key = self.listed.key.postponed(due, self.deliveries);
-        debug_assert_eq!(self.queue.options.layout, Layout::Native);
         let later = self
             .queue
             .paths
@@ -288,6 +373,14 @@ impl<T> Delivery<T> {
     /// Returns the path of the item.
     pub fn path(&self) -> &NodePath {
         &self.identity.item
+    }
+
+    /// Begins the [time to run](crate::WorkOptions::with_time_to_run) of this delivery again. Sends nothing.
+    ///
+    /// Returns false if the time is over; the worker drops the handler then.
+    pub fn touch(&self) -> bool {
+        self.time_to_run.iter().for_each(TimeToRun::touch);
+        !self.time_to_run.as_ref().is_some_and(TimeToRun::is_over)
     }
 
     /// Starts a transaction that fails as a whole once the claim is lost; the caller's parts are counted from two on.

@@ -1,5 +1,8 @@
 //! Creates claims: one transaction creates the claims' nodes, and writes the items that they are for.
 //!
+//! Where other clients claim items, too, the claim's node is written once more; see
+//! `Layout::claim_version`.
+//!
 //! An item is written with the data that it has, because the version of its node counts its deliveries, and servers
 //! advance the version of a node only together with its data.
 
@@ -21,8 +24,10 @@ use super::held_claim::ClaimIdentity;
 use super::held_claim::HeldClaim;
 use super::held_claim::delivery_count;
 use super::held_claim::release;
+use super::time_to_run::TimeToRun;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
+use crate::layout::Layout;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 use crate::store::Batch;
@@ -40,24 +45,36 @@ struct NewClaims {
 }
 
 impl ItemChange for NewClaims {
-    /// The first part creates the claim, the second one writes the item.
-    const PARTS: usize = 2;
+    /// The first part creates the claim, the second one writes the item, and the third one, if any, the claim.
+    fn parts(&self) -> usize {
+        if self.layout().claim_version().is_some() {
+            3
+        } else {
+            2
+        }
+    }
 
     fn add_to(&self, transaction: Transaction, candidates: &[Candidate]) -> Transaction {
+        let layout = self.layout();
         candidates
             .iter()
             .fold(transaction, |transaction, candidate| {
                 let claim = self.context.claim_path(&candidate.in_flight);
                 let Candidate { path, item, .. } = candidate;
-                let claimed = transaction.create_ephemeral(claim, self.owner.as_str());
-                claimed.set_version(path, item.data.clone(), item.version)
+                let claimed = transaction
+                    .create_ephemeral(&claim, self.owner.as_str())
+                    .set_version(path, layout.frame(item.data.clone()), item.version);
+                match layout.claim_version() {
+                    Some(_) => claimed.set(claim, self.owner.as_str()),
+                    None => claimed,
+                }
             })
     }
 
     fn judge(&self, part: usize, error: &Error) -> Refusal<'_> {
         match error.kind() {
             ErrorKind::TooLarge => Refusal::Quarantine("it is too large to be claimed".to_owned()),
-            ErrorKind::NoNode if part == 0 => Refusal::CreateParent(&self.context.claims),
+            ErrorKind::NoNode if part == 0 => Refusal::CreateParent(&self.context.paths.claims),
             ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => Refusal::Forget,
             // The servers refuse to write this item's node.
             _ if part == 1 && error.class() == ErrorClass::Outcome => {
@@ -92,13 +109,18 @@ impl HeldClaim {
 }
 
 impl NewClaims {
+    fn layout(&self) -> Layout {
+        self.store.context.options.layout
+    }
+
     async fn create(
         self,
         candidates: Vec<Candidate>,
         deadline: Deadline,
     ) -> Result<Vec<HeldClaim>, Error> {
         let items = &self.store.items;
-        let size = |candidate: &Candidate| claim_request_size(candidate, &self.owner);
+        let size =
+            |candidate: &Candidate| claim_request_size(self.layout(), candidate, &self.owner);
         let Some(batch) = items.batch(candidates, size) else {
             return Ok(Vec::new());
         };
@@ -148,6 +170,7 @@ impl NewClaims {
             version: candidate.item.version.wrapping_add(1),
             item_czxid: candidate.item.czxid,
             preconditions: Arc::clone(preconditions),
+            claim_version: self.layout().claim_version(),
             claim_czxid,
         }
     }
@@ -160,7 +183,8 @@ impl NewClaims {
     ) -> HeldClaim {
         let listed = ListedItem::clone(&candidate.in_flight);
         candidate.in_flight.complete();
-        HeldClaim {
+        let limit = self.context.options.time_to_run;
+        let held = HeldClaim {
             queue: Arc::clone(&self.store.context),
             inventory: Arc::clone(&self.store.inventory),
             context: Arc::clone(&self.context),
@@ -169,10 +193,13 @@ impl NewClaims {
             identity,
             data: candidate.item.data,
             session_lease,
+            time_to_run: limit.map(TimeToRun::begin),
             is_settled: false,
             last_checked: Mutex::new(Instant::now()),
             open_claims: Arc::clone(&self.context.open_claims),
-        }
+        };
+        held.limit_time_to_run();
+        held
     }
 
     /// Releases claims in the background whose creation is in doubt: otherwise they might last as long as the session.
@@ -198,9 +225,15 @@ impl NewClaims {
     }
 }
 
-/// Returns how many bytes claiming an item adds to a request; both paths contain its name.
-pub(super) fn claim_request_size(candidate: &Candidate, owner: &str) -> usize {
-    2 * candidate.path.as_str().len() + owner.len() + candidate.item.data.len()
+/// Returns how many bytes claiming an item adds to a request; all paths contain its name.
+pub(super) fn claim_request_size(layout: Layout, candidate: &Candidate, owner: &str) -> usize {
+    let claim = candidate.path.as_str().len() + owner.len();
+    let claims = if layout.claim_version().is_some() {
+        2
+    } else {
+        1
+    };
+    candidate.path.as_str().len() + claims * claim + candidate.item.data.len()
 }
 
 /// Returns the zxid of the transaction that claimed items: servers report it as the `mzxid` of a written item.

@@ -1,4 +1,6 @@
-//! Dead letters: moving items to them, listing, offering them again, and discarding them.
+//! Dead letters: moving items to them, listing, offering one again, and discarding one.
+//!
+//! Pages of them, and changes of many of them, are in [`dead_letter_batches`](super::dead_letter_batches).
 
 use std::time::SystemTime;
 
@@ -7,15 +9,17 @@ use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Transaction;
+use zk_core::codec::DecodeError;
 
 use super::READ_AT_ONCE;
 use super::Undeliverable;
 use super::WorkQueue;
 use super::held_claim::HeldClaim;
+use super::held_claim::Unsettled;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::DeadLetterError;
-use crate::error::SettleError;
+use crate::error::OfferError;
 use crate::error::TakeError;
 use crate::leader_clock::whole_millis;
 use crate::options::WorkerOptions;
@@ -54,13 +58,13 @@ fn read_note(note: &str) -> Option<(u32, String)> {
 
 impl HeldClaim {
     /// As [`Claim::bury`](crate::Claim::bury). If this is dropped, it continues in the background.
-    pub(super) fn bury(self, reason: &str) -> Detached<Result<(), SettleError>> {
+    pub(super) fn bury(self: Box<Self>, reason: &str) -> Detached<Result<(), Unsettled>> {
         let letter = child(
-            &self.context.dead_letters,
+            &self.context.paths.dead_letters,
             &letter_name(&self.listed.name, self.identity.item_czxid),
         );
         tracing::warn!(item = %self.identity.item, %letter, reason, "the item becomes a dead letter");
-        let container = self.context.dead_letters.clone();
+        let container = self.context.paths.dead_letters.clone();
         let (data, note) = (self.data.clone(), note(self.deliveries, reason));
         let changes = move |transaction: Transaction| {
             transaction
@@ -84,16 +88,22 @@ impl<T: Send + 'static> WorkQueue<T> {
             reason,
             is_last,
         } = undeliverable;
+        let is_shared = self.store.context.paths.is_shared;
         let later = if is_last {
             None
         } else {
-            let delay = WorkerOptions::default().delay_after(deliveries);
+            let delay = WorkerOptions::default().delay_after(deliveries, || 1.0);
             let due = self.store.context.due_after(delay, deadline).await?;
-            let key = candidate.in_flight.key.postponed(due, deliveries);
-            let listed = ListedItem {
-                segment: candidate.in_flight.segment,
-                name: key.native_name().into(),
-                key,
+            let listed = if is_shared {
+                // Other clients do not know a name with a due time.
+                ListedItem::clone(&candidate.in_flight)
+            } else {
+                let key = candidate.in_flight.key.postponed(due, deliveries);
+                ListedItem {
+                    segment: candidate.in_flight.segment,
+                    name: key.native_name().into(),
+                    key,
+                }
             };
             // This consumer leaves the item to others for longer than its delay.
             let deferred_until = due.saturating_add(whole_millis(delay / 4));
@@ -101,7 +111,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         };
         let claim = self.context.claim_path(&candidate.in_flight);
         let letter = child(
-            &self.context.dead_letters,
+            &self.context.paths.dead_letters,
             &letter_name(&candidate.in_flight.name, candidate.item.czxid),
         );
         let note = note(deliveries, &reason);
@@ -112,18 +122,22 @@ impl<T: Send + 'static> WorkQueue<T> {
         for _ in 0..MAX_PARENT_ROUNDS {
             let context = &self.store.context;
             let outcome = context.commit_if(&preconditions, deadline, |transaction| {
-                let removed = transaction
-                    // Refused if another consumer has claimed the item.
-                    .create_ephemeral(&claim, "")
-                    .delete(&claim)
-                    .delete_version(&candidate.path, candidate.item.version);
+                // Refused if another consumer has claimed the item.
+                let unclaimed = transaction.create_ephemeral(&claim, "").delete(&claim);
+                let (path, version) = (&candidate.path, candidate.item.version);
                 let data = candidate.item.data.clone();
                 match &later {
-                    Some((listed, _)) => {
-                        let path = context.paths.item(listed.segment, &listed.name);
-                        removed.create(path, data)
+                    Some(_) if is_shared => {
+                        // Its version counts this delivery.
+                        unclaimed.set_version(path, context.options.layout.frame(data), version)
                     }
-                    None => removed
+                    Some((listed, _)) => {
+                        let later = context.paths.item(listed.segment, &listed.name);
+                        let removed = unclaimed.delete_version(path, version);
+                        removed.create(later, data)
+                    }
+                    None => unclaimed
+                        .delete_version(path, version)
                         .create(&letter, data)
                         .create(child(&letter, NOTE), note.clone()),
                 }
@@ -158,7 +172,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 ConditionalOutcome::Refused { part: 0, error } if error.is_no_node() => {
                     self.store
                         .context
-                        .create_container(&self.context.claims, deadline)
+                        .create_claims_node(&self.context.paths.claims, deadline)
                         .await?;
                 }
                 ConditionalOutcome::Refused { part: 3, error }
@@ -166,7 +180,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 {
                     self.store
                         .context
-                        .create_container(&self.context.dead_letters, deadline)
+                        .create_container(&self.context.paths.dead_letters, deadline)
                         .await?;
                 }
                 ConditionalOutcome::Refused { part, error } => match error.kind() {
@@ -187,6 +201,8 @@ impl<T: Send + 'static> WorkQueue<T> {
 
     /// Lists the dead letters, the oldest first.
     ///
+    /// Unlike [`dead_letter_page`](Self::dead_letter_page), the order is that in which they became dead letters.
+    ///
     /// # Errors
     ///
     /// If a read failed.
@@ -199,40 +215,44 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// A list, and a read for each of them, 64 in a flight.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        let deadline = self.store.context.deadline();
-        let names = self
-            .store
-            .context
-            .child_names(&self.context.dead_letters, deadline);
-        let names = names.await?;
+        let names = self.dead_letter_names().await?;
         let mut letters = Vec::new();
         for several in names.chunks(READ_AT_ONCE) {
-            let reads = several.iter().map(|name| {
-                let note = child(&child(&self.context.dead_letters, name), NOTE);
-                async move { (name, self.store.context.session.get(note).await) }
-            });
-            for (name, read) in future::join_all(reads).await {
-                let (note, stat) = match read {
-                    Ok(read) => read,
-                    Err(error) if error.is_no_node() => continue,
-                    Err(error) => return Err(error),
-                };
-                let note = String::from_utf8_lossy(&note);
-                let (deliveries, reason) =
-                    read_note(&note).unwrap_or_else(|| (0, note.to_string()));
-                letters.push(DeadLetter {
-                    name: name.clone(),
-                    deliveries,
-                    reason,
-                    since: stat.ctime,
-                });
-            }
+            letters.extend(self.read_dead_letters(several).await?);
         }
         letters.sort_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
         Ok(letters)
     }
 
-    /// Reads the data of a dead letter.
+    /// Reads the notes of dead letters concurrently, without those that no longer exist.
+    pub(super) async fn read_dead_letters(
+        &self,
+        names: &[String],
+    ) -> Result<Vec<DeadLetter>, Error> {
+        let reads = names.iter().map(|name| {
+            let note = child(&child(&self.context.paths.dead_letters, name), NOTE);
+            async move { (name, self.store.context.session.get(note).await) }
+        });
+        let mut letters = Vec::new();
+        for (name, read) in future::join_all(reads).await {
+            let (note, stat) = match read {
+                Ok(read) => read,
+                Err(error) if error.is_no_node() => continue,
+                Err(error) => return Err(error),
+            };
+            let note = String::from_utf8_lossy(&note);
+            let (deliveries, reason) = read_note(&note).unwrap_or_else(|| (0, note.to_string()));
+            letters.push(DeadLetter {
+                name: name.clone(),
+                deliveries,
+                reason,
+                since: stat.ctime,
+            });
+        }
+        Ok(letters)
+    }
+
+    /// Reads the data of a dead letter; [`decode_dead_letter`](Self::decode_dead_letter) decodes it.
     ///
     /// # Errors
     ///
@@ -250,7 +270,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             .store
             .context
             .session
-            .get(child(&self.context.dead_letters, &letter.name))
+            .get(child(&self.context.paths.dead_letters, &letter.name))
             .await
         {
             Ok((data, _)) => Ok(data.into()),
@@ -259,12 +279,21 @@ impl<T: Send + 'static> WorkQueue<T> {
         }
     }
 
+    /// Decodes the data of a [dead letter](Self::dead_letter).
+    ///
+    /// # Errors
+    ///
+    /// If the codec cannot decode it.
+    pub fn decode_dead_letter(&self, data: &[u8]) -> Result<T, DecodeError> {
+        self.codec.decode(data)
+    }
+
     /// Offers a dead letter again, at the end of its priority and with no deliveries so far.
     ///
     /// # Errors
     ///
     /// [`DeadLetterError::Gone`] or [`DeadLetterError::Offer`]. It is still a dead letter then, except after
-    /// [`OfferError::Unknown`](crate::OfferError::Unknown).
+    /// [`OfferError::Unknown`].
     ///
     /// # Cancel safety
     ///
@@ -275,31 +304,48 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// Two round trips.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
         let data = self.dead_letter(letter).await?;
-        let name = letter.name.rsplit_once('-').map_or("", |(name, _)| name);
-        let priority = self
-            .store
-            .context
-            .options
-            .layout
-            .parse(name)
-            .map(|key| key.priority);
-        let deadline = self.store.context.deadline();
-        let name_prefix = self
-            .store
-            .offers
-            .name_prefix(priority, None, deadline)
-            .await?;
-        let path = child(&self.context.dead_letters, &letter.name);
-        let new_item = NewItem { name_prefix, data };
-        let offered = self.store.offers.offer_with(
-            std::slice::from_ref(&new_item),
-            |transaction| transaction.delete(child(&path, NOTE)).delete(&path),
-            deadline,
-        );
-        match offered.await {
-            Err(crate::OfferError::Core(error)) if error.is_no_node() => Err(gone(letter)),
+        match self.offer_again(&[(&letter.name, &data)]).await {
+            Err(OfferError::Core(error)) if error.is_no_node() => Err(gone(letter)),
             other => Ok(other?),
         }
+    }
+
+    /// Offers dead letters with these names and data again, all or none of them, in one transaction.
+    ///
+    /// Its parts are one for the segment, one for each new item, and two for each dead letter.
+    pub(super) async fn offer_again(&self, letters: &[(&str, &[u8])]) -> Result<(), OfferError> {
+        let deadline = self.store.context.deadline();
+        let offers = &self.store.offers;
+        let mut new_items = Vec::with_capacity(letters.len());
+        for (name, data) in letters {
+            let item = name.rsplit_once('-').map_or("", |(item, _)| item);
+            let layout = self.store.context.options.layout;
+            let priority = layout.priority_of(item);
+            let id = layout.id_of(item);
+            new_items.push(NewItem {
+                name_prefix: offers.name_prefix(priority, None, id, deadline).await?,
+                data: layout.frame(data.to_vec()),
+            });
+        }
+        let offered = offers.offer_with(
+            &new_items,
+            |transaction| self.delete_letters(transaction, letters.iter().map(|(name, _)| name)),
+            deadline,
+        );
+        offered.await
+    }
+
+    /// Deletes dead letters and their notes: two parts for each of them.
+    pub(super) fn delete_letters(
+        &self,
+        transaction: Transaction,
+        names: impl IntoIterator<Item: AsRef<str>>,
+    ) -> Transaction {
+        names.into_iter().fold(transaction, |transaction, name| {
+            let path = child(&self.context.paths.dead_letters, name.as_ref());
+            // Without its note, it would not be listed any more.
+            transaction.delete(child(&path, NOTE)).delete(&path)
+        })
     }
 
     /// Deletes a dead letter. It is no error if it no longer exists.
@@ -316,12 +362,11 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// One round trip, and one more for the first change of a process.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
-        let path = child(&self.context.dead_letters, &letter.name);
-        // One transaction: without its note, the dead letter would not be listed any more.
+        let path = child(&self.context.paths.dead_letters, &letter.name);
         let deadline = self.store.context.deadline();
         let context = &self.store.context;
         let transaction = context.session.transaction();
-        let both = transaction.delete(child(&path, NOTE)).delete(&path);
+        let both = self.delete_letters(transaction, [&letter.name]);
         let refusal = match context.commit(both, deadline).await {
             Ok(_) => return Ok(()),
             Err(failure) if failure.error.failed_part().is_none() => {

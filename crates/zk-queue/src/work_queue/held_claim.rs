@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::TryFutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -18,9 +21,12 @@ use zk_core::SessionLease;
 use zk_core::Stat;
 use zk_core::Transaction;
 
+use super::Claim;
 use super::WorkContext;
+use super::time_to_run::TimeToRun;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
+use crate::error::NotSettled;
 use crate::error::SettleError;
 use crate::layout::ItemKey;
 use crate::mutex::lock;
@@ -43,6 +49,8 @@ pub(super) struct HeldClaim {
     pub(super) data: Vec<u8>,
     pub(super) deliveries: u32,
     pub(super) session_lease: SessionLease,
+    /// The time that this delivery may still take, if it is limited.
+    pub(super) time_to_run: Option<TimeToRun>,
     pub(super) is_settled: bool,
     /// When the claim's node was last seen.
     pub(super) last_checked: Mutex<Instant>,
@@ -60,6 +68,8 @@ pub enum ClaimLoss {
     SessionLeaseExpired,
     /// Another client deleted the claim's node.
     ClaimDeleted,
+    /// The [time to run](crate::WorkOptions::with_time_to_run) was over, and this process gave the claim up.
+    TimeToRunExpired,
 }
 
 /// What a transaction checks to be sure that the claim is still ours.
@@ -73,8 +83,17 @@ pub(super) struct ClaimIdentity {
     pub(super) item_czxid: i64,
     /// The preconditions under which the item was claimed.
     pub(super) preconditions: Arc<Preconditions>,
+    /// The version of the claim's node, if it is checked.
+    pub(super) claim_version: Option<i32>,
     /// The transaction that created the claim, unless its reply was lost.
     pub(super) claim_czxid: Option<i64>,
+}
+
+/// A claim that was not settled, and why.
+#[derive(Debug)]
+pub(super) struct Unsettled {
+    pub(super) error: SettleError,
+    pub(super) held: Box<HeldClaim>,
 }
 
 /// The parts of a transaction that a caller adds to the end of a claim.
@@ -82,7 +101,8 @@ pub(super) type Changes = Box<dyn Fn(Transaction) -> Transaction + Send + Sync>;
 
 impl HeldClaim {
     pub(super) fn is_valid(&self) -> bool {
-        self.session_lease.is_valid()
+        let is_over = self.time_to_run.as_ref().is_some_and(TimeToRun::is_over);
+        self.session_lease.is_valid() && !is_over
     }
 
     fn is_ours(&self, claim: &Stat) -> bool {
@@ -99,7 +119,16 @@ impl HeldClaim {
             biased;
             _ = self.queue.session.lost() => ClaimLoss::SessionLost,
             () = self.session_lease.lapsed() => ClaimLoss::SessionLeaseExpired,
+            () = self.time_to_run_over() => ClaimLoss::TimeToRunExpired,
             () = self.deleted() => ClaimLoss::ClaimDeleted,
+        }
+    }
+
+    /// Waits until the time to run is over.
+    async fn time_to_run_over(&self) {
+        match &self.time_to_run {
+            Some(time_to_run) => drop(time_to_run.over().await),
+            None => std::future::pending().await,
         }
     }
 
@@ -129,34 +158,41 @@ impl HeldClaim {
         }
     }
 
-    /// Ends the claim by `end`. If this is dropped, it continues in the background.
+    /// Ends the claim by `end`, or returns it with the error. If this is dropped, it continues in the background.
     ///
     /// Every await of a call that ends a claim must be inside `end`: dropping the call outside of it releases the claim
     /// instead.
-    pub(super) fn detached<F>(
-        self,
-        end: impl FnOnce(Self) -> F,
-    ) -> Detached<Result<(), SettleError>>
+    pub(super) fn detached<F>(mut self: Box<Self>, end: F) -> Detached<Result<(), Unsettled>>
     where
-        F: Future<Output = Result<(), SettleError>> + Send + 'static,
+        F: for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, Result<(), SettleError>> + Send + 'static,
     {
+        self.time_to_run.iter().for_each(TimeToRun::stop);
         let session = self.queue.session.clone();
-        Detached::new(&session, end(self), async |_| {})
+        let ending = async move {
+            if let Err(error) = end(&mut self).await {
+                self.time_to_run.iter().for_each(TimeToRun::restart);
+                return Err(Unsettled { error, held: self });
+            }
+            self.is_settled = true;
+            Ok(())
+        };
+        Detached::new(&session, ending, async |_| {})
     }
 
     /// Ends the claim: removes the item, together with those of other claims that are acknowledged at the same time. If
     /// this is dropped, it continues in the background.
-    pub(super) fn acknowledge(self) -> Detached<Result<(), SettleError>> {
-        self.detached(async |mut claim| {
-            let acknowledgements = Arc::clone(&claim.context.acknowledgements);
-            let identity = claim.identity.clone();
-            if acknowledgements.call(identity, Deadline::never()).await? {
-                claim.is_settled = true;
-                return Ok(());
-            }
-            claim
-                .settle_now(Box::new(|nothing_else| nothing_else), None)
-                .await
+    pub(super) fn acknowledge(self: Box<Self>) -> Detached<Result<(), Unsettled>> {
+        self.detached(|claim| {
+            let acknowledging = async move {
+                let acknowledgements = Arc::clone(&claim.context.acknowledgements);
+                let identity = claim.identity.clone();
+                if acknowledgements.call(identity, Deadline::never()).await? {
+                    return Ok(());
+                }
+                let nothing_else: Changes = Box::new(|nothing_else| nothing_else);
+                claim.settle_now(nothing_else, None).await
+            };
+            acknowledging.boxed()
         })
     }
 
@@ -165,17 +201,17 @@ impl HeldClaim {
     ///
     /// `container` is a node that the changes need as a parent.
     pub(super) fn settle(
-        self,
+        self: Box<Self>,
         changes: Changes,
         container: Option<NodePath>,
-    ) -> Detached<Result<(), SettleError>> {
-        self.detached(|claim| claim.settle_now(changes, container))
+    ) -> Detached<Result<(), Unsettled>> {
+        self.detached(|claim| claim.settle_now(changes, container).boxed())
     }
 
     /// Retries until the claim is settled or lost, without a deadline: a processed item would be delivered again
     /// otherwise.
     pub(super) async fn settle_now(
-        mut self,
+        &mut self,
         changes: Changes,
         container: Option<NodePath>,
     ) -> Result<(), SettleError> {
@@ -185,10 +221,7 @@ impl HeldClaim {
                 .try_to_settle(&changes, container.as_ref(), &mut parent_rounds)
                 .await
             {
-                Ok(true) => {
-                    self.is_settled = true;
-                    return Ok(());
-                }
+                Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(SettleError::Core(error)) if error.class() == ErrorClass::Recoverable => {
                     tracing::debug!(path = %self.identity.item, %error, "settling the claim again");
@@ -212,7 +245,7 @@ impl HeldClaim {
         let outcome = self
             .queue
             .commit_if(preconditions, Deadline::never(), |transaction| {
-                let ended = transaction.delete(&identity.claim);
+                let ended = identity.delete_claim(transaction);
                 changes(ended.delete_version(&identity.item, identity.version))
             });
         match outcome.await? {
@@ -260,12 +293,24 @@ impl HeldClaim {
     }
 
     /// Deletes the claim, and leaves the item where it is. If this is dropped, it continues in the background.
-    pub(super) fn release(self) -> Detached<Result<(), SettleError>> {
-        self.detached(|mut claim| async move {
-            claim.is_settled = true;
-            let released = release(&claim.queue, claim.identity.clone()).await;
-            released.map_err(SettleError::Core)
+    pub(super) fn release(self: Box<Self>) -> Detached<Result<(), Unsettled>> {
+        self.detached(|claim| {
+            let released = release(&claim.queue, claim.identity.clone());
+            released.map_err(SettleError::Core).boxed()
         })
+    }
+}
+
+impl Unsettled {
+    /// Returns the claim to the caller, unless it is over.
+    pub(super) fn into_error<T>(self, item: T) -> NotSettled<T> {
+        let Self { error, held } = self;
+        let is_over =
+            matches!(error, SettleError::Lost { .. }) || error.class() == ErrorClass::Fatal;
+        NotSettled {
+            error,
+            claim: (!is_over).then(|| Claim::new(item, held)),
+        }
     }
 }
 
@@ -284,20 +329,35 @@ impl ClaimIdentity {
 
     /// Makes a transaction fail unless the claim is still ours.
     pub(super) fn check(&self, transaction: Transaction) -> Transaction {
-        transaction
-            .check(&self.claim)
-            .check_version(&self.item, self.version)
+        let checked = match self.claim_version {
+            Some(version) => transaction.check_version(&self.claim, version),
+            None => transaction.check(&self.claim),
+        };
+        checked.check_version(&self.item, self.version)
+    }
+
+    /// Makes a transaction delete the claim's node, unless it is known to be another one.
+    pub(super) fn delete_claim(&self, transaction: Transaction) -> Transaction {
+        match self.claim_version {
+            Some(version) => transaction.delete_version(&self.claim, version),
+            None => transaction.delete(&self.claim),
+        }
     }
 }
 
 impl Drop for HeldClaim {
     fn drop(&mut self) {
         if !self.is_settled {
-            let (queue, identity) = (Arc::clone(&self.queue), self.identity.clone());
-            let session = queue.session.clone();
-            session.finish(async move { drop(release(&queue, identity).await) });
+            release_in_background(&self.queue, &self.identity);
         }
     }
+}
+
+/// As [`release`], and closing the session waits for it.
+pub(super) fn release_in_background(queue: &Arc<QueueContext>, identity: &ClaimIdentity) {
+    let (queue, identity) = (Arc::clone(queue), identity.clone());
+    let session = queue.session.clone();
+    session.finish(async move { drop(release(&queue, identity).await) });
 }
 
 /// Deletes a claim unless it is another consumer's. Repeating it does no harm, so it is repeated until there is a
@@ -309,9 +369,8 @@ pub(super) async fn release(
     let mut attempts = 0;
     loop {
         let (checked, checks) = identity.preconditions.check(queue.session.transaction());
-        let released = checked
-            .check_version(&identity.item, identity.version)
-            .delete(&identity.claim);
+        let released =
+            identity.delete_claim(checked.check_version(&identity.item, identity.version));
         let Err(mut error) = released.commit().await else {
             return Ok(());
         };
@@ -340,7 +399,7 @@ pub(super) async fn release(
                     delete_claim_node(queue, &identity).await;
                     return Ok(());
                 }
-                // The claim is gone.
+                // The claim is gone, or another client's.
                 _ => return Ok(()),
             }
         }

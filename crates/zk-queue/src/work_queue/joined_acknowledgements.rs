@@ -46,7 +46,7 @@ impl JoinedWork for Acknowledgements {
         let Some(preconditions) =
             Preconditions::common(claims.iter().map(|claim| &claim.preconditions))
         else {
-            return JoinedOutcome::Each(Ok(false));
+            return JoinedOutcome::SameOutput(Ok(false));
         };
         // A segment was started or removed between two claims.
         let mut all = claims.iter();
@@ -57,12 +57,12 @@ impl JoinedWork for Acknowledgements {
             .context
             .commit_if(preconditions, deadline, |transaction| {
                 claims.iter().fold(transaction, |transaction, claim| {
-                    let ended = transaction.delete(&claim.claim);
+                    let ended = claim.delete_claim(transaction);
                     ended.delete_version(&claim.item, claim.version)
                 })
             });
         match committed.await {
-            Ok(ConditionalOutcome::Committed(_)) => JoinedOutcome::Each(Ok(true)),
+            Ok(ConditionalOutcome::Committed(_)) => JoinedOutcome::SameOutput(Ok(true)),
             Ok(ConditionalOutcome::Refused { part, .. }) => {
                 JoinedOutcome::Refused(part / PARTS, Ok(false))
             }
@@ -70,9 +70,11 @@ impl JoinedWork for Acknowledgements {
                 JoinedOutcome::TooLarge(Ok(false))
             }
             Err(failure) if failure.error.is_fatal() || failure.error.is_outcome_unknown() => {
-                JoinedOutcome::Each(Err(failure.into()))
+                JoinedOutcome::SameOutput(Err(failure.into()))
             }
-            Ok(ConditionalOutcome::PreconditionsFailed) | Err(_) => JoinedOutcome::Each(Ok(false)),
+            Ok(ConditionalOutcome::PreconditionsFailed) | Err(_) => {
+                JoinedOutcome::SameOutput(Ok(false))
+            }
         }
     }
 

@@ -15,7 +15,9 @@ use super::Claim;
 use super::Delivery;
 use super::HeldClaim;
 use super::WorkQueue;
+use super::held_claim::Unsettled;
 use crate::deadline::Deadline;
+use crate::deterministic_draw::draw_fraction;
 use crate::error::TakeError;
 use crate::options::WorkerOptions;
 
@@ -27,7 +29,7 @@ pub struct WorkStats {
     pub acknowledged: u64,
     /// Items whose handler failed; they are delivered again, or became dead letters.
     pub rejected: u64,
-    /// Items whose claims were lost while they were processed.
+    /// Items whose claims were lost while they were processed, or whose time to run was over.
     pub lost: u64,
     /// Items whose handler finished, but whose claims were not settled for sure; they may be delivered again.
     pub unsettled: u64,
@@ -81,6 +83,24 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// let options = zk_queue::WorkerOptions::default().with_concurrency(8);
     /// let stopped = async { drop(stop.await) };
     /// queue.work_until(stopped, &options, async |delivery| send(delivery.item()).await).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// With one session of the application after the other:
+    ///
+    /// ```no_run
+    /// # async fn send(_: &str) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn demo(sessions: zk_core::Sessions) -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_core::codec::Text;
+    /// use zk_queue::{WorkQueue, WorkerOptions};
+    ///
+    /// let working = sessions.run(async |session| {
+    ///     let letters = WorkQueue::<String>::new(&session, "/mail/outgoing", Text).expect("the path is one");
+    ///     let handler = async |letter: zk_queue::Delivery<String>| send(letter.item()).await;
+    ///     letters.work_until(std::future::pending(), &WorkerOptions::default(), handler).await
+    /// });
+    /// working.await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -187,7 +207,7 @@ where
             Handled::Lost
         }
         handled = catch_panic(async { handler(delivery).await.map_err(|error| error.to_string()) }) => {
-            Handled::Finished(Box::new(held), handled)
+            Handled::Finished(held, handled)
         }
     }
 }
@@ -201,13 +221,15 @@ async fn settle(handled: Handled, options: &WorkerOptions) -> HandlerOutcome {
     let (settled, outcome) = match result {
         Ok(()) => (held.acknowledge().await, HandlerOutcome::Acknowledged),
         Err(reason) => {
-            let delay = options.delay_after(held.deliveries);
+            let chance = || draw_fraction((path.as_str(), held.deliveries));
+            let delay = options.delay_after(held.deliveries, chance);
             (held.reject(delay, reason).await, HandlerOutcome::Rejected)
         }
     };
     match settled {
         Ok(()) => outcome,
-        Err(error) => {
+        // The claim is released.
+        Err(Unsettled { error, .. }) => {
             tracing::warn!(%path, %error, "the item was processed, but may be delivered again");
             match error {
                 crate::SettleError::Lost { .. } => HandlerOutcome::Lost,

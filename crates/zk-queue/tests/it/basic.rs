@@ -34,7 +34,7 @@ async fn batches_waits_delays_and_priorities_on_real_servers() {
         let first = soon("it is taken", waiting).await.unwrap().unwrap();
         assert_eq!(first, "0");
         // The server of the other session may not have seen the last batch yet.
-        other.sync("/q/a").await.unwrap();
+        other.sync("/q/a").with_quorum().await.unwrap();
         assert_eq!(taking.len().await.unwrap(), 1199);
         assert!(taking.oldest_age().await.unwrap().is_some());
         let drained = taking.drain().await;

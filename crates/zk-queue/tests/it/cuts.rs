@@ -93,7 +93,7 @@ async fn joined_offers_and_acknowledgements_survive_cuts() {
         (ITEMS as u64, 0, 0),
         "{stats:?}"
     );
-    two.sync("/cuts").await.unwrap();
+    two.sync("/cuts").with_quorum().await.unwrap();
     assert!(worker.is_empty().await.unwrap());
     assert_eq!(worker.claims().await.unwrap(), []);
     for session in [one, two] {

@@ -11,6 +11,7 @@ use zk_harness::Ensemble;
 mod auto_traits;
 mod basic;
 mod cuts;
+mod ids;
 mod long;
 mod stress;
 

@@ -1,6 +1,7 @@
 //! Acknowledgements that wait while others are in flight, and are joined into one transaction.
 
-use futures_util::future::join_all;
+use std::time::Duration;
+
 use tokio::time::Instant;
 use zk_core::ErrorClass;
 use zk_core::Session;
@@ -18,16 +19,14 @@ use crate::cancellation::dropped_everywhere;
 use crate::children;
 use crate::data;
 use crate::faults::swept;
+use crate::pass;
+use crate::polled;
 use crate::soon;
 use crate::texts;
 use crate::work;
 
 const CLAIMS: &str = "/queues/a/claims";
 const ITEMS: &str = "/queues/a/items";
-
-async fn acknowledge_all(claims: Vec<Claim<String>>) -> Vec<Result<(), SettleError>> {
-    join_all(claims.into_iter().map(Claim::acknowledge)).await
-}
 
 /// A queue with these items, of which one more is done, so that the costs of the first use are not counted.
 async fn used(session: &Session, items: std::ops::Range<u32>) -> WorkQueue<String> {
@@ -51,7 +50,7 @@ async fn acknowledgements_that_wait_go_together() {
     assert_eq!(claims.len(), 100);
     let writes = || ensemble.arrived(matching::transactions("/queues/a/claims/*"));
     let before = writes();
-    for settled in soon("they are settled", acknowledge_all(claims)).await {
+    for settled in soon("they are settled", Claim::acknowledge_all(claims)).await {
         settled.unwrap();
     }
     assert_eq!(writes() - before, 2);
@@ -71,7 +70,7 @@ async fn joined_acknowledgements_hold_whichever_reply_is_lost() {
         let queue = work(&session);
         let claims = queue.claim_batch(9).await.expect(what);
         assert_eq!(claims.len(), 9, "{what}");
-        for settled in acknowledge_all(claims).await {
+        for settled in Claim::acknowledge_all(claims).await {
             settled.expect(what);
         }
         assert_eq!(data(ensemble, ITEMS), ["9"], "{what}");
@@ -95,9 +94,12 @@ async fn a_lost_claim_fails_alone_and_the_others_are_settled() {
     let theirs = work(&other).claim_batch(2).await.unwrap();
     assert_eq!(theirs.len(), 2);
     other.delete(claims[7].path()).await.unwrap();
-    let settled = soon("they end", acknowledge_all(claims)).await;
+    let settled = soon("they end", Claim::acknowledge_all(claims)).await;
     for (at, settled) in settled.into_iter().enumerate() {
-        let is_lost = matches!(settled, Err(SettleError::Lost { .. }));
+        let is_lost = matches!(
+            &settled,
+            Err(failed) if matches!(failed.error, SettleError::Lost { .. })
+        );
         assert!(
             if matches!(at, 3 | 7 | 11) {
                 is_lost
@@ -110,7 +112,7 @@ async fn a_lost_claim_fails_alone_and_the_others_are_settled() {
     soon("it settles", session.settled()).await;
     assert_eq!(children(&ensemble, ITEMS).len(), 2);
     assert_eq!(children(&ensemble, CLAIMS).len(), 2);
-    for settled in acknowledge_all(theirs).await {
+    for settled in Claim::acknowledge_all(theirs).await {
         settled.unwrap();
     }
     assert_eq!(children(&ensemble, ITEMS), [""; 0]);
@@ -134,7 +136,7 @@ async fn claims_before_and_after_a_rotation_are_settled_together() {
         claims.extend(queue.try_claim_batch(6).await.unwrap());
     }
     assert_eq!(claims.len(), 24);
-    for settled in soon("they are settled", acknowledge_all(claims)).await {
+    for settled in soon("they are settled", Claim::acknowledge_all(claims)).await {
         settled.unwrap();
     }
     assert!(queue.is_empty().await.unwrap());
@@ -150,7 +152,7 @@ async fn joined_acknowledgements_continue_when_they_are_dropped() {
             let claims = queue.claim_batch(4).await.unwrap();
             (queue, std::cell::RefCell::new(claims))
         },
-        async |(_, claims)| drop(acknowledge_all(claims.take()).await),
+        async |(_, claims)| drop(Claim::acknowledge_all(claims.take()).await),
         async |what, ensemble, _, _| {
             // Those whose acknowledgement had begun are done; the others are free.
             assert_eq!(children(ensemble, CLAIMS), [""; 0], "{what}");
@@ -175,7 +177,7 @@ async fn joined_acknowledgements_of_a_lost_session_are_fatal() {
         crate::triggered(&lost).await;
         ensemble.expire(session.id());
     };
-    let settling = soon("they end", acknowledge_all(claims));
+    let settling = soon("they end", Claim::acknowledge_all(claims));
     let (settled, ()) = tokio::join!(settling, ending);
     for settled in settled {
         assert_eq!(settled.unwrap_err().class(), ErrorClass::Fatal);
@@ -222,4 +224,118 @@ async fn a_worker_acknowledges_and_claims_in_one_round_trip() {
         soon("it settles", session.settled()).await;
         assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
     }
+}
+
+/// The caller's part is refused, and the claim is settled without it.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_refused_acknowledgement_returns_the_claim() {
+    let one_item = async |session: &Session| {
+        session
+            .create("/queues/result", "")
+            .parents()
+            .await
+            .unwrap();
+        work(session).offer_all(texts([1, 2])).await.unwrap();
+        soon("it settles", session.settled()).await;
+    };
+    swept(one_item, async |what, ensemble, session, ()| {
+        let queue = work(&session);
+        for item in ["1", "2"] {
+            let claim = queue.claim().await.expect(what);
+            assert_eq!(claim.item(), item, "{what}");
+            let twice = claim.acknowledge_with(|txn| txn.create("/queues/result", "twice"));
+            let failed = twice.await.expect_err(what);
+            assert!(
+                matches!(failed.error, SettleError::Refused(_)),
+                "{what}: {failed:?}"
+            );
+            assert_eq!(failed.class(), ErrorClass::Outcome, "{what}");
+            let claim = failed.claim.expect(what);
+            assert!(claim.is_valid(), "{what}");
+            assert_eq!(claim.deliveries(), 1, "{what}");
+            assert_eq!(children(ensemble, CLAIMS).len(), 1, "{what}");
+            if item == "1" {
+                claim.acknowledge().await.expect(what);
+            } else {
+                claim.bury("there is a result").await.expect(what);
+            }
+        }
+        assert_eq!(children(ensemble, ITEMS), [""; 0], "{what}");
+        assert_eq!(children(ensemble, CLAIMS), [""; 0], "{what}");
+        assert_eq!(children(ensemble, "/queues/a/dead").len(), 1, "{what}");
+    })
+    .await;
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_batch_returns_the_claim_that_was_refused() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = used(&session, 100..120).await;
+    let claims = queue.claim_batch(20).await.unwrap();
+    let child = format!("{}/child", claims[7].path());
+    session.create(child.as_str(), "").await.unwrap();
+    let settled = soon("they end", Claim::acknowledge_all(claims)).await;
+    let failed = settled.into_iter().enumerate().filter_map(|(at, settled)| {
+        let failed = settled.err()?;
+        Some((at, failed))
+    });
+    let [(7, failed)] = <[_; 1]>::try_from(failed.collect::<Vec<_>>()).unwrap() else {
+        panic!("another one failed");
+    };
+    assert!(matches!(failed.error, SettleError::Core(_)), "{failed:?}");
+    // What was in the way is removed.
+    session.delete(child.as_str()).await.unwrap();
+    failed.claim.unwrap().acknowledge().await.unwrap();
+    assert_eq!(children(&ensemble, ITEMS), [""; 0]);
+    assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_over_is_not_returned() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let queue = used(&session, 100..102).await;
+    let claims = queue.claim_batch(2).await.unwrap();
+    let [deleted, expired] = <[_; 2]>::try_from(claims).unwrap();
+    other.delete(deleted.path()).await.unwrap();
+    let failed = deleted.acknowledge().await.unwrap_err();
+    assert!(failed.claim.is_none(), "{failed:?}");
+    ensemble.expire(session.id());
+    let failed = soon("it fails", expired.bury("no")).await.unwrap_err();
+    assert_eq!(failed.class(), ErrorClass::Fatal);
+    assert!(failed.claim.is_none(), "{failed:?}");
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_dropped_failure_releases_its_claim() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let queue = used(&session, 100..101).await;
+    let claim = queue.claim().await.unwrap();
+    let refused = claim.acknowledge_with(|txn| txn.check("/missing"));
+    let failed = refused.await.unwrap_err();
+    pass(Duration::from_secs(5)).await;
+    assert!(work(&other).try_claim().await.unwrap().is_none());
+    drop(failed);
+    let again = soon("it is delivered again", work(&other).claim()).await;
+    assert_eq!(again.unwrap().deliveries(), 2);
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_was_polled_once_is_acknowledged() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = used(&session, 100..300).await;
+    let claims = queue.claim_batch(200).await.unwrap();
+    assert_eq!(claims.len(), 200);
+    assert!(polled(1, Claim::acknowledge_all(claims)).await.is_none());
+    soon("it settles", session.settled()).await;
+    assert_eq!(children(&ensemble, ITEMS), [""; 0]);
+    assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
 }

@@ -12,6 +12,9 @@ use futures_util::future::join_all;
 use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_core::codec::Text;
+use zk_queue::CancelError;
+use zk_queue::CancelOutcome;
+use zk_queue::ItemId;
 use zk_queue::OfferError;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
@@ -21,6 +24,7 @@ use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 use zk_sim::Chaos;
 use zk_sim::Check;
+use zk_sim::Checked;
 use zk_sim::Ensemble;
 
 use crate::PATH;
@@ -32,6 +36,10 @@ use crate::soon;
 #[derive(Debug, Default)]
 struct Record {
     offered: BTreeSet<String>,
+    /// The items whose ids are known.
+    ids: Vec<(String, ItemId)>,
+    /// How many of them were removed by their ids.
+    cancelled: usize,
     /// The outcome of their offers is unknown.
     maybe_offered: BTreeSet<String>,
     /// How often each one was delivered.
@@ -53,12 +61,45 @@ impl Record {
         }
     }
 
+    fn offer(&mut self, item: &str, id: Option<&ItemId>) {
+        self.offered.insert(item.to_owned());
+        self.ids.extend(id.map(|id| (item.to_owned(), id.clone())));
+    }
+
+    /// Returns one of the newest items with a known id.
+    fn newest(&self, random: &mut fastrand::Rng) -> Option<(String, ItemId)> {
+        let newest = self.ids.len().checked_sub(random.usize(1..4))?;
+        self.ids.get(newest).cloned()
+    }
+
     fn times(&self, item: &str) -> usize {
         self.delivered.get(item).copied().unwrap_or(0)
     }
 }
 
 type Shared = Arc<Mutex<Record>>;
+
+/// What the runs did, which shows whether they prove anything.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    items: usize,
+    cancelled: usize,
+}
+
+impl Counts {
+    fn and(self, other: Self) -> Self {
+        Self {
+            items: self.items + other.items,
+            cancelled: self.cancelled + other.cancelled,
+        }
+    }
+
+    fn judge(self, checked: &Checked) {
+        println!("{self:?} in {checked}");
+        assert!(self.items > 50 * checked.seeds, "{self:?} prove nothing");
+        assert!(self.cancelled > checked.seeds / 4, "{self:?} prove nothing");
+    }
+}
 
 /// Opens a session as soon as a server grants one.
 async fn open(ensemble: &Ensemble) -> Session {
@@ -81,7 +122,7 @@ async fn produce(ensemble: Ensemble, setting: Setting, record: Shared, me: u64) 
             for (item, offered) in items.iter().zip(join_all(offers).await) {
                 let mut record = record.lock().unwrap();
                 match &offered {
-                    Ok(()) => drop(record.offered.insert(item.clone())),
+                    Ok(id) => record.offer(item, id.as_ref()),
                     Err(error) => {
                         if matches!(error, OfferError::Unknown(_)) {
                             record.maybe_offered.insert(item.clone());
@@ -112,6 +153,29 @@ async fn consume(ensemble: Ensemble, options: QueueOptions, record: Shared, me: 
             rounds += 1;
             if session.settled().now_or_never().is_some() && !session.state().is_lost() {
                 unsettled = 0;
+            }
+            let newest = record.lock().unwrap().newest(&mut random);
+            if let Some((item, id)) = newest.filter(|_| random.u8(0..4) == 0) {
+                let outcome = queue.cancel(&id).await;
+                let mut record = record.lock().unwrap();
+                match outcome {
+                    Ok(CancelOutcome::Removed) => {
+                        record.deliver(&item);
+                        record.cancelled += 1;
+                    }
+                    Ok(outcome) => assert_eq!(outcome, CancelOutcome::Gone),
+                    Err(error) => {
+                        if matches!(error, CancelError::Unknown(_)) {
+                            record.maybe_taken.insert(item);
+                        }
+                        if error.class() == ErrorClass::Fatal {
+                            record.unsettled += unsettled;
+                            continue 'sessions;
+                        }
+                        assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}");
+                    }
+                }
+                continue;
             }
             let taken = match random.u8(0..4) {
                 0 => queue.poll_batch(3).await,
@@ -197,7 +261,7 @@ struct Setting {
     at_once: u64,
 }
 
-async fn run_queue(ensemble: Ensemble, seed: u64, at_once: u64) -> usize {
+async fn run_queue(ensemble: Ensemble, seed: u64, at_once: u64) -> Counts {
     let options =
         QueueOptions::default().with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
     let record = Shared::default();
@@ -244,7 +308,10 @@ async fn run_queue(ensemble: Ensemble, seed: u64, at_once: u64) -> usize {
         "seed {seed}: {gone:?} were lost, at most {} may be",
         record.unsettled
     );
-    record.delivered.len()
+    Counts {
+        items: record.delivered.len(),
+        cancelled: record.cancelled,
+    }
 }
 
 // covers: Q1 Q3 Q5
@@ -261,20 +328,15 @@ fn chaos_takes_every_item_of_joined_offers_once() {
 }
 
 fn chaos_of_a_queue(at_once: u64) {
-    let items = Cell::new(0);
+    let items = Cell::new(Counts::default());
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)
         .seeds_from_env()
         .ensemble(ensemble)
         .run(async |ensemble, seed| {
-            items.set(items.get() + run_queue(ensemble, seed, at_once).await);
+            items.set(items.get().and(run_queue(ensemble, seed, at_once).await));
         });
-    println!("{} items in {checked}", items.get());
-    assert!(
-        items.get() > 50 * checked.seeds,
-        "{} items prove nothing",
-        items.get()
-    );
+    items.get().judge(&checked);
 }
 
 async fn offer_work(ensemble: Ensemble, options: WorkOptions, record: Shared, me: u64) {
@@ -289,9 +351,7 @@ async fn offer_work(ensemble: Ensemble, options: WorkOptions, record: Shared, me
                 .offer(&item)
                 .priority(i32::try_from(next % 3).unwrap());
             match offer.await {
-                Ok(()) => {
-                    record.lock().unwrap().offered.insert(item);
-                }
+                Ok(id) => record.lock().unwrap().offer(&item, id.as_ref()),
                 Err(error) => {
                     if matches!(error, OfferError::Unknown(_)) {
                         record.lock().unwrap().maybe_offered.insert(item);
@@ -316,6 +376,29 @@ async fn work(ensemble: Ensemble, options: WorkOptions, record: Shared, me: u64)
         let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
         while rounds < 120 {
             rounds += 1;
+            let newest = record.lock().unwrap().newest(&mut random);
+            if let Some((item, id)) = newest.filter(|_| random.u8(0..4) == 0) {
+                let outcome = queue.cancel(&id).await;
+                let mut record = record.lock().unwrap();
+                match outcome {
+                    Ok(CancelOutcome::Removed) => {
+                        record.deliver(&item);
+                        record.acknowledged.insert(item);
+                        record.cancelled += 1;
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        if matches!(error, CancelError::Unknown(_)) {
+                            record.deliver(&item);
+                        }
+                        match error.class() {
+                            ErrorClass::Fatal => continue 'sessions,
+                            class => assert_eq!(class, ErrorClass::Recoverable, "{error:?}"),
+                        }
+                    }
+                }
+                continue;
+            }
             let claim = match queue.claim_timeout(Duration::from_millis(200)).await {
                 Ok(Some(claim)) => claim,
                 Ok(None) => continue,
@@ -348,7 +431,9 @@ async fn work(ensemble: Ensemble, options: WorkOptions, record: Shared, me: u64)
                     settled
                 }
             };
-            if let Err(SettleError::Unknown(_)) = &settled {
+            if let Err(failed) = &settled
+                && let SettleError::Unknown(_) = failed.error
+            {
                 record.lock().unwrap().maybe_taken.insert(item);
             }
             if settled.is_err_and(|error| error.class() == ErrorClass::Fatal) {
@@ -359,7 +444,7 @@ async fn work(ensemble: Ensemble, options: WorkOptions, record: Shared, me: u64)
     }
 }
 
-async fn run_work(ensemble: Ensemble, seed: u64) -> usize {
+async fn run_work(ensemble: Ensemble, seed: u64) -> Counts {
     let options = WorkOptions::default().with_max_deliveries(1000);
     let options = options.with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
     let record = Shared::default();
@@ -405,24 +490,22 @@ async fn run_work(ensemble: Ensemble, seed: u64) -> usize {
     for item in &record.offered {
         assert!(record.times(item) >= 1, "seed {seed}: {item} was lost");
     }
-    record.delivered.len()
+    Counts {
+        items: record.delivered.len(),
+        cancelled: record.cancelled,
+    }
 }
 
 // covers: Q3 Q5
 #[test]
 fn chaos_delivers_work_at_least_once_and_none_after_its_ack() {
-    let items = Cell::new(0);
+    let items = Cell::new(Counts::default());
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)
         .seeds_from_env()
         .ensemble(ensemble)
-        .run(async |ensemble, seed| items.set(items.get() + run_work(ensemble, seed).await));
-    println!("{} items in {checked}", items.get());
-    assert!(
-        items.get() > 50 * checked.seeds,
-        "{} items prove nothing",
-        items.get()
-    );
+        .run(async |ensemble, seed| items.set(items.get().and(run_work(ensemble, seed).await)));
+    items.get().judge(&checked);
 }
 
 const SEEDS: u64 = 40;

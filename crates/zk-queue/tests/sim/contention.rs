@@ -49,10 +49,11 @@ async fn none_of_eight_equal_consumers_starves() {
     for kind in ["poll", "batch", "claim"] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
-        match kind {
-            "claim" => work(&session).offer_all(texts(0..ITEMS)).await.unwrap(),
-            _ => queue(&session).offer_all(texts(0..ITEMS)).await.unwrap(),
-        }
+        let offered = match kind {
+            "claim" => work(&session).offer_all(texts(0..ITEMS)).await,
+            _ => queue(&session).offer_all(texts(0..ITEMS)).await,
+        };
+        offered.unwrap();
         let start = Arc::new(Barrier::new(CONSUMERS));
         let mut consumers = JoinSet::new();
         for _ in 0..CONSUMERS {
@@ -158,4 +159,23 @@ async fn dropping_one_waiter_does_not_affect_those_that_share_it() {
     drop(queue);
     soon("it settles", one.settled()).await;
     assert_eq!(ensemble.watch_count(), 0);
+}
+
+/// The items of the batch were read ahead: only the servers' refusals show that they are gone.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_another_consumer_took_is_one_refusal() {
+    for others in 1..4 {
+        let ensemble = Ensemble::new(3);
+        let (ours, theirs) = (
+            queue(&ensemble.connect().await),
+            queue(&ensemble.connect().await),
+        );
+        ours.offer_all(texts(0..30)).await.unwrap();
+        assert_eq!(ours.poll().await.unwrap(), Some(text(0)));
+        let taken = theirs.poll_batch(others).await.unwrap();
+        assert_eq!(taken, texts(1..=others));
+        let rest = ours.poll_batch(others).await.unwrap();
+        assert_eq!(rest, texts(others + 1..=2 * others), "after {others}");
+    }
 }

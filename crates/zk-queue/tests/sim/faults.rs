@@ -25,12 +25,15 @@ use crate::triggered;
 pub(crate) type Inject = (&'static str, fn(Script) -> Scripted);
 
 /// A fault of a request.
-pub(crate) const FAULTS: [Inject; 4] = [
+pub(crate) const FAULTS: [Inject; 5] = [
     ("request lost", Script::lose_request),
     ("reply lost", Script::lose_reply),
     ("stalled", Script::stall),
     ("stalled, then moved to a server that lags", |script| {
         script.stall_then_move(2)
+    }),
+    ("stalled, then moved to the leader", |script| {
+        script.stall_then_move(3)
     }),
 ];
 

@@ -9,11 +9,14 @@ use zk_core::Session;
 use zk_core::codec::Text;
 use zk_queue::Layout;
 use zk_queue::QueueOptions;
+use zk_queue::WorkLayout;
 use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
 
+use crate::LAYOUTS;
 use crate::PATH;
+use crate::other_client::layouts;
 use crate::queue_of;
 use crate::queue_with;
 use crate::text;
@@ -25,14 +28,7 @@ const GOLDEN: &str = include_str!("../golden/layout.txt");
 #[tokio::test(start_paused = true)]
 async fn names_and_payloads_are_those_of_the_golden_file() {
     let mut actual = String::new();
-    for layout in [
-        Layout::Recipe,
-        Layout::Native,
-        Layout::Kazoo,
-        Layout::Curator,
-        Layout::CuratorPriority,
-        Layout::CuratorDelay,
-    ] {
+    for layout in LAYOUTS {
         let ensemble = Ensemble::new(1);
         let session = ensemble.connect().await;
         offer_each_kind(&session, layout).await;
@@ -51,6 +47,19 @@ async fn names_and_payloads_are_those_of_the_golden_file() {
     let claim = use_work_queue(&session).await;
     write_section(&mut actual, "work queue", &ensemble);
     drop(claim);
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let queue = queue_of(&session, Layout::CuratorId);
+    queue.offer(&text("plain")).id("order 7/b|c").await.unwrap();
+    write_section(&mut actual, "CuratorId", &ensemble);
+    for layout in layouts() {
+        let ensemble = Ensemble::new(1);
+        let session = ensemble.connect().await;
+        let claim = use_shared_work_queue(&session, &layout).await;
+        let title = format!("work queue, {} and claims of its clients", layout.items());
+        write_section(&mut actual, &title, &ensemble);
+        drop(claim);
+    }
     compare(&actual);
 }
 
@@ -96,6 +105,22 @@ async fn use_work_queue(session: &Session) -> zk_queue::Claim<String> {
     claims.remove(0)
 }
 
+/// Leaves a claimed item, a rejected one and a buried one.
+async fn use_shared_work_queue(session: &Session, layout: &WorkLayout) -> zk_queue::Claim<String> {
+    let options = WorkOptions::default()
+        .with_layout(layout.clone())
+        .with_owner("the owner");
+    let queue = WorkQueue::with_options(session, PATH, Text, &options).unwrap();
+    let items = texts(["claimed", "rejected", "buried"]);
+    queue.offer_all(items).await.unwrap();
+    let mut claims = queue.try_claim_batch(3).await.unwrap();
+    let buried = claims.remove(2);
+    buried.bury("it is broken").await.unwrap();
+    let hour = Duration::from_secs(3600);
+    claims.remove(1).reject(hour, "later").await.unwrap();
+    claims.remove(0)
+}
+
 /// Adds the kind, the path and the data of each node of the queue, in the order of the masked paths.
 fn write_section(text: &mut String, title: &str, ensemble: &Ensemble) {
     writeln!(text, "# {title}").unwrap();
@@ -125,7 +150,7 @@ fn masked(path: &str) -> String {
     for name in path.split('/') {
         masked.push(match name.strip_prefix("_c_") {
             Some(rest) => format!("_c_<uuid>{}", rest.get(UUID_LENGTH..).unwrap_or_default()),
-            None if parent == "dead" => {
+            None if parent == "dead" || parent.ends_with("-dead") => {
                 let (item, _) = name.rsplit_once('-').unwrap();
                 format!("{}-<czxid>", masked_due(item))
             }

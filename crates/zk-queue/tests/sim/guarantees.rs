@@ -152,7 +152,7 @@ async fn no_other_consumer_has_an_item_while_its_claim_is_valid() {
     assert_eq!((theirs.item().as_str(), theirs.deliveries()), ("1", 2));
     let settled = soon("it fails", claim.acknowledge()).await;
     let error = settled.unwrap_err();
-    assert!(!matches!(error, SettleError::Unknown(_)), "{error:?}");
+    assert!(!matches!(error.error, SettleError::Unknown(_)), "{error:?}");
     assert!(theirs.is_valid());
     assert_eq!(children(&ensemble, "/queues/a/items").len(), 2);
     theirs.acknowledge().await.unwrap();
@@ -176,8 +176,11 @@ async fn a_deleted_claim_does_not_affect_the_next_holder() {
         let theirs = work(&two).claim().await.unwrap();
         assert_eq!(theirs.path(), claim.path(), "{act}");
         let settled = match act {
-            "acknowledge" => claim.acknowledge().await,
-            "reject" => claim.reject(Duration::from_secs(1), "no").await,
+            "acknowledge" => claim.acknowledge().await.map_err(SettleError::from),
+            "reject" => {
+                let rejected = claim.reject(Duration::from_secs(1), "no").await;
+                rejected.map_err(SettleError::from)
+            }
             _ => {
                 let path = claim.path().clone();
                 drop(claim);

@@ -11,6 +11,7 @@ use zk_core::ErrorKind;
 use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::transport::TransportError;
+use zk_queue::ItemId;
 use zk_queue::OfferError;
 use zk_queue::Queue;
 use zk_sim::Ensemble;
@@ -31,7 +32,10 @@ use crate::texts;
 use crate::triggered;
 
 /// Offers all of them concurrently.
-async fn offer_each(queue: &Queue<String>, items: &[String]) -> Vec<Result<(), OfferError>> {
+async fn offer_each(
+    queue: &Queue<String>,
+    items: &[String],
+) -> Vec<Result<Option<ItemId>, OfferError>> {
     join_all(items.iter().map(|item| queue.offer(item).into_future())).await
 }
 
@@ -249,7 +253,7 @@ async fn offers_that_wait_through_an_outage_end_at_their_deadlines() {
         match offered {
             Err(OfferError::Unknown(_)) => maybe.push(text(at)),
             Err(error) => assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}"),
-            Ok(()) => panic!("{at}: there was no connection"),
+            Ok(_) => panic!("{at}: there was no connection"),
         }
     }
     pass(Duration::from_secs(20)).await;

@@ -1,11 +1,16 @@
 //! The names and data of other clients.
 
+use zk_core::ErrorClass;
 use zk_core::codec::Raw;
+use zk_core::codec::Text;
 use zk_queue::Layout;
+use zk_queue::LayoutError;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
+use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
 
+use crate::LAYOUTS;
 use crate::PATH;
 use crate::all;
 use crate::children;
@@ -111,15 +116,93 @@ async fn a_queue_in_a_namespace_and_one_at_the_top_work() {
     let session = ensemble.connect().await;
     let spaced = session.with_namespace("/space/s").unwrap();
     for (session, path) in [(&session, "/top"), (&spaced, "/a/b")] {
-        let queue = Queue::with_options(
-            session,
-            path,
-            zk_core::codec::Text,
-            &QueueOptions::default(),
-        )
-        .unwrap();
+        let queue = Queue::with_options(session, path, Text, &QueueOptions::default()).unwrap();
         queue.offer_all(texts(0..3)).await.unwrap();
         assert_eq!(all(&queue).await, texts(0..3));
     }
     assert!(ensemble.tree().node("/space/s/a/b").is_some());
+}
+
+/// The layouts of the queue and of the handle, if they are not the same.
+async fn mismatch<T: Send + 'static>(queue: &Queue<T>) -> Option<(Layout, Layout)> {
+    match queue.check_layout().await {
+        Ok(()) => None,
+        Err(LayoutError::Mismatch {
+            found, expected, ..
+        }) => Some((found, expected)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+// covers: Q2 Q4
+#[tokio::test(start_paused = true)]
+async fn the_layout_is_that_with_which_the_node_was_created() {
+    for layout in LAYOUTS {
+        for is_offered in [false, true] {
+            let ensemble = Ensemble::new(3);
+            let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+            let queue = queue_of(&session, layout);
+            if is_offered {
+                queue.offer(&text("AB")).await.unwrap();
+            } else {
+                assert_eq!(mismatch(&queue).await, None, "there is no node");
+            }
+            for handle in LAYOUTS {
+                let found = mismatch(&queue_of(&other, handle)).await;
+                let expected = (handle != layout).then_some((layout, handle));
+                assert_eq!(found, expected, "offered: {is_offered}");
+            }
+        }
+    }
+}
+
+// covers: Q2 Q4
+#[tokio::test(start_paused = true)]
+async fn items_show_the_layout_of_a_node_that_names_none() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    session
+        .create(PATH, "of an operator")
+        .parents()
+        .await
+        .unwrap();
+    let (ours, kazoos) = (
+        queue_of(&session, Layout::Recipe),
+        queue_of(&session, Layout::Kazoo),
+    );
+    assert_eq!(
+        (mismatch(&ours).await, mismatch(&kazoos).await),
+        (None, None),
+        "it is empty"
+    );
+    let foreign = format!("{PATH}/entry-100-0000000000");
+    session.create(&foreign, "theirs").await.unwrap();
+    assert_eq!(mismatch(&ours).await, Some((Layout::Kazoo, Layout::Recipe)));
+    assert_eq!(mismatch(&kazoos).await, None);
+    // A queue with items of this handle has its layout, whatever else is there.
+    session
+        .create(format!("{PATH}/qn-0000000001"), "ours")
+        .await
+        .unwrap();
+    assert_eq!(
+        (mismatch(&ours).await, mismatch(&kazoos).await),
+        (None, None)
+    );
+}
+
+// covers: Q2 Q4
+#[tokio::test(start_paused = true)]
+async fn the_error_names_both_layouts() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let work = WorkQueue::new(&session, "/jobs", Text).unwrap();
+    work.offer(&"one".to_owned()).await.unwrap();
+    let options = QueueOptions::default().with_layout(Layout::Curator);
+    let items = Queue::with_options(&session, "/jobs/items", Text, &options).unwrap();
+    let error = items.check_layout().await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Outcome);
+    assert_eq!(
+        error.to_string(),
+        "the queue /jobs/items has the layout native, and this handle the layout curator; open it with the layout that it has"
+    );
 }

@@ -18,30 +18,49 @@ use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 
 mod acknowledgements;
+mod application_ids;
 mod basic;
 mod batches;
 mod cancellation;
 mod chaos;
 mod contention;
+mod counts;
+mod dead_letters;
 mod delays;
 mod faults;
 mod golden;
 mod guarantees;
+mod item_ids;
 mod joined;
 mod layouts;
 mod limits;
 mod number_space;
+mod other_client;
 mod outages;
 mod placement;
 mod reads;
 mod recreated;
 mod segments;
+mod shared_chaos;
+mod shared_work;
 mod sizes;
+mod streams;
+mod time_to_run;
+mod transactions;
 mod work;
 mod worker;
 
 /// The path of the queue of the tests.
 const PATH: &str = "/queues/a";
+
+const LAYOUTS: [Layout; 6] = [
+    Layout::Recipe,
+    Layout::Native,
+    Layout::Kazoo,
+    Layout::Curator,
+    Layout::CuratorPriority,
+    Layout::CuratorDelay,
+];
 
 fn queue(session: &Session) -> Queue<String> {
     Queue::new(session, PATH, Text).expect("a good path")

@@ -27,11 +27,12 @@ const ACTS: [&str; 4] = ["acknowledge", "reject", "reject later", "bury"];
 
 async fn settle(claim: zk_queue::Claim<String>, act: &str) -> Result<(), SettleError> {
     match act {
-        "acknowledge" => claim.acknowledge().await,
-        "reject" => claim.reject(Duration::ZERO, "no").await,
-        "reject later" => claim.reject(Duration::from_secs(5), "no").await,
-        _ => claim.bury("no").await,
+        "acknowledge" => claim.acknowledge().await?,
+        "reject" => claim.reject(Duration::ZERO, "no").await?,
+        "reject later" => claim.reject(Duration::from_secs(5), "no").await?,
+        _ => claim.bury("no").await?,
     }
+    Ok(())
 }
 
 // covers: Q3

@@ -160,7 +160,7 @@ async fn a_full_queue_refuses_an_offer_or_lets_it_wait() {
     let error = offering.offer_all(texts(4..6)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "0 of 2 items were offered, in their order"
+        "failed after 0 of 2 items; see the cause for whether the next ones were offered"
     );
     assert_eq!(all(&taking).await, ["1", "2", "3"]);
 }

@@ -419,9 +419,12 @@ async fn a_claim_of_a_deleted_queue_ends_no_claim_of_the_next() {
             (theirs.path(), "new 0")
         );
         let settled = match act {
-            "acknowledge" => claim.acknowledge().await,
-            "reject" => claim.reject(Duration::from_secs(1), "no").await,
-            "bury" => claim.bury("no").await,
+            "acknowledge" => claim.acknowledge().await.map_err(SettleError::from),
+            "reject" => {
+                let rejected = claim.reject(Duration::from_secs(1), "no").await;
+                rejected.map_err(SettleError::from)
+            }
+            "bury" => claim.bury("no").await.map_err(SettleError::from),
             _ => {
                 let path = claim.path().clone();
                 drop(claim);

@@ -8,6 +8,7 @@ use zk_core::ErrorKind;
 use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::transport::TransportError;
+use zk_queue::ItemId;
 use zk_queue::OfferError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -27,7 +28,7 @@ use crate::work;
 const CLAIMS: &str = "/queues/a/claims";
 
 /// The largest size of an item, from the error for a larger one.
-fn max_size(refused: Result<(), OfferError>) -> usize {
+fn max_size(refused: Result<Option<ItemId>, OfferError>) -> usize {
     match refused {
         Err(OfferError::TooLarge { bytes, max, .. }) if bytes > max => max,
         other => panic!("it is too large: {other:?}"),

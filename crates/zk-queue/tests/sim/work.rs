@@ -133,9 +133,12 @@ async fn a_deleted_claim_settles_nothing() {
             };
             assert_eq!(error.kind(), expected);
             let settled = match act {
-                0 => claim.acknowledge().await,
-                1 => claim.reject(Duration::from_secs(1), "too late").await,
-                2 => claim.bury("too late").await,
+                0 => claim.acknowledge().await.map_err(SettleError::from),
+                1 => {
+                    let rejected = claim.reject(Duration::from_secs(1), "too late").await;
+                    rejected.map_err(SettleError::from)
+                }
+                2 => claim.bury("too late").await.map_err(SettleError::from),
                 _ => {
                     // A drop does not delete another consumer's claim either.
                     drop(claim);
@@ -289,8 +292,8 @@ async fn changes_commit_with_the_acknowledgement_or_not_at_all() {
     let error = claim
         .acknowledge_with(|txn| txn.create("/results/1", "twice"))
         .await
-        .unwrap_err();
-    let SettleError::Refused(error) = error else {
+        .map_err(SettleError::from);
+    let Err(SettleError::Refused(error)) = error else {
         panic!("{error:?}");
     };
     assert!(error.is_node_exists());
@@ -545,7 +548,7 @@ async fn an_item_with_a_child_does_not_stop_the_others() {
     assert_eq!(claim.item(), "1");
     let error = claim.acknowledge().await.unwrap_err();
     assert!(
-        matches!(&error, SettleError::Core(error) if error.kind() == ErrorKind::NotEmpty),
+        matches!(&error.error, SettleError::Core(error) if error.kind() == ErrorKind::NotEmpty),
         "{error:?}"
     );
     assert_eq!(finish(&queue).await, ["3"]);
@@ -584,7 +587,7 @@ async fn the_claim_of_a_deleted_item_is_deleted() {
             drop(claim);
         } else {
             let error = claim.acknowledge().await.unwrap_err();
-            assert!(matches!(error, SettleError::Lost { .. }), "{error:?}");
+            assert!(matches!(error.error, SettleError::Lost { .. }), "{error:?}");
         }
         soon("it settles", one.settled()).await;
         assert_eq!(children(&ensemble, CLAIMS), [""; 0]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use zk_core::Jitter;
 use zk_core::Session;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
@@ -215,4 +216,39 @@ async fn an_undecodable_item_is_dead_after_its_deliveries() {
     new.redrive(&letters[0]).await.unwrap();
     let claim = soon("it is there again", new.claim()).await.unwrap();
     assert_eq!((claim.item().as_str(), claim.deliveries()), ("strange", 1));
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn items_that_failed_together_come_back_one_by_one() {
+    for (jitter, spread) in [(Jitter::Half, 3_000..=5_500), (Jitter::None, 0..=500)] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let queue = WorkQueue::new(&session, PATH, Text).unwrap();
+        queue.offer_all(texts(0..50)).await.unwrap();
+        let again = Mutex::new(Vec::new());
+        let began = tokio::time::Instant::now();
+        let handler = async |delivery: Delivery<String>| {
+            if delivery.deliveries() == 1 {
+                return Err("not available");
+            }
+            again.lock().unwrap().push(began.elapsed());
+            Ok(())
+        };
+        let delay = Duration::from_secs(10);
+        let options = WorkerOptions::default()
+            .with_concurrency(50)
+            .with_delays(delay, delay)
+            .with_jitter(jitter);
+        let working = queue.work_until(pass(Duration::from_secs(20)), &options, handler);
+        let stats = soon("it ends", working).await.unwrap();
+        assert_eq!((stats.rejected, stats.acknowledged), (50, 50));
+        let again = again.into_inner().unwrap();
+        let (first, last) = (again.iter().min().unwrap(), again.iter().max().unwrap());
+        assert!(*first >= delay / 2 && *last <= delay * 6 / 5, "{again:?}");
+        assert!(
+            spread.contains(&last.saturating_sub(*first).as_millis()),
+            "{jitter:?}: {again:?}"
+        );
+    }
 }

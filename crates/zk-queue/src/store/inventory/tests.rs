@@ -315,7 +315,8 @@ fn an_epoch_advances_if_the_order_of_its_items_is_known() {
             listing.segments.push((1, vec![name.to_owned()]));
         }
         let mut inventory = inventory(layout, listing);
-        let (id, old) = inventory.begin_prefetch(0, 1).remove(0);
+        let (item, old) = inventory.begin_prefetch(0, 1).remove(0);
+        let id = item.id();
         inventory.finish_prefetch(&id, Arc::clone(&old), content(1));
         let mut new = Preconditions::clone(&old);
         new.control_node.1 += 1;
@@ -349,11 +350,12 @@ fn an_item_is_read_ahead_once_and_used_in_its_epoch() {
     let mut begun = inventory.begin_prefetch(0, 2);
     let (second, _) = begun.pop().unwrap();
     let (first, preconditions) = begun.pop().unwrap();
+    let (first, second) = (first.id(), second.id());
     assert_eq!([&*first.1, &*second.1], names);
     assert!(inventory.begin_prefetch(0, 2).is_empty());
     // A read that was dropped can be repeated.
     inventory.cancel_prefetch(&first);
-    assert_eq!(inventory.begin_prefetch(0, 2)[0].0, first);
+    assert_eq!(inventory.begin_prefetch(0, 2)[0].0.id(), first);
     inventory.finish_prefetch(&first, Arc::clone(&preconditions), content(1));
     inventory.cancel_prefetch(&first);
     let read = inventory.take_prefetched(&first, &preconditions);
@@ -365,6 +367,7 @@ fn an_item_is_read_ahead_once_and_used_in_its_epoch() {
     assert_eq!(inventory.take_prefetched(&first, &preconditions), None);
     // A read that ends after the list was replaced is not used.
     let (first, _) = inventory.begin_prefetch(0, 2).remove(0);
+    let first = first.id();
     inventory.replace(again(&listing, &names), MS, MS);
     inventory.finish_prefetch(&first, Arc::clone(&preconditions), content(1));
     assert_eq!(inventory.take_prefetched(&first, &preconditions), None);
@@ -400,4 +403,59 @@ fn items_are_kept_up_to_a_number_and_a_size() {
         .iter()
         .map(|id| inventory.take_prefetched(id, &preconditions).is_some());
     assert_eq!(kept.collect::<Vec<_>>(), [true, true, false, false, false]);
+}
+
+/// An item that was gone when it was to be read ahead is not tried any more.
+// covers: Q1 Q3
+#[test]
+fn an_item_that_is_gone_is_forgotten_unless_a_task_takes_it() {
+    let names = ["qn-0000000001", "qn-0000000002", "qn-0000000003"];
+    let listing = listing_with_fence(&names, 1);
+    let mut inventory = inventory(Layout::Recipe, listing);
+    let begun = inventory.begin_prefetch(0, 3);
+    take_first(&mut inventory);
+    for (item, _) in &begun[..2] {
+        inventory.forget_prefetch(item);
+    }
+    inventory.release(begun[0].0.clone());
+    let left: Vec<_> = inventory
+        .items
+        .ready(0)
+        .map(|item| item.name.to_string())
+        .collect();
+    assert_eq!(left, ["qn-0000000001", "qn-0000000003"]);
+}
+
+/// While other consumers take items, the next one is that behind the last one, and those behind it are read ahead.
+// covers: Q1 Q3
+#[test]
+fn a_crowded_consumer_goes_on_where_it_is() {
+    let names: Vec<_> = (0..9).map(|number| format!("qn-{number:010}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut inventory = inventory(Layout::Recipe, listing_with_fence(&names, 1));
+    let next = |inventory: &mut Inventory, offset| {
+        let next = inventory.next_of_new(Purpose::Change, offset, 0, MS);
+        let Next::Item((item, _)) = next else {
+            panic!("{next:?}")
+        };
+        item.key.sequence.number()
+    };
+    inventory.contention.on_refusal();
+    assert_eq!(next(&mut inventory, 0), 0);
+    inventory.contention.on_refusal();
+    assert_eq!([4, 4].map(|offset| next(&mut inventory, offset)), [5, 6]);
+    let ahead = inventory.begin_prefetch(0, 8);
+    let ahead: Vec<_> = ahead
+        .iter()
+        .map(|(item, _)| item.key.sequence.number())
+        .collect();
+    assert_eq!(ahead, [7, 8]);
+    // Reading is not taking.
+    assert!(
+        matches!(inventory.next_of_new(Purpose::Read, 9, 0, MS), Next::Item((item, _)) if item.key.sequence.number() == 1)
+    );
+    assert_eq!([0, 0].map(|offset| next(&mut inventory, offset)), [7, 8]);
+    assert_eq!(next(&mut inventory, 1), 3, "it chooses again at the end");
+    inventory.contention.on_missing();
+    assert_eq!(next(&mut inventory, 0), 2);
 }

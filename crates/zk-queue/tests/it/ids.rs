@@ -1,0 +1,46 @@
+//! Ids of items and transactions on real servers, which report the transaction of a create.
+
+use zk_core::codec::Text;
+use zk_queue::CancelOutcome;
+use zk_queue::ItemId;
+use zk_queue::Queue;
+use zk_queue::WorkQueue;
+
+use crate::connect;
+use crate::with_servers;
+
+// covers: Q1 Q3
+#[tokio::test(flavor = "multi_thread")]
+async fn items_are_cancelled_by_their_ids_and_moved_on_real_servers() {
+    with_servers(3, async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        let offering = Queue::new(&one, "/q/ids", Text).unwrap();
+        let cancelling = Queue::<String>::new(&other, "/q/ids", Text).unwrap();
+        let items: Vec<_> = (0..10).map(|number: u32| number.to_string()).collect();
+        let ids = offering.offer_all(&items).await.unwrap();
+        assert_eq!(ids.iter().flatten().count(), 10);
+        for nth in [0, 9] {
+            let id: ItemId = ids[nth].as_ref().unwrap().to_string().parse().unwrap();
+            for expected in [CancelOutcome::Removed, CancelOutcome::Gone] {
+                assert_eq!(cancelling.cancel(&id).await.unwrap(), expected);
+            }
+        }
+        assert_eq!(offering.drain().await.items, items[1..9]);
+
+        let from = WorkQueue::new(&one, "/q/from", Text).unwrap();
+        let to = WorkQueue::new(&other, "/q/to", Text).unwrap();
+        let offer = from.offer(&"order".to_owned());
+        let offered = offer.commit_with(|txn| txn.create("/q/key", ""));
+        offered.await.unwrap().unwrap();
+        let claim = from.claim().await.unwrap();
+        let next = to.offer(claim.item()).prepare().await.unwrap();
+        let moved = claim.acknowledge_with(move |txn| next.add_to(txn).delete("/q/key"));
+        moved.await.unwrap();
+        assert_eq!(from.len().await.unwrap(), 0);
+        one.sync("/q").await.unwrap();
+        assert_eq!(to.counts().await.unwrap().ready, 1);
+        assert_eq!(to.claim().await.unwrap().item(), "order");
+        assert!(one.exists("/q/key").await.unwrap().is_none());
+    })
+    .await;
+}

@@ -1,0 +1,81 @@
+//! The numbers of items by their state.
+
+use std::time::Duration;
+
+use zk_core::codec::Text;
+use zk_queue::Layout;
+use zk_queue::Queue;
+use zk_queue::QueueOptions;
+use zk_queue::WorkOptions;
+use zk_queue::WorkQueue;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::pass;
+use crate::queue_of;
+use crate::text;
+use crate::texts;
+use crate::work;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+// covers: Q3 Q4
+#[tokio::test(start_paused = true)]
+async fn the_items_of_a_work_queue_are_counted_by_state() {
+    for segment_size in [16_384, 2] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let options = WorkOptions::default().with_segment_size(segment_size);
+        let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
+        assert_eq!(
+            queue.counts().await.unwrap(),
+            zk_queue::WorkCounts::default()
+        );
+        for item in 0..9 {
+            queue.offer(&text(item)).await.unwrap();
+        }
+        queue.offer(&text("late")).delay(MINUTE).await.unwrap();
+        session.create("/queues/a/items/foreign", "").await.unwrap();
+        let (claimed, rejected) = (queue.claim().await.unwrap(), queue.claim().await.unwrap());
+        rejected.reject(MINUTE * 2, "later").await.unwrap();
+        queue.claim().await.unwrap().bury("broken").await.unwrap();
+        queue.claim().await.unwrap().acknowledge().await.unwrap();
+        let counts = queue.counts().await.unwrap();
+        let counts = (counts.ready, counts.delayed, counts.claimed, counts.dead);
+        assert_eq!(counts, (5, 2, 1, 1), "{segment_size}");
+        // Another process counts the same.
+        let other = ensemble.connect().await;
+        pass(MINUTE + Duration::from_secs(1)).await;
+        let counts = work(&other).counts().await.unwrap();
+        let counts = (counts.ready, counts.delayed, counts.claimed, counts.dead);
+        assert_eq!(counts, (6, 1, 1, 1), "{segment_size}");
+        claimed.acknowledge().await.unwrap();
+        assert_eq!(work(&other).counts().await.unwrap().claimed, 0);
+    }
+}
+
+// covers: Q4 Q5
+#[tokio::test(start_paused = true)]
+async fn ready_and_delayed_items_of_a_queue_are_counted() {
+    for layout in [Layout::Native, Layout::CuratorDelay] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let queue = queue_of(&session, layout);
+        queue.offer_all(texts(0..3)).await.unwrap();
+        queue.offer(&text("late")).delay(MINUTE).await.unwrap();
+        let counts = queue.counts().await.unwrap();
+        assert_eq!((counts.ready, counts.delayed), (3, 1), "{layout:?}");
+    }
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let options = QueueOptions::default().with_segment_size(2);
+    let queue = Queue::<String>::with_options(&session, PATH, Text, &options).unwrap();
+    for item in 0..9 {
+        queue.offer(&text(item)).await.unwrap();
+    }
+    let before = ensemble.arrived(matching::writes());
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready, counts.delayed), (9, 0));
+    assert_eq!(ensemble.arrived(matching::writes()), before);
+}
