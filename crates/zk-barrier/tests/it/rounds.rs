@@ -1,0 +1,89 @@
+//! Rounds of a double barrier on real servers, with connections that are cut.
+
+use std::num::NonZeroU32;
+
+use tokio::task::JoinSet;
+use zk_barrier::DoubleBarrier;
+use zk_barrier::Layout;
+use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::FaultProxy;
+use zk_harness::Ensemble;
+
+use crate::connect;
+use crate::soon;
+use crate::with_servers;
+
+/// Lets all clients enter and leave so many rounds, and returns the numbers of the rounds of each.
+async fn rounds(sessions: &[Session], rounds: usize, layout: Layout) -> Vec<Vec<Option<i64>>> {
+    let all = u32::try_from(sessions.len()).expect("not that many");
+    let all = NonZeroU32::new(all).expect("there are some");
+    let mut clients = JoinSet::new();
+    for session in sessions {
+        let barrier = DoubleBarrier::new(session, "/app/steps", all).unwrap();
+        let barrier = barrier.with_layout(layout);
+        clients.spawn(async move {
+            let mut numbers = Vec::with_capacity(rounds);
+            for _ in 0..rounds {
+                let member = barrier.enter().await.expect("its session lives");
+                numbers.push(member.round());
+                member.leave().await.expect("its session lives");
+            }
+            numbers
+        });
+    }
+    clients.join_all().await
+}
+
+async fn sessions(ensemble: &Ensemble, count: usize) -> Vec<Session> {
+    let mut sessions = Vec::new();
+    for _ in 0..count {
+        sessions.push(connect(ensemble).await);
+    }
+    sessions
+}
+
+/// Cuts one connection after the other, for ever.
+async fn cut(proxy: FaultProxy, sessions: Vec<Session>) {
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
+    for session in sessions.iter().cycle() {
+        ticks.tick().await;
+        let its = session.id().as_i64();
+        proxy.cut(Clients::Session(its), Close::Rst).await;
+    }
+}
+
+// covers: M5
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_clients_share_fifty_rounds_over_cuts() {
+    with_servers(3, async |ensemble| {
+        let sessions = sessions(ensemble, 10).await;
+        let proxy = ensemble.proxy().expect("the ensemble has a proxy");
+        let cuts = tokio::spawn(cut(proxy, sessions.clone()));
+        let all = soon("all rounds are over", rounds(&sessions, 50, Layout::Rounds)).await;
+        cuts.abort();
+        assert!(all.iter().all(|numbers| *numbers == all[0]));
+        assert!(all[0].len() == 50 && all[0].is_sorted_by(|one, next| one < next));
+    })
+    .await;
+}
+
+mod deep {
+    use super::*;
+
+    // covers: M5
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fifty_clients_share_1600_rounds() {
+        with_servers(3, async |ensemble| {
+            let sessions = sessions(ensemble, 50).await;
+            let begin = std::time::Instant::now();
+            let all = rounds(&sessions, 1_600, Layout::Rounds).await;
+            let per_second = 2.0 * 50.0 * 1_600.0 / begin.elapsed().as_secs_f64();
+            println!("{per_second:.0} enters and leaves per second");
+            assert!(all.iter().all(|numbers| *numbers == all[0]));
+            assert!(all[0].len() == 1_600 && all[0].is_sorted_by(|one, next| one < next));
+        })
+        .await;
+    }
+}
