@@ -1,0 +1,6 @@
+//! Groups on real servers.
+
+#![cfg(test)]
+
+mod auto_traits;
+mod servers;
