@@ -1,8 +1,9 @@
 //! Runs the orphan-contender scenario: a lock's node is created while its client moves to another server.
 //!
 //! The client's link breaks directly after its CREATE, which is not committed yet when the client reconnects to a
-//! server that does not show it. A client that searches for its node there finds none, creates a second one, and waits
-//! for its own first one: no contender acquires the lock until that session ends.
+//! server that does not show it: a follower that lags, or the leader, which answers a `sync` of its own clients at once.
+//! A client that searches for its node there finds none, creates a second one, and waits for its own first one: no
+//! contender acquires the lock until that session ends.
 //! The scenario works with any client, so that clients can be compared.
 
 use std::time::Duration;
@@ -30,6 +31,9 @@ pub enum Slow {
     FromLeader,
     /// The client is connected to a follower, whose messages reach the leader late.
     ToLeader,
+    /// The client is connected to a follower. The messages of the leader reach the followers late, so that it waits for
+    /// their acknowledgements, and the client reconnects to the leader.
+    ForQuorum,
 }
 
 /// Three servers behind fault proxies, with links between them that can be delayed.
@@ -154,9 +158,11 @@ impl Stage {
             followers.next().context("three servers")?,
             followers.next().context("three servers")?,
         );
-        let (home, slow_ways) = match slow {
-            Slow::FromLeader => (leader, vec![(leader, one), (leader, other)]),
-            Slow::ToLeader => (one, vec![(one, leader)]),
+        let from_leader = vec![(leader, one), (leader, other)];
+        let (home, next, slow_ways) = match slow {
+            Slow::FromLeader => (leader, other, from_leader),
+            Slow::ToLeader => (one, other, vec![(one, leader)]),
+            Slow::ForQuorum => (one, leader, from_leader),
         };
 
         self.proxy.route(Clients::All, Route::To(home))?;
@@ -170,7 +176,7 @@ impl Stage {
         contender.release().await?;
         self.until_gone(&path).await?;
 
-        self.proxy.route(Clients::All, Route::To(other))?;
+        self.proxy.route(Clients::All, Route::To(next))?;
         self.proxy.log().clear();
         let creates = Match::create(format!("{path}/**"));
         let rule = self
@@ -202,8 +208,11 @@ impl Stage {
             Ok(acquired) => (acquired, None),
             Err(error) => (false, Some(format!("{error:#}"))),
         };
+        let acquired_after = acquired.then(|| began.elapsed());
+        // The observer's server may lag as well.
+        self.observer.sync(&path).with_quorum().await?;
         let ending = Ending {
-            acquired: acquired.then(|| began.elapsed()),
+            acquired: acquired_after,
             failed,
             nodes: most.max(self.names(&path).await?.len()),
             creates: self.proxy.log().count_forwarded(&creates),

@@ -23,9 +23,13 @@
 //! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
 //! | `QueuePeer.java` | [`Curator::queue`] | puts items into Curator's queues or takes them, and measures it |
 //! | `queue_peer.py` | [`Kazoo::queue`] | the same with kazoo's `Queue` |
+//! | `PublicClasses.java` | [`Curator::public_names`] | lists the public classes and methods in Curator's jars |
+//! | `SharedQueuePeer.java` | [`SharedQueuePeer`] | puts items on command into Curator's queues with a lock path, and takes them |
+//! | `locking_queue_peer.py` | [`SharedQueuePeer`] | the same with kazoo's `LockingQueue` |
 //! | `Operations.java`, `NewerOperations.java` | [`JavaClient`] | perform every operation of ZooKeeper's own client |
 //! | `Basics.java` | [`Curator::basics`] | does what every client does, with ZooKeeper's own client |
 //! | `basics.py` | [`Kazoo::basics`] | the same with kazoo, and its `Lock` |
+//! | `public_names.py` | [`Kazoo::public_names`] | lists the public classes and functions of kazoo |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
 //! On a distribution without these packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
@@ -46,8 +50,10 @@ mod jars;
 mod java_client;
 mod kazoo;
 mod process;
+mod public_names;
 mod queue;
 mod run;
+mod shared_queue;
 
 pub use self::bench::Measured;
 pub use self::bench::Workload;
@@ -66,6 +72,9 @@ pub use self::java_client::JavaClient;
 pub use self::java_client::JavaStep;
 pub use self::kazoo::Kazoo;
 pub use self::process::CuratorProcess;
+pub use self::public_names::PublicName;
 pub use self::queue::CuratorQueue;
 pub use self::queue::QueueAct;
 pub use self::queue::QueueRun;
+pub use self::shared_queue::SharedCuratorQueue;
+pub use self::shared_queue::SharedQueuePeer;

@@ -15,7 +15,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
-    let fixture = Fixture::new(settings)?;
+    let fixture = Fixture::new(settings)?.with_large_heap();
     let results = cache::run(&fixture, settings)?;
     fixture.down()?;
     let section = results.section(&settings.command("cache"));

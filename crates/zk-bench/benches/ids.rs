@@ -195,7 +195,7 @@ fn one(ids: &Generator) -> Id {
     loop {
         match ids.try_next() {
             Ok(id) => return id,
-            Err(NextError::MillisecondExhausted { .. }) => spin_loop(),
+            Err(NextError::TimeUnitExhausted { .. }) => spin_loop(),
             Err(error) => panic!("the clock went back? {error}"),
         }
     }
@@ -211,7 +211,7 @@ fn many(ids: &Generator) -> u64 {
                 left -= run.len();
                 sum = run.fold(sum, |sum, id| sum.wrapping_add(id.as_u64()));
             }
-            Err(NextError::MillisecondExhausted { .. }) => spin_loop(),
+            Err(NextError::TimeUnitExhausted { .. }) => spin_loop(),
             Err(error) => panic!("the clock went back? {error}"),
         }
     }

@@ -109,13 +109,10 @@ impl Comparison {
         self.of(OURS, workload)?.cpu_micros()
     }
 
-    /// Returns the bytes per reader of `many` readers over those of `few`, sample by sample.
-    pub(crate) fn woken_growth(&self, many: usize, few: usize) -> Option<Spread> {
-        let bytes = |readers| {
-            let found = self.woken.iter().find(|it| it.readers == readers)?;
-            Some(found.bytes_each.iter().copied())
-        };
-        Some(Spread::of_ratios(bytes(many)?, bytes(few)?))
+    /// Returns the bytes per woken reader.
+    pub(crate) fn woken_bytes(&self, readers: usize) -> Option<Spread> {
+        let found = self.woken.iter().find(|it| it.readers == readers)?;
+        Some(Spread::of(found.bytes_each.iter().copied()))
     }
 
     fn rates(&self, client: &str, workload: &str) -> Option<impl Iterator<Item = f64>> {

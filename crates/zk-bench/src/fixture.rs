@@ -17,6 +17,8 @@ use crate::settings::Settings;
 pub struct Fixture {
     settings: Settings,
     runtime: Runtime,
+    /// The flags of the servers' JVMs instead of the harness's.
+    jvm_flags: Option<Vec<&'static str>>,
     ensemble: OnceCell<RunningEnsemble>,
 }
 
@@ -41,8 +43,22 @@ impl Fixture {
         Ok(Self {
             settings,
             runtime,
+            jvm_flags: None,
             ensemble: OnceCell::new(),
         })
+    }
+
+    /// Gives the servers room for more than a hundred thousand nodes: a heap of 768 MiB, with the harness's other flags.
+    #[must_use]
+    pub fn with_large_heap(mut self) -> Self {
+        let flags = [
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Xss512k",
+            "-Xmx768m",
+        ];
+        self.jvm_flags = Some(flags.to_vec());
+        self
     }
 
     /// Returns the ensemble, and starts it on first use.
@@ -122,7 +138,11 @@ impl Fixture {
             return Ok(running);
         }
         let running = self.runtime.block_on(async {
-            let ensemble = servers(self.settings)
+            let mut servers = servers(self.settings);
+            if let Some(flags) = &self.jvm_flags {
+                servers = servers.jvm_flags(flags.iter().copied());
+            }
+            let ensemble = servers
                 .tick_time(TICK)
                 .container_check_interval(REAPING)
                 .start_timeout(STARTING)

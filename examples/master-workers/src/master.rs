@@ -120,7 +120,8 @@ impl Member {
                     let text = text.clone();
                     move |txn| txn.check(&leader).create(&node, text.as_str())
                 })
-                .await;
+                .await
+                .map_err(SettleError::from);
             match accepted {
                 Ok(()) => self
                     .reporter

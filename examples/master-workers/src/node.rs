@@ -84,12 +84,23 @@ impl Node {
     /// It continues with the next session, unless it was asked to stop: without a session it has no tasks to finish.
     pub async fn run(&self, sessions: SessionBuilder, stop: &Stop) -> anyhow::Result<()> {
         let newest = watch::Sender::new(None::<Session>);
-        let serving = sessions.supervise(RetryPolicy::default(), |session| {
-            self.reporter
-                .report(format_args!("has session {}", session.id()));
-            newest.send_replace(Some(session.clone()));
-            async move { self.serve(&session, stop).await }
-        });
+        let serving = async {
+            loop {
+                let served = sessions
+                    .clone()
+                    .supervise(RetryPolicy::default(), |session| {
+                        self.reporter
+                            .report(format_args!("has session {}", session.id()));
+                        newest.send_replace(Some(session.clone()));
+                        async move { self.serve(&session, stop).await }
+                    });
+                match served.await {
+                    // `serve` has closed the session, which ends this supervision.
+                    Err(RunError::Body(error)) if may_pass(&error) => pause(PAUSE).await,
+                    served => return served,
+                }
+            }
+        };
         let has_none = async {
             stop.asked().await;
             let session = newest.borrow().clone();
@@ -245,5 +256,7 @@ fn may_pass(error: &anyhow::Error) -> bool {
     class == Some(ErrorClass::Recoverable)
 }
 
+/// The pause before it begins anew.
+const PAUSE: Duration = Duration::from_millis(200);
 /// How long a late process waits for a server to acknowledge the end of its session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

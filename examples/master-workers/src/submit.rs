@@ -89,7 +89,7 @@ pub async fn submit(
             Reason::TooLarge { bytes }
         } else {
             match inbox.offer(&text).await {
-                Ok(()) => {
+                Ok(_) => {
                     submitted.accepted += 1;
                     continue;
                 }

@@ -107,7 +107,7 @@ impl Worker {
                     offer = offer.delay(Duration::from_millis(300));
                 }
                 match offer.await {
-                    Ok(()) => pending.ok(()),
+                    Ok(_) => pending.ok(()),
                     Err(error) => {
                         let class = error.class();
                         match error {

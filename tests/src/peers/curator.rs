@@ -78,6 +78,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../java/PlainClient.java"),
     ),
     ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),
+    (
+        "SharedQueuePeer.java",
+        include_str!("../../java/SharedQueuePeer.java"),
+    ),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
     (
         "DiscoveryPeer.java",

@@ -110,6 +110,13 @@ impl Kazoo {
         command
     }
 
+    /// A program in Python that uses kazoo, to be given its arguments.
+    pub(super) fn script(&self, program: &str) -> Command {
+        let mut command = self.python();
+        command.args(["-c", program]);
+        command
+    }
+
     /// Measures `Lock`, with so many sessions of one Python process: one that acquires and releases, or several that
     /// contend and hold it for no time.
     ///
@@ -140,6 +147,13 @@ impl Kazoo {
         let within = warm_up + measure + MAX_WAIT;
         let printed = run::output(&mut command, "measuring kazoo", within).await?;
         serde_json::from_str(&printed).with_context(|| format!("not understood: {printed}"))
+    }
+
+    /// A program, to be given its arguments.
+    pub(super) fn run(&self, program: &str) -> Command {
+        let mut command = self.python();
+        command.args(["-c", program]);
+        command
     }
 
     fn python(&self) -> Command {

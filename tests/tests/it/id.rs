@@ -14,7 +14,7 @@ use crate::lock::three_servers;
 
 async fn counter(session: &Session) -> i64 {
     // Others wrote it through other servers.
-    session.sync("/counter").await.unwrap();
+    session.sync("/counter").with_quorum().await.unwrap();
     let (data, _) = session.get("/counter").await.unwrap();
     i64::from_be_bytes((&*data).try_into().unwrap())
 }

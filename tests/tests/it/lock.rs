@@ -126,7 +126,11 @@ async fn contend(workers: Vec<Worker>, command: String) -> Vec<Worker> {
 
 /// The children of `path` after all that was done; none if it does not exist.
 pub(crate) async fn names(session: &Session, path: &str) -> BTreeSet<String> {
-    session.sync(path).await.expect("the server catches up");
+    session
+        .sync(path)
+        .with_quorum()
+        .await
+        .expect("the server catches up");
     match session.list(path).await {
         Ok((names, _)) => names.into_iter().collect(),
         Err(error) if error.is_no_node() => BTreeSet::new(),

@@ -15,6 +15,7 @@ mod nemesis;
 mod oldest_servers;
 mod peers;
 mod queue;
+mod sessions;
 mod simulated;
 mod smoke;
 mod sweep;

@@ -2,4 +2,5 @@
 
 mod interop;
 mod numbers;
+mod shared;
 mod soak;

@@ -94,9 +94,12 @@ impl Manifest {
 
 /// The crates that are usable alone on zk-core.
 const RECIPES: &[&str] = &[
+    "zk-barrier",
     "zk-cache",
     "zk-config",
+    "zk-counter",
     "zk-discovery",
+    "zk-group",
     "zk-id",
     "zk-leader",
     "zk-lock",
@@ -106,7 +109,9 @@ const RECIPES: &[&str] = &[
 /// The recipes that are built on another one, and on which.
 const SIDEWAYS: &[(&str, &str)] = &[
     ("zk-config", "zk-cache"),
+    ("zk-counter", "zk-cache"),
     ("zk-discovery", "zk-cache"),
+    ("zk-group", "zk-cache"),
     ("zk-leader", "zk-lock"),
 ];
 

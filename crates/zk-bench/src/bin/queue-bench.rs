@@ -23,6 +23,7 @@ use zk_bench::WorkMeter;
 use zk_bench::open;
 use zk_bench::servers;
 use zk_bench::table;
+use zk_core::CreateMode;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_queue::Queue;
@@ -81,6 +82,7 @@ async fn main() -> anyhow::Result<()> {
         let path = |client: &str| format!("/bench/{client}-{round}");
         measure_ours(&connect, &path("ours"), sizes, &mut rates).await?;
         measure_baseline(&connect, &path("baseline"), sizes, &mut rates).await?;
+        measure_transactions(&connect, &path("transactions"), sizes, &mut rates).await?;
         measure_workers(&connect, &path("work"), sizes, &mut rates).await?;
         measure_consumers(&connect, &path("consumers"), sizes, &mut rates).await?;
         for (workload, client, work) in NEW_PROCESSES {
@@ -201,7 +203,10 @@ async fn measure_ours(
         anyhow::Ok(())
     };
     rates.measure(OURS, POLL, serial, takes).await?;
-    let offers = in_flight(items.iter().map(async |item| Ok(queue.offer(item).await?)));
+    let offers = in_flight(items.iter().map(async |item| {
+        queue.offer(item).await?;
+        anyhow::Ok(())
+    }));
     rates.measure(OURS, OFFER_IN_FLIGHT, many, offers).await?;
     let drain = async {
         let drained = queue.drain().await;
@@ -265,6 +270,77 @@ async fn measure_baseline(
     let creates = in_flight((0..many).map(|_| create()));
     rates
         .measure(BASELINE, OFFER_IN_FLIGHT, many, creates)
+        .await?;
+    session.delete(path).recursive().await?;
+    Ok(session.close().await?)
+}
+
+/// Measures bare transactions with the same parts as ours: those of an offer one after the other, and those of a claim and
+/// an acknowledgement of 64 items at a time.
+async fn measure_transactions(
+    connect: &str,
+    path: &str,
+    sizes: Sizes,
+    rates: &mut Rates,
+) -> anyhow::Result<()> {
+    let session = open(connect).await?;
+    for child in ["items", "claims", "control"] {
+        session
+            .create(format!("{path}/{child}"), "")
+            .parents()
+            .await?;
+    }
+    let (token, control) = (format!("{path}/control/token"), format!("{path}/control"));
+    session.create(&*token, "").ephemeral().await?;
+    let begin = || {
+        let transaction = session.transaction();
+        transaction.set(&*token, "").check_version(&*control, 0)
+    };
+    let sequential = CreateMode::Persistent {
+        sequential: true,
+        ttl: None,
+    };
+    let offers = async {
+        for _ in 0..sizes.serial {
+            let create = begin().create_as(format!("{path}/items/qn-"), "1", sequential, None);
+            create.commit().await?;
+        }
+        anyhow::Ok(())
+    };
+    rates
+        .measure(TRANSACTION, OFFER_SERIALLY, sizes.serial, offers)
+        .await?;
+    let items: Vec<_> = (0..sizes.many)
+        .map(|number| {
+            [
+                format!("{path}/items/{number}"),
+                format!("{path}/claims/{number}"),
+            ]
+        })
+        .collect();
+    for chunk in items.chunks(500) {
+        let mut transaction = session.transaction();
+        for [item, _] in chunk {
+            transaction = transaction.create(&**item, "1");
+        }
+        transaction.commit().await?;
+    }
+    let work = async {
+        for chunk in items.chunks(64) {
+            let (mut claims, mut ends) = (begin(), begin());
+            for [item, claim] in chunk {
+                claims = claims
+                    .create_ephemeral(&**claim, "owner")
+                    .set_version(&**item, "1", 0);
+                ends = ends.delete_version(&**item, 1).delete_version(&**claim, 0);
+            }
+            claims.commit().await?;
+            ends.commit().await?;
+        }
+        anyhow::Ok(())
+    };
+    rates
+        .measure(TRANSACTION, WORK_64, sizes.many, work)
         .await?;
     session.delete(path).recursive().await?;
     Ok(session.close().await?)
@@ -369,7 +445,10 @@ async fn in_new_process(work: &str, connect: &str, path: &str) -> anyhow::Result
         FIRST_OFFERS | FIRST_OFFERS_IN_FLIGHT => {
             let queue = Queue::new(&session, path, Text)?;
             let item = "1".to_owned();
-            let offers = (0..FIRST).map(|_| async { Ok(queue.offer(&item).await?) });
+            let offers = (0..FIRST).map(|_| async {
+                queue.offer(&item).await?;
+                anyhow::Ok(())
+            });
             first_thousand(work == FIRST_OFFERS_IN_FLIGHT, offers).await?
         }
         FIRST_CREATES | FIRST_CREATES_IN_FLIGHT => {
@@ -447,11 +526,13 @@ async fn in_flight<T>(
 const OURS: &str = "zk-queue";
 const BASELINE: &str = "create or delete";
 const GET_AND_DELETE: &str = "get + delete";
+const TRANSACTION: &str = "bare transactions";
 const OUR_DRAIN: &str = "drain of zk-queue";
 const ONE_CONSUMER: &str = "one consumer";
-const CLIENTS: [&str; 7] = [
+const CLIENTS: [&str; 8] = [
     OURS,
     BASELINE,
+    TRANSACTION,
     GET_AND_DELETE,
     OUR_DRAIN,
     ONE_CONSUMER,

@@ -73,7 +73,11 @@ async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
 
 /// The children of a node, on a server that has caught up; none if there is no node.
 async fn children(session: &Session, path: &NodePath) -> Vec<String> {
-    session.sync(path).await.expect("the server catches up");
+    session
+        .sync(path)
+        .with_quorum()
+        .await
+        .expect("the server catches up");
     match session.list(path).await {
         Ok((names, _)) => names,
         Err(error) if error.is_no_node() => Vec::new(),

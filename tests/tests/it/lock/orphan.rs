@@ -20,7 +20,7 @@ const LAGS: [Duration; 4] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_on_its_way_is_waited_for_and_never_becomes_an_orphan() {
     let mut stage = Stage::start(None).await.unwrap();
-    for slow in [Slow::FromLeader, Slow::ToLeader] {
+    for slow in [Slow::FromLeader, Slow::ToLeader, Slow::ForQuorum] {
         for lag in LAGS {
             let begin = async |connect: String, path: String| {
                 Contender::ours(Session::builder(connect), &path).await

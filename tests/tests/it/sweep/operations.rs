@@ -10,13 +10,21 @@ use super::sweep;
 
 /// What the tree shows of an operation's effect: how often it happened.
 async fn effects(observer: &Session, path: &str) -> usize {
-    observer.sync(path).await.expect("nothing strikes this one");
+    observer
+        .sync(path)
+        .with_quorum()
+        .await
+        .expect("nothing strikes this one");
     let (names, _) = observer.list(path).await.expect("the scene has made it");
     names.len()
 }
 
 async fn changes(observer: &Session, path: &str) -> i32 {
-    observer.sync(path).await.expect("nothing strikes this one");
+    observer
+        .sync(path)
+        .with_quorum()
+        .await
+        .expect("nothing strikes this one");
     let stat = observer.stat(path).await.expect("the scene has made it");
     stat.version
 }
@@ -93,7 +101,7 @@ async fn set_with_a_version(scene: Scene) {
 async fn set_anything(scene: Scene) {
     let path = parent(&scene).await;
     // What changes after this answer can only be this call's doing or another client's, and there is none.
-    let caught_up = scene.struck.sync(path.as_str()).await;
+    let caught_up = scene.struck.sync(path.as_str()).with_quorum().await;
     assert!(caught_up.is_ok(), "{}: {caught_up:?}", scene.what);
     let seen = scene.struck.stat(path.as_str()).await;
     assert!(seen.is_ok(), "{}: {seen:?}", scene.what);
@@ -142,6 +150,7 @@ async fn transaction(scene: Scene) {
     scene
         .observer
         .sync(path.as_str())
+        .with_quorum()
         .await
         .expect("nothing strikes this one");
     let (names, stat) = scene
@@ -157,7 +166,12 @@ async fn transaction(scene: Scene) {
 async fn reads(scene: Scene) {
     let path = parent(&scene).await;
     // Another session has made it, perhaps at another server.
-    scene.struck.sync(path.as_str()).await.expect(&scene.what);
+    scene
+        .struck
+        .sync(path.as_str())
+        .with_quorum()
+        .await
+        .expect(&scene.what);
     let (data, stat) = scene.struck.get(path.as_str()).await.expect(&scene.what);
     assert_eq!((data.len(), stat.version), (0, 0), "{}", scene.what);
     assert!(

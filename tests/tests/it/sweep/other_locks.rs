@@ -44,7 +44,7 @@ where
     guard.release().await.expect(what);
 
     settled(scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
     caught_up.expect("nothing strikes this one");
     let left = inspector.contenders().await;
     let left = left.expect("nothing strikes this one");
@@ -77,7 +77,7 @@ async fn life_of_a_candidate(scene: Scene) {
     participant.leave().await;
 
     settled(&scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
     caught_up.expect("nothing strikes this one");
     let left = inspector.contenders().await;
     let left = left.expect("nothing strikes this one");

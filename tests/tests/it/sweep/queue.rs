@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_queue::Queue;
+use zk_queue::WorkLayout;
+use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 
 use super::Scene;
@@ -84,7 +87,7 @@ async fn works(scene: Scene) {
     drop(queue.claim().await.expect(&scene.what));
     settled(&scene).await;
     // The observer's server may not show it yet.
-    let synced = scene.observer.sync(path).await;
+    let synced = scene.observer.sync(path).with_quorum().await;
     synced.expect("nothing strikes this one");
     assert_eq!(
         observed.claims().await.expect("nothing strikes this one"),
@@ -105,9 +108,46 @@ async fn works(scene: Scene) {
     assert_eq!(left, ["2", "3"], "{}", scene.what);
 }
 
+/// With the layout of another client, whose claims have no version.
+async fn shared_works(scene: Scene) {
+    let path = scene.path.as_str();
+    let lock_path = NodePath::parse(&format!("{path}-locks")).expect("the path is one");
+    let options = WorkOptions::default().with_layout(WorkLayout::CuratorId { lock_path });
+    let open =
+        |session| WorkQueue::with_options(session, path, Text, &options).expect("the path is one");
+    let (queue, observed) = (open(&scene.struck), open(&scene.observer));
+    for item in texts(&["1", "2", "3", "4"]) {
+        let offer = queue.offer(&item).id("7");
+        offer.await.expect(&scene.what);
+    }
+    let claim = queue.claim().await.expect(&scene.what);
+    assert_eq!(claim.item(), "1", "{}", scene.what);
+    claim.acknowledge().await.expect(&scene.what);
+    let claim = queue.claim().await.expect(&scene.what);
+    assert_eq!(claim.item(), "2", "{}", scene.what);
+    let rejected = claim.reject(Duration::from_secs(3600), "for a test");
+    rejected.await.expect(&scene.what);
+    let claim = queue.claim().await.expect(&scene.what);
+    assert_eq!(claim.item(), "3", "{}", scene.what);
+    let removed = queue.cancel_with_id("7").await.expect(&scene.what);
+    assert_eq!((removed.removed, removed.claimed), (2, 1), "{}", scene.what);
+    claim.bury("for a test").await.expect(&scene.what);
+    settled(&scene).await;
+    // The observer's server may not show it yet.
+    let synced = scene.observer.sync(path).with_quorum().await;
+    synced.expect("nothing strikes this one");
+    let counts = observed.counts().await.expect("nothing strikes this one");
+    assert_eq!(
+        (counts.ready, counts.claimed, counts.dead),
+        (0, 0, 1),
+        "{}",
+        scene.what
+    );
+}
+
 macro_rules! swept {
     ($($test:ident: $story:ident;)+) => {$(
-        // covers: Q1 Q3 H7
+        // covers: Q1 Q3 Q4 H7
         #[tokio::test(flavor = "multi_thread")]
         async fn $test() {
             let stage = Stage::new().await;
@@ -122,4 +162,5 @@ swept! {
     offers_are_made_once: offers;
     taken_items_are_neither_lost_nor_doubled: takes;
     work_is_done_once_or_comes_back: works;
+    shared_work_is_done_once_or_removed_by_its_id: shared_works;
 }

@@ -46,7 +46,7 @@ async fn life_of_a_writer_and_reader(scene: Scene) {
     writing.release().await.expect(what);
 
     settled(&scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
     caught_up.expect("nothing strikes this one");
     let left = theirs
         .inspector()

@@ -34,7 +34,7 @@ async fn life_of_leases(scene: Scene) {
     lease.release().await.expect(what);
 
     settled(&scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
     caught_up.expect("nothing strikes this one");
     let left = theirs
         .inspector()
