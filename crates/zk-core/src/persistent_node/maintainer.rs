@@ -343,8 +343,11 @@ impl MaintainTask {
             never = keep_alive(session, &path, &options, &state) => match never {},
         }
         drop(published);
-        // What is gone needs no removal, and `remove` finds what shall be removed.
-        drop(held.owned.take().map(OwnedNode::keep));
+        // What is gone needs no removal, and `remove` finds what shall be removed. If the handle was dropped during this
+        // poll, before its abort takes effect, the node goes with `held`.
+        if self.desired.has_changed().is_ok() {
+            drop(held.owned.take().map(OwnedNode::keep));
+        }
     }
 
     /// Writes new data until the node is gone or shall be removed.
