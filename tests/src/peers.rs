@@ -11,6 +11,8 @@
 //! | `Revocable.java` | [`CuratorProcess`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
 //! | `PlainClient.java` | [`CuratorProcess`] | does on command what all clients of the protocol can do, with ZooKeeper's own |
 //! | `DiscoveryPeer.java` | [`CuratorProcess`] | registers instances with Curator's service discovery, and lists them |
+//! | `GroupPeer.java` | [`CuratorProcess`] | joins a `GroupMember`, and keeps a `PersistentNode` or `PersistentTtlNode` |
+//! | `party_peer.py` | [`KazooParty`] | joins a `Party` or a `ShallowParty`, and lists its members |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerContender`] | acquires and releases an `InterProcessReadWriteLock` on command |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `ReadLock` and `WriteLock` |
@@ -49,6 +51,7 @@ mod dialogue;
 mod jars;
 mod java_client;
 mod kazoo;
+mod party;
 mod process;
 mod public_names;
 mod queue;
@@ -71,6 +74,7 @@ pub(crate) use self::dialogue::Dialogue;
 pub use self::java_client::JavaClient;
 pub use self::java_client::JavaStep;
 pub use self::kazoo::Kazoo;
+pub use self::party::KazooParty;
 pub use self::process::CuratorProcess;
 pub use self::public_names::PublicName;
 pub use self::queue::CuratorQueue;

@@ -87,6 +87,7 @@ const SOURCES: &[(&str, &str)] = &[
         "DiscoveryPeer.java",
         include_str!("../../java/DiscoveryPeer.java"),
     ),
+    ("GroupPeer.java", include_str!("../../java/GroupPeer.java")),
 ];
 
 impl Curator {

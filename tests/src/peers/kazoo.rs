@@ -22,6 +22,7 @@ const PACKAGES: [&str; 2] = ["python3-kazoo", "python3-six"];
 const PROGRAM: &str = include_str!("../../python/contender.py");
 const HBASE: &str = include_str!("../../python/hbase_contender.py");
 const MELEE: &str = include_str!("../../python/melee.py");
+const PARTY: &str = include_str!("../../python/party_peer.py");
 const QUEUE: &str = include_str!("../../python/queue_peer.py");
 const BASICS: &str = include_str!("../../python/basics.py");
 const BENCH: &str = include_str!("../../python/bench.py");
@@ -100,6 +101,13 @@ impl Kazoo {
     pub(super) fn queue_program(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", QUEUE]);
+        command
+    }
+
+    /// The program that joins a party, to be given its arguments.
+    pub(super) fn party_program(&self) -> Command {
+        let mut command = self.python();
+        command.args(["-c", PARTY]);
         command
     }
 

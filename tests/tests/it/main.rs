@@ -7,6 +7,7 @@ mod clients;
 mod counters;
 mod discovery;
 mod expire;
+mod group;
 mod id;
 mod java_frames;
 mod leader;

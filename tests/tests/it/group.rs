@@ -1,0 +1,209 @@
+//! Curator's and kazoo's groups and persistent nodes, and ours, on one path.
+
+use std::time::Duration;
+
+use zk_core::PersistentNode;
+use zk_core::PersistentNodeOptions;
+use zk_core::PersistentNodeProblem;
+use zk_core::Session;
+use zk_group::Group;
+use zk_group::Layout;
+use zk_group::Members;
+use zk_group::Membership;
+use zk_harness::Ensemble;
+use zk_tests::peers::Curator;
+use zk_tests::peers::CuratorProcess;
+use zk_tests::peers::Kazoo;
+use zk_tests::peers::KazooParty;
+
+use crate::lock::observer;
+use crate::lock::three_servers;
+
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+async fn within<T>(what: &str, wanted: impl Future<Output = T>) -> T {
+    let Ok(value) = tokio::time::timeout(MAX_WAIT, wanted).await else {
+        panic!("waited {MAX_WAIT:?} for this: {what}");
+    };
+    value
+}
+
+async fn shows(group: &Group, expected: &[(&str, &str)]) {
+    let is_so = |members: &Members| {
+        let found = members.iter().map(|one| (&*one.id, &*one.payload));
+        let expected = expected
+            .iter()
+            .map(|(id, payload)| (*id, payload.as_bytes()));
+        members.is_synchronized() && found.eq(expected)
+    };
+    let shown = within(&format!("the group is {expected:?}"), group.wait_for(is_so)).await;
+    shown.expect("the view goes on");
+}
+
+/// Asks until the other client lists exactly these: its view and its server may lag behind ours.
+async fn lists(mut list: impl AsyncFnMut() -> String, expected: &str) {
+    // Nothing reports when the other client has caught up.
+    let mut looks = tokio::time::interval(Duration::from_millis(50));
+    let looking = async {
+        loop {
+            looks.tick().await;
+            if list().await == expected {
+                return;
+            }
+        }
+    };
+    within(&format!("it lists {expected:?}"), looking).await;
+}
+
+async fn peer(curator: &Curator, ensemble: &Ensemble) -> CuratorProcess {
+    let connect = ensemble.connect_string();
+    let peer = CuratorProcess::start(curator, "GroupPeer", &[connect.as_str()]).await;
+    peer.unwrap()
+}
+
+// covers: M1
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_and_we_are_members_of_one_group() {
+    let ensemble = three_servers().await;
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let mut java = peer(&curator, &ensemble).await;
+    let group = Group::start(&session, "/group").unwrap();
+    java.does("join /group java 1", "joined").await.unwrap();
+    shows(&group, &[("java", "1")]).await;
+    let rust = Membership::join(&session, "/group", "rust", "2").unwrap();
+    shows(rust.group(), &[("java", "1"), ("rust", "2")]).await;
+    lists(
+        async || java.does("list", "found").await.unwrap(),
+        "java=1 rust=2",
+    )
+    .await;
+    rust.set_payload("3").await.unwrap();
+    lists(
+        async || java.does("list", "found").await.unwrap(),
+        "java=1 rust=3",
+    )
+    .await;
+    java.does("payload 4", "written").await.unwrap();
+    shows(&group, &[("java", "4"), ("rust", "3")]).await;
+    // Trap G1: a node without data.
+    java.does("null /group/null", "made").await.unwrap();
+    shows(&group, &[("java", "4"), ("null", ""), ("rust", "3")]).await;
+    rust.leave().await.unwrap();
+    java.does("leave", "left").await.unwrap();
+    shows(&group, &[("null", "")]).await;
+    ensemble.down().await.unwrap();
+}
+
+// covers: M1
+#[tokio::test(flavor = "multi_thread")]
+async fn kazoo_and_we_are_members_of_one_party() {
+    let ensemble = three_servers().await;
+    let kazoo = Kazoo::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    for (kind, layout) in [
+        ("party", Layout::KazooParty),
+        ("shallow", Layout::KazooShallowParty),
+    ] {
+        let path = format!("/{kind}");
+        let python = KazooParty::start(&kazoo, &connect, &path, kind, "python-1").await;
+        let mut python = python.unwrap();
+        python.does("join", "joined").await.unwrap();
+        let rust = Membership::join_with(&session, &path, "rust-1", "", layout).unwrap();
+        shows(rust.group(), &[("python-1", ""), ("rust-1", "")]).await;
+        lists(
+            async || python.does("list", "found").await.unwrap(),
+            "python-1 rust-1",
+        )
+        .await;
+        python.does("leave", "left").await.unwrap();
+        shows(rust.group(), &[("rust-1", "")]).await;
+        lists(
+            async || python.does("list", "found").await.unwrap(),
+            "rust-1",
+        )
+        .await;
+        rust.leave().await.unwrap();
+        lists(async || python.does("list", "found").await.unwrap(), "").await;
+    }
+    ensemble.down().await.unwrap();
+}
+
+fn start(session: &Session, path: &str, options: PersistentNodeOptions) -> PersistentNode {
+    PersistentNode::start(session, path, "rust", options).unwrap()
+}
+
+/// Each waits for the other's ephemeral node, and uses the other's node that is not ephemeral.
+// covers: C24
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_and_we_keep_nodes_at_one_path() {
+    let ensemble = three_servers().await;
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let mut java = peer(&curator, &ensemble).await;
+
+    // Trap P2: Curator overwrites the data of our ephemeral node; we wait for theirs.
+    java.does("keep EPHEMERAL /e java", "kept /e")
+        .await
+        .unwrap();
+    session.sync("/").await.unwrap();
+    let ours = start(&session, "/e", PersistentNodeOptions::ephemeral());
+    let mut state = ours.state();
+    while ours.problem().is_none() {
+        within("it is reported", state.changed()).await;
+    }
+    assert!(matches!(
+        ours.problem(),
+        Some(PersistentNodeProblem::Taken { owner: Some(_), .. })
+    ));
+    assert_eq!(session.get("/e").await.unwrap().0, "java");
+    java.does("close", "closed").await.unwrap();
+    within("it is created", ours.ready()).await.unwrap();
+    assert_eq!(session.get("/e").await.unwrap().0, "rust");
+
+    java.does("keep CONTAINER /c java", "kept /c")
+        .await
+        .unwrap();
+    session.sync("/").await.unwrap();
+    let container = session.stat("/c").await.unwrap();
+    let ours = start(&session, "/c", PersistentNodeOptions::container());
+    let found = within("it is found", ours.ready()).await.unwrap();
+    assert_eq!(found.stat.czxid, container.czxid);
+    assert_eq!(session.get("/c").await.unwrap().0, "rust");
+    // Both create it again when it is gone, and it is one node.
+    session.delete("/c").await.unwrap();
+    session
+        .wait_for_creation("/c")
+        .timeout(MAX_WAIT)
+        .await
+        .unwrap();
+    java.does("close", "closed").await.unwrap();
+
+    // The child that both touch.
+    java.does("touch 4000 /t java", "kept /t").await.unwrap();
+    session
+        .wait_for_creation("/t/touch")
+        .timeout(MAX_WAIT)
+        .await
+        .unwrap();
+    let before = session.stat("/t").await.unwrap();
+    let ours = start(
+        &session,
+        "/t",
+        PersistentNodeOptions::ttl(Duration::from_secs(4)),
+    );
+    within("it is found", ours.ready()).await.unwrap();
+    java.does("close", "closed").await.unwrap();
+    let nothing = std::future::pending::<()>();
+    drop(tokio::time::timeout(Duration::from_secs(10), nothing).await);
+    assert_eq!(session.stat("/t").await.unwrap().czxid, before.czxid);
+    assert_eq!(session.list("/t").await.unwrap().0, ["touch"]);
+    drop(ours);
+    session
+        .wait_for_deletion("/t")
+        .timeout(MAX_WAIT)
+        .await
+        .unwrap();
+    ensemble.down().await.unwrap();
+}
