@@ -15,12 +15,12 @@ use zk_core::SessionSource;
 use crate::call_queue::Call;
 use crate::call_queue::CallQueue;
 use crate::call_queue::Progress;
+use crate::counter_task::CounterTask;
+use crate::counter_task::run;
 use crate::decision::Decision;
 use crate::decision::Operation;
 use crate::error::CounterError;
 use crate::format::Format;
-use crate::writer::Writer;
-use crate::writer::run;
 
 /// A number in a node that many processes change: Curator's `DistributedAtomicLong`, kazoo's `Counter`.
 ///
@@ -129,7 +129,7 @@ impl Default for CounterOptions {
     clippy::exhaustive_enums,
     reason = "callers decide differently for each of these"
 )]
-pub enum CompareAndSet {
+pub enum CompareAndSetOutcome {
     /// The counter had the expected number, and has the new one.
     Done,
     /// The counter has another number, and was not changed.
@@ -156,14 +156,14 @@ impl AtomicCounter {
     ) -> Result<Self, ParsePathError> {
         let (source, path) = (source.into(), path.into_node_path()?);
         let queue = Arc::new(CallQueue::default());
-        let writer = Writer {
+        let task = CounterTask {
             token: path.join(TOKEN)?,
             path: path.clone(),
             format: options.format,
             initial: options.format.encode(options.initial).unwrap_or_default(),
             queue: Arc::clone(&queue),
         };
-        let task = source.spawn(run(writer, source.clone())).abort_handle();
+        let task = source.spawn(run(task, source.clone())).abort_handle();
         Ok(Self {
             shared: Arc::new(Shared { path, queue, task }),
             timeout: options.timeout,
@@ -269,13 +269,13 @@ impl AtomicCounter {
         &self,
         expected: i64,
         new: i64,
-    ) -> Result<CompareAndSet, CounterError> {
+    ) -> Result<CompareAndSetOutcome, CounterError> {
         match self
             .call(Operation::CompareAndSet { expected, new })
             .await?
         {
-            Decision::Applied { .. } => Ok(CompareAndSet::Done),
-            Decision::Different { found } => Ok(CompareAndSet::Different { found }),
+            Decision::Applied { .. } => Ok(CompareAndSetOutcome::Done),
+            Decision::Different { found } => Ok(CompareAndSetOutcome::Different { found }),
             Decision::Overflow { value } => Err(self.overflow(value)),
         }
     }

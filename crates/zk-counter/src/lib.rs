@@ -86,24 +86,24 @@
 mod batch;
 mod call_queue;
 mod counter;
+mod counter_task;
 mod decision;
 mod error;
 mod format;
-mod node_writer;
 mod shared_count;
 mod shared_value;
-mod writer;
+mod value_writer;
 
 pub use counter::AtomicCounter;
-pub use counter::CompareAndSet;
+pub use counter::CompareAndSetOutcome;
 pub use counter::CounterOptions;
 pub use error::CounterError;
 pub use format::Format;
 pub use shared_count::CountChanges;
 pub use shared_count::SharedCount;
-pub use shared_value::Changes;
 pub use shared_value::SharedValue;
-pub use shared_value::TrySet;
+pub use shared_value::TrySetOutcome;
+pub use shared_value::ValueChanges;
 pub use shared_value::Versioned;
 
 #[cfg(doctest)]

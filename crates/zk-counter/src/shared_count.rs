@@ -11,9 +11,9 @@ use zk_core::SessionSource;
 use crate::error::CounterError;
 use crate::error::excerpt;
 use crate::format::Format;
-use crate::shared_value::Changes;
 use crate::shared_value::SharedValue;
-use crate::shared_value::TrySet;
+use crate::shared_value::TrySetOutcome;
+use crate::shared_value::ValueChanges;
 use crate::shared_value::Versioned;
 
 /// A number of 32 bits that each process has in memory: Curator's `SharedCount`.
@@ -123,7 +123,11 @@ impl SharedCount {
     /// # Cancel safety
     ///
     /// As [`SharedValue::set`].
-    pub async fn try_set(&self, seen: &Versioned<i32>, count: i32) -> Result<TrySet, CounterError> {
+    pub async fn try_set(
+        &self,
+        seen: &Versioned<i32>,
+        count: i32,
+    ) -> Result<TrySetOutcome, CounterError> {
         self.value.try_set(seen, count.to_be_bytes()).await
     }
 }
@@ -134,7 +138,7 @@ impl SharedCount {
 #[derive(Debug)]
 pub struct CountChanges {
     path: NodePath,
-    changes: Changes,
+    changes: ValueChanges,
 }
 
 impl CountChanges {

@@ -15,7 +15,7 @@ use zk_core::SessionSource;
 use zk_core::Updated;
 
 use crate::error::CounterError;
-use crate::node_writer::NodeWriter;
+use crate::value_writer::ValueWriter;
 
 /// A value in one node that each process has in memory, and that is written under the version that was seen: Curator's
 /// `SharedValue`, and its `DistributedAtomicValue`.
@@ -26,12 +26,12 @@ use crate::node_writer::NodeWriter;
 /// ```no_run
 /// # async fn demo(sessions: zk_core::Sessions) -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_counter::SharedValue;
-/// use zk_counter::TrySet;
+/// use zk_counter::TrySetOutcome;
 ///
 /// let phase = SharedValue::start(&sessions, "/app/phase", "idle")?;
 /// phase.synchronized().await?;
 /// if let Some(seen) = phase.current().filter(|seen| seen.value == "idle") {
-///     if phase.try_set(&seen, "running").await? == TrySet::Done {
+///     if phase.try_set(&seen, "running").await? == TrySetOutcome::Done {
 ///         println!("this process has started it");
 ///     }
 /// }
@@ -53,7 +53,7 @@ use crate::node_writer::NodeWriter;
 /// # Dropping
 ///
 /// When the last clone is dropped, its ephemeral node is removed in the background; and its watch when the last of its
-/// [`Changes`] is dropped, too.
+/// [`ValueChanges`] is dropped, too.
 #[derive(Debug, Clone)]
 pub struct SharedValue {
     shared: Arc<Shared>,
@@ -63,7 +63,7 @@ pub struct SharedValue {
 #[derive(Debug)]
 struct Shared {
     cache: NodeCache,
-    writer: NodeWriter,
+    writer: ValueWriter,
     initial: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ pub struct Versioned<T> {
     clippy::exhaustive_enums,
     reason = "callers decide differently for each of these"
 )]
-pub enum TrySet {
+pub enum TrySetOutcome {
     /// The value was still the one that was seen, and is replaced.
     Done,
     /// Another value was written since, or the node was deleted. Nothing was changed.
@@ -110,7 +110,7 @@ impl SharedValue {
             timeout: TIMEOUT,
             shared: Arc::new(Shared {
                 cache: NodeCache::start(source.clone(), &path)?,
-                writer: NodeWriter::start(&source, path, token, initial.clone()),
+                writer: ValueWriter::start(&source, path, token, initial.clone()),
                 initial,
             }),
         })
@@ -167,8 +167,8 @@ impl SharedValue {
     }
 
     /// Returns the changes of the value, beginning with the one that is in memory.
-    pub fn changes(&self) -> Changes {
-        Changes {
+    pub fn changes(&self) -> ValueChanges {
+        ValueChanges {
             cache: self.shared.cache.clone(),
             last: None,
         }
@@ -203,7 +203,7 @@ impl SharedValue {
         &self,
         seen: &Versioned<T>,
         value: impl Into<Vec<u8>>,
-    ) -> Result<TrySet, CounterError> {
+    ) -> Result<TrySetOutcome, CounterError> {
         let (value, mzxid, path) = (value.into(), seen.mzxid, self.path());
         let write = self
             .shared
@@ -215,12 +215,12 @@ impl SharedValue {
                 update.timeout(left).into_future()
             });
         match write.await {
-            Ok(updated) if updated.is_written => Ok(TrySet::Done),
-            Ok(_) => Ok(TrySet::ChangedMeanwhile),
+            Ok(updated) if updated.is_written => Ok(TrySetOutcome::Done),
+            Ok(_) => Ok(TrySetOutcome::ChangedMeanwhile),
             Err(CounterError::Failed(error))
                 if error.is_no_node() && !error.is_outcome_unknown() =>
             {
-                Ok(TrySet::ChangedMeanwhile)
+                Ok(TrySetOutcome::ChangedMeanwhile)
             }
             Err(error) => Err(error),
         }
@@ -265,13 +265,13 @@ impl SharedValue {
 ///
 /// A consumer that is slower than the changes skips values that were overwritten, never the newest one.
 #[derive(Debug)]
-pub struct Changes {
+pub struct ValueChanges {
     cache: NodeCache,
     /// The transaction that wrote what was returned last; 0 if there was no node.
     last: Option<i64>,
 }
 
-impl Changes {
+impl ValueChanges {
     /// Waits for the next value; inside, it is `None` if the node does not exist. Returns `None` when there will be no
     /// further session, or if the node cannot be watched.
     ///

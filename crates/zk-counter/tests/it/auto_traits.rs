@@ -10,15 +10,15 @@ fn is_send_future<F: Future + Send>(_: impl Fn(Session) -> F) {}
 #[test]
 fn public_types_are_send_and_sync() {
     is_send_sync_clone::<AtomicCounter>();
-    is_send_sync_clone::<CompareAndSet>();
+    is_send_sync_clone::<CompareAndSetOutcome>();
     is_send_sync_clone::<CounterError>();
     is_send_sync_clone::<CounterOptions>();
     is_send_sync_clone::<Format>();
     is_send_sync_clone::<SharedCount>();
     is_send_sync_clone::<SharedValue>();
-    is_send_sync_clone::<TrySet>();
+    is_send_sync_clone::<TrySetOutcome>();
     is_send_sync_clone::<Versioned<zk_core::Bytes>>();
-    is_send_sync::<Changes>();
+    is_send_sync::<ValueChanges>();
     is_send_sync::<CountChanges>();
 }
 

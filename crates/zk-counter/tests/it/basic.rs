@@ -10,7 +10,7 @@ use zk_core::Session;
 use zk_counter::AtomicCounter;
 use zk_counter::CounterOptions;
 use zk_counter::SharedCount;
-use zk_counter::TrySet;
+use zk_counter::TrySetOutcome;
 use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
 use zk_fault_proxy::Match;
@@ -103,10 +103,10 @@ async fn shared_count_is_followed_and_set_under_its_version() {
         let [mine, theirs] = [&sessions[0], &sessions[1]]
             .map(|session| SharedCount::start(session, "/app/n", 1).unwrap());
         let seen = soon("it is read", mine.synchronized()).await.unwrap();
-        assert_eq!(theirs.try_set(&seen, 2).await.unwrap(), TrySet::Done);
+        assert_eq!(theirs.try_set(&seen, 2).await.unwrap(), TrySetOutcome::Done);
         assert_eq!(
             mine.try_set(&seen, 3).await.unwrap(),
-            TrySet::ChangedMeanwhile
+            TrySetOutcome::ChangedMeanwhile
         );
         let mut changes = mine.changes();
         loop {

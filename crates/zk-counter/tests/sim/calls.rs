@@ -6,7 +6,7 @@ use zk_core::ErrorKind;
 use zk_core::transport::Request;
 use zk_core::transport::TransportError;
 use zk_counter::AtomicCounter;
-use zk_counter::CompareAndSet;
+use zk_counter::CompareAndSetOutcome;
 use zk_counter::CounterError;
 use zk_counter::CounterOptions;
 use zk_sim::Ensemble;
@@ -90,8 +90,8 @@ async fn call_is_not_decided_on_data_that_was_read_before_it() {
         let (second, ()) = tokio::join!(biased; second, async { held.release() });
         second
     });
-    assert_eq!(first.unwrap(), CompareAndSet::Different { found: 2 });
-    assert_eq!(second.unwrap(), CompareAndSet::Done);
+    assert_eq!(first.unwrap(), CompareAndSetOutcome::Different { found: 2 });
+    assert_eq!(second.unwrap(), CompareAndSetOutcome::Done);
     assert_eq!(number(&sim), 4);
 }
 

@@ -6,7 +6,7 @@ use zk_core::transport::Request;
 use zk_counter::CounterError;
 use zk_counter::SharedCount;
 use zk_counter::SharedValue;
-use zk_counter::TrySet;
+use zk_counter::TrySetOutcome;
 use zk_sim::Ensemble;
 use zk_sim::Script;
 use zk_sim::Scripted;
@@ -75,16 +75,16 @@ async fn only_a_value_that_was_not_overwritten_is_replaced() {
     let theirs = SharedCount::start(&other, "/n", 1).unwrap();
     let seen = mine.synchronized().await.unwrap();
     theirs.synchronized().await.unwrap();
-    assert_eq!(theirs.try_set(&seen, 2).await.unwrap(), TrySet::Done);
+    assert_eq!(theirs.try_set(&seen, 2).await.unwrap(), TrySetOutcome::Done);
     assert_eq!(
         mine.try_set(&seen, 3).await.unwrap(),
-        TrySet::ChangedMeanwhile
+        TrySetOutcome::ChangedMeanwhile
     );
     // The same number again is another write.
     theirs.set(1).await.unwrap();
     assert_eq!(
         mine.try_set(&seen, 3).await.unwrap(),
-        TrySet::ChangedMeanwhile
+        TrySetOutcome::ChangedMeanwhile
     );
     assert_eq!(&*session.get("/n").await.unwrap().0, [0, 0, 0, 1]);
 }
@@ -102,12 +102,12 @@ async fn node_made_again_with_the_same_version_is_another_value() {
     other.delete("/n").await.unwrap();
     assert_eq!(
         count.try_set(&seen, 3).await.unwrap(),
-        TrySet::ChangedMeanwhile
+        TrySetOutcome::ChangedMeanwhile
     );
     other.create("/n", [0, 0, 0, 9]).await.unwrap();
     assert_eq!(
         count.try_set(&seen, 3).await.unwrap(),
-        TrySet::ChangedMeanwhile
+        TrySetOutcome::ChangedMeanwhile
     );
     let now = count.changes();
     let mut now = now;
@@ -117,7 +117,7 @@ async fn node_made_again_with_the_same_version_is_another_value() {
             continue;
         };
         assert_eq!((next.version, seen.version), (0, 0));
-        assert_eq!(count.try_set(&next, 3).await.unwrap(), TrySet::Done);
+        assert_eq!(count.try_set(&next, 3).await.unwrap(), TrySetOutcome::Done);
         break;
     }
 }
@@ -200,7 +200,10 @@ async fn value_is_set_once_whichever_request_or_reply_is_lost() {
             let fault = inject(script.nth(nth));
             let value = SharedValue::start(&session, "/v", "a").unwrap();
             let seen = value.synchronized().await.unwrap();
-            assert_eq!(value.try_set(&seen, "b").await.unwrap(), TrySet::Done);
+            assert_eq!(
+                value.try_set(&seen, "b").await.unwrap(),
+                TrySetOutcome::Done
+            );
             let updated = value.update(|data| Some([data, b"c"].concat())).await;
             assert_eq!(updated.unwrap().data, "bc", "{nth}");
             assert_eq!(sim.tree().node("/v").unwrap().stat().version, 2, "{nth}");

@@ -21,7 +21,7 @@ use crate::format::Format;
 
 /// The node of a counter, and the calls that wait for it.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct CounterTask {
     pub(crate) path: NodePath,
     /// The path of an idempotency token without its unique id.
     pub(crate) token: NodePath,
@@ -32,10 +32,10 @@ pub(crate) struct Writer {
 }
 
 /// Applies calls with one session after the other, until there is none.
-pub(crate) async fn run(writer: Writer, mut source: SessionSource) {
-    let _end = EndOnDrop(Arc::clone(&writer.queue));
+pub(crate) async fn run(task: CounterTask, mut source: SessionSource) {
+    let _end = EndOnDrop(Arc::clone(&task.queue));
     while let Some(session) = source.next().await {
-        writer.serve(&session).await;
+        task.serve(&session).await;
     }
 }
 
@@ -48,7 +48,7 @@ impl Drop for EndOnDrop {
     }
 }
 
-impl Writer {
+impl CounterTask {
     /// Applies calls until the session is lost.
     async fn serve(&self, session: &Session) {
         let tokens = IdempotencyTokens::below_existing(session, self.token.clone());

@@ -17,7 +17,7 @@ use crate::error::CounterError;
 
 /// Writes a node with one session after the other.
 #[derive(Debug)]
-pub(crate) struct NodeWriter {
+pub(crate) struct ValueWriter {
     path: NodePath,
     state: watch::Receiver<State>,
     task: AbortHandle,
@@ -31,7 +31,7 @@ enum State {
     Ended,
 }
 
-impl NodeWriter {
+impl ValueWriter {
     /// Starts to follow the sessions, and creates the node with the first one that can, if it does not exist.
     pub(crate) fn start(
         source: &SessionSource,
@@ -101,7 +101,7 @@ impl NodeWriter {
     }
 }
 
-impl Drop for NodeWriter {
+impl Drop for ValueWriter {
     fn drop(&mut self) {
         self.task.abort();
     }
