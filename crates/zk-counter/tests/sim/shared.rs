@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use zk_core::Bytes;
 use zk_core::transport::Request;
 use zk_counter::CounterError;
 use zk_counter::SharedCount;
 use zk_counter::SharedValue;
 use zk_counter::TrySetOutcome;
+use zk_counter::ValueChanges;
+use zk_counter::Versioned;
 use zk_sim::Ensemble;
 use zk_sim::Script;
 use zk_sim::Scripted;
@@ -120,6 +123,51 @@ async fn node_made_again_with_the_same_version_is_another_value() {
         assert_eq!(count.try_set(&next, 3).await.unwrap(), TrySetOutcome::Done);
         break;
     }
+}
+
+/// Returns the changes up to this value.
+async fn followed_to(text: &str, changes: &mut ValueChanges) -> Vec<Versioned<Bytes>> {
+    let mut values: Vec<Versioned<Bytes>> = Vec::new();
+    while values.last().is_none_or(|last| last.value != text) {
+        let next = soon("it changes", changes.next()).await.unwrap();
+        values.push(next.expect("the node exists"));
+    }
+    values
+}
+
+/// The value in memory may be old, and nothing is decided on it.
+// covers: M3
+#[tokio::test(start_paused = true)]
+async fn session_at_a_lagging_server_overwrites_no_newer_value() {
+    let sim = Ensemble::new(3);
+    let (slow, fast) = (sim.connect().server(2).await, sim.connect().server(1).await);
+    let mine = SharedValue::start(&slow, "/v", "a").unwrap();
+    let theirs = SharedValue::start(&fast, "/v", "a").unwrap();
+    theirs.synchronized().await.unwrap();
+    // The token exists before the server lags, so that its creation does not let it catch up.
+    mine.set("b").await.unwrap();
+    let mut changes = mine.changes();
+    let mut values = followed_to("b", &mut changes).await;
+    sim.server(2).lag_by(Duration::from_millis(200));
+    let write = async {
+        let seen = mine.current().unwrap();
+        theirs.set("c").await.unwrap();
+        assert_eq!(mine.current().as_ref(), Some(&seen), "its server lags");
+        let replaced = mine.try_set(&seen, "x").await.unwrap();
+        assert_eq!(replaced, TrySetOutcome::ChangedMeanwhile);
+        theirs.set("d").await.unwrap();
+        let updated = mine.update(|data| Some([data, b"+"].concat())).await;
+        assert_eq!(updated.unwrap().data, "d+");
+        // What a process at another server has seen is newer than what this one shows.
+        theirs.set("e").await.unwrap();
+        let seen = followed_to("e", &mut theirs.changes()).await.pop().unwrap();
+        let replaced = mine.try_set(&seen, "f").await.unwrap();
+        assert_eq!(replaced, TrySetOutcome::Done);
+    };
+    let ((), newer) = tokio::join!(write, followed_to("f", &mut changes));
+    values.extend(newer);
+    assert!(values.is_sorted_by_key(|now| now.mzxid), "{values:?}");
+    assert_eq!(&*fast.get("/v").await.unwrap().0, b"f");
 }
 
 /// Other clients see the initial value first, and may replace it.
