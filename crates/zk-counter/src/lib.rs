@@ -75,8 +75,9 @@
 //!
 //! # No lock
 //!
-//! Curator's counter takes a lock after so many conflicts. Here no lock is needed: a process has one write in flight for all
-//! its callers, so that a conflict costs it a delay and not throughput, and the pauses between attempts are random and grow.
+//! Curator's counter gives up after so many conflicts, or, if it was made with a `PromotedToLock`, goes on under a lock.
+//! Here no lock is needed: a process has one write in flight for all its callers, so that a conflict costs it a delay and
+//! not throughput, and the pauses between attempts are random and grow.
 //! A lock would cost two more writes for each change, and not keep out other clients of the node.
 //!
 //! # Observing
