@@ -32,7 +32,10 @@
 //! | `Basics.java` | [`Curator::basics`] | does what every client does, with ZooKeeper's own client |
 //! | `basics.py` | [`Kazoo::basics`] | the same with kazoo, and its `Lock` |
 //! | `public_names.py` | [`Kazoo::public_names`] | lists the public classes and functions of kazoo |
+//! | `CounterPeer.java` | [`CuratorProcess`] | uses Curator's counters, shared counts and shared values on command |
+//! | `counter_peer.py` | [`Kazoo::count`] | adds to kazoo's `Counter` |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
+//! | `SeedVersion.java` | [`seed_version`] | sets the version of a node, offline |
 //!
 //! On a distribution without these packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
 //! curator-client, curator-framework, curator-recipes, curator-x-discovery, jackson-core, jackson-annotations,
@@ -51,6 +54,7 @@ mod dialogue;
 mod jars;
 mod java_client;
 mod kazoo;
+mod kazoo_counter;
 mod party;
 mod process;
 mod public_names;
@@ -69,6 +73,7 @@ pub use self::contender::Held;
 pub use self::contender::PeerContender;
 pub use self::contender::Recipe;
 pub use self::counter::seed_counter;
+pub use self::counter::seed_version;
 pub use self::curator::Curator;
 pub(crate) use self::dialogue::Dialogue;
 pub use self::java_client::JavaClient;

@@ -72,6 +72,7 @@
 //! The node and its parents are persistent. The session needs the permissions to read and write it, and to create and
 //! delete its children; a value that is only followed is only read.
 //! Curator's and kazoo's recipes ignore the children; to delete the node, its children have to be deleted first.
+//! They are tested together on one path, with Curator 5.4 and kazoo 2.11.
 //!
 //! # No lock
 //!

@@ -1,4 +1,4 @@
-//! Servers whose counter for sequential nodes is about to end.
+//! Servers whose counter for sequential nodes, or whose version of a node, is about to end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,6 +19,11 @@ const SOURCE: (&str, &str) = (
     include_str!("../../java/SeedCounter.java"),
 );
 
+const VERSION_SOURCE: (&str, &str) = (
+    "SeedVersion.java",
+    include_str!("../../java/SeedVersion.java"),
+);
+
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Lets the next sequential child of `parent` get the number `next`, on an ensemble of one server that is stopped.
@@ -36,9 +41,34 @@ const WITHIN: Duration = Duration::from_secs(60);
 ///
 /// Safe: the server's files are as before, or the snapshot is there.
 pub async fn seed_counter(ensemble: &Ensemble, parent: &str, next: i32) -> anyhow::Result<()> {
+    seed(ensemble, SOURCE, parent, next).await
+}
+
+/// Sets the version of the data of the node at `path`, on an ensemble of one server that is stopped.
+///
+/// Two thousand million writes would be needed otherwise. It works as [`seed_counter`] does.
+///
+/// # Errors
+///
+/// Those of [`seed_counter`], except that the version may go anywhere.
+///
+/// # Cancel safety
+///
+/// Safe: the server's files are as before, or the snapshot is there.
+pub async fn seed_version(ensemble: &Ensemble, path: &str, version: i32) -> anyhow::Result<()> {
+    seed(ensemble, VERSION_SOURCE, path, version).await
+}
+
+/// Runs a program over the files of the only server, which is stopped.
+async fn seed(
+    ensemble: &Ensemble,
+    source: (&str, &str),
+    path: &str,
+    number: i32,
+) -> anyhow::Result<()> {
     let [server] = ensemble.servers() else {
         anyhow::bail!(
-            "the counter of an ensemble of several servers cannot be changed in one of them"
+            "the files of an ensemble of several servers cannot be changed in one of them"
         );
     };
     ensure!(
@@ -50,7 +80,7 @@ pub async fn seed_counter(ensemble: &Ensemble, parent: &str, next: i32) -> anyho
     let distribution = ensemble.distribution();
     let mut classpath = distribution.classpath.clone();
     classpath.retain(|jar| !jars::is_chatty(jar));
-    let classes = compiler.compile(&[SOURCE], &classpath).await?;
+    let classes = compiler.compile(&[source], &classpath).await?;
     classpath.insert(0, classes);
     let [data, log] = directories(server)?;
     let mut command = run::java(&distribution.java);
@@ -58,10 +88,10 @@ pub async fn seed_counter(ensemble: &Ensemble, parent: &str, next: i32) -> anyho
         .args(run::QUICK)
         .arg("-classpath")
         .arg(jars::joined(&classpath)?)
-        .arg("SeedCounter")
+        .arg(source.0.trim_end_matches(".java"))
         .args([data, log])
-        .args([parent, &next.to_string()]);
-    let what = format!("seeding the counter of {parent}");
+        .args([path, &number.to_string()]);
+    let what = format!("changing the number of {path}");
     run::output(&mut command, &what, WITHIN).await.map(drop)
 }
 

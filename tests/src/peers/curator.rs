@@ -74,6 +74,10 @@ const SOURCES: &[(&str, &str)] = &[
     ("Melee.java", include_str!("../../java/Melee.java")),
     ("Counter.java", include_str!("../../java/Counter.java")),
     (
+        "CounterPeer.java",
+        include_str!("../../java/CounterPeer.java"),
+    ),
+    (
         "PlainClient.java",
         include_str!("../../java/PlainClient.java"),
     ),

@@ -24,6 +24,7 @@ const HBASE: &str = include_str!("../../python/hbase_contender.py");
 const MELEE: &str = include_str!("../../python/melee.py");
 const PARTY: &str = include_str!("../../python/party_peer.py");
 const QUEUE: &str = include_str!("../../python/queue_peer.py");
+const COUNTER: &str = include_str!("../../python/counter_peer.py");
 const BASICS: &str = include_str!("../../python/basics.py");
 const BENCH: &str = include_str!("../../python/bench.py");
 
@@ -108,6 +109,13 @@ impl Kazoo {
     pub(super) fn party_program(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", PARTY]);
+        command
+    }
+
+    /// The program that adds to a counter, to be given its arguments.
+    pub(super) fn counter_program(&self) -> Command {
+        let mut command = self.python();
+        command.args(["-c", COUNTER]);
         command
     }
 

@@ -4,6 +4,7 @@
 
 mod client;
 mod clients;
+mod counter;
 mod counters;
 mod discovery;
 mod expire;
