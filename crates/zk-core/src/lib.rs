@@ -100,9 +100,12 @@
 //! On servers before 3.6, which have no persistent watches, a subscription sets two one-shot watches on each node; a
 //! large tree exceeds the number of watches of a session.
 //! All operations need a Tokio runtime with time and I/O enabled. A session stays on the runtime that connected it;
-//! handles may be dropped anywhere.
+//! handles may be dropped anywhere. Threads without a runtime use the module `blocking`, behind the feature of that
+//! name, for this crate and for all recipes.
 
 mod acl;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod call;
 pub mod codec;
 mod connect_diagnosis;

@@ -15,6 +15,7 @@ use zk_harness::Server;
 
 mod auto_traits;
 mod bad_input;
+mod blocking;
 mod client_limits;
 mod credentials;
 mod lost_replies;
