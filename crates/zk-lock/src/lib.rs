@@ -86,6 +86,9 @@
 //! - A dropped or timed-out acquire gives up its place in the queue, and nothing is held. The session deletes the node
 //!   in the background, as it does for a dropped [`Guard`].
 //! - A handle is cheap to create and to clone. Creating one sends no request.
+//! - Threads without a runtime wait with `zk_core::blocking::block_on(lock.acquire())`, see the feature `blocking` of
+//!   `zk_core`. Releases in the background run on the runtime of the session, so guards may be dropped on any thread,
+//!   also by a panic.
 //! - The node at the path of a lock, and its parents, are created on first use, as container nodes where the servers
 //!   support them. Use the path for nothing else.
 //!

@@ -13,6 +13,7 @@ use zk_sim::wait::soon;
 mod again;
 mod auto_traits;
 mod basic;
+mod blocking;
 mod cohort;
 mod examples;
 mod failover;
