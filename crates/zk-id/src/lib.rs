@@ -12,7 +12,8 @@
 //! number that you assign yourself.
 //! A [`Layout`] chooses the bits, the epoch and the unit of time, such as those of Twitter, Instagram or Sonyflake.
 //! It decodes ids into their [parts](Layout::parts), and [composes](Layout::compose) ids, for searches by time.
-//! Threads without a runtime call [`Generator::next_blocking`].
+//! Threads without a runtime call [`Generator::next_blocking`], and wait for everything else with
+//! `zk_core::blocking::block_on`, behind the feature `blocking` of `zk_core`.
 //! [Choosing an id](choosing_an_id) compares these ids with others that need no ZooKeeper.
 //!
 //! Do not use them where an id must be unguessable, or must not reveal when and where it was issued.

@@ -11,6 +11,7 @@ use zk_sim::wait::soon;
 
 mod auto_traits;
 mod basic;
+mod blocking;
 mod examples;
 mod threads;
 
