@@ -14,9 +14,9 @@ use crate::layout::Layout;
 use crate::member::Member;
 use crate::recipe;
 use crate::recipe::RecipeNodes;
-use crate::repeat::bounded;
 use crate::rounds;
 use crate::rounds::nodes::RoundNodes;
+use crate::wait::bounded;
 
 /// A double barrier: members start together, and finish together.
 ///
@@ -136,7 +136,7 @@ impl DoubleBarrier {
     ///
     /// # Errors
     ///
-    /// [`EnterError`]. [`Unsettled`](EnterError::Unsettled) if the withdrawal is not confirmed within the session's
+    /// [`EnterError`]. [`OutcomeUnknown`](EnterError::OutcomeUnknown) if the withdrawal is not confirmed within the session's
     /// operation timeout.
     ///
     /// # Cancel safety
@@ -160,14 +160,14 @@ impl DoubleBarrier {
         let limit =
             deadline.and_then(|deadline| deadline.checked_add(self.session.operation_timeout()));
         let threshold = self.threshold.get();
-        let unsettled = || EnterError::Unsettled {
+        let outcome_unknown = || EnterError::OutcomeUnknown {
             path: self.path.clone(),
         };
         let description = self.description.as_slice();
         Ok(match self.layout {
             Layout::Rounds => {
                 let nodes = RoundNodes::below(&self.path);
-                let entering = rounds::enter::Entering {
+                let entering = rounds::enter::RoundEntering {
                     session,
                     nodes: &nodes,
                     threshold,
@@ -175,12 +175,12 @@ impl DoubleBarrier {
                     deadline,
                 };
                 let entered = bounded(limit, Box::pin(entering.enter())).await;
-                let entered = entered.unwrap_or_else(|| Err(unsettled()))?;
+                let entered = entered.unwrap_or_else(|| Err(outcome_unknown()))?;
                 Member::of_round(&self.session, nodes, entered)
             }
             Layout::Recipe => {
                 let nodes = RecipeNodes::below(&self.path);
-                let entering = recipe::enter::Entering {
+                let entering = recipe::enter::RecipeEntering {
                     session,
                     nodes: &nodes,
                     threshold,
@@ -188,7 +188,7 @@ impl DoubleBarrier {
                     deadline,
                 };
                 let entered = bounded(limit, Box::pin(entering.enter())).await;
-                let entered = entered.unwrap_or_else(|| Err(unsettled()))?;
+                let entered = entered.unwrap_or_else(|| Err(outcome_unknown()))?;
                 Member::of_recipe(&self.session, nodes, entered)
             }
         })

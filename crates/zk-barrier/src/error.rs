@@ -29,7 +29,7 @@ pub enum EnterError {
     #[error(
         "timed out, and no reply says whether the round at {path} was opened; enter again once there is a connection"
     )]
-    Unsettled {
+    OutcomeUnknown {
         /// The path of the barrier.
         path: NodePath,
     },
@@ -55,7 +55,7 @@ impl EnterError {
     /// Returns what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::TimedOut { .. } | Self::Unsettled { .. } | Self::NodeDeleted { .. } => {
+            Self::TimedOut { .. } | Self::OutcomeUnknown { .. } | Self::NodeDeleted { .. } => {
                 ErrorClass::Recoverable
             }
             Self::SessionLost { .. } => ErrorClass::Fatal,

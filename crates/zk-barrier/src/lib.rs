@@ -40,7 +40,7 @@
 //! 4. A round is opened only if, at one moment, at least as many members were in it as the opener's threshold says.
 //!    Each of them passes, unless its session is lost, another client deletes its node, or its caller drops the call.
 //!    A member that timed out is not among them: [`EnterError::TimedOut`] and being counted exclude each other. One that
-//!    returned [`EnterError::Unsettled`] or [`EnterError::Failed`] may be.
+//!    returned [`EnterError::OutcomeUnknown`] or [`EnterError::Failed`] may be.
 //! 5. [`DoubleBarrier::enter`] returns only if the round was opened with this member in it, or if at some moment during
 //!    the call this member and the one that opened the round were both in it. A round whose members all died, or that was
 //!    left over from a crash, lets no member in.
@@ -108,6 +108,7 @@
 //! ```
 
 mod barrier;
+mod decision;
 mod double_barrier;
 mod error;
 mod layout;
@@ -115,8 +116,8 @@ mod member;
 #[cfg(test)]
 mod model;
 mod recipe;
-mod repeat;
 mod rounds;
+mod wait;
 
 pub use barrier::Barrier;
 pub use double_barrier::DoubleBarrier;

@@ -14,9 +14,9 @@ use crate::error::LeaveError;
 use crate::error::MemberLoss;
 use crate::recipe;
 use crate::recipe::RecipeNodes;
-use crate::repeat::bounded;
 use crate::rounds;
 use crate::rounds::nodes::RoundNodes;
+use crate::wait::bounded;
 
 /// A member of a round, from [`DoubleBarrier::enter`](crate::DoubleBarrier::enter).
 ///
@@ -56,7 +56,7 @@ impl Member {
     pub(crate) fn of_round(
         session: &Session,
         nodes: RoundNodes,
-        entered: rounds::enter::Entered,
+        entered: rounds::enter::RoundEntered,
     ) -> Self {
         let round = MemberRound::Rounds {
             nodes,
@@ -69,7 +69,7 @@ impl Member {
     pub(crate) fn of_recipe(
         session: &Session,
         nodes: RecipeNodes,
-        entered: recipe::enter::Entered,
+        entered: recipe::enter::RecipeEntered,
     ) -> Self {
         let ready = entered.ready;
         Self::new(session, MemberRound::Recipe { nodes, ready }, entered.node)

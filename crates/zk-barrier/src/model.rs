@@ -1,7 +1,7 @@
 //! A model of the double barrier with rounds, explored in every interleaving.
 //!
 //! Clients and servers are reduced to what the protocol depends on. What a member does next is decided by
-//! [`enter_step`](crate::rounds::steps::enter_step) and [`leave_step`](crate::rounds::steps::leave_step), the functions
+//! [`enter_step`](crate::decision::enter_step) and [`leave_step`](crate::decision::leave_step), the functions
 //! that the code uses. The model has:
 //!
 //! - Two servers: the leader, which executes all writes, and a follower that has applied a prefix of them. A client reads

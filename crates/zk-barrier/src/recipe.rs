@@ -3,7 +3,7 @@
 use zk_core::NodePath;
 use zk_core::Stat;
 
-use crate::rounds::steps::Opening;
+use crate::decision::Opening;
 
 pub(crate) mod enter;
 pub(crate) mod leave;

@@ -3,4 +3,3 @@
 pub(crate) mod enter;
 pub(crate) mod leave;
 pub(crate) mod nodes;
-pub(crate) mod steps;

@@ -6,12 +6,12 @@ use super::Scenario;
 use super::tree::MemberId;
 use super::tree::Servers;
 use super::tree::Tree;
-use crate::rounds::steps::EnterStep;
-use crate::rounds::steps::LeaveStep;
-use crate::rounds::steps::Opening;
-use crate::rounds::steps::RoundCount;
-use crate::rounds::steps::enter_step;
-use crate::rounds::steps::leave_step;
+use crate::decision::EnterStep;
+use crate::decision::LeaveStep;
+use crate::decision::Opening;
+use crate::decision::RoundCount;
+use crate::decision::enter_step;
+use crate::decision::leave_step;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Client {

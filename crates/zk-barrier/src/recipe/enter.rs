@@ -10,18 +10,18 @@ use zk_core::Watch;
 use zk_core::WatchEvent;
 
 use super::RecipeNodes;
+use crate::decision::EnterStep;
+use crate::decision::RoundCount;
+use crate::decision::enter_step;
 use crate::error::EnterError;
-use crate::repeat::bounded;
-use crate::repeat::lost;
-use crate::repeat::repeated;
-use crate::repeat::wait_until_gone;
-use crate::rounds::steps::EnterStep;
-use crate::rounds::steps::RoundCount;
-use crate::rounds::steps::enter_step;
+use crate::wait::bounded;
+use crate::wait::lost;
+use crate::wait::repeated;
+use crate::wait::wait_until_gone;
 
 /// What entering needs to know.
 #[derive(Debug)]
-pub(crate) struct Entering<'a> {
+pub(crate) struct RecipeEntering<'a> {
     pub(crate) session: &'a Session,
     pub(crate) nodes: &'a RecipeNodes,
     pub(crate) threshold: u32,
@@ -31,21 +31,21 @@ pub(crate) struct Entering<'a> {
 
 /// A member that passed.
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct RecipeEntered {
     pub(crate) node: OwnedNode,
     /// The transaction that opened the round, unless another client has removed `ready` already.
     pub(crate) ready: Option<i64>,
 }
 
 /// The barrier, as its nodes show it.
-struct View {
+struct RecipeView {
     ready: Option<Stat>,
     watch: Watch,
     count: RoundCount,
 }
 
-impl Entering<'_> {
-    pub(crate) async fn enter(&self) -> Result<Entered, EnterError> {
+impl RecipeEntering<'_> {
+    pub(crate) async fn enter(&self) -> Result<RecipeEntered, EnterError> {
         loop {
             let create = self
                 .session
@@ -69,19 +69,19 @@ impl Entering<'_> {
     async fn advance(
         &self,
         node: OwnedNode,
-        mut view: View,
-    ) -> Result<Option<Entered>, EnterError> {
+        mut view: RecipeView,
+    ) -> Result<Option<RecipeEntered>, EnterError> {
         let own = node.stat().czxid;
         loop {
             let opening = view.ready.as_ref().map(RecipeNodes::opening);
             let ready = view.ready.map(|ready| ready.czxid);
             match enter_step(own, opening.as_ref(), view.count, self.threshold) {
-                EnterStep::Pass => return Ok(Some(Entered { node, ready })),
+                EnterStep::Pass => return Ok(Some(RecipeEntered { node, ready })),
                 EnterStep::Validate => {
                     let ready = ready.unwrap_or_default();
                     if self.is_in_with_an_earlier_one(&node, ready).await? {
                         let ready = Some(ready);
-                        return Ok(Some(Entered { node, ready }));
+                        return Ok(Some(RecipeEntered { node, ready }));
                     }
                     self.wait_for_next(node, ready).await?;
                     return Ok(None);
@@ -91,7 +91,7 @@ impl Entering<'_> {
                     view = self.view_with(&node).await?;
                     if is_open && view.ready.is_none() {
                         // Another client has already removed it.
-                        return Ok(Some(Entered { node, ready: None }));
+                        return Ok(Some(RecipeEntered { node, ready: None }));
                     }
                 }
                 EnterStep::ReadAgain => view = self.view_with(&node).await?,
@@ -101,7 +101,7 @@ impl Entering<'_> {
                     Some(WatchEvent::Created) => {
                         view = self.view_with(&node).await?;
                         if view.ready.is_none() {
-                            return Ok(Some(Entered { node, ready: None }));
+                            return Ok(Some(RecipeEntered { node, ready: None }));
                         }
                     }
                     Some(_) => view = self.view_with(&node).await?,
@@ -115,7 +115,7 @@ impl Entering<'_> {
     }
 
     /// Reads `ready`, which it watches, and how many members there are.
-    async fn view(&self) -> Result<View, Error> {
+    async fn view(&self) -> Result<RecipeView, Error> {
         let (ready, path) = tokio::join!(
             self.session
                 .exists(&self.nodes.ready)
@@ -124,7 +124,7 @@ impl Entering<'_> {
             self.session.exists(&self.nodes.path).into_future()
         );
         let ((ready, watch), path) = (ready?, path?.unwrap_or(Stat::zeroed()));
-        Ok(View {
+        Ok(RecipeView {
             count: RoundCount {
                 changed: path.pzxid,
                 members: path.num_children - u32::from(ready.is_some() && path.num_children > 0),
@@ -136,7 +136,7 @@ impl Entering<'_> {
     }
 
     /// Reads the same for a member, which has to be there.
-    async fn view_with(&self, node: &OwnedNode) -> Result<View, EnterError> {
+    async fn view_with(&self, node: &OwnedNode) -> Result<RecipeView, EnterError> {
         let read = || async {
             tokio::try_join!(self.session.exists(node.path()).into_future(), self.view())
         };

@@ -8,10 +8,10 @@ use zk_core::OwnedNode;
 use zk_core::Session;
 
 use super::RecipeNodes;
-use crate::repeat::repeated;
-use crate::repeat::wait_until_gone;
-use crate::rounds::steps::LeaveStep;
-use crate::rounds::steps::leave_step;
+use crate::decision::LeaveStep;
+use crate::decision::leave_step;
+use crate::wait::repeated;
+use crate::wait::wait_until_gone;
 
 /// Leaves the round that was opened by transaction `ready`, if that is known.
 ///

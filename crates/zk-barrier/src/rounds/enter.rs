@@ -11,19 +11,19 @@ use zk_core::WatchEvent;
 
 use super::leave::wait_for_end;
 use super::nodes::RoundNodes;
-use super::steps::EnterStep;
-use super::steps::Opening;
-use super::steps::RoundCount;
-use super::steps::enter_step;
+use crate::decision::EnterStep;
+use crate::decision::Opening;
+use crate::decision::RoundCount;
+use crate::decision::enter_step;
 use crate::error::EnterError;
-use crate::repeat::PAUSE;
-use crate::repeat::bounded;
-use crate::repeat::lost;
-use crate::repeat::repeated;
+use crate::wait::PAUSE;
+use crate::wait::bounded;
+use crate::wait::lost;
+use crate::wait::repeated;
 
 /// What entering needs to know.
 #[derive(Debug)]
-pub(crate) struct Entering<'a> {
+pub(crate) struct RoundEntering<'a> {
     pub(crate) session: &'a Session,
     pub(crate) nodes: &'a RoundNodes,
     pub(crate) threshold: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Entering<'a> {
 
 /// A member that passed.
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct RoundEntered {
     pub(crate) node: OwnedNode,
     /// The transaction that created the round.
     pub(crate) round: i64,
@@ -41,30 +41,30 @@ pub(crate) struct Entered {
 }
 
 /// The round, as its nodes show it.
-struct View {
+struct RoundView {
     /// The transaction that created it.
     round: i64,
     count: RoundCount,
-    state: State,
+    state: RoundState,
 }
 
-enum State {
+enum RoundState {
     Opened(Opening),
     /// Not opened; the state is watched.
     Filling(Watch),
 }
 
-impl View {
+impl RoundView {
     fn opening(&self) -> Option<&Opening> {
         match &self.state {
-            State::Opened(opening) => Some(opening),
-            State::Filling(_) => None,
+            RoundState::Opened(opening) => Some(opening),
+            RoundState::Filling(_) => None,
         }
     }
 }
 
-impl Entering<'_> {
-    pub(crate) async fn enter(&self) -> Result<Entered, EnterError> {
+impl RoundEntering<'_> {
+    pub(crate) async fn enter(&self) -> Result<RoundEntered, EnterError> {
         loop {
             let Some((node, view)) = self.join().await? else {
                 match bounded(self.deadline, self.nodes.create(self.session)).await {
@@ -80,7 +80,7 @@ impl Entering<'_> {
     }
 
     /// Joins the round; returns `None` if there is none.
-    async fn join(&self) -> Result<Option<(OwnedNode, View)>, EnterError> {
+    async fn join(&self) -> Result<Option<(OwnedNode, RoundView)>, EnterError> {
         let create = self
             .session
             .create(self.nodes.member(), self.description)
@@ -104,15 +104,15 @@ impl Entering<'_> {
     async fn advance(
         &self,
         node: OwnedNode,
-        mut view: View,
-    ) -> Result<Option<Entered>, EnterError> {
+        mut view: RoundView,
+    ) -> Result<Option<RoundEntered>, EnterError> {
         let own = node.stat().czxid;
         loop {
             let round = view.round;
             match enter_step(own, view.opening(), view.count, self.threshold) {
                 EnterStep::Pass => {}
                 EnterStep::Validate => {
-                    let State::Opened(opening) = &view.state else {
+                    let RoundState::Opened(opening) = &view.state else {
                         continue;
                     };
                     if !self.is_in_with(&node, &opening.opener).await? {
@@ -130,18 +130,18 @@ impl Entering<'_> {
                     continue;
                 }
                 EnterStep::Wait => {
-                    let State::Filling(watch) = &mut view.state else {
+                    let RoundState::Filling(watch) = &mut view.state else {
                         continue;
                     };
                     match bounded(self.deadline, watch.changed()).await {
                         Some(WatchEvent::SessionLost) => return Err(lost(&node).await),
                         Some(_) => match self.opening(&node, round).await? {
-                            Some(opening) => view.state = State::Opened(opening),
+                            Some(opening) => view.state = RoundState::Opened(opening),
                             None => view = self.view_with(&node).await?,
                         },
                         None => {
                             let (node, opening) = self.withdraw(node, &view).await?;
-                            return Ok(Some(Entered {
+                            return Ok(Some(RoundEntered {
                                 node,
                                 round,
                                 opening,
@@ -151,10 +151,10 @@ impl Entering<'_> {
                     continue;
                 }
             }
-            let State::Opened(opening) = view.state else {
+            let RoundState::Opened(opening) = view.state else {
                 continue;
             };
-            return Ok(Some(Entered {
+            return Ok(Some(RoundEntered {
                 node,
                 round,
                 opening,
@@ -163,7 +163,7 @@ impl Entering<'_> {
     }
 
     /// Reads the round; returns `None` if there is none.
-    async fn view(&self) -> Result<Option<View>, Error> {
+    async fn view(&self) -> Result<Option<RoundView>, Error> {
         loop {
             let (round, state) = tokio::join!(
                 self.session.exists(&self.nodes.round).into_future(),
@@ -181,19 +181,19 @@ impl Entering<'_> {
                 self.session.pause(PAUSE).await;
                 continue;
             }
-            return Ok(Some(View {
+            return Ok(Some(RoundView {
                 round: round.czxid,
                 count: RoundNodes::count(&round),
                 state: match self.nodes.opening(&data, &stat) {
-                    Some(opening) => State::Opened(opening),
-                    None => State::Filling(watch),
+                    Some(opening) => RoundState::Opened(opening),
+                    None => RoundState::Filling(watch),
                 },
             }));
         }
     }
 
     /// Reads the round of a member.
-    async fn view_with(&self, node: &OwnedNode) -> Result<View, EnterError> {
+    async fn view_with(&self, node: &OwnedNode) -> Result<RoundView, EnterError> {
         let read = || async {
             tokio::try_join!(self.session.exists(node.path()).into_future(), self.view())
         };
@@ -254,9 +254,9 @@ impl Entering<'_> {
     }
 
     /// Leaves a round that was opened without this member and whose opener is gone, and waits for the next one.
-    async fn wait_for_next(&self, node: OwnedNode, view: View) -> Result<(), EnterError> {
+    async fn wait_for_next(&self, node: OwnedNode, view: RoundView) -> Result<(), EnterError> {
         node.delete().await?;
-        let State::Opened(opening) = &view.state else {
+        let RoundState::Opened(opening) = &view.state else {
             return Ok(());
         };
         let ended = wait_for_end(self.session, self.nodes, view.round, None, &opening.opener);
@@ -270,7 +270,7 @@ impl Entering<'_> {
     async fn withdraw(
         &self,
         node: OwnedNode,
-        view: &View,
+        view: &RoundView,
     ) -> Result<(OwnedNode, Opening), EnterError> {
         let session = self.session;
         loop {

@@ -7,11 +7,11 @@ use zk_core::OwnedNode;
 use zk_core::Session;
 
 use super::nodes::RoundNodes;
-use super::steps::LeaveStep;
-use super::steps::leave_step;
-use crate::repeat::PAUSE;
-use crate::repeat::repeated;
-use crate::repeat::wait_until_gone;
+use crate::decision::LeaveStep;
+use crate::decision::leave_step;
+use crate::wait::PAUSE;
+use crate::wait::repeated;
+use crate::wait::wait_until_gone;
 
 /// Leaves the round and waits until no member is left in it.
 ///

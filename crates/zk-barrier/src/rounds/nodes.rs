@@ -6,8 +6,8 @@ use zk_core::Session;
 use zk_core::Stat;
 use zk_core::Transaction;
 
-use super::steps::Opening;
-use super::steps::RoundCount;
+use crate::decision::Opening;
+use crate::decision::RoundCount;
 
 /// The paths of a double barrier.
 #[derive(Debug, Clone)]

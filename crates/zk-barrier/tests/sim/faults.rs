@@ -274,7 +274,7 @@ async fn a_withdrawal_that_is_not_confirmed_is_reported() {
     assert!(!entering.is_finished());
     let entered = soon("the operation timeout is over", entering).await;
     let error = entered.unwrap().unwrap_err();
-    assert!(matches!(error, EnterError::Unsettled { .. }), "{error}");
+    assert!(matches!(error, EnterError::OutcomeUnknown { .. }), "{error}");
     // It may be counted until it is connected again; then its node is removed.
     assert_eq!(members(&ensemble), 1);
     ensemble.heal();
