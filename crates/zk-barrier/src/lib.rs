@@ -74,7 +74,7 @@
 //! | the process stops | a barrier that is set stays set | when its session expires, the others go on without it |
 //! | all members of a round stop | | the next member that comes ends the round and begins another |
 //! | another client deletes a member's node | | when the round is opened, entering fails with [`EnterError::NodeDeleted`]; inside, [`Member::lost`] |
-//! | another client writes to `state` | | the round is opened by it; a second write keeps the round from ending until `state` and `round` are deleted |
+//! | another client writes to `state` | | each write opens the round, for the members that are in it then |
 //! | 10,000 members | 10,000 watches on one node, 10,000 notifications at its removal, and no request after that | each member writes twice, reads six times and is notified twice in a round; the opener alone lists the members, about log₂(members) times. A name has 46 bytes: a list of more than some 20,000 members exceeds the servers' limit of 1 MiB |
 //!
 //! # Layout

@@ -6,6 +6,7 @@ use zk_core::ErrorKind;
 use zk_core::OwnedNode;
 use zk_core::Session;
 
+use super::nodes::OPENED;
 use super::nodes::RoundNodes;
 use crate::decision::LeaveStep;
 use crate::decision::leave_step;
@@ -47,6 +48,7 @@ pub(crate) async fn wait_for_end(
     opener: &str,
 ) -> Result<(), Error> {
     let mut was_refused = false;
+    let mut opened = OPENED;
     loop {
         if !is_current(session, nodes, round).await? {
             if let Some(own) = own {
@@ -75,10 +77,12 @@ pub(crate) async fn wait_for_end(
         match leave_step(&members, name.as_deref(), opener) {
             LeaveStep::Close => {
                 if was_refused {
-                    // The nodes do not show why: another client may have changed them.
+                    // Another client may have changed the nodes, and written to the state.
                     session.pause(PAUSE).await;
+                    let state = repeated(session, || session.exists(&nodes.state).into_future());
+                    opened = state.await?.map_or(OPENED, |stat| stat.version.max(OPENED));
                 }
-                let close = nodes.close(session, own.as_ref().map(OwnedNode::path));
+                let close = nodes.close(session, own.as_ref().map(OwnedNode::path), opened);
                 match close.commit().await {
                     // A member came, or another member has closed it.
                     Err(error) if has_changed(&error) => was_refused = true,

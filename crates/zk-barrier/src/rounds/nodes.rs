@@ -17,7 +17,8 @@ pub(crate) struct RoundNodes {
     /// The node of the current round. Its children are the members and the state; its version counts withdrawals, and
     /// the transaction that created it identifies the round.
     pub(crate) round: NodePath,
-    /// Version 0 until the round is opened, then 1. Its data is then the name of the opener.
+    /// Version 0 until the round is opened, then 1, unless other clients write to it. Its data is then the name of the
+    /// opener.
     pub(crate) state: NodePath,
 }
 
@@ -113,14 +114,19 @@ impl RoundNodes {
 
     /// Ends a round that was opened and has no member but `own`, and begins the next one.
     ///
-    /// A node with children cannot be deleted, so no member is left when it succeeds.
-    pub(crate) fn close(&self, session: &Session, own: Option<&NodePath>) -> Transaction {
+    /// A node with children cannot be deleted, so no member is left when it succeeds. The state has version `opened`.
+    pub(crate) fn close(
+        &self,
+        session: &Session,
+        own: Option<&NodePath>,
+        opened: i32,
+    ) -> Transaction {
         let mut transaction = session.transaction();
         if let Some(own) = own {
             transaction = transaction.delete(own);
         }
         let transaction = transaction
-            .delete_version(&self.state, OPENED)
+            .delete_version(&self.state, opened)
             .delete(&self.round);
         self.add_round(transaction)
     }
@@ -141,4 +147,5 @@ const STATE: &str = "state";
 const MEMBER: &str = "member";
 /// The version of the state until the round is opened.
 const NOT_OPENED: i32 = 0;
-const OPENED: i32 = 1;
+/// The version of the state of an open round, unless another client has written to it.
+pub(super) const OPENED: i32 = 1;
