@@ -10,6 +10,8 @@ use zk_harness::Ensemble;
 
 mod auto_traits;
 mod barrier;
+#[path = "../shared/history.rs"]
+mod history;
 mod rounds;
 
 /// Starts servers, runs the test against them, and stops them.

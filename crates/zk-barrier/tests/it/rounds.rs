@@ -70,20 +70,48 @@ async fn ten_clients_share_fifty_rounds_over_cuts() {
 }
 
 mod deep {
+    use std::sync::Arc;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
     use super::*;
+    use crate::history::Event;
+    use crate::history::History;
 
     // covers: M5
     #[tokio::test(flavor = "multi_thread")]
     async fn fifty_clients_share_1600_rounds() {
         with_servers(3, async |ensemble| {
             let sessions = sessions(ensemble, 50).await;
+            let all = NonZeroU32::new(50).expect("it is not zero");
+            let history = Arc::new(Mutex::new(History::default()));
+            let mut clients = JoinSet::new();
             let begin = std::time::Instant::now();
-            let all = rounds(&sessions, 1_600, Layout::Rounds).await;
+            for session in &sessions {
+                let barrier = DoubleBarrier::new(session, "/app/steps", all).unwrap();
+                let history = Arc::clone(&history);
+                clients.spawn(async move {
+                    let record = |member, event| history.lock().unwrap().record(member, event);
+                    for _ in 0..1_600 {
+                        let id = history.lock().unwrap().enters();
+                        let member = barrier.enter().await.expect("its session lives");
+                        let number = member.round().expect("its layout has rounds");
+                        record(id, Event::Entered(number));
+                        record(id, Event::Leaves);
+                        member.leave().await.expect("its session lives");
+                        record(id, Event::Left);
+                    }
+                });
+            }
+            let ended = tokio::time::timeout(HALF_AN_HOUR, clients.join_all()).await;
+            ended.expect("waited half an hour for all rounds");
             let per_second = 2.0 * 50.0 * 1_600.0 / begin.elapsed().as_secs_f64();
             println!("{per_second:.0} enters and leaves per second");
-            assert!(all.iter().all(|numbers| *numbers == all[0]));
-            assert!(all[0].len() == 1_600 && all[0].is_sorted_by(|one, next| one < next));
+            let history = history.lock().unwrap();
+            assert_eq!(history.check(50), Ok(1_600));
         })
         .await;
     }
+
+    const HALF_AN_HOUR: Duration = Duration::from_secs(1800);
 }

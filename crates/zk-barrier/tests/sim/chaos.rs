@@ -15,76 +15,60 @@ use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 
 use crate::double;
+use crate::history::Event;
+use crate::history::History;
+use crate::history::MemberId;
 use crate::members;
 
-/// What the members of each round saw.
-#[derive(Debug, Default)]
-struct Oracle {
-    rounds: BTreeMap<i64, Round>,
-    /// How many members were lost or given up before they passed. Each may have been counted for a round.
-    lost: usize,
+/// The history of all members, and what it needs to know about their sessions.
+#[derive(Debug)]
+struct Recorder {
+    ensemble: Ensemble,
+    history: History,
+    /// The sessions that are not known to be over, with their members.
+    alive: BTreeMap<SessionId, Vec<MemberId>>,
 }
 
-#[derive(Debug, Default)]
-struct Round {
-    /// How many have passed.
-    passed: usize,
-    /// The sessions of those that rely on being in the round.
-    inside: Vec<SessionId>,
-    /// Whether a member has returned from leaving.
-    is_over: bool,
-}
+impl Recorder {
+    fn enters(&mut self, session: SessionId) -> MemberId {
+        self.record_lost_sessions();
+        let member = self.history.enters();
+        self.alive.entry(session).or_default().push(member);
+        member
+    }
 
-impl Oracle {
-    fn passes(&mut self, ensemble: &Ensemble, session: SessionId, number: i64) {
-        let newest = self.rounds.keys().next_back().copied();
-        let round = self.rounds.entry(number).or_default();
-        // A member whose session is over may not know it yet.
-        if ensemble.session(session).is_alive() {
-            assert!(!round.is_over, "it passed round {number} after its end");
-            assert!(newest <= Some(number), "round {number} was over already");
+    fn record(&mut self, member: MemberId, event: Event) {
+        self.record_lost_sessions();
+        self.history.record(member, event);
+    }
+
+    /// A client may not know yet that its session is over, the ensemble does.
+    fn record_lost_sessions(&mut self) {
+        let is_lost = |session: &SessionId| !self.ensemble.session(*session).is_alive();
+        let lost: Vec<_> = self.alive.keys().copied().filter(is_lost).collect();
+        for session in lost {
+            for member in self.alive.remove(&session).unwrap_or_default() {
+                self.history.record(member, Event::SessionOver);
+            }
         }
-        round.passed += 1;
-        round.inside.push(session);
-    }
-
-    fn leaves(&mut self, session: SessionId, number: i64) {
-        let round = self.rounds.get_mut(&number).expect("it has passed");
-        let at = round.inside.iter().position(|inside| *inside == session);
-        round.inside.swap_remove(at.expect("it has passed"));
-    }
-
-    fn has_left(&mut self, ensemble: &Ensemble, number: i64) {
-        let round = self.rounds.get_mut(&number).expect("it has passed");
-        round.is_over = true;
-        let is_alive = |session: &SessionId| ensemble.session(*session).is_alive();
-        assert!(
-            !round.inside.iter().any(is_alive),
-            "a member left round {number} while another was in it"
-        );
-    }
-
-    /// Checks that each round was opened with enough members.
-    fn check(&self) {
-        let threshold = THRESHOLD as usize;
-        let missing = |round: &Round| threshold.saturating_sub(round.passed);
-        let missing: usize = self.rounds.values().map(missing).sum();
-        assert!(
-            missing <= self.lost,
-            "{missing} members are missing, and {} were lost",
-            self.lost
-        );
     }
 }
 
 /// Enters and leaves, runs out of time, gives up, and loses its session.
-async fn live(ensemble: Ensemble, oracle: Arc<Mutex<Oracle>>, mut draw: fastrand::Rng) -> usize {
+async fn live(
+    ensemble: Ensemble,
+    recorder: Arc<Mutex<Recorder>>,
+    mut draw: fastrand::Rng,
+) -> usize {
+    let record = |member, event| recorder.lock().unwrap().record(member, event);
     let mut finished = 0;
     for _ in 0..LIVES {
         let session = ensemble.connect().await;
+        let own = session.id();
         let barrier = double(&session, THRESHOLD);
         for _ in 0..ROUNDS {
             let limit = Duration::from_millis(draw.u64(100..20_000));
+            let id = recorder.lock().unwrap().enters(own);
             let entered = if draw.u8(..8) == 0 {
                 let given_up = tokio::time::timeout(limit / 4, barrier.enter()).await;
                 given_up.ok()
@@ -93,24 +77,26 @@ async fn live(ensemble: Ensemble, oracle: Arc<Mutex<Oracle>>, mut draw: fastrand
             };
             let member = match entered {
                 Some(Ok(member)) => member,
-                Some(Err(EnterError::TimedOut { .. })) => continue,
+                Some(Err(EnterError::TimedOut { .. })) => {
+                    record(id, Event::Withdrew);
+                    continue;
+                }
                 Some(Err(error)) => {
-                    oracle.lock().unwrap().lost += 1;
+                    record(id, Event::Failed);
                     if error.class() == ErrorClass::Fatal {
                         break;
                     }
                     continue;
                 }
                 None => {
-                    oracle.lock().unwrap().lost += 1;
+                    record(id, Event::Failed);
                     continue;
                 }
             };
-            let own = session.id();
             let number = member.round().expect("its layout has rounds");
-            oracle.lock().unwrap().passes(&ensemble, own, number);
+            record(id, Event::Entered(number));
             pass(Duration::from_millis(draw.u64(..200))).await;
-            oracle.lock().unwrap().leaves(own, number);
+            record(id, Event::Leaves);
             match draw.u8(..10) {
                 0 => drop(member),
                 1 => {
@@ -120,7 +106,7 @@ async fn live(ensemble: Ensemble, oracle: Arc<Mutex<Oracle>>, mut draw: fastrand
                 _ => {
                     let left = member.leave_timeout(Duration::from_secs(30)).await;
                     if left.is_ok() {
-                        oracle.lock().unwrap().has_left(&ensemble, number);
+                        record(id, Event::Left);
                         finished += 1;
                     }
                 }
@@ -132,10 +118,14 @@ async fn live(ensemble: Ensemble, oracle: Arc<Mutex<Oracle>>, mut draw: fastrand
 
 async fn run(ensemble: Ensemble, seed: u64) -> usize {
     let mut draw = fastrand::Rng::with_seed(seed);
-    let oracle = Arc::new(Mutex::new(Oracle::default()));
+    let recorder = Arc::new(Mutex::new(Recorder {
+        ensemble: ensemble.clone(),
+        history: History::default(),
+        alive: BTreeMap::new(),
+    }));
     let mut lives = tokio::task::JoinSet::new();
     for _ in 0..PROCESSES {
-        lives.spawn(live(ensemble.clone(), Arc::clone(&oracle), draw.fork()));
+        lives.spawn(live(ensemble.clone(), Arc::clone(&recorder), draw.fork()));
     }
     let disturbing = tokio::spawn(Chaos::default().run(&ensemble));
     let lived = tokio::time::timeout(Duration::from_secs(7200), lives.join_all()).await;
@@ -143,7 +133,8 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     disturbing.await.unwrap();
     pass(Duration::from_secs(120)).await;
     assert_eq!(members(&ensemble), 0, "seed {seed}");
-    oracle.lock().unwrap().check();
+    let checked = recorder.lock().unwrap().history.check(THRESHOLD as usize);
+    checked.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
     finished.into_iter().sum()
 }
 

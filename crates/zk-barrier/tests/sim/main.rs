@@ -13,6 +13,8 @@ mod cancellation;
 mod chaos;
 mod cost;
 mod faults;
+#[path = "../shared/history.rs"]
+mod history;
 mod recipe;
 mod rounds;
 
