@@ -15,6 +15,7 @@ use zk_sim::matching;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
 
+use crate::ROUND;
 use crate::double;
 use crate::members;
 
@@ -23,6 +24,16 @@ fn withdraws(request: &Request) -> bool {
         Request::Transaction(parts) => matches!(
             parts[..],
             [Op::Check { .. }, Op::Set { .. }, Op::Delete { .. }]
+        ),
+        _ => false,
+    }
+}
+
+fn opens(request: &Request) -> bool {
+    match request {
+        Request::Transaction(parts) => matches!(
+            parts[..],
+            [Op::Check { .. }, Op::Check { .. }, Op::Set { .. }]
         ),
         _ => false,
     }
@@ -139,13 +150,6 @@ async fn a_counted_member_that_withdraws_first_keeps_the_round_shut() {
     let first = double(&one, 2);
     let first = tokio::spawn(async move { first.enter_timeout(Duration::from_secs(1)).await });
     pass(Duration::from_millis(500)).await;
-    let opens = |request: &Request| match request {
-        Request::Transaction(parts) => matches!(
-            parts[..],
-            [Op::Check { .. }, Op::Check { .. }, Op::Set { .. }]
-        ),
-        _ => false,
-    };
     let postponed = ensemble.on(opens).session(two.id()).nth(1).postpone();
     let second = double(&two, 2);
     let second = tokio::spawn(async move { second.enter_timeout(Duration::from_secs(9)).await });
@@ -274,7 +278,10 @@ async fn a_withdrawal_that_is_not_confirmed_is_reported() {
     assert!(!entering.is_finished());
     let entered = soon("the operation timeout is over", entering).await;
     let error = entered.unwrap().unwrap_err();
-    assert!(matches!(error, EnterError::OutcomeUnknown { .. }), "{error}");
+    assert!(
+        matches!(error, EnterError::OutcomeUnknown { .. }),
+        "{error}"
+    );
     // It may be counted until it is connected again; then its node is removed.
     assert_eq!(members(&ensemble), 1);
     ensemble.heal();
@@ -295,4 +302,28 @@ async fn a_timeout_of_zero_withdraws_or_passes() {
         assert!(matches!(error, EnterError::TimedOut { .. }), "{error}");
         assert_eq!(members(&ensemble), 0);
     }
+}
+
+// covers: M5
+#[tokio::test(start_paused = true)]
+async fn a_deleted_member_does_not_pass_after_a_refused_opening() {
+    let outage = Duration::from_secs(10);
+    let ensemble = Ensemble::builder().reconnect_after(outage).build();
+    let one = ensemble.connect().timeout(Duration::from_secs(60)).await;
+    let two = ensemble.connect().await;
+    let postponed = ensemble.on(opens).session(one.id()).postpone();
+    let barrier = double(&one, 1);
+    let entering = tokio::spawn(async move { barrier.enter().await });
+    postponed.happened().await;
+    let tree = ensemble.tree();
+    let round = tree.node(ROUND).unwrap();
+    let name = round.children().find(|name| *name != "state").unwrap();
+    two.delete(format!("{ROUND}/{name}")).await.unwrap();
+    // A member withdraws, which refuses the opening; another one opens the round.
+    let alone = double(&two, 2).enter_timeout(Duration::from_secs(1)).await;
+    assert!(matches!(alone, Err(EnterError::TimedOut { .. })));
+    let opener = double(&two, 1).enter().await.unwrap();
+    let error = soon("it is notified", entering).await.unwrap().unwrap_err();
+    assert!(matches!(error, EnterError::NodeDeleted { .. }), "{error}");
+    opener.leave().await.unwrap();
 }

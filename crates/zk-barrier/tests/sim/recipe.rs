@@ -8,6 +8,8 @@ use zk_barrier::Layout;
 use zk_barrier::LeaveError;
 use zk_barrier::Member;
 use zk_core::Session;
+use zk_core::transport::Op;
+use zk_core::transport::Request;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
@@ -171,4 +173,76 @@ async fn a_timeout_leaves_no_member_in_the_recipe_either() {
     pass(SECOND).await;
     assert!(!waiting.is_finished());
     waiting.abort();
+}
+
+// covers: M5
+#[tokio::test(start_paused = true)]
+async fn a_member_deleted_while_it_waits_passes_no_round_of_the_recipe() {
+    let ensemble = Ensemble::new(3);
+    let (ours, peer) = (ensemble.connect().await, ensemble.connect().await);
+    let waiting = entering(&ours);
+    pass(SECOND).await;
+    let own = format!("{PATH}/{}", children(&ensemble)[0]);
+    peer.delete(&own).await.unwrap();
+    pass(SECOND).await;
+    assert!(!waiting.is_finished());
+    // Two others open the round without it.
+    let (second, third) = (entering(&peer), entering(&peer));
+    let (second, third) = (entered(second).await, entered(third).await);
+    let error = soon("it is notified", waiting).await.unwrap().unwrap_err();
+    assert!(
+        matches!(&error, EnterError::NodeDeleted { path } if path.as_str() == own),
+        "{error}"
+    );
+    // It is not waited for, and can enter again.
+    let (second, third) = (leaving(second), leaving(third));
+    for leaving in [second, third] {
+        soon("all leave", leaving).await.unwrap().unwrap();
+    }
+    let again = [entering(&ours), entering(&peer)];
+    for again in again {
+        drop(entered(again).await);
+    }
+}
+
+// covers: M5
+#[tokio::test(start_paused = true)]
+async fn a_member_deleted_before_its_timeout_or_its_opening_passes_no_round_of_the_recipe() {
+    let ensemble = Ensemble::builder().reconnect_after(SECOND).build();
+    let (ours, peer) = (ensemble.connect().await, ensemble.connect().await);
+    let barrier = barrier(&ours);
+    let limited = tokio::spawn(async move { barrier.enter_timeout(10 * SECOND).await });
+    pass(SECOND).await;
+    let own = format!("{PATH}/{}", children(&ensemble)[0]);
+    peer.delete(&own).await.unwrap();
+    let error = soon("its time is over", limited)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(error, EnterError::TimedOut { .. }), "{error}");
+    // It completes the round, but its request to open it is lost, and it is deleted meanwhile.
+    let first = entering(&peer);
+    pass(SECOND).await;
+    let opens = |request: &Request| match request {
+        Request::Transaction(parts) => {
+            matches!(parts[..], [Op::Check { .. }, Op::Create { .. }])
+        }
+        _ => false,
+    };
+    let lost = ensemble.on(opens).session(ours.id()).lose_request();
+    let second = entering(&ours);
+    lost.happened().await;
+    for name in children(&ensemble) {
+        let path = format!("{PATH}/{name}");
+        let owner = ensemble.tree().node(&path).and_then(zk_sim::Node::owner);
+        if owner == Some(ours.id()) {
+            peer.delete(&path).await.unwrap();
+        }
+    }
+    let error = soon("it is notified", second).await.unwrap().unwrap_err();
+    assert!(matches!(error, EnterError::NodeDeleted { .. }), "{error}");
+    pass(SECOND).await;
+    assert!(!first.is_finished());
+    assert_eq!(children(&ensemble).len(), 1);
+    first.abort();
 }
