@@ -31,7 +31,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-counter", 2),
     ("crates/zk-discovery", 12),
     ("crates/zk-fault-proxy", 20),
-    ("crates/zk-group", 2),
+    ("crates/zk-group", 4),
     ("crates/zk-harness", 5),
     ("crates/zk-history", 21),
     ("crates/zk-id", 5),

@@ -4,7 +4,8 @@
 //! view of all members. A process that only watches has a `Group` alone.
 //!
 //! Do not use it to decide who may do something: a member does not know at once that its session is over, and two processes
-//! may see different members. Such decisions need a lock or an election. For services with addresses, use service discovery.
+//! may see different members. Such decisions need a lock or an election, and to share work among the members the feature
+//! `partitioner`. For services with addresses, use service discovery.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -67,13 +68,17 @@
 //!
 //! # Features
 //!
-//! None.
+//! Off by default:
+//!
+//! - `partitioner`: [`partitioner`], which shares a set of items among the members of a group. It brings `zk-lock`.
 
 mod error;
 mod group;
 mod layout;
 mod members;
 mod membership;
+#[cfg(feature = "partitioner")]
+pub mod partitioner;
 
 pub use error::JoinError;
 pub use error::SetPayloadError;

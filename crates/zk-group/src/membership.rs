@@ -44,6 +44,8 @@ pub struct Membership {
     node: PersistentNode,
     group: Group,
     id: String,
+    #[cfg(feature = "partitioner")]
+    node_name: String,
 }
 
 impl Membership {
@@ -77,21 +79,28 @@ impl Membership {
         let sessions = sessions.into();
         let path = path.into_node_path()?;
         let unique = fastrand::u128(..);
-        let node = layout.node(id, payload.into(), unique)?;
+        let member = layout.node(id, payload.into(), unique)?;
         let options = PersistentNodeOptions::ephemeral();
-        let node_path = path.join(&node.name)?;
-        let node = PersistentNode::start(&sessions, node_path, node.data, options)?;
+        let node_path = path.join(&member.name)?;
+        let node = PersistentNode::start(&sessions, node_path, member.data, options)?;
         let group = Group::start_with(&sessions, path, layout)?;
         Ok(Self {
             group: group.with_own(node.state()),
             node,
             id: id.to_owned(),
+            #[cfg(feature = "partitioner")]
+            node_name: member.name,
         })
     }
 
     /// Returns the id that this process joined with.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    #[cfg(feature = "partitioner")]
+    pub(crate) fn node_name(&self) -> &str {
+        &self.node_name
     }
 
     /// Returns the live view of the members. It contains this one as soon as the servers have reported its node, and no

@@ -112,6 +112,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("zk-counter", "zk-cache"),
     ("zk-discovery", "zk-cache"),
     ("zk-group", "zk-cache"),
+    ("zk-group", "zk-lock"),
     ("zk-leader", "zk-lock"),
 ];
 

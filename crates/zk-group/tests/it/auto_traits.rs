@@ -43,3 +43,40 @@ fn public_futures_are_send() {
     };
     let _ = |mut changes: MembersChanges| is_send_value(&changes.next());
 }
+
+#[cfg(feature = "partitioner")]
+mod partitioner {
+    use zk_group::partitioner::*;
+
+    use super::*;
+
+    #[test]
+    fn public_types_are_send_and_sync() {
+        send_sync_clone!(
+            Allocation,
+            InvalidItem,
+            PartitionerOptions,
+            PartitionerProblem,
+            StartError,
+        );
+        is_send::<Partitioner>();
+        is_sync::<Partitioner>();
+        is_send::<ItemGuard>();
+        is_sync::<ItemGuard>();
+        is_error::<InvalidItem>();
+        is_error::<PartitionerProblem>();
+        is_error::<StartError>();
+    }
+
+    #[test]
+    fn public_futures_are_send() {
+        let _ = |one: Partitioner| {
+            is_send_value(&one.next());
+            is_send_value(&one.leave());
+        };
+        let _ = |guard: ItemGuard| {
+            is_send_value(&guard.release_requested());
+            is_send_value(&guard.release());
+        };
+    }
+}

@@ -18,7 +18,7 @@ fn sessions(ensemble: &Ensemble) -> Sessions {
     builder.sessions(RetryPolicy::constant(Duration::from_millis(50)))
 }
 
-async fn within<T>(what: &str, wanted: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(what: &str, wanted: impl Future<Output = T>) -> T {
     let Ok(value) = tokio::time::timeout(MAX_WAIT, wanted).await else {
         panic!("waited {MAX_WAIT:?} for this: {what}");
     };

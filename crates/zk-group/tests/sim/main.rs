@@ -15,6 +15,8 @@ mod chaos;
 mod following;
 mod joining;
 mod layout;
+#[cfg(feature = "partitioner")]
+mod partitioner;
 
 const PATH: &str = "/groups/workers";
 

@@ -1,0 +1,48 @@
+//! The settings of a partitioner.
+
+use std::time::Duration;
+
+use super::allocation::Allocation;
+
+/// The settings of a partitioner.
+///
+/// # Defaults
+///
+/// - [`allocation`](Self::with_allocation): [`Allocation::Rendezvous`]
+/// - [`settle_time`](Self::with_settle_time): 5 s
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionerOptions {
+    pub(super) allocation: Allocation,
+    pub(super) settle_time: Duration,
+}
+
+impl PartitionerOptions {
+    /// Sets the function that allots items to members. All members use the same one.
+    ///
+    /// The default is [`Allocation::Rendezvous`]. In a group with kazoo, it must be [`Allocation::Kazoo`].
+    #[must_use]
+    pub const fn with_allocation(mut self, allocation: Allocation) -> Self {
+        self.allocation = allocation;
+        self
+    }
+
+    /// Sets how long members and items must not have changed before they are acted on, so that a restart of a member, or of
+    /// all of them one after the other, does not move items back and forth.
+    ///
+    /// The default is 5 s. If they never settle, the newest ones are acted on after ten times that. Until then, all items
+    /// stay with their owners. With zero, each change is acted on at once.
+    #[must_use]
+    pub const fn with_settle_time(mut self, settle_time: Duration) -> Self {
+        self.settle_time = settle_time;
+        self
+    }
+}
+
+impl Default for PartitionerOptions {
+    fn default() -> Self {
+        Self {
+            allocation: Allocation::default(),
+            settle_time: Duration::from_secs(5),
+        }
+    }
+}

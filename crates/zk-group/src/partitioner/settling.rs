@@ -1,0 +1,70 @@
+//! When a change of the members or items is acted on.
+//!
+//! Pure: no I/O and no clock.
+
+use std::time::Duration;
+
+/// Puts changes together that follow each other. Times count from any beginning.
+#[derive(Debug)]
+pub(super) struct Settling {
+    pause: Duration,
+    /// The first and the last change that are not acted on yet.
+    changes: Option<(Duration, Duration)>,
+}
+
+impl Settling {
+    pub(super) const fn new(pause: Duration) -> Self {
+        Self {
+            pause,
+            changes: None,
+        }
+    }
+
+    /// Records a change.
+    pub(super) fn changed(&mut self, now: Duration) {
+        let first = self.changes.map_or(now, |(first, _)| first);
+        self.changes = Some((first, now));
+    }
+
+    /// Returns when the changes are acted on: when the last one is as old as the pause, or the first one is
+    /// [`LONGEST`] times as old; `None` without a change.
+    pub(super) fn due(&self) -> Option<Duration> {
+        let (first, last) = self.changes?;
+        let longest = first.saturating_add(self.pause.saturating_mul(LONGEST));
+        Some(last.saturating_add(self.pause).min(longest))
+    }
+
+    /// Records that the changes were acted on.
+    pub(super) const fn done(&mut self) {
+        self.changes = None;
+    }
+}
+
+/// How many pauses a group that never settles is waited for.
+const LONGEST: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: M2
+    #[test]
+    fn changes_are_put_together_but_not_for_ever() {
+        let after = Duration::from_secs;
+        let mut settling = Settling::new(Duration::from_secs(2));
+        assert_eq!(settling.due(), None);
+        settling.changed(after(0));
+        assert_eq!(settling.due(), Some(after(2)));
+        for seconds in 1..=30 {
+            settling.changed(after(seconds));
+            assert_eq!(settling.due(), Some(after((seconds + 2).min(20))));
+        }
+        settling.done();
+        assert_eq!(settling.due(), None);
+        settling.changed(after(40));
+        assert_eq!(settling.due(), Some(after(42)));
+        let mut never = Settling::new(Duration::MAX);
+        never.changed(after(1));
+        assert_eq!(never.due(), Some(Duration::MAX));
+    }
+}

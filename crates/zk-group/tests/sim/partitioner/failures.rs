@@ -1,0 +1,218 @@
+//! Lost sessions, connections and replies, deleted nodes, missing rights, and dropped futures.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::transport::TransportError;
+use zk_group::partitioner::PartitionerProblem;
+use zk_lock::LockLoss;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
+use zk_sim::wait::until;
+
+use super::PATH;
+use super::allotted;
+use super::gets_nothing;
+use super::owned;
+use super::settled;
+use super::start;
+use crate::current;
+
+/// The next session acquires the items again, each when its guard is dropped.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn items_of_a_lost_session_are_acquired_again_when_dropped() {
+    let sim = Ensemble::new(3);
+    let sessions = sim.open_sessions();
+    let one = start(&sessions, "one", &["a", "b"]);
+    let mut items = owned(&one, 2).await;
+    let session = current(&sessions).await;
+    sim.expire(session.id());
+    for guard in items.values() {
+        let loss = soon("it is lost", guard.lost()).await;
+        assert!(
+            matches!(loss, LockLoss::SessionLost | LockLoss::SessionLeaseExpired),
+            "{loss}"
+        );
+        assert!(!guard.is_release_requested());
+    }
+    soon("the session is lost", session.lost()).await;
+    gets_nothing(&one).await;
+    drop(items.remove("a"));
+    let again = owned(&one, 1).await;
+    assert!(again["a"].is_valid());
+    gets_nothing(&one).await;
+    drop(items);
+    assert!(owned(&one, 1).await["b"].is_valid());
+}
+
+/// With one session, everything ends with it.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn partitioner_with_one_session_ends_with_it() {
+    let sim = Ensemble::new(3);
+    let (first, second) = (sim.connect().await, sim.connect().await);
+    let one = start(&first, "one", &["a", "b"]);
+    let items = owned(&one, 2).await;
+    let two = start(&second, "two", &["a", "b"]);
+    sim.session(first.id()).partition();
+    assert!(soon("it ends", one.next()).await.is_none());
+    for guard in items.values() {
+        assert!(!guard.is_valid());
+        soon("it is to be released", guard.release_requested()).await;
+    }
+    // Its guards keep no other member waiting.
+    let theirs = owned(&two, 2).await;
+    assert!(theirs.values().all(|guard| guard.is_valid()));
+    one.leave().await.unwrap();
+}
+
+/// Nothing moves if the connection is back in time.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn short_cut_moves_nothing() {
+    let sim = Ensemble::new(3);
+    let (first, second) = (sim.connect().await, sim.connect().await);
+    let (one, two) = (
+        start(&first, "one", &["a", "b"]),
+        start(&second, "two", &["a", "b"]),
+    );
+    let items = (owned(&one, 1).await, owned(&two, 1).await);
+    sim.session(first.id()).cut_for(Duration::from_secs(2));
+    settled().await;
+    let mut all = items.0.values().chain(items.1.values());
+    assert!(all.all(|guard| guard.is_valid() && !guard.is_release_requested()));
+}
+
+/// The view of the group is empty then.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn nothing_is_allotted_anew_without_a_connection() {
+    let sim = Ensemble::new(3);
+    let sessions = sim.open_sessions();
+    let one = start(&sessions, "one", &["a", "b"]);
+    let items = owned(&one, 2).await;
+    let session = current(&sessions).await;
+    for server in 1..=3 {
+        sim.server(server).stop();
+    }
+    soon("the session is lost", session.lost()).await;
+    settled().await;
+    assert!(one.membership().group().members().is_empty());
+    assert_eq!(one.share(), ["a", "b"]);
+    for guard in items.values() {
+        assert!(!guard.is_valid() && !guard.is_release_requested());
+    }
+    for server in 1..=3 {
+        sim.server(server).start();
+    }
+    drop(items);
+    assert!(owned(&one, 2).await.values().all(|guard| guard.is_valid()));
+}
+
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn deleted_nodes_are_made_again() {
+    let sim = Ensemble::new(3);
+    let (session, other) = (sim.connect().await, sim.connect().await);
+    let one = start(&session, "one", &["a", "b"]);
+    let mut items = owned(&one, 2).await;
+    let party = format!("{PATH}/party");
+    other.delete(&*party).recursive().await.unwrap();
+    settled().await;
+    assert!(
+        items
+            .values()
+            .all(|guard| guard.is_valid() && !guard.is_release_requested())
+    );
+    assert_eq!(one.membership().group().members().len(), 1);
+    other.delete(items["a"].path()).await.unwrap();
+    let loss = soon("it is lost", items["a"].lost()).await;
+    assert_eq!(loss, LockLoss::NodeDeleted);
+    drop(items.remove("a"));
+    assert!(owned(&one, 1).await["a"].is_valid());
+}
+
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_reported_and_tried_again() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let refused = sim
+        .on(matching::creates(&format!("{PATH}/locks/a/**")))
+        .from(1)
+        .refuse(TransportError::Refused(ErrorKind::NoAuth, None));
+    let one = start(&session, "one", &["a", "b"]);
+    let items = owned(&one, 1).await;
+    assert!(items.contains_key("b"));
+    until("it is reported", async || one.problem().is_some()).await;
+    let problem = one.problem().unwrap();
+    assert!(
+        matches!(&problem, PartitionerProblem::Item { item, .. } if item == "a"),
+        "{problem}"
+    );
+    refused.withdraw();
+    assert!(owned(&one, 1).await.contains_key("a"));
+    assert!(one.problem().is_none());
+}
+
+/// Each future is dropped at each of its await points.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn dropped_futures_lose_no_item_and_leave_nothing() {
+    for times in 0..200 {
+        let sim = Ensemble::new(3);
+        let (first, second) = (sim.connect().await, sim.connect().await);
+        let one = start(&first, "one", &["a"]);
+        let next = polled(times % 20, one.next()).await.flatten();
+        let guard = match next {
+            Some(guard) => guard,
+            None => soon("it is not missed", one.next()).await.unwrap(),
+        };
+        let is_done = polled(times, guard.release()).await.is_some();
+        let guard = soon("it is acquired again", one.next()).await.unwrap();
+        let two = start(&second, "two", &["a"]);
+        until("they see each other", async || {
+            one.membership().group().members().len() == 2
+        })
+        .await;
+        let left = polled(times, one.leave()).await.is_some();
+        soon("it is to be released", guard.release_requested()).await;
+        drop(guard);
+        drop(owned(&two, 1).await);
+        drop(two);
+        tokio::task::yield_now().await;
+        sim.assert_nothing_left([first, second]).await;
+        if is_done && left {
+            return;
+        }
+    }
+    panic!("they have too many await points");
+}
+
+/// The reply to each request of a member is lost in turn.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn lost_replies_change_nothing() {
+    for number in 1..=20 {
+        let sim = Ensemble::new(3);
+        let (first, second) = (sim.connect().await, sim.connect().await);
+        let lost = sim.on(matching::anything()).session(first.id());
+        let lost = lost.nth(number).lose_reply();
+        let one = start(&first, "one", &["a", "b"]);
+        let items = owned(&one, 2).await;
+        let two = start(&second, "two", &["a", "b"]);
+        let moving = allotted(&two, 1).await.remove(0);
+        soon("it is to be released", items[&moving].release_requested()).await;
+        drop(items);
+        let (ours, theirs) = (owned(&one, 1).await, owned(&two, 1).await);
+        assert!(ours.keys().ne(theirs.keys()));
+        soon("it leaves", one.leave()).await.unwrap();
+        assert_eq!(lost.count(), 1, "request {number}");
+        drop((ours, two, theirs));
+        tokio::task::yield_now().await;
+        sim.assert_nothing_left([first, second]).await;
+    }
+}
