@@ -12,7 +12,8 @@
 //! | `PlainClient.java` | [`CuratorProcess`] | does on command what all clients of the protocol can do, with ZooKeeper's own |
 //! | `DiscoveryPeer.java` | [`CuratorProcess`] | registers instances with Curator's service discovery, and lists them |
 //! | `GroupPeer.java` | [`CuratorProcess`] | joins a `GroupMember`, and keeps a `PersistentNode` or `PersistentTtlNode` |
-//! | `party_peer.py` | [`KazooParty`] | joins a `Party` or a `ShallowParty`, and lists its members |
+//! | `party_peer.py` | [`KazooMember`] | joins a `Party` or a `ShallowParty`, and lists its members |
+//! | `partitioner_peer.py` | [`KazooMember`] | shares items with a `SetPartitioner` |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerContender`] | acquires and releases an `InterProcessReadWriteLock` on command |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `ReadLock` and `WriteLock` |
@@ -55,7 +56,7 @@ mod jars;
 mod java_client;
 mod kazoo;
 mod kazoo_counter;
-mod party;
+mod kazoo_member;
 mod process;
 mod public_names;
 mod queue;
@@ -79,7 +80,7 @@ pub(crate) use self::dialogue::Dialogue;
 pub use self::java_client::JavaClient;
 pub use self::java_client::JavaStep;
 pub use self::kazoo::Kazoo;
-pub use self::party::KazooParty;
+pub use self::kazoo_member::KazooMember;
 pub use self::process::CuratorProcess;
 pub use self::public_names::PublicName;
 pub use self::queue::CuratorQueue;

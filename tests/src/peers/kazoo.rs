@@ -22,6 +22,7 @@ const PACKAGES: [&str; 2] = ["python3-kazoo", "python3-six"];
 const PROGRAM: &str = include_str!("../../python/contender.py");
 const HBASE: &str = include_str!("../../python/hbase_contender.py");
 const MELEE: &str = include_str!("../../python/melee.py");
+const PARTITIONER: &str = include_str!("../../python/partitioner_peer.py");
 const PARTY: &str = include_str!("../../python/party_peer.py");
 const QUEUE: &str = include_str!("../../python/queue_peer.py");
 const COUNTER: &str = include_str!("../../python/counter_peer.py");
@@ -116,6 +117,13 @@ impl Kazoo {
     pub(super) fn counter_program(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", COUNTER]);
+        command
+    }
+
+    /// The program that shares items, to be given its arguments.
+    pub(super) fn partitioner_program(&self) -> Command {
+        let mut command = self.python();
+        command.args(["-c", PARTITIONER]);
         command
     }
 

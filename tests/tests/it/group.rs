@@ -1,5 +1,6 @@
 //! Curator's and kazoo's groups and persistent nodes, and ours, on one path.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zk_core::PersistentNode;
@@ -10,11 +11,15 @@ use zk_group::Group;
 use zk_group::Layout;
 use zk_group::Members;
 use zk_group::Membership;
+use zk_group::partitioner::Allocation;
+use zk_group::partitioner::ItemGuard;
+use zk_group::partitioner::Partitioner;
+use zk_group::partitioner::PartitionerOptions;
 use zk_harness::Ensemble;
 use zk_tests::peers::Curator;
 use zk_tests::peers::CuratorProcess;
 use zk_tests::peers::Kazoo;
-use zk_tests::peers::KazooParty;
+use zk_tests::peers::KazooMember;
 
 use crate::lock::observer;
 use crate::lock::three_servers;
@@ -107,7 +112,7 @@ async fn kazoo_and_we_are_members_of_one_party() {
         ("shallow", Layout::KazooShallowParty),
     ] {
         let path = format!("/{kind}");
-        let python = KazooParty::start(&kazoo, &connect, &path, kind, "python-1").await;
+        let python = KazooMember::party(&kazoo, &connect, &path, kind, "python-1").await;
         let mut python = python.unwrap();
         python.does("join", "joined").await.unwrap();
         let rust = Membership::join_with(&session, &path, "rust-1", "", layout).unwrap();
@@ -127,6 +132,91 @@ async fn kazoo_and_we_are_members_of_one_party() {
         rust.leave().await.unwrap();
         lists(async || python.does("list", "found").await.unwrap(), "").await;
     }
+    ensemble.down().await.unwrap();
+}
+
+const ITEMS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn partitioner(session: &Session, id: &str) -> Partitioner {
+    let options = PartitionerOptions::default()
+        .with_settle_time(Duration::from_millis(200))
+        .with_allocation(Allocation::Kazoo);
+    Partitioner::start_with(session, "/set", id, ITEMS, options).unwrap()
+}
+
+/// Waits until a member owns these items as well.
+async fn owns(member: &Partitioner, owned: &mut BTreeMap<String, ItemGuard>, items: &[&str]) {
+    for _ in items {
+        let guard = within(&format!("it owns {items:?}"), member.next()).await;
+        let guard = guard.expect("its session lives");
+        assert!(items.contains(&guard.item()), "{items:?}: {guard:?}");
+        owned.insert(guard.item().to_owned(), guard);
+    }
+}
+
+/// Releases these items when that is requested.
+async fn releases(owned: &mut BTreeMap<String, ItemGuard>, items: &[&str]) {
+    for item in items {
+        let guard = owned.remove(*item).expect("it has the item");
+        let requested = guard.release_requested();
+        within(&format!("{item} is to be released"), requested).await;
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+    }
+    assert!(
+        owned
+            .values()
+            .all(|guard| guard.is_valid() && !guard.is_release_requested())
+    );
+}
+
+/// Stock kazoo's members and ours: each waits for an item until the other one has released it.
+// covers: M2
+#[tokio::test(flavor = "multi_thread")]
+async fn kazoo_and_we_share_a_set() {
+    let ensemble = three_servers().await;
+    let kazoo = Kazoo::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let rust = partitioner(&session, "rust");
+    let mut ours = BTreeMap::new();
+    owns(&rust, &mut ours, &ITEMS).await;
+    let connect = ensemble.connect_string();
+    let python = KazooMember::partitioner(&kazoo, &connect, "/set", "python", &ITEMS).await;
+    let mut python = python.unwrap();
+    python.does("start", "started").await.unwrap();
+    // It waits for the first of its items, which are still ours.
+    let count = async || {
+        session
+            .list("/set/locks/a")
+            .await
+            .unwrap()
+            .0
+            .len()
+            .to_string()
+    };
+    lists(count, "2").await;
+    let mut looks = tokio::time::interval(Duration::from_millis(100));
+    for _ in 0..20 {
+        looks.tick().await;
+        assert_eq!(python.does("items", "owns").await.unwrap(), "");
+    }
+    releases(&mut ours, &["a", "c", "e"]).await;
+    let mut owned = async || python.does("items", "owns").await.unwrap();
+    lists(&mut owned, "a c e").await;
+
+    // kazoo releases all its items, and gets back those that it keeps.
+    let second = partitioner(&session, "second");
+    let mut theirs = BTreeMap::new();
+    releases(&mut ours, &["d"]).await;
+    owns(&rust, &mut ours, &["e"]).await;
+    owns(&second, &mut theirs, &["c"]).await;
+    lists(&mut owned, "a d").await;
+
+    python.does("finish", "finished").await.unwrap();
+    releases(&mut ours, &["b"]).await;
+    releases(&mut theirs, &["c"]).await;
+    owns(&rust, &mut ours, &["a", "c"]).await;
+    owns(&second, &mut theirs, &["b", "d"]).await;
     ensemble.down().await.unwrap();
 }
 

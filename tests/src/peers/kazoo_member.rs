@@ -1,20 +1,21 @@
-//! A member of a kazoo party.
+//! A member of a kazoo party, or of a set that kazoo partitions.
 
 use anyhow::Context as _;
+use tokio::process::Command;
 
 use super::dialogue::Dialogue;
 use super::dialogue::MAX_WAIT;
 use super::kazoo::Kazoo;
 
-/// A Python process that joins a `Party` or a `ShallowParty` on command.
+/// A Python process that joins a `Party`, a `ShallowParty` or a `SetPartitioner` on command.
 ///
 /// # Dropping
 ///
 /// The process is killed; its member goes when its session expires.
 #[derive(Debug)]
-pub struct KazooParty(Dialogue);
+pub struct KazooMember(Dialogue);
 
-impl KazooParty {
+impl KazooMember {
     /// Starts the process, and waits until it is connected. The kind is `party` or `shallow`.
     ///
     /// # Errors
@@ -24,7 +25,7 @@ impl KazooParty {
     /// # Cancel safety
     ///
     /// Safe: the process is killed.
-    pub async fn start(
+    pub async fn party(
         kazoo: &Kazoo,
         connect: &str,
         path: &str,
@@ -32,7 +33,33 @@ impl KazooParty {
         id: &str,
     ) -> anyhow::Result<Self> {
         let mut command = kazoo.party_program();
-        let mut process = Self(Dialogue::start(command.args([connect, path, kind, id]))?);
+        command.args([connect, path, kind, id]);
+        Self::start(&mut command).await
+    }
+
+    /// Starts the process of a `SetPartitioner`, and waits until it is connected.
+    ///
+    /// # Errors
+    ///
+    /// Python cannot be started, or there is no connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn partitioner(
+        kazoo: &Kazoo,
+        connect: &str,
+        path: &str,
+        id: &str,
+        items: &[&str],
+    ) -> anyhow::Result<Self> {
+        let mut command = kazoo.partitioner_program();
+        command.args([connect, path, id]).args(items);
+        Self::start(&mut command).await
+    }
+
+    async fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let mut process = Self(Dialogue::start(command)?);
         process.says("ready").await?;
         Ok(process)
     }
