@@ -4,6 +4,7 @@
 //! leader or a follower, and reconnects to another one, which lags as far as it may.
 
 mod counter;
+mod group;
 mod lock;
 mod operations;
 mod other_locks;

@@ -1,0 +1,47 @@
+//! Every request of a member of a group.
+
+use zk_group::Members;
+use zk_group::Membership;
+
+use super::Scene;
+use super::Stage;
+use super::settled;
+use super::sweep;
+
+/// It joins a group with a member, changes its payload, and leaves.
+async fn joins_and_leaves(scene: Scene) {
+    let (path, what) = (scene.path.as_str(), &scene.what);
+    let theirs = Membership::join(&scene.observer, path, "theirs", "").unwrap();
+    theirs.ready().await.expect("nothing strikes this one");
+    let ours = Membership::join(&scene.struck, path, "ours", "1").unwrap();
+    ours.ready().await.expect(what);
+    ours.set_payload("2").await.expect(what);
+    let has_both = |members: &Members| {
+        let is_written = members.get("ours").is_some_and(|ours| ours.payload == "2");
+        members.is_synchronized() && members.len() == 2 && is_written
+    };
+    for group in [ours.group(), theirs.group()] {
+        group.wait_for(has_both).await.expect(what);
+    }
+    ours.leave().await.expect(what);
+    let has_one = |members: &Members| members.is_synchronized() && members.len() == 1;
+    let left = theirs.group().wait_for(has_one).await;
+    assert!(left.expect(what).get("theirs").is_some(), "{what}");
+
+    settled(&scene).await;
+    let synced = scene.observer.sync(path).with_quorum().await;
+    synced.expect("nothing strikes this one");
+    let (left, _) = scene.observer.list(path).await.expect("the group exists");
+    assert_eq!(left, ["theirs"], "{what}");
+}
+
+// covers: M1 H7
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_joins_and_leaves_whichever_request_is_struck() {
+    let stage = Stage::new().await;
+    let struck = sweep(&stage, "group", joins_and_leaves).await;
+    // Seven strikes, and no story has fewer requests.
+    assert!(struck >= 7 * 8, "{struck} requests struck");
+    println!("{struck} requests of a member's life struck, none left anything");
+    stage.ensemble.down().await.unwrap();
+}
