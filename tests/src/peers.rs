@@ -29,6 +29,7 @@
 //! | `PublicClasses.java` | [`Curator::public_names`] | lists the public classes and methods in Curator's jars |
 //! | `SharedQueuePeer.java` | [`SharedQueuePeer`] | puts items on command into Curator's queues with a lock path, and takes them |
 //! | `locking_queue_peer.py` | [`SharedQueuePeer`] | the same with kazoo's `LockingQueue` |
+//! | `lease_peer.py` | [`KazooLeases`] | takes kazoo's leases on command |
 //! | `Operations.java`, `NewerOperations.java` | [`JavaClient`] | perform every operation of ZooKeeper's own client |
 //! | `Basics.java` | [`Curator::basics`] | does what every client does, with ZooKeeper's own client |
 //! | `basics.py` | [`Kazoo::basics`] | the same with kazoo, and its `Lock` |
@@ -57,6 +58,7 @@ mod java_client;
 mod kazoo;
 mod kazoo_counter;
 mod kazoo_member;
+mod lease;
 mod process;
 mod public_names;
 mod queue;
@@ -81,6 +83,7 @@ pub use self::java_client::JavaClient;
 pub use self::java_client::JavaStep;
 pub use self::kazoo::Kazoo;
 pub use self::kazoo_member::KazooMember;
+pub use self::lease::KazooLeases;
 pub use self::process::CuratorProcess;
 pub use self::public_names::PublicName;
 pub use self::queue::CuratorQueue;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures_util::future;
 use zk_core::ErrorClass;
@@ -228,6 +229,12 @@ impl Guard {
                 ErrorClass::Recoverable => ReleaseError::Pending { path, source },
             }),
         }
+    }
+
+    /// Returns when the lock's node was created, by the leader's clock.
+    pub(crate) fn created_at(&self) -> SystemTime {
+        let node = self.node.as_ref().expect("only a release takes it");
+        node.stat().ctime
     }
 
     fn node(&self) -> &HeldNode {

@@ -13,8 +13,9 @@
 //! | [`Semaphore`] | grants up to a limit of leases at a time, each a [`SemaphoreLease`] |
 //! | [`MultiLock`] | acquires several locks of any kinds, all or none |
 //! | [`RaceLock`] | a lock without a queue, for a handful of contenders that do not need an order |
+//! | [`OneShotLease`] | a lease that is taken for a time and outlives its session; it depends on clocks |
 //!
-//! All kinds have the same functions: those of the trait [`Lock`], which need not be imported to use them.
+//! All locks have the same functions: those of the trait [`Lock`], which need not be imported to use them.
 //! An [`RwLock`] has them on its two halves, [`reader`](RwLock::reader) and [`writer`](RwLock::writer).
 //! A [`MultiLock`] has those that acquire, and `run`; it has no path, session or events of its own.
 //! Their guards all dereference to [`HeldLock`].
@@ -175,6 +176,7 @@ mod metrics;
 mod model;
 mod multi;
 mod node_monitor;
+mod one_shot_lease;
 mod options;
 mod order;
 mod owner;
@@ -226,6 +228,9 @@ pub use multi::MultiGuard;
 pub use multi::MultiLock;
 pub use multi::MultiLockError;
 pub use multi::MultiTxnError;
+pub use one_shot_lease::OneShotLease;
+pub use one_shot_lease::OneShotOptions;
+pub use one_shot_lease::TakeLeaseError;
 pub use options::LockOptions;
 pub use owner::OwnerInfo;
 pub use progress::AcquireProgress;

@@ -21,6 +21,7 @@ mod kazoo;
 mod listener;
 mod melee;
 mod numbers;
+mod one_shot_lease;
 mod orphan;
 mod revoke;
 mod rw;

@@ -31,6 +31,8 @@ fn public_types_are_send_and_sync() {
         Layout,
         LimitError,
         LockOptions,
+        OneShotLease,
+        OneShotOptions,
         LockEvent,
         LockLoss,
         OwnerInfo,
@@ -96,6 +98,7 @@ fn public_types_are_send_and_sync() {
     is_error::<MultiTxnError>();
     is_error::<ReleaseError>();
     is_error::<RunError>();
+    is_error::<TakeLeaseError>();
     is_error::<YieldError>();
     is_error::<SequenceExhausted>();
     is_error::<TimedOut>();

@@ -30,6 +30,7 @@ mod loss;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod multi;
+mod one_shot_lease;
 mod race;
 mod reentrant;
 mod revoke;

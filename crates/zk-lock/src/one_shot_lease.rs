@@ -1,0 +1,344 @@
+//! `OneShotLease`: kazoo's non-blocking lease, which is taken for a time and outlives the session.
+//!
+//! The record of the lease is a persistent node. It is read and written under a lock of kazoo's layout, as kazoo does; in
+//! addition, the transaction that writes it checks the lock's node, so that a contender which has lost the lock writes
+//! nothing.
+
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use zk_core::ErrorKind;
+use zk_core::IntoNodePath;
+use zk_core::NodePath;
+use zk_core::Session;
+
+use crate::fair::FairLock;
+use crate::guard::Guard;
+use crate::layout::Layout;
+use crate::options::LockOptions;
+
+mod error;
+mod record;
+mod utc;
+
+pub use error::TakeLeaseError;
+use record::Malformed;
+use record::Parsed;
+use record::Record;
+
+/// A lease that was taken for a time, without waiting for its holder, and that ends by the clock alone: kazoo's
+/// `NonBlockingLease`.
+///
+/// It is for a task that one host at a time should run now and then: an hourly clean-up takes the lease for 70 minutes, so
+/// it stays on its host as long as that works, and moves to another one if it does not. The lease outlives the process
+/// and its session. It cannot be released; its holder renews it by taking it again.
+///
+/// For mutual exclusion, use a [`FairLock`]: it depends on the rate of clocks only, and ends when its holder does.
+///
+/// # What it guarantees
+///
+/// Two holders rely on one lease at the same moment only if clocks differ by more than
+/// [`with_clock_error`](OneShotOptions::with_clock_error) allows for; by default it allows for none.
+///
+/// - The end of a lease is a time of the leader's clock, which replies report. The clocks of hosts do not matter among
+///   processes of this crate. What matters is by how much a leader's clock is ahead of that of an earlier leader, which
+///   wrote the end.
+/// - [`is_valid`](Self::is_valid) uses the monotonic clock of this process, for the duration that was asked for. What
+///   matters is its rate.
+/// - kazoo writes and reads the end by the clock of its host, without a tolerance. What matters with kazoo on the path is
+///   by how much such a clock is ahead of the leader's clock (kazoo takes our lease too early) or behind it (we take
+///   kazoo's too early, unless the tolerance covers it).
+///
+/// A process that uses the same name as the holder gets the lease, too: that is how it is renewed. Give each host, or each
+/// process, a name of its own.
+///
+/// Lost replies do no harm: the record is written once, in a transaction whose outcome is found out, and only as long as
+/// the lock that guards it is held. A kazoo client that lost that lock writes all the same; this process may then have
+/// relied on a lease that is recorded for another one.
+///
+/// # Layout
+///
+/// ```text
+/// /leases/clean-up
+/// ├── lease_holder                             {"version": 1, "holder": "host-7", "end": "2026-11-26T05:44:00"}
+/// └── _c_<uuid>-__lock__0000000007  ephemeral  the lock that guards the record, for a moment
+/// ```
+///
+/// kazoo's clients and these exclude each other on one path. A record of a later version counts as a lease of another
+/// holder, as it does for kazoo.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn clean_up() {}
+/// # async fn demo(session: zk_core::Session) -> Result<(), zk_lock::TakeLeaseError> {
+/// use std::time::Duration;
+/// use zk_lock::{OneShotLease, OneShotOptions};
+///
+/// let options = OneShotOptions::new("host-7", Duration::from_secs(70 * 60));
+/// if let Some(lease) = OneShotLease::try_take(&session, "/leases/clean-up", &options).await? {
+///     tokio::select! {
+///         () = clean_up() => {}
+///         () = lease.ended() => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneShotLease {
+    path: NodePath,
+    holder: String,
+    end: SystemTime,
+    valid_until: Instant,
+}
+
+/// Who takes a [`OneShotLease`], and for how long.
+///
+/// # Defaults
+///
+/// No clock error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneShotOptions {
+    holder: String,
+    duration: Duration,
+    clock_error: Duration,
+}
+
+impl OneShotOptions {
+    /// Takes a lease under this name, and for this time.
+    ///
+    /// The name should be that of a host or a process, and the same each time: the holder renews its lease by it. kazoo's
+    /// default is the name of the host.
+    pub fn new(holder: impl Into<String>, duration: Duration) -> Self {
+        Self {
+            holder: holder.into(),
+            duration,
+            clock_error: Duration::ZERO,
+        }
+    }
+
+    /// Sets by how much the clocks of leaders, and of hosts with kazoo clients, may differ; none by default.
+    ///
+    /// The lease of another holder counts as ended so much later. All clients should have the same, which kazoo's cannot.
+    #[must_use]
+    pub const fn with_clock_error(mut self, clock_error: Duration) -> Self {
+        self.clock_error = clock_error;
+        self
+    }
+}
+
+impl OneShotLease {
+    /// Takes the lease at `path`, or renews it; `None` if another holder has it.
+    ///
+    /// It does not wait for the holder, but for the clients that read or write the record at this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeLeaseError`]. Unless it [is unknown](TakeLeaseError::is_outcome_unknown), the lease was not taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe once it was polled: the lease may be taken, and then lasts as long as asked for. Taking it again
+    /// with the same name finds out.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; [unknown](TakeLeaseError::is_outcome_unknown) if the lease may have been taken. A lease that was
+    /// taken is not affected.
+    ///
+    /// # Cost
+    ///
+    /// That of acquiring and releasing a [`FairLock`], and a read; if the lease is taken, a transaction, and one round
+    /// trip in the background for its idempotency token.
+    pub async fn try_take(
+        session: &Session,
+        path: impl IntoNodePath,
+        options: &OneShotOptions,
+    ) -> Result<Option<Self>, TakeLeaseError> {
+        let path = path.into_node_path()?;
+        let lock_options = LockOptions::default()
+            .with_layout(Layout::kazoo())
+            .with_owner(options.holder.as_bytes());
+        let lock = FairLock::with_options(session, &path, lock_options)?;
+        let began = now();
+        let acquiring = lock.acquire_timeout(session.operation_timeout());
+        let guard = acquiring.await.map_err(TakeLeaseError::Lock)?;
+        let taken = take(session, &path, options, &guard, began).await;
+        // The record is written. Whatever becomes of the lock, the session deletes its node.
+        if let Err(error) = guard.release().await {
+            tracing::debug!(%path, %error, "the lock that guards the record of a lease is released later");
+        }
+        taken
+    }
+
+    /// Takes one of several leases, below `path` and named by the numbers from 0 to `count` - 1: kazoo's
+    /// `MultiNonBlockingLease`. `None` if other holders have all of them.
+    ///
+    /// At most `count` holders have one at the same moment. The leases are tried in their order, so a holder that renews
+    /// may get another one, with a lower number, and have two for a while.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_take`](Self::try_take).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`try_take`](Self::try_take).
+    ///
+    /// # Session loss
+    ///
+    /// As [`try_take`](Self::try_take).
+    ///
+    /// # Cost
+    ///
+    /// As [`try_take`](Self::try_take), for each lease up to the one that is taken.
+    pub async fn try_take_one_of(
+        session: &Session,
+        path: impl IntoNodePath,
+        count: u32,
+        options: &OneShotOptions,
+    ) -> Result<Option<Self>, TakeLeaseError> {
+        let path = path.into_node_path()?;
+        for number in 0..count {
+            let lease = path.join(&number.to_string())?;
+            let taken = Self::try_take(session, lease, options).await?;
+            if taken.is_some() {
+                return Ok(taken);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the path of the lease.
+    pub fn path(&self) -> &NodePath {
+        &self.path
+    }
+
+    /// Returns the name of the holder.
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    /// Returns the recorded end of the lease, by the leader's clock, in whole seconds.
+    pub fn end(&self) -> SystemTime {
+        self.end
+    }
+
+    /// Returns until when this process may rely on the lease: for the time that was asked for, since the lease was taken.
+    pub fn valid_until(&self) -> Instant {
+        self.valid_until
+    }
+
+    /// Returns whether this process may still rely on the lease, see [the type](Self). Sends nothing.
+    pub fn is_valid(&self) -> bool {
+        now() < self.valid_until
+    }
+
+    /// Waits until the lease [is no longer valid](Self::is_valid).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Session loss
+    ///
+    /// Does not affect it.
+    ///
+    /// # Cost
+    ///
+    /// None.
+    pub async fn ended(&self) {
+        let never = std::future::pending::<()>();
+        drop(tokio::time::timeout_at(self.valid_until.into(), never).await);
+    }
+}
+
+/// Reads the record, and writes it if it allows that.
+///
+/// `began` is a moment before the lock's node was created, so the leader's clock now shows at most its time at the
+/// creation and the time since `began`, and at least its time at the creation.
+async fn take(
+    session: &Session,
+    path: &NodePath,
+    options: &OneShotOptions,
+    guard: &Guard,
+    began: Instant,
+) -> Result<Option<OneShotLease>, TakeLeaseError> {
+    let record_path = path.join(RECORD)?;
+    loop {
+        // The server that granted the lock has applied what earlier holders of the lock have written.
+        let current = match session.get(&record_path).await {
+            Ok((data, stat)) => Some((data, stat.version)),
+            Err(error) if error.is_no_node() => None,
+            Err(error) => return Err(error.into()),
+        };
+        let created_at = guard.created_at();
+        let earliest = created_at.duration_since(SystemTime::UNIX_EPOCH);
+        let earliest = earliest.unwrap_or_default();
+        if let Some((data, _)) = &current {
+            match Record::parse(data) {
+                Ok(Parsed::Record(record)) => {
+                    if !record.allows(&options.holder, earliest, options.clock_error) {
+                        return Ok(None);
+                    }
+                }
+                Ok(Parsed::OtherVersion(version)) => {
+                    tracing::warn!(path = %record_path, version, "the lease is left to clients of another version");
+                    return Ok(None);
+                }
+                Err(Malformed(reason)) => {
+                    let path = record_path;
+                    return Err(TakeLeaseError::Malformed { path, reason });
+                }
+            }
+        }
+        let taken_at = now();
+        let valid_until = taken_at.checked_add(options.duration);
+        let latest = earliest.checked_add(taken_at.saturating_duration_since(began));
+        let end = latest.and_then(|latest| latest.checked_add(options.duration));
+        let (Some(valid_until), Some(end)) = (valid_until, end) else {
+            return Err(TakeLeaseError::TooLong);
+        };
+        let record = Record {
+            holder: options.holder.clone(),
+            // Rounded up, so that it is not before the end of what this process relies on.
+            end: end.as_secs().saturating_add(1),
+        };
+        let data = record.to_bytes().ok_or(TakeLeaseError::TooLong)?;
+        let guarded = guard.txn();
+        let written = match current {
+            Some((_, version)) => guarded.set_version(&record_path, data, version),
+            None => guarded.create(&record_path, data),
+        };
+        match written.commit_marked(path).await {
+            Ok(_) => {
+                return Ok(Some(OneShotLease {
+                    path: path.clone(),
+                    holder: record.holder,
+                    end: SystemTime::UNIX_EPOCH + Duration::from_secs(record.end),
+                    valid_until,
+                }));
+            }
+            // A client that has lost the lock has changed the record.
+            Err(error) if error.failed_part() == Some(1) && is_changed(error.kind()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+const fn is_changed(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::BadVersion | ErrorKind::NoNode | ErrorKind::NodeExists
+    )
+}
+
+/// Returns the present moment, also when tests have paused the clock.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The name of the record's node.
+const RECORD: &str = "lease_holder";
