@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zk_core::Acl;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
@@ -32,6 +33,7 @@ pub(crate) struct Election {
     lock: FairLock,
     rejoin: Rejoin,
     grace: Duration,
+    acl: Option<Acl>,
     inbox: Inbox,
 }
 
@@ -48,6 +50,7 @@ impl Election {
             lock: FairLock::with_options(session, path, options.for_lock(layout))?,
             rejoin: options.rejoin(),
             grace: options.grace(),
+            acl: options.acl().cloned(),
         })
     }
 
@@ -61,6 +64,10 @@ impl Election {
 
     pub(crate) const fn grace(&self) -> Duration {
         self.grace
+    }
+
+    pub(crate) const fn acl(&self) -> Option<&Acl> {
+        self.acl.as_ref()
     }
 
     /// Waits for the leadership. Joins as often as that takes.

@@ -277,7 +277,7 @@ async fn run(election: Election, owner: StateOwner) {
             won = election.win(shared) => won,
         };
         let leadership = match won {
-            Ok(guard) => Leadership::begin(election.session(), guard),
+            Ok(guard) => Leadership::begin(election.session(), election.acl(), guard),
             Err(end) => break end,
         };
         let lease = leadership.lease();

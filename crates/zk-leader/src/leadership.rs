@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zk_core::Acl;
 use zk_core::Session;
 use zk_lock::Guard;
 use zk_lock::ReleaseError;
@@ -19,8 +20,8 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    pub(crate) fn begin(session: &Session, guard: Guard) -> Self {
-        let state = LeadershipState::new(session, guard);
+    pub(crate) fn begin(session: &Session, acl: Option<&Acl>, guard: Guard) -> Self {
+        let state = LeadershipState::new(session, acl, guard);
         tracing::info!(path = %state.path(), token = %state.token(), "leading");
         Self { state }
     }

@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use tokio::sync::watch;
+use zk_core::Acl;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Transaction;
@@ -41,6 +42,8 @@ pub struct LeaderLease {
 /// The shared state of a leadership.
 pub(crate) struct LeadershipState {
     session: Session,
+    /// The ACL of the nodes of the election; `None` for that of the session.
+    acl: Option<Acl>,
     path: NodePath,
     token: FencingToken,
     /// `None` once the leadership is over and its owner has noticed.
@@ -144,9 +147,10 @@ impl fmt::Debug for LeaderLease {
 }
 
 impl LeadershipState {
-    pub(crate) fn new(session: &Session, guard: Guard) -> Arc<Self> {
+    pub(crate) fn new(session: &Session, acl: Option<&Acl>, guard: Guard) -> Arc<Self> {
         Arc::new(Self {
             session: session.clone(),
+            acl: acl.cloned(),
             path: guard.path().clone(),
             token: guard.fencing_token(),
             guard: Mutex::new(Some(guard)),
@@ -159,6 +163,10 @@ impl LeadershipState {
 
     pub(crate) const fn session(&self) -> &Session {
         &self.session
+    }
+
+    pub(crate) const fn acl(&self) -> Option<&Acl> {
+        self.acl.as_ref()
     }
 
     pub(crate) const fn path(&self) -> &NodePath {

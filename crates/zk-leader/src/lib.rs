@@ -114,10 +114,16 @@
 //! The label in its data is the fencing token of the leader, so that the inbox of a former one is ignored. Requests are
 //! the [revocations](zk_lock::Revoke) of the lock. The nodes of the election itself are not affected.
 //!
+//! # Fencing the old active of a fail-over pair
+//!
+//! Where the resource cannot compare [fencing tokens](LeaderLease::fencing_token), the next leader has to stop the
+//! former one before it acts itself. A [`Breadcrumb`] is the record of whom, as in Hadoop's `ActiveStandbyElector`.
+//!
 //! # Features
 //!
 //! None.
 
+mod breadcrumb;
 mod election;
 mod error;
 mod latch;
@@ -129,6 +135,8 @@ mod selector;
 mod state;
 mod step_down;
 
+pub use breadcrumb::Breadcrumb;
+pub use breadcrumb::TakeOverError;
 pub use error::LeadershipLoss;
 pub use error::ParticipantEnd;
 pub use error::ResignError;

@@ -278,7 +278,7 @@ impl Selector {
         F: Future<Output = T>,
     {
         let shared = &self.owner.shared;
-        let leadership = Leadership::begin(self.session(), guard);
+        let leadership = Leadership::begin(self.session(), self.election.acl(), guard);
         let lease = leadership.lease();
         shared.set(ParticipantState::Leading(lease.clone()));
         let grace_expired = async {

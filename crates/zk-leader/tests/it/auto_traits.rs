@@ -38,6 +38,9 @@ fn public_types_are_send_and_sync() {
     is_sync::<LatchParticipant>();
     is_send::<Selector>();
     is_sync::<Selector>();
+    is_send::<Breadcrumb>();
+    is_sync::<Breadcrumb>();
+    is_error::<TakeOverError<std::io::Error>>();
     is_error::<ParticipantEnd>();
     is_send::<StepDownRequest>();
     is_sync::<StepDownRequest>();
@@ -58,6 +61,11 @@ fn public_futures_are_send() {
     is_send_future(ParticipantHandle::ended);
     is_send_future(ParticipantHandle::resign);
     is_send_future(ParticipantHandle::leave);
+    let _ = |lease: LeaderLease| {
+        let fence = async |_| Err(std::io::Error::other("it does not answer"));
+        is_send_value(&Breadcrumb::take_over(&lease, "", fence));
+    };
+    let _ = |breadcrumb: Breadcrumb| is_send_value(&breadcrumb.remove());
     let _ = |participant: LatchParticipant| is_send_value(&participant.leave());
     let _ = |mut changes: StateChanges| is_send_value(&changes.next());
     let _ = |one: Selector| is_send_value(&one.run_once(|lease| async move { lease.txn() }));

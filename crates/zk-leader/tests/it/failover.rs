@@ -19,7 +19,7 @@ use crate::until_waiting;
 use crate::with_servers;
 
 /// A session that outlives an election on a machine that is busy.
-async fn lasting(ensemble: &Ensemble) -> Session {
+pub(crate) async fn lasting(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(30))
         .operation_timeout(Duration::from_secs(30))

@@ -14,6 +14,7 @@ use zk_sim::wait::soon;
 
 mod auto_traits;
 mod basic;
+mod breadcrumb;
 mod examples;
 mod failover;
 mod processes;

@@ -17,6 +17,7 @@ use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
+mod breadcrumb;
 mod cancellation;
 mod chaos;
 mod known_bugs;

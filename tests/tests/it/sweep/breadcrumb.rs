@@ -1,0 +1,77 @@
+//! Every request of a leader that takes over and resigns.
+
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use zk_core::Error;
+use zk_core::Session;
+use zk_leader::Breadcrumb;
+use zk_leader::LeaderLatch;
+use zk_leader::TakeOverError;
+
+use super::Scene;
+use super::Stage;
+use super::settled;
+use super::sweep;
+
+/// Leads and takes over; returns whom it fenced last, and the result of removing the breadcrumb.
+async fn takes_over(scene: &Scene, session: &Session, data: &str) -> (String, Result<(), Error>) {
+    let what = &scene.what;
+    let participant = LeaderLatch::new(session, scene.path.as_str())
+        .unwrap()
+        .join();
+    let fenced = Mutex::new(String::new());
+    loop {
+        let lease = participant.leading().await.expect(what);
+        let fence = async |old| {
+            *fenced.lock().unwrap() = String::from_utf8(old).expect(what);
+            Ok::<_, Infallible>(())
+        };
+        match Breadcrumb::take_over(&lease, data, fence).await {
+            Ok(breadcrumb) => {
+                let removed = breadcrumb.remove().await;
+                participant.leave().await;
+                return (fenced.into_inner().unwrap(), removed);
+            }
+            // Silence is longer than a leadership lasts without a reply.
+            Err(TakeOverError::Lost(_)) => {}
+            Err(error) => panic!("{what}: {error}"),
+        }
+    }
+}
+
+/// A process that acted has died; the next one takes over, and resigns in order.
+async fn fail_over(scene: Scene) {
+    let what = &scene.what;
+    let old = LeaderLatch::new(&scene.observer, scene.path.as_str()).unwrap();
+    let old = old.join();
+    let lease = old.leading().await.expect("nothing strikes this one");
+    let fence = async |_| Ok::<_, Infallible>(());
+    drop(
+        Breadcrumb::take_over(&lease, "old", fence)
+            .await
+            .expect("nothing strikes this one"),
+    );
+    old.leave().await;
+
+    let (fenced, removed) = takes_over(&scene, &scene.struck, "struck").await;
+    assert_eq!(fenced, "old", "{what}");
+    settled(&scene).await;
+    let (fenced, last) = takes_over(&scene, &scene.observer, "next").await;
+    last.expect("nothing strikes this one");
+    match removed {
+        Ok(()) => assert_eq!(fenced, "", "{what}"),
+        Err(error) if error.is_outcome_unknown() => {}
+        Err(error) => assert_eq!(fenced, "struck", "{what}: {error}"),
+    }
+}
+
+// covers: M6 H7
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_a_fail_over_is_struck_the_old_active_is_fenced() {
+    let stage = Stage::new().await;
+    let struck = sweep(&stage, "breadcrumb", fail_over).await;
+    assert!(struck >= 7 * 6, "{struck} requests struck");
+    println!("{struck} requests of a fail-over struck");
+    stage.ensemble.down().await.unwrap();
+}
