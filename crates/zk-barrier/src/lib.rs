@@ -77,6 +77,11 @@
 //! | another client writes to `state` | | each write opens the round, for the members that are in it then |
 //! | 10,000 members | 10,000 watches on one node, 10,000 notifications at its removal, and no request after that | each member writes twice, reads six times and is notified twice in a round; the opener alone lists the members, about log₂(members) times. A name has 46 bytes: a list of more than some 20,000 members exceeds the servers' limit of 1 MiB |
 //!
+//! # Observing
+//!
+//! The crate has no metrics: a wait lasts as long as the other members take, so its time means something only to the
+//! application, which measures it around the call. `zk_core` measures the requests with its feature `metrics`.
+//!
 //! # Layout
 //!
 //! ```text

@@ -148,7 +148,10 @@
 //!
 //! # Features
 //!
-//! None.
+//! Off by default:
+//!
+//! - `metrics`: states of caches, their nodes and how long they are stale, for the facade `metrics`;
+//!   `describe_metrics` lists them.
 
 mod cache;
 mod child_list;
@@ -157,6 +160,8 @@ mod decoded_cache;
 mod event;
 mod event_log;
 mod events;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod node;
 mod node_cache;
 mod node_reader;
@@ -180,6 +185,8 @@ pub use event::CacheEnd;
 pub use event::Event;
 pub use event::PartialRead;
 pub use events::Events;
+#[cfg(feature = "metrics")]
+pub use metrics::describe_metrics;
 pub use node::Node;
 pub use node_cache::NodeCache;
 pub use node_reader::NodeReader;

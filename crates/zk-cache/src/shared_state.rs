@@ -70,11 +70,18 @@ impl fmt::Debug for SharedState {
 pub(crate) struct StatePublisher {
     pub(crate) reducer: Reducer,
     state: Arc<SharedState>,
+    #[cfg(feature = "metrics")]
+    reported: crate::metrics::ReportedCache,
 }
 
 impl StatePublisher {
-    pub(crate) const fn new(reducer: Reducer, state: Arc<SharedState>) -> Self {
-        Self { reducer, state }
+    pub(crate) fn new(reducer: Reducer, state: Arc<SharedState>) -> Self {
+        Self {
+            reducer,
+            #[cfg(feature = "metrics")]
+            reported: crate::metrics::ReportedCache::new(&state.snapshot()),
+            state,
+        }
     }
 
     /// Publishes the snapshot first, then counts it, and publishes its events last, so that a consumer of an event
@@ -97,6 +104,8 @@ impl StatePublisher {
                 Event::Created(_) | Event::Changed { .. } | Event::Deleted(_) => {}
             }
         }
+        #[cfg(feature = "metrics")]
+        self.reported.published(&snapshot);
         self.state.newest.store(Arc::clone(&snapshot.0));
         self.state.publications.increment();
         self.state.log.push(EventBatch { events, snapshot });

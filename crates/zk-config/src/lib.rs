@@ -105,7 +105,8 @@
 //! Every operation has the spans of `zk-core`. Repeated reads and values with a problem are `tracing` events at level
 //! debug. No span and no event contains data, except a fragment that the error message of a codec quotes.
 //!
-//! Keys are followed with `zk-cache`, which logs as well.
+//! Keys are followed with `zk-cache`, which logs as well, and reports with its feature `metrics` for how long a key may be
+//! out of date. There are no other metrics: whether a value has a problem is in its events.
 //!
 //! # How values are followed
 //!

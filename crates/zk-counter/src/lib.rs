@@ -84,6 +84,9 @@
 //! # Observing
 //!
 //! The operations have the spans of [`zk_core`]. A warning is logged if the node of a shared value cannot be created.
+//!
+//! The crate has no metrics: a change is the operation `update` of the session, which `zk_core` measures with its
+//! feature `metrics`, retries included, and what the value means only the application knows.
 
 mod batch;
 mod call_queue;

@@ -115,6 +115,9 @@
 //! These events and all debug output omit payloads, and the user and parameters of a URL in a node name.
 //! Error messages may quote both.
 //!
+//! The crate has no metrics: an application measures its calls to instances itself, by names that mean something there.
+//! The lists are caches, whose states `zk_cache` reports with its feature `metrics`.
+//!
 //! # What it does not do
 //!
 //! It runs no health checks, and does not share failures between processes.

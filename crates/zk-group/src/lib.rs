@@ -66,6 +66,11 @@
 //! That is the [layout](Layout) of Curator's `GroupMember`. Those of kazoo's `Party` and `ShallowParty` are the others.
 //! The names and payloads are those of the originals. Children that are not ephemeral are ignored.
 //!
+//! # Observing
+//!
+//! The crate has no metrics: how many members a group has is the length of its view. The views are caches, whose states
+//! `zk_cache` reports with its feature `metrics`.
+//!
 //! # Features
 //!
 //! Off by default:

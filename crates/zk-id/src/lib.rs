@@ -108,6 +108,9 @@
 //! node cannot be watched.
 //! [`WorkerIds::holders`] lists the holder of each number.
 //!
+//! The crate has no metrics: recording an id would cost more than issuing it. Reservations and blocks are operations of
+//! the session, which `zk_core` measures with its feature `metrics`.
+//!
 //! # Limitations
 //!
 //! A clock that is ahead by less than the [limit](Snowflakes::with_max_clock_ahead), a minute by default, is accepted:

@@ -56,6 +56,8 @@ pub(crate) struct LeadershipState {
     node: watch::Sender<Option<Result<(), ResignError>>>,
     /// Where it receives requests to step down, if it does.
     inbox: watch::Sender<Option<ReadGuard>>,
+    #[cfg(feature = "metrics")]
+    since: tokio::time::Instant,
 }
 
 impl LeaderLease {
@@ -158,6 +160,8 @@ impl LeadershipState {
             is_resign_requested: watch::Sender::new(false),
             node: watch::Sender::new(None),
             inbox: watch::Sender::new(None),
+            #[cfg(feature = "metrics")]
+            since: tokio::time::Instant::now(),
         })
     }
 
@@ -188,6 +192,10 @@ impl LeadershipState {
         self.end.send_if_modified(|end| {
             let is_first = end.is_none();
             reason = *end.get_or_insert(loss);
+            #[cfg(feature = "metrics")]
+            if is_first {
+                crate::metrics::leadership_ended(reason, self.since.elapsed());
+            }
             is_first
         });
         reason

@@ -121,7 +121,10 @@
 //!
 //! # Features
 //!
-//! None.
+//! Off by default:
+//!
+//! - `metrics`: durations of leaderships and states of participants for the facade `metrics`; `describe_metrics` lists
+//!   them.
 
 mod breadcrumb;
 mod election;
@@ -129,6 +132,8 @@ mod error;
 mod latch;
 mod leadership;
 mod lease;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod options;
 mod participant;
 mod selector;
@@ -143,6 +148,8 @@ pub use error::ResignError;
 pub use latch::LatchParticipant;
 pub use latch::LeaderLatch;
 pub use lease::LeaderLease;
+#[cfg(feature = "metrics")]
+pub use metrics::describe_metrics;
 pub use options::ElectionOptions;
 pub use options::Rejoin;
 pub use participant::Participant;

@@ -239,8 +239,11 @@ pub(crate) struct SharedState {
 
 impl SharedState {
     pub(crate) fn new() -> Arc<Self> {
+        let state = ParticipantState::Joining { error: None };
+        #[cfg(feature = "metrics")]
+        crate::metrics::state_changed(None, Some(&state));
         Arc::new(Self {
-            state: watch::Sender::new(ParticipantState::Joining { error: None }),
+            state: watch::Sender::new(state),
             is_leaving: watch::Sender::new(false),
         })
     }
@@ -251,6 +254,8 @@ impl SharedState {
             let is_live = !matches!(state, ParticipantState::Ended(_));
             if is_live {
                 tracing::debug!(from = %state, to = %next, "participant changed state");
+                #[cfg(feature = "metrics")]
+                crate::metrics::state_changed(Some(state), Some(&next));
                 *state = next;
             }
             is_live
@@ -265,6 +270,13 @@ impl SharedState {
 
     pub(crate) fn is_leaving(&self) -> bool {
         *self.is_leaving.borrow()
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for SharedState {
+    fn drop(&mut self) {
+        crate::metrics::state_changed(Some(&*self.state.borrow()), None);
     }
 }
 

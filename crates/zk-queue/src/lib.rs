@@ -283,7 +283,12 @@
 //!
 //! # Features
 //!
-//! None; the codecs of `zk-core` have some.
+//! Off by default:
+//!
+//! - `metrics`: the age of claimed items, durations of deliveries and counts for the facade `metrics`;
+//!   `describe_metrics` lists them.
+//!
+//! The codecs of `zk-core` have features of their own.
 
 mod batch_limits;
 mod contention;
@@ -295,6 +300,9 @@ mod error;
 mod item_id;
 mod layout;
 mod leader_clock;
+mod measure;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod mutex;
 mod offer;
 mod options;
@@ -321,6 +329,8 @@ pub use error::UnknownTake;
 pub use item_id::ItemId;
 pub use item_id::ParseItemIdError;
 pub use layout::Layout;
+#[cfg(feature = "metrics")]
+pub use metrics::describe_metrics;
 pub use offer::Offer;
 pub use offer::OfferAll;
 pub use offer::OfferFuture;

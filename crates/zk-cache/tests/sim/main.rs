@@ -16,6 +16,7 @@ mod cancellation;
 mod chaos;
 mod decoded;
 mod loss;
+mod metrics;
 mod names;
 #[path = "../support/replay.rs"]
 mod replay;

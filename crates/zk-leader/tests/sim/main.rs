@@ -23,6 +23,7 @@ mod chaos;
 mod known_bugs;
 mod latch;
 mod layout;
+mod metrics;
 mod participants;
 mod selector;
 mod step_down;

@@ -20,6 +20,7 @@ use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::NotSettled;
 use crate::error::SettleError;
+use crate::measure::DeliveryOutcome;
 
 /// An item that one consumer processes.
 ///
@@ -233,7 +234,9 @@ impl<T> Claim<T> {
         changes: impl Fn(Transaction) -> Transaction + Send + Sync + 'static,
     ) -> Result<(), NotSettled<T>> {
         let Self { item, held } = self;
-        let settled = held.settle(Box::new(changes), None).await;
+        let settled = held
+            .settle(DeliveryOutcome::Acknowledged, Box::new(changes), None)
+            .await;
         settled.map_err(|unsettled| unsettled.into_error(item))
     }
 
@@ -309,7 +312,9 @@ impl HeldClaim {
         if delay.is_zero() {
             return self.release();
         }
-        self.detached(move |claim| claim.reject_until_later(delay, reason).boxed())
+        self.detached(DeliveryOutcome::Rejected, move |claim| {
+            claim.reject_until_later(delay, reason).boxed()
+        })
     }
 
     /// Deletes the claim, and renames the item to one that is due after the delay.

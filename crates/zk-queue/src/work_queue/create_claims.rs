@@ -28,6 +28,8 @@ use super::time_to_run::TimeToRun;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::layout::Layout;
+use crate::measure;
+use crate::measure::DeliveryTime;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 use crate::store::Batch;
@@ -144,6 +146,7 @@ impl NewClaims {
             }
         };
         let claim_czxid = commit_zxid(&committed);
+        self.measure_ages(&batch.candidates, &committed);
         // After a pause, proving that the session is alive takes a while. Without the proof each claim would be lost at
         // once. If there is no proof, each claim reports that itself.
         if let Some(first) = session_leases.first() {
@@ -156,6 +159,18 @@ impl NewClaims {
             self.held(candidate, identity, session_lease)
         });
         Ok(held.collect())
+    }
+
+    /// Records how old the items are; nothing if the results of the transaction were lost.
+    fn measure_ages(&self, candidates: &[Candidate], committed: &Committed) {
+        let written = committed.results().iter().filter_map(|part| match part {
+            OpResult::Set(stat) => Some(stat),
+            _ => None,
+        });
+        // Each item is written, and its claim after it if that is written, too.
+        for (stat, candidate) in written.step_by(self.parts() - 1).zip(candidates) {
+            measure::claimed(stat, candidate.in_flight.key.due);
+        }
     }
 
     fn identity(
@@ -195,6 +210,7 @@ impl NewClaims {
             session_lease,
             time_to_run: limit.map(TimeToRun::begin),
             is_settled: false,
+            time: DeliveryTime::start(),
             last_checked: Mutex::new(Instant::now()),
             open_claims: Arc::clone(&self.context.open_claims),
         };

@@ -22,6 +22,7 @@ use crate::error::DeadLetterError;
 use crate::error::OfferError;
 use crate::error::TakeError;
 use crate::leader_clock::whole_millis;
+use crate::measure::DeliveryOutcome;
 use crate::options::WorkerOptions;
 use crate::paths::child;
 use crate::ready_items::ListedItem;
@@ -71,7 +72,7 @@ impl HeldClaim {
                 .create(&letter, data.clone())
                 .create(child(&letter, NOTE), note.clone())
         };
-        self.settle(Box::new(changes), Some(container))
+        self.settle(DeliveryOutcome::Buried, Box::new(changes), Some(container))
     }
 }
 

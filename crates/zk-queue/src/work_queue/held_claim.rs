@@ -29,6 +29,8 @@ use crate::detached::Detached;
 use crate::error::NotSettled;
 use crate::error::SettleError;
 use crate::layout::ItemKey;
+use crate::measure::DeliveryOutcome;
+use crate::measure::DeliveryTime;
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
@@ -52,6 +54,7 @@ pub(super) struct HeldClaim {
     /// The time that this delivery may still take, if it is limited.
     pub(super) time_to_run: Option<TimeToRun>,
     pub(super) is_settled: bool,
+    pub(super) time: DeliveryTime,
     /// When the claim's node was last seen.
     pub(super) last_checked: Mutex<Instant>,
     /// Counts this claim while it exists.
@@ -158,11 +161,16 @@ impl HeldClaim {
         }
     }
 
-    /// Ends the claim by `end`, or returns it with the error. If this is dropped, it continues in the background.
+    /// Ends the claim by `end` with this outcome, or returns it with the error. If this is dropped, it continues in the
+    /// background.
     ///
     /// Every await of a call that ends a claim must be inside `end`: dropping the call outside of it releases the claim
     /// instead.
-    pub(super) fn detached<F>(mut self: Box<Self>, end: F) -> Detached<Result<(), Unsettled>>
+    pub(super) fn detached<F>(
+        mut self: Box<Self>,
+        outcome: DeliveryOutcome,
+        end: F,
+    ) -> Detached<Result<(), Unsettled>>
     where
         F: for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, Result<(), SettleError>> + Send + 'static,
     {
@@ -174,6 +182,7 @@ impl HeldClaim {
                 return Err(Unsettled { error, held: self });
             }
             self.is_settled = true;
+            self.time.outcome = outcome;
             Ok(())
         };
         Detached::new(&session, ending, async |_| {})
@@ -182,7 +191,7 @@ impl HeldClaim {
     /// Ends the claim: removes the item, together with those of other claims that are acknowledged at the same time. If
     /// this is dropped, it continues in the background.
     pub(super) fn acknowledge(self: Box<Self>) -> Detached<Result<(), Unsettled>> {
-        self.detached(|claim| {
+        self.detached(DeliveryOutcome::Acknowledged, |claim| {
             let acknowledging = async move {
                 let acknowledgements = Arc::clone(&claim.context.acknowledgements);
                 let identity = claim.identity.clone();
@@ -202,10 +211,13 @@ impl HeldClaim {
     /// `container` is a node that the changes need as a parent.
     pub(super) fn settle(
         self: Box<Self>,
+        outcome: DeliveryOutcome,
         changes: Changes,
         container: Option<NodePath>,
     ) -> Detached<Result<(), Unsettled>> {
-        self.detached(|claim| claim.settle_now(changes, container).boxed())
+        self.detached(outcome, |claim| {
+            claim.settle_now(changes, container).boxed()
+        })
     }
 
     /// Retries until the claim is settled or lost, without a deadline: a processed item would be delivered again
@@ -284,6 +296,7 @@ impl HeldClaim {
     /// Deletes in the background what may remain of a claim that is no longer ours.
     fn give_up_lost(&mut self) -> SettleError {
         self.is_settled = true;
+        self.time.outcome = DeliveryOutcome::Lost;
         let (queue, identity) = (Arc::clone(&self.queue), self.identity.clone());
         let session = queue.session.clone();
         session.finish(async move { delete_claim_node(&queue, &identity).await });
@@ -292,9 +305,10 @@ impl HeldClaim {
         }
     }
 
-    /// Deletes the claim, and leaves the item where it is. If this is dropped, it continues in the background.
+    /// Deletes the claim of a rejected item, and leaves the item where it is. If this is dropped, it continues in the
+    /// background.
     pub(super) fn release(self: Box<Self>) -> Detached<Result<(), Unsettled>> {
-        self.detached(|claim| {
+        self.detached(DeliveryOutcome::Rejected, |claim| {
             let released = release(&claim.queue, claim.identity.clone());
             released.map_err(SettleError::Core).boxed()
         })
@@ -348,6 +362,9 @@ impl ClaimIdentity {
 impl Drop for HeldClaim {
     fn drop(&mut self) {
         if !self.is_settled {
+            if !self.is_valid() {
+                self.time.outcome = DeliveryOutcome::Lost;
+            }
             release_in_background(&self.queue, &self.identity);
         }
     }

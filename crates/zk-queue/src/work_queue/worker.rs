@@ -19,6 +19,7 @@ use super::held_claim::Unsettled;
 use crate::deadline::Deadline;
 use crate::deterministic_draw::draw_fraction;
 use crate::error::TakeError;
+use crate::measure::DeliveryOutcome;
 use crate::options::WorkerOptions;
 
 /// How many items a worker has settled, and how; returned by [`WorkQueue::work_until`].
@@ -199,11 +200,12 @@ where
     F: Future<Output = Result<(), E>>,
     E: fmt::Display,
 {
-    let (delivery, held) = claim.split();
+    let (delivery, mut held) = claim.split();
     tokio::select! {
         biased;
         loss = held.lost() => {
             tracing::warn!(path = %held.identity.item, ?loss, "the claim was lost while its item was processed");
+            held.time.outcome = DeliveryOutcome::Lost;
             Handled::Lost
         }
         handled = catch_panic(async { handler(delivery).await.map_err(|error| error.to_string()) }) => {

@@ -34,6 +34,7 @@ mod item_ids;
 mod joined;
 mod layouts;
 mod limits;
+mod metrics;
 mod number_space;
 mod other_client;
 mod outages;
