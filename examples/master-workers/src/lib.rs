@@ -68,6 +68,7 @@
 mod assignment_view;
 pub mod master;
 mod member;
+pub mod metrics_endpoint;
 mod node;
 mod pause;
 pub mod plan;

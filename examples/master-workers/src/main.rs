@@ -2,6 +2,7 @@
 
 use std::io;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use master_workers::Reporter;
 use master_workers::StatusEndpoint;
 use master_workers::Stopper;
 use master_workers::Tree;
+use master_workers::metrics_endpoint::serve_metrics;
 use master_workers::prune::Pruned;
 use master_workers::prune::prune;
 use master_workers::status::Status;
@@ -55,6 +57,9 @@ enum Command {
         /// How long it may take to finish its current task when it is asked to stop, in seconds
         #[arg(long, default_value_t = 30, value_name = "SECONDS")]
         grace: u64,
+        /// Where it serves its metrics to Prometheus, such as 127.0.0.1:9464; by default nowhere
+        #[arg(long, value_name = "ADDRESS")]
+        metrics: Option<SocketAddr>,
     },
     /// Submit tasks
     Submit {
@@ -100,7 +105,15 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         .session_timeout(Duration::from_millis(cli.session_timeout))
         .connect_timeout(Duration::from_secs(20));
     let tree = Tree::new(cli.root);
-    if let Command::Node { name, grace } = cli.command {
+    if let Command::Node {
+        name,
+        grace,
+        metrics,
+    } = cli.command
+    {
+        if let Some(address) = metrics {
+            serve_metrics(address)?;
+        }
         let name = name.unwrap_or_else(|| format!("process-{}", std::process::id()));
         let endpoint = StatusEndpoint::open()
             .await

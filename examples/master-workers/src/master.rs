@@ -76,6 +76,7 @@ impl Member {
             () = lease.asked_to_resign() => Ok(()),
             admitted = self.admit(lease, waiting.subscribe()) => admitted,
             assigned = self.assign(lease, &waiting) => assigned,
+            never = self.count_inbox() => match never {},
         }
     }
 

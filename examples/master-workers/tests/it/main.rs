@@ -22,6 +22,7 @@ use zk_harness::Ensemble;
 use zk_harness::program_of_next_process;
 
 mod ending;
+mod metrics;
 mod soak;
 mod stopped;
 mod walk;

@@ -1,0 +1,82 @@
+//! What a process serves to Prometheus.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zk_harness::Ensemble;
+
+use crate::Process;
+use crate::program;
+use crate::until;
+
+/// Reads all metrics as Prometheus does; `None` while there is no complete reply.
+async fn scraped(address: SocketAddr) -> Option<String> {
+    let scraping = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.ok()?;
+        let (head, body) = reply.split_once("\r\n\r\n")?;
+        head.starts_with("HTTP/1.1 200 ").then(|| body.to_owned())
+    };
+    timeout(Duration::from_secs(5), scraping).await.ok()?
+}
+
+// covers: C23
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_serves_the_metrics_of_all_crates_to_prometheus() {
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let connect = ensemble.connect_string();
+    // No other process has this address: all that begin with 127 are of this machine, and the rest is the process id.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, high | 0x80, middle, low], 9464));
+    let option = address.to_string();
+    let anna = Process::start_with("anna", &connect, &["--metrics", &option]);
+    let submit = ["submit", "--count", "3", "paint fence"];
+    let submitted = program(&connect).args(submit).output().await.unwrap();
+    assert!(submitted.status.success(), "{submitted:?}");
+
+    let expected = [
+        "# TYPE zk_operation_duration_seconds histogram",
+        "# TYPE zk_queue_delivery_duration_seconds histogram",
+        "zk_sessions{state=\"connected\"} 1",
+        "zk_leader_participants{state=\"leading\"} 1",
+        "zk_caches{state=\"loading\"} 0",
+        "zk_cache_unsynchronized_duration_seconds_bucket{state=\"loading\",le=\"300\"} ",
+        "zk_queue_item_age_seconds_count ",
+        "zk_queue_delivery_duration_seconds_count{outcome=\"acknowledged\"} 3",
+        "zk_queue_items{queue=\"inbox\",state=\"ready\"} 0",
+    ];
+    until("all metrics are served", async || {
+        let text = scraped(address).await?;
+        let missing = expected.iter().find(|line| {
+            let mut lines = text.lines();
+            !lines.any(|it| it.starts_with(**line))
+        });
+        missing.is_none().then_some(())
+    })
+    .await;
+    let text = scraped(address).await.expect("it still serves");
+    assert!(
+        text.contains("# HELP zk_caches Caches that have not ended"),
+        "{text}"
+    );
+
+    // Another process cannot have the address, and says so instead of running unobserved.
+    let mut another = program(&connect);
+    let another = another.args(["node", "--metrics", &option]).output();
+    let refused = another.await.unwrap();
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        !refused.status.success() && complaint.contains("metrics cannot be served at 127."),
+        "{complaint}"
+    );
+    anna.end().await;
+    ensemble.down().await.unwrap();
+}
