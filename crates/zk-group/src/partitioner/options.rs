@@ -9,7 +9,7 @@ use super::allocation::Allocation;
 /// # Defaults
 ///
 /// - [`allocation`](Self::with_allocation): [`Allocation::Rendezvous`]
-/// - [`settle_time`](Self::with_settle_time): 5 s
+/// - [`settle_time`](Self::with_settle_time): 15 s
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionerOptions {
     pub(super) allocation: Allocation,
@@ -26,10 +26,13 @@ impl PartitionerOptions {
         self
     }
 
-    /// Sets how long members and items must not have changed before they are acted on, so that a restart of a member, or of
-    /// all of them one after the other, does not move items back and forth.
+    /// Sets how long members and items must not have changed before they are acted on, so that a member that leaves and
+    /// returns within that time moves nothing.
     ///
-    /// The default is 5 s. If they never settle, the newest ones are acted on after ten times that. Until then, all items
+    /// The member of a process that died stays until its session expires; if the process has restarted by then, its id is in
+    /// the group twice. Choose a time above the session timeout, so that this moves nothing either.
+    ///
+    /// The default is 15 s. If they never settle, the newest ones are acted on after ten times that. Until then, all items
     /// stay with their owners. With zero, each change is acted on at once.
     #[must_use]
     pub const fn with_settle_time(mut self, settle_time: Duration) -> Self {
@@ -42,7 +45,7 @@ impl Default for PartitionerOptions {
     fn default() -> Self {
         Self {
             allocation: Allocation::default(),
-            settle_time: Duration::from_secs(5),
+            settle_time: Duration::from_secs(15),
         }
     }
 }

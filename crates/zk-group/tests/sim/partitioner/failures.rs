@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
+use zk_core::Session;
 use zk_core::transport::TransportError;
+use zk_group::partitioner::Partitioner;
 use zk_group::partitioner::PartitionerProblem;
 use zk_lock::LockLoss;
 use zk_sim::Ensemble;
 use zk_sim::matching;
+use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 use zk_sim::wait::until;
@@ -84,6 +87,35 @@ async fn short_cut_moves_nothing() {
     settled().await;
     let mut all = items.0.values().chain(items.1.values());
     assert!(all.all(|guard| guard.is_valid() && !guard.is_release_requested()));
+}
+
+/// Its id is in the group twice, until the session of the process that died expires.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn member_that_restarts_after_a_crash_moves_nothing() {
+    let sim = Ensemble::new(3);
+    let items = ["a", "b", "c", "d", "e"];
+    let start = |session: &Session, id: &str| {
+        Partitioner::start(session, PATH, id, items).expect("good arguments")
+    };
+    let (crashed, other, restarted) = (
+        sim.connect().await,
+        sim.connect().await,
+        sim.connect().await,
+    );
+    let (one, two) = (start(&crashed, "one"), start(&other, "two"));
+    let share = allotted(&one, 3).await;
+    let theirs = owned(&two, 2).await;
+    sim.session(crashed.id()).partition();
+    pass(Duration::from_secs(3)).await;
+    assert!(sim.sessions().contains(&crashed.id()));
+    let again = start(&restarted, "one");
+    assert_eq!(allotted(&again, 3).await, share);
+    assert!(owned(&again, 3).await.into_keys().eq(share));
+    pass(Duration::from_secs(60)).await;
+    assert!(!sim.sessions().contains(&crashed.id()));
+    let mut theirs = theirs.values();
+    assert!(theirs.all(|guard| guard.is_valid() && !guard.is_release_requested()));
 }
 
 /// The view of the group is empty then.
