@@ -217,7 +217,11 @@ impl Partitioner {
             }
             let first = |ready: &mut BTreeMap<_, _>| ready.pop_first().map(|(_, guard)| guard);
             if let Some(guard) = take(&self.state, first) {
-                return Some(guard);
+                // Its task takes it back then, but may not have run since.
+                if guard.is_valid() && !guard.is_release_requested() {
+                    return Some(guard);
+                }
+                continue;
             }
             // Never an error: `self` owns the sender.
             drop(changes.changed().await);

@@ -71,8 +71,9 @@ impl PartitionTask {
     pub(super) async fn run(mut self) {
         let begin = Instant::now();
         let mut settling = Settling::new(self.options.settle_time);
-        // The ids and names of the members.
+        // The ids and names of the members, and whether there is a connection to hear of changes.
         let mut members = Vec::new();
+        let mut is_synchronized = false;
         loop {
             tokio::select! {
                 biased;
@@ -81,25 +82,28 @@ impl PartitionTask {
                     Err(_) => return,
                 },
                 found = self.changes.next() => {
-                    let Some(found) = found else { break };
-                    let found = found.is_synchronized().then(|| ids_and_names(&found));
+                    let Some(found) = found else { return };
+                    is_synchronized = found.is_synchronized();
+                    let found = is_synchronized.then(|| ids_and_names(&found));
                     if let Some(found) = found.filter(|found| *found != members) {
                         members = found;
                         settling.changed(begin.elapsed());
                     }
                 }
                 Some(ended) = self.item_tasks.join_next() => {
-                    let item = ended.expect("it neither panics nor is aborted");
+                    // The runtime is shut down, or a task has panicked.
+                    let Ok(item) = ended else { return };
                     self.wanted.remove(&item);
-                    self.start_item_tasks();
+                    if self.state.borrow().share.contains(&item) {
+                        self.start_item_task(item);
+                    }
                 }
-                () = reached(begin, settling.due()) => {
+                () = reached(begin, settling.due()), if is_synchronized => {
                     settling.done();
                     self.reallocate(&members);
                 }
             }
         }
-        self.state.send_modify(|state| state.is_ended = true);
     }
 
     fn reallocate(&mut self, members: &[(String, String)]) {
@@ -109,30 +113,44 @@ impl PartitionTask {
             let is_wanted = share.contains(item);
             wanted.send_if_modified(|was| std::mem::replace(was, is_wanted) != is_wanted);
         }
+        let new: Vec<_> = share
+            .iter()
+            .filter(|item| !self.wanted.contains_key(*item))
+            .cloned()
+            .collect();
         self.state.send_modify(|state| state.share = share);
-        self.start_item_tasks();
+        for item in new {
+            self.start_item_task(item);
+        }
     }
 
-    /// Starts the tasks of items that are allotted to this member and have none. The task of an item that the application
-    /// still has ends later, and is then started again if need be.
-    fn start_item_tasks(&mut self) {
-        let items = self.items.borrow();
-        let state = self.state.borrow();
-        for item in &state.share {
-            let Some(lock) = items.get(item).filter(|_| !self.wanted.contains_key(item)) else {
-                continue;
-            };
-            let wanted = watch::Sender::new(true);
-            let task = ItemTask {
-                item: item.clone(),
-                lock: lock.clone(),
-                sessions: self.sessions.clone(),
-                is_wanted: wanted.subscribe(),
-                state: Arc::clone(&self.state),
-            };
-            self.wanted.insert(item.clone(), wanted);
-            self.item_tasks.spawn(task.run());
-        }
+    /// Starts the task of an item that is allotted to this member and has none. An item that the application still holds
+    /// keeps its task, which is restarted after the release if the item is still wanted.
+    fn start_item_task(&mut self, item: String) {
+        // It may have been removed since the items were allotted; that change has not settled.
+        let Some(lock) = self.items.borrow().get(&item).cloned() else {
+            return;
+        };
+        let wanted = watch::Sender::new(true);
+        let task = ItemTask {
+            item: item.clone(),
+            lock,
+            sessions: self.sessions.clone(),
+            is_wanted: wanted.subscribe(),
+            state: Arc::clone(&self.state),
+        };
+        self.wanted.insert(item, wanted);
+        self.item_tasks.spawn(task.run());
+    }
+}
+
+impl Drop for PartitionTask {
+    /// Also when it panics, or its runtime is shut down.
+    fn drop(&mut self) {
+        self.state.send_modify(|state| {
+            state.share.clear();
+            state.is_ended = true;
+        });
     }
 }
 
@@ -159,7 +177,8 @@ impl ItemTask {
             let lock = FairLock::with_options(&session, &self.lock, lock_options());
             let lock = lock.expect("the path was checked");
             while !session.state().is_lost() {
-                match lock.acquire().await {
+                // When its place in the queue is known, what failed was done.
+                match lock.acquire_with_progress(|_| self.report(None)).await {
                     Ok(guard) => {
                         self.report(None);
                         return guard;
@@ -174,6 +193,7 @@ impl ItemTask {
 
     async fn failed(&self, session: &Session, error: AcquireError) {
         if !session.state().is_lost() {
+            tracing::warn!(item = self.item, %error, "cannot acquire an item; retrying");
             self.report(Some(error));
             session.pause(RETRY_PAUSE).await;
         }

@@ -94,7 +94,7 @@ async fn short_cut_moves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn member_that_restarts_after_a_crash_moves_nothing() {
     let sim = Ensemble::new(3);
-    let items = ["a", "b", "c", "d", "e"];
+    let items = ["a", "b", "c", "d", "e", "f"];
     let start = |session: &Session, id: &str| {
         Partitioner::start(session, PATH, id, items).expect("good arguments")
     };
@@ -105,7 +105,7 @@ async fn member_that_restarts_after_a_crash_moves_nothing() {
     );
     let (one, two) = (start(&crashed, "one"), start(&other, "two"));
     let share = allotted(&one, 3).await;
-    let theirs = owned(&two, 2).await;
+    let theirs = owned(&two, 3).await;
     sim.session(crashed.id()).partition();
     pass(Duration::from_secs(3)).await;
     assert!(sim.sessions().contains(&crashed.id()));
@@ -142,6 +142,28 @@ async fn nothing_is_allotted_anew_without_a_connection() {
     }
     drop(items);
     assert!(owned(&one, 2).await.values().all(|guard| guard.is_valid()));
+}
+
+/// A change is acted on when the members are known again.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn change_waits_for_the_connection() {
+    let sim = Ensemble::new(3);
+    let sessions = sim.open_sessions();
+    let one = start(&sessions, "one", &["a", "b"]);
+    let items = owned(&one, 2).await;
+    one.set_items(["a"]).unwrap();
+    for server in 1..=3 {
+        sim.server(server).stop();
+    }
+    settled().await;
+    assert_eq!(one.share(), ["a", "b"]);
+    assert!(!items["b"].is_release_requested());
+    for server in 1..=3 {
+        sim.server(server).start();
+    }
+    soon("it is to be released", items["b"].release_requested()).await;
+    assert_eq!(one.share(), ["a"]);
 }
 
 // covers: M2
@@ -188,6 +210,68 @@ async fn what_is_refused_is_reported_and_tried_again() {
     refused.withdraw();
     assert!(owned(&one, 1).await.contains_key("a"));
     assert!(one.problem().is_none());
+}
+
+/// What failed was done since, although the item is not owned yet.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn item_that_is_waited_for_is_no_problem() {
+    let sim = Ensemble::new(3);
+    let (first, second) = (sim.connect().await, sim.connect().await);
+    let one = start(&first, "one", &["a", "b"]);
+    let items = owned(&one, 2).await;
+    let refused = sim
+        .on(matching::creates(&format!("{PATH}/locks/**")))
+        .session(second.id())
+        .from(1)
+        .refuse(TransportError::Refused(ErrorKind::NoAuth, None));
+    let two = start(&second, "two", &["a", "b"]);
+    until("it is reported", async || two.problem().is_some()).await;
+    refused.withdraw();
+    until("it waits", async || two.problem().is_none()).await;
+    assert!(items.values().all(|guard| guard.is_valid()));
+    drop(items);
+    drop(owned(&two, 1).await);
+}
+
+/// The process was stopped for longer than its session lives, and its application is the first task that goes on.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn item_that_is_lost_is_not_returned() {
+    let sim = Ensemble::new(3);
+    let sessions = sim.open_sessions();
+    let one = start(&sessions, "one", &["a"]);
+    allotted(&one, 1).await;
+    settled().await;
+    let stands_still = tokio::time::advance(Duration::from_secs(60));
+    assert!(polled(1, stands_still).await.is_none());
+    let guard = soon("it is acquired again", one.next()).await.unwrap();
+    assert!(guard.is_valid());
+}
+
+// covers: M2
+#[test]
+fn partitioner_ends_with_its_runtime() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap()
+    };
+    let first = runtime();
+    let (one, items) = first.block_on(async {
+        let sim = Ensemble::new(3);
+        let session = sim.connect().await;
+        let one = start(&session, "one", &["a", "b"]);
+        let items = owned(&one, 2).await;
+        (one, items)
+    });
+    drop(first);
+    runtime().block_on(async {
+        assert!(soon("it ends", one.next()).await.is_none());
+        assert!(one.share().is_empty());
+        for guard in items.values() {
+            soon("it is to be released", guard.release_requested()).await;
+        }
+    });
 }
 
 /// Each future is dropped at each of its await points.
