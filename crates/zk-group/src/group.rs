@@ -5,6 +5,8 @@ use zk_cache::CacheEnd;
 use zk_cache::ChildrenCache;
 use zk_cache::Events;
 use zk_cache::Node;
+#[cfg(feature = "partitioner")]
+use zk_cache::PartialRead;
 use zk_cache::Snapshot;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
@@ -121,6 +123,20 @@ impl Group {
     /// its node, nor after its session was lost.
     pub fn members(&self) -> Members {
         self.view().members(&self.cache.snapshot())
+    }
+
+    /// Returns why the view has ended, if it has.
+    #[cfg(feature = "partitioner")]
+    pub(crate) fn end(&self) -> Option<CacheEnd> {
+        self.cache.snapshot().end().cloned()
+    }
+
+    /// Returns a node that cannot be read, and why: the view may be without members.
+    #[cfg(feature = "partitioner")]
+    pub(crate) fn partial_read(&self) -> Option<(NodePath, PartialRead)> {
+        let snapshot = self.cache.snapshot();
+        let (path, reason) = snapshot.partial_reads().next()?;
+        Some((path.clone(), reason))
     }
 
     /// Waits until all members are known, and returns them.

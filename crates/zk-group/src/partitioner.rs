@@ -63,7 +63,9 @@
 //! | another client deletes the node of a lock | [`lost`](zk_lock::HeldLock::lost) resolves; acquires the item again when it is dropped | not affected |
 //! | members join and leave without end | items are allotted anew once in ten settle times | the same |
 //! | there are more members than items | some have none, and wait for changes | |
-//! | the rights are missing | [`problem`](Partitioner::problem) says so, and it tries again | nothing |
+//! | the rights are missing | [`problem`](Partitioner::problem) reports it, and it tries again | nothing |
+//! | the members cannot be read | [`problem`](Partitioner::problem) reports it. If it cannot read its own node, it takes nothing | wait for a member that takes nothing |
+//! | the session has no room for the watch of the group | [`next`](Partitioner::next) returns `None`, and [`problem`](Partitioner::problem) reports it | wait until it is dropped |
 //! | the future of a call is dropped | nothing, or the release goes on | |
 //! | its server lags | sees changes late, and waits for locks meanwhile | wait for its items |
 //!
@@ -197,7 +199,10 @@ impl Partitioner {
         })
     }
 
-    /// Waits until this member owns another item, and returns it. `None` if there will be no further session.
+    /// Waits until this member owns another item, and returns it.
+    ///
+    /// `None` if there will be no further session, or the view of the group has ended, for example because the session has
+    /// no room for its watch. Drop the partitioner then: until that, others count it as a member.
     ///
     /// An item that is to be released, or is lost, before it is returned here, is released and not returned. Several tasks may
     /// wait; each item is returned to one of them.
@@ -208,7 +213,7 @@ impl Partitioner {
     ///
     /// # Session loss
     ///
-    /// It waits for the next session.
+    /// It waits for the next session. `None` if there is none.
     pub async fn next(&self) -> Option<ItemGuard> {
         let mut changes = self.state.subscribe();
         loop {
@@ -260,18 +265,28 @@ impl Partitioner {
         &self.membership
     }
 
-    /// Returns why this process is not a member, or does not own an item that is allotted to it; `None` if nothing has failed,
-    /// or what failed was done since.
+    /// Returns why this process is not a member, gets no items, or does not own an item that is allotted to it; `None` if
+    /// nothing has failed, or what failed was done since.
     pub fn problem(&self) -> Option<PartitionerProblem> {
-        let problem = self.membership.problem();
-        problem.map(PartitionerProblem::Membership).or_else(|| {
+        let membership = || {
+            let problem = self.membership.problem();
+            problem.map(PartitionerProblem::Membership)
+        };
+        let group = self.membership.group();
+        let ended = || group.end().map(PartitionerProblem::Ended);
+        let view = || {
+            let (path, reason) = group.partial_read()?;
+            Some(PartitionerProblem::View { path, reason })
+        };
+        let item = || {
             let state = self.state.borrow();
             let (item, error) = state.problems.first_key_value()?;
             Some(PartitionerProblem::Item {
                 item: item.clone(),
                 error: error.clone(),
             })
-        })
+        };
+        membership().or_else(ended).or_else(view).or_else(item)
     }
 
     /// Leaves the group, and waits until that is done. Nothing more is acquired.

@@ -1,5 +1,8 @@
 //! The errors of a partitioner.
 
+use zk_cache::CacheEnd;
+use zk_cache::PartialRead;
+use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::PersistentNodeProblem;
 use zk_lock::AcquireError;
@@ -33,13 +36,29 @@ pub struct InvalidItem {
     pub item: String,
 }
 
-/// Why a partitioner is not a member, or does not own an item that is allotted to it. What failed is tried again.
+/// Why a partitioner is not a member, gets no items, or does not own an item that is allotted to it. What failed is tried
+/// again, except after [`Ended`](Self::Ended).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionerProblem {
     /// This process is not a member.
     #[error(transparent)]
     Membership(PersistentNodeProblem),
+    /// The view of the group has ended, and with it the partitioner. Drop it: until then, this process may be a member that
+    /// takes no items.
+    #[error("the view of the group has ended")]
+    Ended(#[source] CacheEnd),
+    /// The members of the group cannot all be read. If this process is not among those that can, it gets no items, and the
+    /// others wait for it.
+    #[error("the members of the group cannot all be read, see {path}")]
+    #[non_exhaustive]
+    View {
+        /// A node that cannot be read.
+        path: NodePath,
+        /// Why.
+        #[source]
+        reason: PartialRead,
+    },
     /// The lock of an item was not acquired.
     #[error("item {item} is not acquired")]
     #[non_exhaustive]

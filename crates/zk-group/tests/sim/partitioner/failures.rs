@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zk_cache::CacheEnd;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::transport::TransportError;
@@ -106,16 +107,21 @@ async fn member_that_restarts_after_a_crash_moves_nothing() {
     let (one, two) = (start(&crashed, "one"), start(&other, "two"));
     let share = allotted(&one, 3).await;
     let theirs = owned(&two, 3).await;
+    let requested: Vec<_> = theirs
+        .values()
+        .map(|guard| tokio::spawn(guard.release_requested()))
+        .collect();
     sim.session(crashed.id()).partition();
     pass(Duration::from_secs(3)).await;
     assert!(sim.sessions().contains(&crashed.id()));
     let again = start(&restarted, "one");
-    assert_eq!(allotted(&again, 3).await, share);
+    until("it has a share", async || !again.share().is_empty()).await;
+    assert_eq!(again.share(), share);
     assert!(owned(&again, 3).await.into_keys().eq(share));
     pass(Duration::from_secs(60)).await;
     assert!(!sim.sessions().contains(&crashed.id()));
-    let mut theirs = theirs.values();
-    assert!(theirs.all(|guard| guard.is_valid() && !guard.is_release_requested()));
+    assert!(theirs.values().all(|guard| guard.is_valid()));
+    assert!(requested.iter().all(|requested| !requested.is_finished()));
 }
 
 /// The view of the group is empty then.
@@ -210,6 +216,49 @@ async fn what_is_refused_is_reported_and_tried_again() {
     refused.withdraw();
     assert!(owned(&one, 1).await.contains_key("a"));
     assert!(one.problem().is_none());
+}
+
+/// It is a member that the others count, and does not know of itself.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn members_that_cannot_be_read_are_reported() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let party = format!("{PATH}/party");
+    let refused = sim
+        .on(matching::gets(&format!("{party}/**")))
+        .from(1)
+        .refuse(TransportError::Refused(ErrorKind::NoAuth, None));
+    let one = start(&session, "one", &["a", "b"]);
+    gets_nothing(&one).await;
+    let problem = one.problem().expect("it is reported");
+    assert!(
+        matches!(&problem, PartitionerProblem::View { path, .. } if path.to_string().starts_with(&party)),
+        "{problem}"
+    );
+    refused.withdraw();
+    sim.session(session.id()).cut_for(Duration::from_millis(10));
+    assert_eq!(owned(&one, 2).await.len(), 2);
+    assert!(one.problem().is_none());
+}
+
+/// The session has no room for the watch.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn partitioner_ends_with_the_view_of_the_group() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let party = format!("{PATH}/party");
+    sim.on(matching::watches(&party))
+        .every()
+        .refuse(TransportError::Refused(ErrorKind::TooManyWatches, None));
+    let one = start(&session, "one", &["a", "b"]);
+    assert!(soon("it ends", one.next()).await.is_none());
+    let problem = one.problem().expect("it is reported");
+    assert!(
+        matches!(problem, PartitionerProblem::Ended(CacheEnd::Refused(_))),
+        "{problem}"
+    );
 }
 
 /// What failed was done since, although the item is not owned yet.
