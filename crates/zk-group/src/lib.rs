@@ -4,8 +4,8 @@
 //! view of all members. A process that only watches has a `Group` alone.
 //!
 //! Do not use it to decide who may do something: a member does not know at once that its session is over, and two processes
-//! may see different members. Such decisions need a lock or an election, and to share work among the members the feature
-//! `partitioner`. For services with addresses, use service discovery.
+//! may see different members. Use a lock or an election for such decisions, and the feature `partitioner` to share
+//! work. For services with addresses, use service discovery.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,12 +2,12 @@
 //!
 //! Each member runs a [`Partitioner`] with the same items: shards, queues, tenants. Each item is allotted to one member,
 //! which acquires its lock and then owns it; when members come or go, the items are allotted anew, and an item moves when
-//! its owner has released it. Use it for work that is to be spread over all processes and done by one of them at a time. For
-//! one task, use leader election.
+//! its owner has released it. Use it for work that is spread over all processes, where one process at a time handles each
+//! item. For one task, use leader election.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
-//! # async fn serve(_: &str, _: zk_lock::FencingToken) {}
+//! # async fn serve(_: &str, _: zk_lock::FencingToken, _: impl Future<Output = ()>) {}
 //! use zk_core::{RetryPolicy, Session};
 //! use zk_group::partitioner::Partitioner;
 //!
@@ -19,10 +19,10 @@
 //!         tokio::select! {
 //!             biased;
 //!             loss = shard.lost() => return eprintln!("{}: {loss}", shard.item()),
-//!             () = shard.release_requested() => {}
-//!             () = serve(shard.item(), shard.fencing_token()) => {}
+//!             // It returns when a release is requested, and it has finished what is under way.
+//!             () = serve(shard.item(), shard.fencing_token(), shard.release_requested()) => {}
 //!         }
-//!         // It is done with the shard, and another member may begin.
+//!         // If it is still allocated to this member, `next` returns it again.
 //!         if let Err(error) = shard.release().await {
 //!             eprintln!("{error}");
 //!         }
@@ -38,8 +38,9 @@
 //!    item alone, with its assumptions, and not on what members know of each other: members that see different groups, have
 //!    different items, or have the same id may wait for each other, and never own an item together.
 //! 2. Fencing tokens of successive owners of an item increase.
-//! 3. Once members and items have settled, all members have the same items, and each has released what it was asked for,
-//!    each item is owned by one member, and the numbers of two members' items differ by at most one.
+//! 3. Once members and items have settled, and all members have the same items and the same [`Allocation`], can read each
+//!    other's nodes, and have released what they were asked for and dropped what they lost, each item is owned by one member,
+//!    and the numbers of two members' items differ by at most one.
 //! 4. An item whose owner does not change is not released.
 //! 5. A partitioner has at most one [`ItemGuard`] of an item, also after the loss of a session: the item is not returned again
 //!    before the guard is dropped.
@@ -56,7 +57,7 @@
 //! | a member joins or leaves | after the [settle time](PartitionerOptions::with_settle_time), [`release_requested`](ItemGuard::release_requested) resolves for the items that move | wait for the locks of their new items, and own them as soon as they are released |
 //! | the application does not release an item | stays the owner | the new owner waits |
 //! | the reply to a request is lost | not affected | not affected |
-//! | the connection breaks | keeps its items; if it is not back in time, [`lost`](zk_lock::HeldLock::lost) resolves. Nothing is allotted anew without a connection | not affected |
+//! | the connection breaks | keeps its items; if it is not back in time, [`lost`](zk_lock::HeldLock::lost) resolves. Nothing is allotted anew until it is back | not affected |
 //! | the session is lost | its items are [lost](zk_lock::HeldLock::lost); it joins with the next session of [`Sessions`](zk_core::Sessions), and acquires its items again as they are dropped. With one session it ends: [`next`](Partitioner::next) returns `None` | if it is not back within the settle time, they own its items |
 //! | the process stops for longer than its session lives | the same when it goes on | the same |
 //! | another client deletes the node of the member | joins again at once, and keeps its items | nothing, within the settle time |
@@ -93,8 +94,9 @@
 //!
 //! That is the layout of kazoo's `SetPartitioner`: the party is a [`KazooShallowParty`](crate::Layout::KazooShallowParty),
 //! and the locks have the layout [`kazoo`](zk_lock::Layout::kazoo). Members of both clients can share one set, with
-//! [`Allocation::Kazoo`], equal items, which are text, and an id of its own for each member of kazoo. kazoo releases all its
-//! items at each change, and stops for good when its session is lost.
+//! [`Allocation::Kazoo`], equal items, which are text, and an id of its own for each member of kazoo. kazoo uses
+//! none of its items before it has the locks of all, releases all of them at each change, and stops for good when its session
+//! is lost.
 
 mod allocation;
 mod error;
@@ -253,7 +255,7 @@ impl Partitioner {
         Ok(())
     }
 
-    /// Returns the items that are allotted to this member, in order. It owns them, or waits until other members have
+    /// Returns the items that are allotted to this member as of the last allocation, in order. It owns them, or waits until other members have
     /// released them.
     pub fn share(&self) -> Vec<String> {
         self.state.borrow().share.iter().cloned().collect()

@@ -17,6 +17,7 @@ use zk_lock::ReleaseError;
 /// # Dropping
 ///
 /// The item is released in the background.
+#[must_use = "the item is released when the guard is dropped"]
 pub struct ItemGuard {
     item: String,
     guard: Guard,
@@ -26,7 +27,7 @@ pub struct ItemGuard {
 }
 
 impl ItemGuard {
-    /// Also returns what ends when the guard is released or dropped.
+    /// Also returns a receiver that resolves when the guard is released or dropped.
     pub(super) fn new(
         item: String,
         guard: Guard,
@@ -48,7 +49,7 @@ impl ItemGuard {
     }
 
     /// Returns a future that resolves when the item should be released, because it is allotted to another member, was
-    /// removed from the items, or the partitioner has left or was dropped.
+    /// removed from the items, the partitioner has left or was dropped, or there will be no further session.
     ///
     /// Finish what is under way, then [`release`](Self::release) the item: another member waits for it. There is no time
     /// limit; the item stays owned until then.
