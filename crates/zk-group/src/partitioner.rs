@@ -1,7 +1,7 @@
 //! Shares a set of items among the members of a group, no item owned twice.
 //!
-//! Each member runs a [`Partitioner`] with the same items: shards, queues, tenants. Each item is allotted to one member,
-//! which acquires its lock and then owns it; when members come or go, the items are allotted anew, and an item moves when
+//! Each member runs a [`Partitioner`] with the same items: shards, queues, tenants. Each item is allocated to one member,
+//! which acquires its lock and then owns it; when members come or go, the items are allocated anew, and an item moves when
 //! its owner has released it. Use it for work that is spread over all processes, where one process at a time handles each
 //! item. For one task, use leader election.
 //!
@@ -57,12 +57,12 @@
 //! | a member joins or leaves | after the [settle time](PartitionerOptions::with_settle_time), [`release_requested`](ItemGuard::release_requested) resolves for the items that move | wait for the locks of their new items, and own them as soon as they are released |
 //! | the application does not release an item | stays the owner | the new owner waits |
 //! | the reply to a request is lost | not affected | not affected |
-//! | the connection breaks | keeps its items; if it is not back in time, [`lost`](zk_lock::HeldLock::lost) resolves. Nothing is allotted anew until it is back | not affected |
+//! | the connection breaks | keeps its items; if it is not back in time, [`lost`](zk_lock::HeldLock::lost) resolves. Nothing is allocated anew until it is back | not affected |
 //! | the session is lost | its items are [lost](zk_lock::HeldLock::lost); it joins with the next session of [`Sessions`](zk_core::Sessions), and acquires its items again as they are dropped. With one session it ends: [`next`](Partitioner::next) returns `None` | if it is not back within the settle time, they own its items |
 //! | the process stops for longer than its session lives | the same when it goes on | the same |
 //! | another client deletes the node of the member | joins again at once, and keeps its items | nothing, within the settle time |
 //! | another client deletes the node of a lock | [`lost`](zk_lock::HeldLock::lost) resolves; acquires the item again when it is dropped | not affected |
-//! | members join and leave without end | items are allotted anew once in ten settle times | the same |
+//! | members join and leave without end | items are allocated anew once in ten settle times | the same |
 //! | there are more members than items | some have none, and wait for changes | |
 //! | the rights are missing | [`problem`](Partitioner::problem) reports it, and it tries again | nothing |
 //! | the members cannot be read | [`problem`](Partitioner::problem) reports it. If it cannot read its own node, it takes nothing | wait for a member that takes nothing |
@@ -99,10 +99,10 @@
 //! is lost.
 
 mod allocation;
+mod debounce;
 mod error;
 mod item_guard;
 mod options;
-mod settling;
 mod task;
 
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ pub use self::item_guard::ItemGuard;
 pub use self::options::PartitionerOptions;
 use self::task::Items;
 use self::task::PartitionTask;
-use self::task::State;
+use self::task::PartitionerState;
 use self::task::take;
 use crate::layout::Layout;
 use crate::membership::Membership;
@@ -139,7 +139,7 @@ pub struct Partitioner {
     membership: Membership,
     locks: NodePath,
     items: watch::Sender<Items>,
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<PartitionerState>>,
 }
 
 impl Partitioner {
@@ -180,7 +180,7 @@ impl Partitioner {
         let party = path.join("party")?;
         let membership =
             Membership::join_with(&sessions, party, id, "", Layout::KazooShallowParty)?;
-        let state = Arc::new(watch::Sender::new(State::default()));
+        let state = Arc::new(watch::Sender::new(PartitionerState::default()));
         let task = PartitionTask {
             name: membership.node_name().to_owned(),
             changes: membership.group().changes(),
@@ -255,8 +255,8 @@ impl Partitioner {
         Ok(())
     }
 
-    /// Returns the items that are allotted to this member as of the last allocation, in order. It owns them, or waits until other members have
-    /// released them.
+    /// Returns the items that are allocated to this member as of the last allocation, in order. It owns them, or waits until
+    /// other members have released them.
     pub fn share(&self) -> Vec<String> {
         self.state.borrow().share.iter().cloned().collect()
     }
@@ -267,7 +267,7 @@ impl Partitioner {
         &self.membership
     }
 
-    /// Returns why this process is not a member, gets no items, or does not own an item that is allotted to it; `None` if
+    /// Returns why this process is not a member, gets no items, or does not own an item that is allocated to it; `None` if
     /// nothing has failed, or what failed was done since.
     pub fn problem(&self) -> Option<PartitionerProblem> {
         let membership = || {

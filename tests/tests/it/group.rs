@@ -48,10 +48,10 @@ async fn shows(group: &Group, expected: &[(&str, &str)]) {
 /// Asks until the other client lists exactly these: its view and its server may lag behind ours.
 async fn lists(mut list: impl AsyncFnMut() -> String, expected: &str) {
     // Nothing reports when the other client has caught up.
-    let mut looks = tokio::time::interval(Duration::from_millis(50));
+    let mut reads = tokio::time::interval(Duration::from_millis(50));
     let looking = async {
         loop {
-            looks.tick().await;
+            reads.tick().await;
             if list().await == expected {
                 return;
             }
@@ -195,9 +195,9 @@ async fn kazoo_and_we_share_a_set() {
             .to_string()
     };
     lists(count, "2").await;
-    let mut looks = tokio::time::interval(Duration::from_millis(100));
+    let mut reads = tokio::time::interval(Duration::from_millis(100));
     for _ in 0..20 {
-        looks.tick().await;
+        reads.tick().await;
         assert_eq!(python.does("items", "owns").await.unwrap(), "");
     }
     releases(&mut ours, &["a", "c", "e"]).await;

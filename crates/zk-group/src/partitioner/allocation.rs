@@ -1,14 +1,14 @@
-//! Which member each item is allotted to.
+//! Which member each item is allocated to.
 //!
 //! Pure: no I/O and no clock.
 
 use std::cmp::Reverse;
 
-/// The function that allots items to members. All members of a group use the same one.
+/// The function that allocates items to members. All members of a group use the same one.
 ///
 /// Each member computes it from the members and items that it knows. With the same members and items, each item is
-/// allotted to exactly one member, and the numbers of two members' items differ by at most one.
-/// If members use different functions, or have different items, an item may be allotted to none of them; it is never owned
+/// allocated to exactly one member, and the numbers of two members' items differ by at most one.
+/// If members use different functions, or have different items, an item may be allocated to none of them; it is never owned
 /// by two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -50,10 +50,10 @@ fn rendezvous<'a>(own: usize, members: &[&str], items: &[&'a str]) -> Vec<&'a st
     let mut share = Vec::new();
     for item in items {
         let hash = hash(item.as_bytes());
-        let has_room = |at: &usize| counts[*at] < at_least + usize::from(larger > 0);
+        let has_room = |index: &usize| counts[*index] < at_least + usize::from(larger > 0);
         let best = (0..members.len())
             .filter(has_room)
-            .max_by_key(|at| (mix(keys[*at] ^ hash), Reverse(*at)))
+            .max_by_key(|index| (mix(keys[*index] ^ hash), Reverse(*index)))
             .expect("there is room for all items");
         if counts[best] == at_least {
             larger -= 1;
@@ -68,14 +68,14 @@ fn rendezvous<'a>(own: usize, members: &[&str], items: &[&'a str]) -> Vec<&'a st
 
 /// Returns a number for each member by its id, and by its position among those with the same id.
 fn keys(members: &[&str]) -> Vec<u64> {
-    let mut twins = 0;
+    let mut duplicate_index = 0;
     let mut keys = Vec::with_capacity(members.len());
-    for (at, id) in members.iter().enumerate() {
-        twins = match at.checked_sub(1) {
-            Some(before) if members[before] == *id => twins + 1,
+    for (index, id) in members.iter().enumerate() {
+        duplicate_index = match index.checked_sub(1) {
+            Some(before) if members[before] == *id => duplicate_index + 1,
             _ => 0,
         };
-        keys.push(mix(hash(id.as_bytes()).wrapping_add(twins)));
+        keys.push(mix(hash(id.as_bytes()).wrapping_add(duplicate_index)));
     }
     keys
 }

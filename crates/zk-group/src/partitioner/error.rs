@@ -36,7 +36,7 @@ pub struct InvalidItem {
     pub item: String,
 }
 
-/// Why a partitioner is not a member, gets no items, or does not own an item that is allotted to it. What failed is tried
+/// Why a partitioner is not a member, gets no items, or does not own an item that is allocated to it. What failed is tried
 /// again, except after [`Ended`](Self::Ended).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

@@ -48,7 +48,7 @@ impl ItemGuard {
         &self.item
     }
 
-    /// Returns a future that resolves when the item should be released, because it is allotted to another member, was
+    /// Returns a future that resolves when the item should be released, because it is allocated to another member, was
     /// removed from the items, the partitioner has left or was dropped, or there will be no further session.
     ///
     /// Finish what is under way, then [`release`](Self::release) the item: another member waits for it. There is no time
@@ -60,7 +60,7 @@ impl ItemGuard {
         async move { not_wanted(&mut is_wanted).await }
     }
 
-    /// Returns whether the item should be released. It is `false` again if the item is allotted to this member again before
+    /// Returns whether the item should be released. It is `false` again if the item is allocated to this member again before
     /// it was released; keep it then, or release it and acquire it again.
     pub fn is_release_requested(&self) -> bool {
         let has_ended = self.is_wanted.has_changed().is_err();
@@ -69,7 +69,7 @@ impl ItemGuard {
 
     /// Releases the item, and waits until that is done.
     ///
-    /// An item that is still allotted to this member is acquired again.
+    /// An item that is still allocated to this member is acquired again.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl fmt::Debug for ItemGuard {
     }
 }
 
-/// Waits until an item is not allotted to this member, or nothing is any more.
+/// Waits until an item is not allocated to this member, or nothing is any more.
 pub(super) async fn not_wanted(is_wanted: &mut watch::Receiver<bool>) {
     drop(is_wanted.wait_for(|is_wanted| !*is_wanted).await);
 }

@@ -17,7 +17,7 @@ pub struct PartitionerOptions {
 }
 
 impl PartitionerOptions {
-    /// Sets the function that allots items to members. All members use the same one.
+    /// Sets the function that allocates items to members. All members use the same one.
     ///
     /// The default is [`Allocation::Rendezvous`]. In a group with kazoo, it must be [`Allocation::Kazoo`].
     #[must_use]

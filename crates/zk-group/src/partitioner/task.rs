@@ -18,10 +18,10 @@ use zk_lock::Guard;
 use zk_lock::LockOptions;
 
 use super::allocation::Allocation;
+use super::debounce::Debounce;
 use super::item_guard::ItemGuard;
 use super::item_guard::not_wanted;
 use super::options::PartitionerOptions;
-use super::settling::Settling;
 use crate::group::MembersChanges;
 use crate::members::Members;
 
@@ -30,8 +30,8 @@ pub(super) type Items = BTreeMap<String, NodePath>;
 
 /// What the tasks and the handle share.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    /// The items that are allotted to this member.
+pub(super) struct PartitionerState {
+    /// The items that are allocated to this member.
     pub(super) share: BTreeSet<String>,
     /// The items that were acquired, and not taken from here yet.
     pub(super) ready: BTreeMap<String, ItemGuard>,
@@ -50,27 +50,27 @@ pub(super) struct PartitionTask {
     pub(super) changes: MembersChanges,
     pub(super) items: watch::Receiver<Items>,
     pub(super) options: PartitionerOptions,
-    pub(super) state: Arc<watch::Sender<State>>,
-    /// The items that have a task, and whether they are allotted to this member.
+    pub(super) state: Arc<watch::Sender<PartitionerState>>,
+    /// The items that have a task, and whether they are allocated to this member.
     pub(super) wanted: BTreeMap<String, watch::Sender<bool>>,
     pub(super) item_tasks: JoinSet<String>,
 }
 
-/// Acquires one item for as long as it is allotted to this member.
+/// Acquires one item for as long as it is allocated to this member.
 #[derive(Debug)]
 struct ItemTask {
     item: String,
     lock: NodePath,
     sessions: SessionSource,
     is_wanted: watch::Receiver<bool>,
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<PartitionerState>>,
 }
 
 impl PartitionTask {
     /// Runs until the handle is dropped, or there will be no further session.
     pub(super) async fn run(mut self) {
         let begin = Instant::now();
-        let mut settling = Settling::new(self.options.settle_time);
+        let mut debounce = Debounce::new(self.options.settle_time);
         // The ids and names of the members, and whether there is a connection to hear of changes.
         let mut members = Vec::new();
         let mut is_synchronized = false;
@@ -78,7 +78,7 @@ impl PartitionTask {
             tokio::select! {
                 biased;
                 changed = self.items.changed() => match changed {
-                    Ok(()) => settling.changed(begin.elapsed()),
+                    Ok(()) => debounce.changed(begin.elapsed()),
                     Err(_) => return,
                 },
                 found = self.changes.next() => {
@@ -87,7 +87,7 @@ impl PartitionTask {
                     let found = is_synchronized.then(|| ids_and_names(&found));
                     if let Some(found) = found.filter(|found| *found != members) {
                         members = found;
-                        settling.changed(begin.elapsed());
+                        debounce.changed(begin.elapsed());
                     }
                 }
                 Some(ended) = self.item_tasks.join_next() => {
@@ -98,8 +98,8 @@ impl PartitionTask {
                         self.start_item_task(item);
                     }
                 }
-                () = reached(begin, settling.due()), if is_synchronized => {
-                    settling.done();
+                () = reached(begin, debounce.due()), if is_synchronized => {
+                    debounce.done();
                     self.reallocate(&members);
                 }
             }
@@ -124,10 +124,10 @@ impl PartitionTask {
         }
     }
 
-    /// Starts the task of an item that is allotted to this member and has none. An item that the application still holds
+    /// Starts the task of an item that is allocated to this member and has none. An item that the application still holds
     /// keeps its task, which is restarted after the release if the item is still wanted.
     fn start_item_task(&mut self, item: String) {
-        // It may have been removed since the items were allotted; that change has not settled.
+        // It may have been removed since the items were allocated; that change has not settled.
         let Some(lock) = self.items.borrow().get(&item).cloned() else {
             return;
         };
@@ -232,7 +232,7 @@ impl ItemTask {
 
 /// Takes an item that is ready. It must be dropped outside of the state.
 pub(super) fn take(
-    state: &watch::Sender<State>,
+    state: &watch::Sender<PartitionerState>,
     take: impl FnOnce(&mut BTreeMap<String, ItemGuard>) -> Option<ItemGuard>,
 ) -> Option<ItemGuard> {
     let mut taken = None;

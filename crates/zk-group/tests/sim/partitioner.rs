@@ -26,9 +26,9 @@ fn start(sessions: impl Into<SessionSource>, id: &str, items: &[&str]) -> Partit
         .expect("good arguments")
 }
 
-/// Waits until these items are allotted to a member.
-async fn allotted(partitioner: &Partitioner, count: usize) -> Vec<String> {
-    let what = format!("{count} items are allotted");
+/// Waits until these items are allocated to a member.
+async fn allocated(partitioner: &Partitioner, count: usize) -> Vec<String> {
+    let what = format!("{count} items are allocated");
     until(&what, async || partitioner.share().len() == count).await;
     partitioner.share()
 }

@@ -17,7 +17,7 @@ use zk_sim::wait::soon;
 use zk_sim::wait::until;
 
 use super::PATH;
-use super::allotted;
+use super::allocated;
 use super::gets_nothing;
 use super::owned;
 use super::settled;
@@ -105,7 +105,7 @@ async fn member_that_restarts_after_a_crash_moves_nothing() {
         sim.connect().await,
     );
     let (one, two) = (start(&crashed, "one"), start(&other, "two"));
-    let share = allotted(&one, 3).await;
+    let share = allocated(&one, 3).await;
     let theirs = owned(&two, 3).await;
     let requested: Vec<_> = theirs
         .values()
@@ -127,7 +127,7 @@ async fn member_that_restarts_after_a_crash_moves_nothing() {
 /// The view of the group is empty then.
 // covers: M2
 #[tokio::test(start_paused = true)]
-async fn nothing_is_allotted_anew_without_a_connection() {
+async fn nothing_is_allocated_anew_without_a_connection() {
     let sim = Ensemble::new(3);
     let sessions = sim.open_sessions();
     let one = start(&sessions, "one", &["a", "b"]);
@@ -290,7 +290,7 @@ async fn item_that_is_lost_is_not_returned() {
     let sim = Ensemble::new(3);
     let sessions = sim.open_sessions();
     let one = start(&sessions, "one", &["a"]);
-    allotted(&one, 1).await;
+    allocated(&one, 1).await;
     settled().await;
     let stands_still = tokio::time::advance(Duration::from_secs(60));
     assert!(polled(1, stands_still).await.is_none());
@@ -369,7 +369,7 @@ async fn lost_replies_change_nothing() {
         let one = start(&first, "one", &["a", "b"]);
         let items = owned(&one, 2).await;
         let two = start(&second, "two", &["a", "b"]);
-        let moving = allotted(&two, 1).await.remove(0);
+        let moving = allocated(&two, 1).await.remove(0);
         soon("it is to be released", items[&moving].release_requested()).await;
         drop(items);
         let (ours, theirs) = (owned(&one, 1).await, owned(&two, 1).await);

@@ -14,7 +14,7 @@ use zk_sim::wait::until;
 
 use super::PATH;
 use super::SETTLE;
-use super::allotted;
+use super::allocated;
 use super::gets_nothing;
 use super::owned;
 use super::settled;
@@ -32,7 +32,7 @@ async fn item_moves_when_its_owner_has_released_it() {
     let mut items = owned(&one, 5).await;
     assert_eq!(one.share(), ITEMS);
     let two = start(&second, "two", &ITEMS);
-    let moving = allotted(&two, 2).await;
+    let moving = allocated(&two, 2).await;
     until("the first one knows", async || one.share().len() == 3).await;
     for (item, guard) in &items {
         assert_eq!(
@@ -68,7 +68,7 @@ async fn item_moves_when_its_owner_has_released_it() {
         assert!(items[item].is_release_requested() && items[item].is_valid());
         soon("it says so", items[item].release_requested()).await;
     }
-    allotted(&one, 5).await;
+    allocated(&one, 5).await;
     gets_nothing(&one).await;
     items.retain(|item, _| !moving.contains(item));
     let moved = owned(&one, 2).await;
@@ -85,7 +85,7 @@ async fn item_that_was_not_taken_is_released() {
     let sim = Ensemble::new(3);
     let (first, second) = (sim.connect().await, sim.connect().await);
     let one = start(&first, "one", &ITEMS);
-    allotted(&one, 5).await;
+    allocated(&one, 5).await;
     settled().await;
     let two = start(&second, "two", &ITEMS);
     let theirs = owned(&two, 2).await;
@@ -101,14 +101,14 @@ async fn members_that_come_back_in_time_move_nothing() {
     let session = sim.connect().await;
     let one = start(&session, "one", &ITEMS);
     let mut two = start(&session, "two", &ITEMS);
-    let share = allotted(&two, 2).await;
+    let share = allocated(&two, 2).await;
     let items = owned(&one, 3).await;
     for _ in 0..3 {
         soon("it leaves", two.leave()).await.unwrap();
         let taken = tokio::time::timeout(SETTLE / 2, one.next()).await;
         assert!(taken.is_err(), "{taken:?}");
         two = start(&session, "two", &ITEMS);
-        assert_eq!(allotted(&two, 2).await, share);
+        assert_eq!(allocated(&two, 2).await, share);
         assert!(items.values().all(|guard| !guard.is_release_requested()));
     }
     // One that never stays keeps the others from nothing for ever.
@@ -165,7 +165,7 @@ async fn items_can_change_and_be_fewer_than_members() {
         start(&session, "one", &["a"]),
         start(&session, "two", &["a"]),
     ];
-    let owner = usize::from(allotted_to_second(&members).await);
+    let owner = usize::from(allocated_to_second(&members).await);
     let items = owned(&members[owner], 1).await;
     gets_nothing(&members[1 - owner]).await;
     for member in &members {
@@ -194,7 +194,7 @@ async fn items_can_change_and_be_fewer_than_members() {
     assert_eq!(members[owner].share(), Vec::<String>::new());
 }
 
-async fn allotted_to_second(members: &[Partitioner; 2]) -> bool {
+async fn allocated_to_second(members: &[Partitioner; 2]) -> bool {
     let all_see = async || {
         members
             .iter()
@@ -246,5 +246,5 @@ async fn invalid_arguments_are_refused_at_once() {
     assert!(sim.tree().node("/groups").is_none());
     let one = start(&session, "one", &["a"]);
     assert!(one.set_items(["b", "x/y"]).is_err());
-    assert_eq!(allotted(&one, 1).await, ["a"]);
+    assert_eq!(allocated(&one, 1).await, ["a"]);
 }

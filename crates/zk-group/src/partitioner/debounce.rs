@@ -6,13 +6,13 @@ use std::time::Duration;
 
 /// Puts changes together that follow each other. Times count from any beginning.
 #[derive(Debug)]
-pub(super) struct Settling {
+pub(super) struct Debounce {
     pause: Duration,
     /// The first and the last change that are not acted on yet.
     changes: Option<(Duration, Duration)>,
 }
 
-impl Settling {
+impl Debounce {
     pub(super) const fn new(pause: Duration) -> Self {
         Self {
             pause,
@@ -51,19 +51,19 @@ mod tests {
     #[test]
     fn changes_are_put_together_but_not_for_ever() {
         let after = Duration::from_secs;
-        let mut settling = Settling::new(Duration::from_secs(2));
-        assert_eq!(settling.due(), None);
-        settling.changed(after(0));
-        assert_eq!(settling.due(), Some(after(2)));
+        let mut debounce = Debounce::new(Duration::from_secs(2));
+        assert_eq!(debounce.due(), None);
+        debounce.changed(after(0));
+        assert_eq!(debounce.due(), Some(after(2)));
         for seconds in 1..=30 {
-            settling.changed(after(seconds));
-            assert_eq!(settling.due(), Some(after((seconds + 2).min(20))));
+            debounce.changed(after(seconds));
+            assert_eq!(debounce.due(), Some(after((seconds + 2).min(20))));
         }
-        settling.done();
-        assert_eq!(settling.due(), None);
-        settling.changed(after(40));
-        assert_eq!(settling.due(), Some(after(42)));
-        let mut never = Settling::new(Duration::MAX);
+        debounce.done();
+        assert_eq!(debounce.due(), None);
+        debounce.changed(after(40));
+        assert_eq!(debounce.due(), Some(after(42)));
+        let mut never = Debounce::new(Duration::MAX);
         never.changed(after(1));
         assert_eq!(never.due(), Some(Duration::MAX));
     }
