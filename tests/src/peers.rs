@@ -36,6 +36,8 @@
 //! | `public_names.py` | [`Kazoo::public_names`] | lists the public classes and functions of kazoo |
 //! | `CounterPeer.java` | [`CuratorProcess`] | uses Curator's counters, shared counts and shared values on command |
 //! | `counter_peer.py` | [`Kazoo::count`] | adds to kazoo's `Counter` |
+//! | `BarrierPeer.java`, `barrier_peer.py` | [`BarrierPeer`] | use barriers and double barriers on command |
+//! | `BarrierBench.java` | [`Curator::measure_double_barriers`] | measures double barriers |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //! | `SeedVersion.java` | [`seed_version`] | sets the version of a node, offline |
 //!
@@ -44,6 +46,7 @@
 //! jackson-databind, guava, failureaccess unless guava contains it, ecj, and zookeeper-recipes-lock unless it is next
 //! to ZooKeeper's own jars.
 
+mod barrier;
 mod basics;
 mod bench;
 mod cache;
@@ -65,6 +68,9 @@ mod queue;
 mod run;
 mod shared_queue;
 
+pub use self::barrier::BarrierAct;
+pub use self::barrier::BarrierPaths;
+pub use self::barrier::BarrierPeer;
 pub use self::bench::Measured;
 pub use self::bench::Workload;
 pub use self::cache::CacheCourse;

@@ -12,7 +12,7 @@ use zk_core::Session;
 /// A barrier: while it is set, all who wait are blocked.
 ///
 /// The barrier is one persistent node. It is set while the node exists, whichever client created it. Curator's
-/// `DistributedBarrier` and kazoo's `Barrier` have the same node; this one has not been run against them yet.
+/// `DistributedBarrier` and kazoo's `Barrier` have the same node, and are tested together with this one.
 /// It stays set when the process that set it dies; then another process has to [`remove`](Self::remove) it.
 ///
 /// Clones are the same barrier.

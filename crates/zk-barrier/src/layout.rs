@@ -6,7 +6,7 @@
 ///
 /// | | [`Rounds`](Self::Rounds), the default | [`Recipe`](Self::Recipe) |
 /// |---|---|---|
-/// | members may be | of this crate | of this crate, Curator and kazoo (the nodes are theirs; not yet run against them) |
+/// | members may be | of this crate | of this crate, Curator and kazoo, tested together |
 /// | a member that ran out of time | is never counted | may have been counted a moment before |
 /// | members all died in an open round | the next round begins anew | the same for members of this crate; Curator's and kazoo's go straight in |
 /// | a member that enters the next round at once | is never taken for one of the last | Curator and kazoo may wait for it to leave |

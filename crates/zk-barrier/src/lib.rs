@@ -94,8 +94,8 @@
 //! ```
 //!
 //! The node of the barrier is that of Curator's `DistributedBarrier` and of kazoo's `Barrier`, which do not read its data.
-//! It has not been run against them yet. Ours is `<session id>-<random number>`, which identifies the call that set
-//! the barrier.
+//! All three are tested together on one path. Our data is `<session id>-<random number>`, which identifies the call that
+//! set the barrier.
 //!
 //! A member opens a round in one transaction, which checks that no member has withdrawn since it counted. The last
 //! member to leave deletes the round and creates the next one in one transaction, which servers refuse while there is a
@@ -103,7 +103,8 @@
 //! counts as a member.
 //!
 //! With [`Layout::Recipe`] a double barrier has the nodes of ZooKeeper's recipe, which Curator's
-//! `DistributedDoubleBarrier` and kazoo's `DoubleBarrier` use as well:
+//! `DistributedDoubleBarrier` and kazoo's `DoubleBarrier` use as well. Members of all three are tested together in one
+//! round:
 //!
 //! ```text
 //! /app/steps                      a double barrier: a container

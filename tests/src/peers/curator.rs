@@ -78,6 +78,14 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../java/CounterPeer.java"),
     ),
     (
+        "BarrierBench.java",
+        include_str!("../../java/BarrierBench.java"),
+    ),
+    (
+        "BarrierPeer.java",
+        include_str!("../../java/BarrierPeer.java"),
+    ),
+    (
         "PlainClient.java",
         include_str!("../../java/PlainClient.java"),
     ),

@@ -26,6 +26,7 @@ const PARTITIONER: &str = include_str!("../../python/partitioner_peer.py");
 const PARTY: &str = include_str!("../../python/party_peer.py");
 const QUEUE: &str = include_str!("../../python/queue_peer.py");
 const COUNTER: &str = include_str!("../../python/counter_peer.py");
+const BARRIER: &str = include_str!("../../python/barrier_peer.py");
 const BASICS: &str = include_str!("../../python/basics.py");
 const BENCH: &str = include_str!("../../python/bench.py");
 
@@ -124,6 +125,13 @@ impl Kazoo {
     pub(super) fn partitioner_program(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", PARTITIONER]);
+        command
+    }
+
+    /// The program that uses barriers, to be given its arguments.
+    pub(super) fn barrier_program(&self) -> Command {
+        let mut command = self.python();
+        command.args(["-c", BARRIER]);
         command
     }
 

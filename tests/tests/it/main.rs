@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod barrier;
 mod client;
 mod clients;
 mod counter;

@@ -3,6 +3,7 @@
 //! The servers are real, and the fault proxy injects the faults. The affected client begins at a certain server, the
 //! leader or a follower, and reconnects to another one, which lags as far as it may.
 
+mod barrier;
 mod breadcrumb;
 mod counter;
 mod group;
