@@ -160,18 +160,19 @@ const fn target(name: &'static str, cargo: [&'static str; 2], is_compared: bool)
     }
 }
 
-static TARGETS: [Target; 7] = [
+static TARGETS: [Target; 8] = [
     target("lock", ["--bench", "lock_throughput"], true),
     target("id", ["--bench", "ids"], true),
     target("cache", ["--bench", "cache"], true),
     target("queue", ["--bin", "queue-bench"], true),
     target("wire", ["--bench", "wire"], true),
+    target("barrier", ["--bin", "barrier-bench"], false),
     // The steps of one hand-over.
     target("trace", ["--bin", "handover-trace"], false),
     // The load of idle sessions.
     target("fleet", ["--bin", "fleet-bench"], false),
 ];
-const NAMES: &str = "lock, id, cache, queue, wire, trace or fleet";
+const NAMES: &str = "lock, id, cache, queue, wire, barrier, trace or fleet";
 
 /// The default number of rounds of `--against`.
 const ROUNDS: usize = 5;
@@ -267,14 +268,14 @@ mod tests {
         assert_eq!(
             parse(&[]),
             Err(
-                "the name of a benchmark is missing: use lock, id, cache, queue, wire, trace or fleet"
+                "the name of a benchmark is missing: use lock, id, cache, queue, wire, barrier, trace or fleet"
                     .to_owned()
             )
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
             Err(
-                "unknown benchmark locks: use lock, id, cache, queue, wire, trace or fleet"
+                "unknown benchmark locks: use lock, id, cache, queue, wire, barrier, trace or fleet"
                     .to_owned()
             )
         );

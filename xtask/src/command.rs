@@ -81,6 +81,9 @@ usage: cargo xtask COMMAND [ARGS]
                   break down a hand-over of the lock: the time in the servers, the clients and the network
   bench queue [--quick] [--peers] [--memory]
                   measure the queue next to plain creates and deletes, with --peers also next to Curator's and kazoo's
+  bench barrier [--quick] [--peers] [--memory]
+                  measure the enters and leaves of double barriers next to plain creates and deletes, with --peers also
+                  next to Curator's
   bench fleet [--quick] [--peers] [--memory] [SESSIONS]
                   measure the load of idle sessions and of sessions that hold a lock each, next to plain clients and
                   with --peers next to Curator; 100, 1,000 and 5,000 sessions by default, 100 with --quick
@@ -156,9 +159,9 @@ mod tests {
             Ok(Command::Bench(_))
         ));
         assert_eq!(
-            parse(&["bench", "barrier"]),
+            parse(&["bench", "latch"]),
             Err(
-                "unknown benchmark barrier: use lock, id, cache, queue, wire, trace or fleet"
+                "unknown benchmark latch: use lock, id, cache, queue, wire, barrier, trace or fleet"
                     .to_owned()
             )
         );
