@@ -151,7 +151,8 @@ impl OneShotLease {
     /// # Cost
     ///
     /// That of acquiring and releasing a [`FairLock`], and a read; if the lease is taken, a transaction, and one round
-    /// trip in the background for its idempotency token.
+    /// trip in the background for its idempotency token. It waits for the lock for at most the operation timeout and half
+    /// of the session timeout.
     pub async fn try_take(
         session: &Session,
         path: impl IntoNodePath,
@@ -163,7 +164,10 @@ impl OneShotLease {
             .with_owner(options.holder.as_bytes());
         let lock = FairLock::with_options(session, &path, lock_options)?;
         let began = now();
-        let acquiring = lock.acquire_timeout(session.operation_timeout());
+        // A lock that is acquired after an idle time needs up to two fifths of the session timeout.
+        let idle = session.session_timeout() / 2;
+        let limit = session.operation_timeout().saturating_add(idle);
+        let acquiring = lock.acquire_timeout(limit);
         let guard = acquiring.await.map_err(TakeLeaseError::Lock)?;
         let taken = take(session, &path, options, &guard, began).await;
         // The record is written. Whatever becomes of the lock, the session deletes its node.
@@ -268,7 +272,9 @@ async fn take(
 ) -> Result<Option<OneShotLease>, TakeLeaseError> {
     let record_path = path.join(RECORD)?;
     loop {
-        // The server that granted the lock has applied what earlier holders of the lock have written.
+        // The lock was granted by a list of its nodes: in kazoo's layout it never is by the event of a deletion alone, see
+        // `Layout::cannot_downgrade`. So no server that this session accepts lags behind what earlier holders of the lock
+        // have written. The version would not tell: kazoo's records all have the version 0.
         let current = match session.get(&record_path).await {
             Ok((data, stat)) => Some((data, stat.version)),
             Err(error) if error.is_no_node() => None,
@@ -277,11 +283,15 @@ async fn take(
         let created_at = guard.created_at();
         let earliest = created_at.duration_since(SystemTime::UNIX_EPOCH);
         let earliest = earliest.unwrap_or_default();
+        let mut own_end = 0;
         if let Some((data, _)) = &current {
             match Record::parse(data) {
                 Ok(Parsed::Record(record)) => {
                     if !record.allows(&options.holder, earliest, options.clock_error) {
                         return Ok(None);
+                    }
+                    if record.holder == options.holder {
+                        own_end = record.end;
                     }
                 }
                 Ok(Parsed::OtherVersion(version)) => {
@@ -303,8 +313,9 @@ async fn take(
         };
         let record = Record {
             holder: options.holder.clone(),
-            // Rounded up, so that it is not before the end of what this process relies on.
-            end: end.as_secs().saturating_add(1),
+            // Rounded up, so that it is not before the end of what this process relies on. Nor is it before the end of
+            // a longer lease of the same holder, which stays valid.
+            end: end.as_secs().saturating_add(1).max(own_end),
         };
         let data = record.to_bytes().ok_or(TakeLeaseError::TooLong)?;
         let guarded = guard.txn();

@@ -79,6 +79,33 @@ async fn the_holder_renews_its_lease_by_taking_it_again() {
     assert!(take(&one, "b").await.is_none());
 }
 
+/// The first lease stays valid, so its record stays as well.
+// covers: M6
+#[tokio::test(start_paused = true)]
+async fn a_shorter_renewal_does_not_end_the_longer_lease() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let long = OneShotOptions::new("a", 70 * MINUTE);
+    let taking = OneShotLease::try_take(&one, PATH, &long);
+    let first = soon("it is taken", taking).await.unwrap().unwrap();
+    let second = take(&one, "a").await.unwrap();
+    assert_eq!(second.end(), first.end());
+    pass(2 * MINUTE).await;
+    assert!(first.is_valid() && !second.is_valid());
+    assert!(take(&two, "b").await.is_none());
+}
+
+/// After an idle time, a lock needs a part of the session timeout, here more than the operation timeout.
+// covers: M6
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_with_a_long_timeout_takes_a_lease() {
+    let ensemble = Ensemble::new(3);
+    let connecting = ensemble.connect();
+    let session = connecting.timeout(Duration::from_secs(30)).await;
+    pass(2 * MINUTE).await;
+    assert!(take(&session, "a").await.is_some());
+}
+
 /// No moment at which two holders rely on it, at each phase of the second in which the end is recorded.
 // covers: M6
 #[tokio::test(start_paused = true)]
@@ -259,7 +286,8 @@ async fn a_record_that_changed_meanwhile_is_read_again() {
     assert_eq!(record(&ensemble).unwrap(), theirs);
 }
 
-/// It waits for the clients that read the record, and not longer than the operation timeout.
+/// It waits for the clients that read the record, and not longer than the operation timeout and half of the session
+/// timeout.
 // covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_take_does_not_wait_for_ever_for_the_record() {
