@@ -45,7 +45,9 @@ use record::Record;
 ///   processes of this crate. What matters is by how much a leader's clock is ahead of that of an earlier leader, which
 ///   wrote the end.
 /// - [`is_valid`](Self::is_valid) uses the monotonic clock of this process, for the duration that was asked for. What
-///   matters is its rate.
+///   matters is its rate. On Linux it is `CLOCK_MONOTONIC`, which stops while the machine is suspended: do not suspend
+///   machines that hold a lease.
+/// - A forward step of a leader's clock ends a lease early as well.
 /// - kazoo writes and reads the end by the clock of its host, without a tolerance. What matters with kazoo on the path is
 ///   by how much such a clock is ahead of the leader's clock (kazoo takes our lease too early) or behind it (we take
 ///   kazoo's too early, unless the tolerance covers it).
@@ -121,7 +123,8 @@ impl OneShotOptions {
 
     /// Sets by how much the clocks of leaders, and of hosts with kazoo clients, may differ; none by default.
     ///
-    /// The lease of another holder counts as ended so much later. All clients should have the same, which kazoo's cannot.
+    /// The lease of another holder counts as ended so much later. kazoo rounds the end of its leases down to a second, so
+    /// allow for one second more than the clocks differ by while its clients are on the path. All clients should have the same, which kazoo's cannot.
     #[must_use]
     pub const fn with_clock_error(mut self, clock_error: Duration) -> Self {
         self.clock_error = clock_error;
