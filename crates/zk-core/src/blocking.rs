@@ -69,6 +69,8 @@
 //! The first call in a process starts one Tokio runtime with two threads, named `zk-core-blocking`. It opens
 //! connections, sends pings and completes what was dropped; the futures themselves run on the threads that wait for
 //! them. A value may be dropped on any thread.
+//! Functions that a listener calls run on these threads as well: they must not block. Use
+//! [`Subscription::for_each_blocking`](crate::Subscription::for_each_blocking) for those that do.
 //!
 //! The runtime is never shut down, and does not keep the process alive. When `main` returns, open sessions end like
 //! those of a process that died: the ensemble keeps their ephemeral nodes, and with them locks, for the session timeout.
@@ -77,8 +79,8 @@
 //! A child process after a `fork` does not have these threads, and its calls wait for ever. Fork before the first call,
 //! and open sessions in the child.
 //!
-//! A session that was connected on another runtime stays there, also for calls through this module: they wait for ever
-//! if nothing drives that runtime.
+//! A session that was connected on another runtime stays there, also for calls through this module: if nothing drives
+//! that runtime, operations fail at their time limit, and waits without one never end.
 
 use std::sync::OnceLock;
 use std::time::Duration;
