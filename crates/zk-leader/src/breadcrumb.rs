@@ -37,7 +37,8 @@ use decision::next_step;
 /// # Guarantees
 ///
 /// 1. When [`take_over`](Self::take_over) has returned a breadcrumb, every other process that had one before has removed
-///    it since or was fenced since, whatever servers, networks, clocks and processes do.
+///    it since or was fenced since, or this process was fenced itself meanwhile, whatever servers, networks, clocks and
+///    processes do.
 /// 2. A former leader does not write or remove the breadcrumb, even if its requests arrive late.
 /// 3. A process that removed its breadcrumb is not fenced by later leaders.
 ///
@@ -57,7 +58,8 @@ use decision::next_step;
 ///
 /// The name is Hadoop's. Its election has another node, so its participants and these do not share a path.
 /// There is one breadcrumb for each path: do not run a latch and a selector on one path, which are two elections.
-/// Curator's participants ignore the node when they elect, and list it as the last participant.
+/// Curator's participants ignore the node when they elect, and list it as the last participant and, while there is no
+/// other, as the leader.
 ///
 /// # Failure behaviour
 ///
@@ -82,13 +84,16 @@ use decision::next_step;
 /// use std::ops::ControlFlow;
 /// use zk_leader::{Breadcrumb, Selector};
 ///
+/// // Another run of this process has other data.
+/// let name = format!("host-7 {}", std::process::id());
 /// let selector = Selector::new(&session, "/leaders/name-node")?;
 /// let served: Result<(), zk_core::Error> = selector
 ///     .run(async |lease| {
-///         let breadcrumb = match Breadcrumb::take_over(&lease, "host-7", power_off).await {
+///         let breadcrumb = match Breadcrumb::take_over(&lease, name.as_str(), power_off).await {
 ///             Ok(breadcrumb) => breadcrumb,
 ///             Err(error) => {
 ///                 eprintln!("another one may do better: {error}");
+///                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 ///                 return ControlFlow::Continue(());
 ///             }
 ///         };
@@ -145,7 +150,7 @@ impl Breadcrumb {
     /// If an earlier run of this process may still act, its data must differ as well.
     ///
     /// `fence` receives the data of the old process, and returns once that process does not act any more and cannot
-    /// begin to. It must be idempotent: a leader that fails afterwards leaves the old breadcrumb, and the next leader
+    /// begin to. The old process may be about to act, so that it does not act now is no success. It must be idempotent: a leader that fails afterwards leaves the old breadcrumb, and the next leader
     /// fences again. It is dropped at an await if the leadership is lost; an action that it started may then end after
     /// the next leader has fenced the same process. There is no time limit but its own.
     ///
