@@ -99,7 +99,7 @@ async fn a_leader_that_died_is_fenced_and_one_that_resigned_is_not() {
 
 // covers: M6
 #[tokio::test(start_paused = true)]
-async fn its_own_breadcrumb_fences_nobody() {
+async fn a_leader_does_not_fence_by_its_own_breadcrumb() {
     let ensemble = Ensemble::new(3);
     died(&ensemble, "a").await;
     let session = ensemble.connect().await;

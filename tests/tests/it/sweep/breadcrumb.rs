@@ -68,7 +68,7 @@ async fn fail_over(scene: Scene) {
 
 // covers: M6 H7
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_fail_over_is_struck_the_old_active_is_fenced() {
+async fn the_old_active_is_fenced_whichever_request_is_struck() {
     let stage = Stage::new().await;
     let struck = sweep(&stage, "breadcrumb", fail_over).await;
     assert!(struck >= 7 * 6, "{struck} requests struck");
