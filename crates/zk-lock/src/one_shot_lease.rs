@@ -64,6 +64,7 @@ use record::Record;
 /// ```text
 /// /leases/clean-up
 /// ├── lease_holder                             {"version": 1, "holder": "host-7", "end": "2026-11-26T05:44:00"}
+/// ├── _c_<uuid>-marker              ephemeral  shows after a lost reply whether the record was written
 /// └── _c_<uuid>-__lock__0000000007  ephemeral  the lock that guards the record, for a moment
 /// ```
 ///
