@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
@@ -49,13 +48,9 @@ impl Drop for Withdrawal {
         if !self.is_armed {
             return;
         }
-        // Without a runtime the session is ending as well.
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
         let (session, path) = (self.session.clone(), self.path.clone());
         let (czxid, id) = (self.czxid, self.id.clone());
-        drop(runtime.spawn(async move {
+        self.session.finish(async move {
             let withdrawing = withdraw(&session, &path, czxid, &id);
             if !matches!(
                 tokio::time::timeout(WITHDRAW_LIMIT, withdrawing).await,
@@ -63,7 +58,7 @@ impl Drop for Withdrawal {
             ) {
                 tracing::debug!(%path, "a request to release a lock could not be withdrawn");
             }
-        }));
+        });
     }
 }
 

@@ -291,6 +291,20 @@ async fn a_request_that_is_dropped_at_any_await_is_withdrawn() {
     }
 }
 
+/// As when `block_on` gives up on a thread without a runtime.
+// covers: L7
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_dropped_outside_a_runtime_is_withdrawn() {
+    let scene = Scene::new().await;
+    let mut asking = Box::pin(scene.revoke().into_future());
+    let asked = tokio::time::timeout(Duration::from_secs(1), &mut asking).await;
+    assert!(asked.is_err(), "{asked:?}");
+    assert_ne!(scene.data(), scene.owner);
+    std::thread::spawn(move || drop(asking)).join().unwrap();
+    soon("it is withdrawn", scene.admin.settled()).await;
+    assert_eq!(scene.data(), scene.owner);
+}
+
 // covers: L7
 #[tokio::test(start_paused = true)]
 async fn revocation_requested_dropped_at_any_await_loses_nothing() {
