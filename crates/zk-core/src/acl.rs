@@ -27,6 +27,9 @@ impl Acl {
     }
 
     /// Grants all permissions to the identities of the session that creates the node, and none to others.
+    ///
+    /// The client's certificate is one of them on encrypted connections: if several users share a certificate, name the
+    /// user instead, `AclEntry::new(Permissions::ALL, "sasl", "alice")`.
     pub fn creator_only() -> Self {
         Self::new([AclEntry::new(Permissions::ALL, "auth", "")])
     }
