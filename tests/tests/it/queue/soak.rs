@@ -192,6 +192,7 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
         "seed {seed}: {counts:?}; {killed} processes killed, {paused} paused, servers: {:?}",
         tally(&struck)
     );
-    assert!(counts["delivered"] > 100, "{counts:?}");
+    // A slow machine delivers few in that time; none may be lost, and there must be some to judge.
+    assert!(counts["delivered"] > 10, "{counts:?}");
     ensemble.down().await.unwrap();
 }
