@@ -3,9 +3,12 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use serde_json::json;
 use zk_core::ConnectError;
 use zk_core::ErrorKind;
 use zk_core::Operation;
+
+use crate::escape;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub(crate) struct Failure {
     /// Empty if nothing is to be printed.
     problem: String,
     help: Option<&'static str>,
+    /// The kind of an error of the ensemble, by the name it has in the code.
+    kind: Option<String>,
 }
 
 impl Failure {
@@ -23,6 +28,7 @@ impl Failure {
             is_usage: true,
             problem: problem.into(),
             help: Some(help),
+            kind: None,
         }
     }
 
@@ -32,6 +38,7 @@ impl Failure {
             is_usage: false,
             problem: problem.into(),
             help,
+            kind: None,
         }
     }
 
@@ -53,12 +60,16 @@ impl Failure {
         Self::operation("", None)
     }
 
-    /// Prints the failure and turns it into the exit status.
-    pub(crate) fn report(&self) -> ExitCode {
+    /// Prints the failure, as JSON or as text, and turns it into the exit status.
+    pub(crate) fn report(&self, is_json: bool) -> ExitCode {
         if !self.problem.is_empty() {
-            tell(&self.text());
+            tell(&if is_json { self.json() } else { self.text() });
         }
-        ExitCode::from(if self.is_usage { 2 } else { 1 })
+        ExitCode::from(self.exit_status())
+    }
+
+    fn exit_status(&self) -> u8 {
+        if self.is_usage { 2 } else { 1 }
     }
 
     fn text(&self) -> String {
@@ -66,7 +77,18 @@ impl Failure {
             .help
             .map(|help| format!("help: {help}\n"))
             .unwrap_or_default();
-        format!("error: {}\n{help}", self.problem)
+        // The problem may name nodes, whose names others have chosen.
+        format!("error: {}\n{help}", escape::block(&self.problem))
+    }
+
+    fn json(&self) -> String {
+        let document = json!({
+            "error": self.problem,
+            "kind": self.kind,
+            "help": self.help,
+            "exit": self.exit_status(),
+        });
+        format!("{document}\n")
     }
 }
 
@@ -76,6 +98,7 @@ impl From<zk_core::ParsePathError> for Failure {
             is_usage: true,
             problem: error.to_string(),
             help: None,
+            kind: None,
         }
     }
 }
@@ -105,7 +128,10 @@ impl From<zk_core::Error> for Failure {
             }
             _ => None,
         };
-        Self::operation(chain(&error), help)
+        Self {
+            kind: Some(format!("{:?}", error.kind())),
+            ..Self::operation(chain(&error), help)
+        }
     }
 }
 
@@ -116,6 +142,7 @@ impl From<ConnectError> for Failure {
                 is_usage: true,
                 problem: problem.to_string(),
                 help: Some("as in --connect 127.0.0.1:2181,127.0.0.1:2182"),
+                kind: None,
             },
             ConnectError::Unanswered(_) => Self::operation(
                 chain(&error),

@@ -9,16 +9,25 @@ use clap::Parser;
 
 mod cli;
 mod command;
-mod config;
+mod commands;
+mod context;
 mod date;
+mod escape;
 mod failure;
-mod hold;
-mod locks;
 mod output;
+mod place;
 mod span;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && is_json_asked_for() => {
+            let failure = failure::Failure::usage(error.to_string().trim_end(), "see `zk --help`");
+            return failure.report(true);
+        }
+        Err(error) => error.exit(),
+    };
+    let is_json = cli.json;
     let result = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -36,6 +45,11 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(is_json),
     }
+}
+
+/// Returns whether a command line that was not understood asks for JSON.
+fn is_json_asked_for() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
 }

@@ -105,6 +105,47 @@ async fn commands_print_what_the_original_shell_prints() {
     .await;
 }
 
+// covers: O2
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_documents_when_json_is_asked_for() {
+    with_ensemble(async |connect| {
+        let json = async |arguments: &[&str], input: &[u8]| {
+            let mut all = vec!["--json"];
+            all.extend(arguments);
+            let output = finish(command(connect, &all), input).await;
+            let said = [output.stdout, output.stderr].concat();
+            serde_json::from_slice::<serde_json::Value>(&said).expect("one document")
+        };
+        let created = json(&["create", "/j", "text"], b"").await;
+        assert_eq!(created["path"], "/j");
+        assert_eq!(created["stat"]["data_length"], 4);
+        let got = json(&["get", "/j"], b"").await;
+        assert_eq!([&got["data"], &got["encoding"]], ["text", "utf8"]);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&file, b"\xff\x00").expect("it is written");
+        let name = file.path().to_str().expect("a path in UTF-8");
+        let set = json(&["set", "/j", "--file", name], b"").await;
+        assert_eq!(set["stat"]["version"], 1);
+        assert_eq!(set["stat"]["czxid"], created["stat"]["czxid"]);
+        let got = json(&["get", "/j"], b"").await;
+        assert_eq!([&got["data"], &got["encoding"]], ["/wA=", "base64"]);
+        let stat = json(&["stat", "/j"], b"").await;
+        assert_eq!(stat["stat"], got["stat"]);
+        let sequential = json(&["create", "-s", "/j/s-", "-"], b"one").await;
+        assert_eq!(sequential["path"], "/j/s-0000000000");
+        let listed = json(&["ls", "/j"], b"").await;
+        assert_eq!(listed["children"], serde_json::json!(["s-0000000000"]));
+        let refused = json(&["delete", "/j"], b"").await;
+        assert_eq!(
+            [&refused["kind"], &refused["exit"]],
+            [&serde_json::json!("NotEmpty"), &serde_json::json!(1)]
+        );
+        let deleted = json(&["deleteall", "/j"], b"").await;
+        assert_eq!(deleted, serde_json::json!({"path": "/j"}));
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_say_what_would_be_right() {
     with_ensemble(async |connect| {

@@ -240,3 +240,38 @@ fn a_lock_is_broken_only_with_a_word() {
         );
     }
 }
+
+// covers: O2
+#[test]
+fn failures_are_documents_when_json_is_asked_for() {
+    let connect = &[("ZK_CONNECT", "127.0.0.1:1")][..];
+    for (environment, arguments, error, help) in [
+        (
+            &[][..],
+            &["--json", "ls"][..],
+            "no ensemble to connect to",
+            "\"give --connect",
+        ),
+        (
+            connect,
+            &["get", "--json", "a"],
+            r#"path \"a\" does not start"#,
+            "null",
+        ),
+        (
+            connect,
+            &["frobnicate", "--json"],
+            "error: unrecognized subcommand",
+            "\"see `zk --help`",
+        ),
+    ] {
+        let said = zk(environment, arguments);
+        assert!(
+            said.starts_with(&format!("{{\"error\":\"{error}")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("\"help\":{help}")), "{said}");
+        assert!(said.ends_with(",\"kind\":null}\nexit 2"), "{said}");
+        assert_eq!(said.lines().count(), 2, "{said}");
+    }
+}

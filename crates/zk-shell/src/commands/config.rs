@@ -2,9 +2,11 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use clap::Subcommand;
 use similar::TextDiff;
 use zk_config::Event;
 use zk_config::Expected;
@@ -22,15 +24,80 @@ use zk_core::codec::Raw;
 use zk_core::codec::Text;
 use zk_core::codec::Toml;
 
-use crate::cli::Config;
+use crate::context::Context;
 use crate::date::java_date;
 use crate::failure::Failure;
 use crate::failure::chain;
 use crate::failure::tell;
 use crate::output::print;
 
+/// The arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Publish a TOML file, as it is, unless the node has it already
+    Put {
+        /// Publish only if the node is the work of this transaction, as `follow` prints it, or 0 if there is none yet
+        #[arg(short, long, value_name = "REVISION", value_parser = parse_revision)]
+        expecting: Option<i64>,
+        /// Keep so many replaced revisions
+        #[arg(long, value_name = "REVISIONS", default_value_t = 10)]
+        history: usize,
+        /// The node; missing parents are created
+        path: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+    /// Print the document, or write it to a file
+    Get {
+        /// The node
+        path: String,
+        /// The file
+        file: Option<PathBuf>,
+    },
+    /// Print how a file differs from the document; exit status 1 if it does
+    Diff {
+        /// The node
+        path: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+    /// Print each change as it happens, until Ctrl-C
+    Follow {
+        /// The node
+        path: String,
+    },
+    /// List the revisions that were replaced
+    History {
+        /// The node
+        path: String,
+    },
+    /// Publish a replaced revision again
+    Rollback {
+        /// The revision that is to be replaced, as `put` or `follow` printed it, or 0 if the node was removed
+        #[arg(short, long, value_name = "REVISION", value_parser = parse_revision)]
+        expecting: i64,
+        /// Keep so many replaced revisions
+        #[arg(long, value_name = "REVISIONS", default_value_t = 10)]
+        history: usize,
+        /// The node
+        path: String,
+        /// The revision, as `history` prints it
+        #[arg(value_parser = parse_revision)]
+        revision: i64,
+    },
+}
+
+impl Config {
+    /// Runs one of the commands.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let path = context.path(path_of(&self))?;
+        let session = context.session().await?;
+        carry_out(&session, &path, &self, context.remaining()).await
+    }
+}
+
 /// Returns the node of a command.
-pub(crate) fn path_of(command: &Config) -> &str {
+fn path_of(command: &Config) -> &str {
     match command {
         Config::Put { path, .. }
         | Config::Get { path, .. }
@@ -42,7 +109,7 @@ pub(crate) fn path_of(command: &Config) -> &str {
 }
 
 /// Runs a command; `limit` applies to all commands except `follow`.
-pub(crate) async fn carry_out(
+async fn carry_out(
     session: &Session,
     path: &NodePath,
     command: &Config,
@@ -133,6 +200,20 @@ fn expected(revision: i64) -> Expected {
     match revision {
         0 => Expected::Absent,
         revision => Expected::Revision(revision),
+    }
+}
+
+/// Parses a zxid, in hexadecimal digits after `0x` or in decimal digits.
+fn parse_revision(text: &str) -> Result<i64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match number {
+        Ok(number) if number >= 0 => Ok(number),
+        _ => Err(
+            "write the number of a transaction as it is printed, such as 0x30000001f".to_owned(),
+        ),
     }
 }
 
@@ -262,5 +343,24 @@ mod tests {
             difference("a", "x = 1\ny = 2\n", "b", "x = 1\ny = 3\n"),
             "--- a\n+++ b\n@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3\n"
         );
+    }
+
+    #[test]
+    fn revisions_are_read_as_they_are_printed() {
+        for revision in [0, 31, 0x3_0000_001f, i64::MAX] {
+            assert_eq!(parse_revision(&format!("{revision:#x}")), Ok(revision));
+            assert_eq!(parse_revision(&revision.to_string()), Ok(revision));
+        }
+        for bad in [
+            "",
+            "0x",
+            "-1",
+            "0x-1",
+            "3000001f",
+            "0xg",
+            "0x8000000000000000",
+        ] {
+            assert!(parse_revision(bad).is_err(), "{bad}");
+        }
     }
 }

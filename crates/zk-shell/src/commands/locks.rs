@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use clap::Args;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_lock::Contender;
@@ -15,17 +16,42 @@ use zk_lock::LockSnapshot;
 use zk_lock::Removal;
 use zk_lock::Role;
 
-use crate::cli::Locks;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::failure::tell;
 use crate::output::print;
 
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Locks {
+    /// Delete the node of the holder, or of the contender NAME, once it was confirmed
+    #[arg(long = "break", value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    broken: Option<String>,
+    /// Do not ask before it is broken
+    #[arg(short, long, requires = "broken")]
+    yes: bool,
+    /// The path of the lock
+    path: String,
+}
+
+impl Locks {
+    /// Prints a lock, and breaks it if that was asked for.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let path = context.path(&self.path)?;
+        let session = context.session().await?;
+        let working = carry_out(&session, &path, &self);
+        // The limit does not include the time of a confirmation: each operation has its own limit instead.
+        if self.broken.is_some() && !self.yes {
+            let worked = working.await;
+            context.restart_clock();
+            return worked;
+        }
+        context.within(working).await
+    }
+}
+
 /// Prints the lock and, if that was asked for and confirmed, breaks it.
-pub(crate) async fn carry_out(
-    session: &Session,
-    path: &NodePath,
-    command: &Locks,
-) -> Result<(), Failure> {
+async fn carry_out(session: &Session, path: &NodePath, command: &Locks) -> Result<(), Failure> {
     let mut queues = Vec::new();
     for layout in LAYOUTS {
         let inspector = Inspector::with_layout(session, path, layout)?;

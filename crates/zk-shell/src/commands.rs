@@ -1,0 +1,12 @@
+//! The commands, one module each: its arguments, and what it does.
+
+pub(crate) mod config;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod get;
+mod hold;
+pub(crate) mod locks;
+pub(crate) mod ls;
+pub(crate) mod set;
+pub(crate) mod stat;
+mod value;

@@ -1,0 +1,46 @@
+//! `get`: the data of a node.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+use crate::output::print;
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Print the metadata too
+    #[arg(short)]
+    stat: bool,
+    /// Print the bytes of the data and nothing else, not even a newline
+    #[arg(long, conflicts_with = "stat", conflicts_with = "json")]
+    raw: bool,
+    /// The node
+    path: String,
+}
+
+impl Get {
+    /// Prints the data of a node.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let path = context.path(&self.path)?;
+        let session = context.session().await?;
+        let (data, stat) = session.get(&path).timeout(context.remaining()).await?;
+        let output = context.output();
+        if self.raw {
+            return print(&data);
+        }
+        if output.is_json() {
+            let mut document = json!({"path": path.as_str(), "stat": output::stat_json(&stat)});
+            output::add_data(&mut document, &data);
+            return output::print_json(&document);
+        }
+        output.data(&data)?;
+        if self.stat {
+            print(output::stat(&stat).as_bytes())
+        } else {
+            Ok(())
+        }
+    }
+}
