@@ -81,6 +81,9 @@ pub(crate) enum Command {
     /// Publish and follow configuration in TOML
     #[command(subcommand)]
     Config(Config),
+    /// Show servers, sessions, watches, subtrees, locks, leaders and queues as they change
+    #[cfg(feature = "top")]
+    Top(crate::top::Top),
 }
 
 #[cfg(test)]

@@ -25,5 +25,7 @@ pub(crate) async fn dispatch(command: Command, context: &mut Context) -> Result<
         Command::Stat(stat) => stat.run(context).await,
         Command::Locks(locks) => locks.run(context).await,
         Command::Config(config) => config.run(context).await,
+        #[cfg(feature = "top")]
+        Command::Top(top) => Box::pin(top.run(context)).await,
     }
 }

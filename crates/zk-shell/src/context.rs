@@ -106,6 +106,12 @@ impl Context {
         &self.output
     }
 
+    /// Returns whether results are JSON.
+    #[cfg(feature = "top")]
+    pub(crate) fn is_json(&self) -> bool {
+        self.settings.is_json
+    }
+
     /// Closes the session.
     pub(crate) async fn close(mut self) {
         let timeout = CLOSE_TIMEOUT.min(self.remaining());
@@ -115,16 +121,22 @@ impl Context {
         }
     }
 
-    async fn open(&self, timeout: Duration) -> Result<Session, Failure> {
+    /// Returns the connect string.
+    pub(crate) fn connect_string(&self) -> Result<String, Failure> {
         let connect = self.settings.connect.clone();
-        let connect = connect
+        connect
             .filter(|connect| !connect.trim().is_empty())
             .ok_or_else(|| {
                 Failure::usage(
                     "no ensemble to connect to",
                     "give --connect host:port, set ZK_CONNECT, or run `cargo xtask ensemble up`",
                 )
-            })?;
+            })
+    }
+
+    /// Opens a session beside that of the context, within `timeout`.
+    pub(crate) async fn open(&self, timeout: Duration) -> Result<Session, Failure> {
+        let connect = self.connect_string()?;
         let mut builder = Session::builder(connect)
             .connect_timeout(timeout)
             .operation_timeout(self.settings.timeout);

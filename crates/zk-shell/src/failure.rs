@@ -68,6 +68,12 @@ impl Failure {
         ExitCode::from(self.exit_status())
     }
 
+    /// What was wrong.
+    #[cfg(feature = "top")]
+    pub(crate) fn problem(&self) -> &str {
+        &self.problem
+    }
+
     fn exit_status(&self) -> u8 {
         if self.is_usage { 2 } else { 1 }
     }

@@ -17,6 +17,8 @@ mod failure;
 mod output;
 mod place;
 mod span;
+#[cfg(feature = "top")]
+mod top;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {

@@ -6,6 +6,8 @@ mod config;
 mod failover;
 mod interop;
 mod locks;
+#[cfg(feature = "top")]
+mod top;
 
 use std::process::Output;
 use std::process::Stdio;

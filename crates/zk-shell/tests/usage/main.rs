@@ -2,6 +2,9 @@
 
 #![cfg(test)]
 
+#[cfg(feature = "top")]
+mod top;
+
 use std::io::Write;
 use std::process::Command;
 use std::process::Stdio;

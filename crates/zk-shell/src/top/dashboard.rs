@@ -1,0 +1,269 @@
+//! Runs the dashboard in the terminal: keys, samples and the clock in, frames out.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ratatui::crossterm::event;
+use ratatui::crossterm::event::Event;
+use ratatui::crossterm::event::KeyEvent;
+use ratatui::crossterm::event::KeyEventKind;
+use tokio::signal::unix::SignalKind;
+use tokio::signal::unix::signal;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use super::Source;
+use super::draw::Status;
+use super::draw::draw;
+use super::model::Model;
+use super::sample::Sample;
+use super::screen::Effect;
+use super::screen::Screen;
+use super::views::View;
+use crate::failure::Failure;
+
+/// Shows the dashboard until a key or a signal ends it, and restores the terminal in any case.
+pub(crate) async fn run(view: View, model: Model, source: Source) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "the dashboard needs a terminal for its keys",
+            "add --plain, or --json, for reports without one",
+        ));
+    }
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| unstarted(&error))?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| unstarted(&error))?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| unstarted(&error))?;
+    // It also restores the terminal when the program panics.
+    let terminal = ratatui::try_init().map_err(|error| unstarted(&error))?;
+    let _restored = RestoredTerminal;
+    let keys = Keys::read();
+    let dashboard = Dashboard {
+        terminal,
+        model,
+        screen: Screen::new(view),
+        source,
+        held: Vec::new(),
+        has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    };
+    tokio::select! {
+        ended = dashboard.run(keys) => ended,
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        _ = hangup.recv() => Ok(()),
+    }
+}
+
+/// Restores the terminal when it is dropped.
+struct RestoredTerminal;
+
+impl Drop for RestoredTerminal {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+struct Dashboard {
+    terminal: ratatui::DefaultTerminal,
+    model: Model,
+    screen: Screen,
+    source: Source,
+    /// What came while the dashboard is paused.
+    held: Vec<Sample>,
+    has_colours: bool,
+}
+
+impl Dashboard {
+    async fn run(mut self, mut keys: Keys) -> Result<(), Failure> {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.draw()?;
+            tokio::select! {
+                key = keys.events.recv() => match key {
+                    Some(Input::Key(key)) => if self.press(key) {
+                        return Ok(());
+                    },
+                    Some(Input::Resized) => {}
+                    None => return Err(Failure::operation("the terminal is gone", None)),
+                },
+                sample = next(&mut self.source) => self.take(sample)?,
+                _ = ticks.tick() => self.tick(),
+            }
+            // What has come meanwhile is drawn at once.
+            while let Source::Live(live) = &mut self.source
+                && let Ok(sample) = live.samples.try_recv()
+            {
+                self.take(sample)?;
+            }
+        }
+    }
+
+    /// Returns whether the key ends the dashboard.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        let table = self.screen.arranged(self.screen.view.table(&self.model));
+        let rows: Vec<_> = table.rows.iter().map(|row| row.id().to_owned()).collect();
+        match self.screen.press(key, &rows) {
+            Effect::Quit => return true,
+            Effect::Draw => {}
+            Effect::Crawl => {
+                if let Source::Live(live) = &self.source {
+                    live.crawl();
+                }
+            }
+            Effect::Pause => {
+                if !self.screen.is_paused {
+                    for sample in std::mem::take(&mut self.held) {
+                        self.model.apply(&sample);
+                    }
+                }
+            }
+            Effect::Step => {
+                if let Source::Replay(player) = &mut self.source {
+                    for sample in player.step() {
+                        self.model.apply(sample);
+                    }
+                    self.model.tick(player.position());
+                }
+            }
+            Effect::Faster => {
+                if let Source::Replay(player) = &mut self.source {
+                    player.faster();
+                }
+            }
+            Effect::Slower => {
+                if let Source::Replay(player) = &mut self.source {
+                    player.slower();
+                }
+            }
+        }
+        if let Source::Live(live) = &self.source {
+            let view = self.screen.view;
+            live.views.send_if_modified(|views| {
+                let is_new = views.len() != 1 || !views.contains(&view);
+                *views = [view].into();
+                is_new
+            });
+        }
+        false
+    }
+
+    fn take(&mut self, sample: Sample) -> Result<(), Failure> {
+        if let Source::Live(live) = &mut self.source {
+            live.record(&sample)?;
+        }
+        if !self.screen.is_paused {
+            self.model.apply(&sample);
+        } else if self.held.len() < MOST_HELD {
+            self.held.push(sample);
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        if self.screen.is_paused {
+            return;
+        }
+        match &mut self.source {
+            Source::Live(live) => self.model.tick(live.clock.now()),
+            Source::Replay(player) => {
+                for sample in player.advance(super::clock::milliseconds(TICK)) {
+                    self.model.apply(sample);
+                }
+                self.model.tick(player.position());
+            }
+        }
+    }
+
+    fn draw(&mut self) -> Result<(), Failure> {
+        let mode = match &self.source {
+            Source::Replay(player) => player.progress(),
+            Source::Live(live) if live.recording.is_some() => "recording".to_owned(),
+            Source::Live(_) => "live".to_owned(),
+        };
+        let status = Status {
+            mode: if self.screen.is_paused {
+                format!("{mode}, paused")
+            } else {
+                mode
+            },
+            has_colours: self.has_colours,
+        };
+        let (model, screen) = (&self.model, &self.screen);
+        let drawn = self
+            .terminal
+            .draw(|frame| draw(frame, model, screen, &status));
+        drawn.map(drop).map_err(|error| {
+            Failure::operation(format!("cannot write to the terminal: {error}"), None)
+        })
+    }
+}
+
+/// The next sample of an ensemble; a recording has its own clock.
+async fn next(source: &mut Source) -> Sample {
+    if let Source::Live(live) = source
+        && let Some(sample) = live.samples.recv().await
+    {
+        return sample;
+    }
+    std::future::pending().await
+}
+
+/// What a person does at the terminal.
+enum Input {
+    Key(KeyEvent),
+    Resized,
+}
+
+/// Keys from a thread that reads them, because reads of a terminal block.
+struct Keys {
+    events: mpsc::UnboundedReceiver<Input>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Keys {
+    fn read() -> Self {
+        let (to_events, events) = mpsc::unbounded_channel();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        std::thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                let input = match event::poll(POLL) {
+                    Ok(false) => continue,
+                    Ok(true) => event::read(),
+                    Err(error) => Err(error),
+                };
+                let input = match input {
+                    Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Input::Key(key),
+                    Ok(Event::Resize(..)) => Input::Resized,
+                    Ok(_) => continue,
+                    // The channel is closed with it.
+                    Err(_) => return,
+                };
+                if to_events.send(input).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { events, is_over }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn unstarted(error: &std::io::Error) -> Failure {
+    Failure::operation(
+        format!("cannot start the dashboard: {error}"),
+        Some("add --plain, or --json, for reports without a terminal"),
+    )
+}
+
+const TICK: Duration = Duration::from_millis(250);
+const POLL: Duration = Duration::from_millis(100);
+const MOST_HELD: usize = 100_000;

@@ -1,0 +1,377 @@
+//! Draws the dashboard.
+//!
+//! Pure: no I/O and no clock.
+
+use ratatui::Frame;
+use ratatui::style::Color;
+use ratatui::style::Modifier;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::text::Span;
+use ratatui::widgets::Paragraph;
+
+use super::model::Model;
+use super::screen::KEYS;
+use super::screen::Screen;
+use super::table::Emphasis;
+use super::table::Row;
+use super::table::Table;
+use super::table::printable;
+use super::table::width_of;
+use super::views::View;
+
+/// Where the samples come from, and whether colours are wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct Status {
+    /// `live`, `paused`, or how far the replay is.
+    pub(crate) mode: String,
+    pub(crate) has_colours: bool,
+}
+
+/// Draws everything.
+pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, screen: &Screen, status: &Status) {
+    let area = frame.area();
+    let (width, height) = (usize::from(area.width), usize::from(area.height));
+    let mut lines = vec![title(model, status, width), tabs(screen)];
+    let body = height.saturating_sub(3);
+    if screen.has_help {
+        lines.extend(help());
+    } else {
+        let table = screen.arranged(screen.view.table(model));
+        let selected = screen.selected.min(table.rows.len().saturating_sub(1));
+        let pen = Pen {
+            width,
+            has_colours: status.has_colours,
+        };
+        match &screen.detailed {
+            Some(id) => match table.rows.iter().find(|row| row.id() == id) {
+                Some(row) => lines.extend(detail(&table, row, body)),
+                None => lines.push(Line::raw(format!("  {id} is gone"))),
+            },
+            None => lines.extend(pen.overview(model, screen, &table, selected, body)),
+        }
+    }
+    lines.truncate(height.saturating_sub(1));
+    lines.resize(height.saturating_sub(1), Line::default());
+    lines.push(footer(screen));
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// What lines are drawn with.
+struct Pen {
+    width: usize,
+    has_colours: bool,
+}
+
+impl Pen {
+    /// The table, what is missing, the rates of the servers, and the last events.
+    fn overview(
+        &self,
+        model: &Model,
+        screen: &Screen,
+        table: &Table,
+        selected: usize,
+        height: usize,
+    ) -> Vec<Line<'static>> {
+        let notes = table.notes.len().min(height / 3);
+        let events = if screen.view == View::Servers {
+            model.events.len().min(6)
+        } else {
+            model.events.len().min(1)
+        };
+        let below = notes + if events > 0 { events + 1 } else { 0 };
+        let rows = height.saturating_sub(below + 2).max(3);
+        let mut lines = self.table(table, screen, selected, rows);
+        for note in &table.notes[..notes] {
+            let style = self.style(Emphasis::Alarm);
+            lines.push(Line::styled(
+                fitted(&format!("! {note}"), self.width),
+                style,
+            ));
+        }
+        if screen.view == View::Servers {
+            let room = height.saturating_sub(lines.len() + events + 1);
+            lines.extend(self.rates(model, room));
+        }
+        let room = height.saturating_sub(lines.len() + 1).min(events);
+        if room > 0 {
+            // At the bottom.
+            let gap = height.saturating_sub(lines.len() + room);
+            lines.extend(std::iter::repeat_n(Line::default(), gap));
+            let newest = model.events.iter().rev().take(room).rev();
+            lines.extend(newest.map(|event| {
+                let text = format!("{} {}", time_of_day(event.at), printable(&event.text));
+                Line::styled(
+                    fitted(&text, self.width),
+                    Style::new().add_modifier(Modifier::DIM),
+                )
+            }));
+        }
+        lines
+    }
+
+    fn table(
+        &self,
+        table: &Table,
+        screen: &Screen,
+        selected: usize,
+        rows: usize,
+    ) -> Vec<Line<'static>> {
+        let columns = self.shown_columns(table, screen.first_column);
+        let order = screen.order();
+        let mut title = String::from("  ");
+        for (at, width) in &columns {
+            let column = table.columns[*at];
+            let mut text = column.title.to_owned();
+            if *at == order.column && width_of(&text) < *width {
+                text.push(if order.is_descending { 'v' } else { '^' });
+            }
+            title.push_str(&padded(&text, *width, column.is_number));
+            title.push_str("  ");
+        }
+        let style = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+        let mut lines = vec![Line::styled(title.trim_end().to_owned(), style)];
+        let first = selected.saturating_sub(rows.saturating_sub(1));
+        for (at, row) in table.rows.iter().enumerate().skip(first).take(rows) {
+            let mut text = String::new();
+            text.push(if at == selected { '>' } else { ' ' });
+            text.push(match row.emphasis {
+                Emphasis::None => ' ',
+                Emphasis::Strong => '*',
+                Emphasis::Alarm => '!',
+            });
+            for (column, width) in &columns {
+                let cell = row.cells.get(*column).map_or("", |cell| cell.text.as_str());
+                let is_number = table.columns[*column].is_number;
+                text.push_str(&padded(&fitted(cell, *width), *width, is_number));
+                text.push_str("  ");
+            }
+            let mut style = self.style(row.emphasis);
+            if at == selected {
+                style = style.add_modifier(Modifier::REVERSED);
+            }
+            lines.push(Line::styled(text.trim_end().to_owned(), style));
+        }
+        let shown = rows.min(table.rows.len());
+        if shown < table.rows.len() {
+            let all = table.rows.len();
+            lines.push(Line::raw(format!(
+                "  rows {} to {} of {all}",
+                first + 1,
+                first + shown
+            )));
+        }
+        lines
+    }
+
+    /// The columns that have room, with their widths; the first one is always there.
+    fn shown_columns(&self, table: &Table, first: usize) -> Vec<(usize, usize)> {
+        let widths = table.widths();
+        let longest = (self.width / 2).max(16);
+        let mut left = self.width.saturating_sub(2);
+        let mut shown = Vec::new();
+        for (at, width) in widths.into_iter().enumerate() {
+            if at != 0 && at < first {
+                continue;
+            }
+            // One more for the mark of the order.
+            let width = width.min(longest) + usize::from(!table.columns[at].is_number);
+            if width > left {
+                break;
+            }
+            left = left.saturating_sub(width + 2);
+            shown.push((at, width));
+        }
+        shown
+    }
+
+    /// The requests per second of each server, as bars.
+    fn rates(&self, model: &Model, room: usize) -> Vec<Line<'static>> {
+        let servers = model.servers.len();
+        if room < servers + 2 {
+            return Vec::new();
+        }
+        let all = model.servers.values().flat_map(|server| &server.rates);
+        let highest = all.copied().max().unwrap_or(0).max(1);
+        let names = model
+            .servers
+            .keys()
+            .map(|address| width_of(&printable(address)));
+        let name_width = names.max().unwrap_or(0);
+        let bars = self.width.saturating_sub(name_width + 4).min(120);
+        let mut lines = vec![
+            Line::default(),
+            Line::styled(
+                fitted(&format!("  requests/s, up to {highest}"), self.width),
+                Style::new().add_modifier(Modifier::BOLD),
+            ),
+        ];
+        for (address, server) in &model.servers {
+            let skipped = server.rates.len().saturating_sub(bars);
+            let levels = server.rates.iter().skip(skipped);
+            let bars: String = levels.map(|rate| bar(*rate, highest)).collect();
+            let name = padded(&printable(address), name_width, false);
+            lines.push(Line::raw(format!("  {name}  {bars}")));
+        }
+        lines
+    }
+
+    fn style(&self, emphasis: Emphasis) -> Style {
+        let (modifier, colour) = match emphasis {
+            Emphasis::None => return Style::new(),
+            Emphasis::Strong => (Modifier::BOLD, Color::Green),
+            Emphasis::Alarm => (Modifier::BOLD, Color::Red),
+        };
+        let style = Style::new().add_modifier(modifier);
+        if self.has_colours {
+            style.fg(colour)
+        } else {
+            style
+        }
+    }
+}
+
+fn title(model: &Model, status: &Status, width: usize) -> Line<'static> {
+    let up = model
+        .servers
+        .values()
+        .filter(|server| server.down.is_none());
+    let up = up.count();
+    let leader = model.servers.iter().find(|(_, server)| {
+        matches!(
+            server.figures.role.as_deref(),
+            Some("leader" | "standalone")
+        )
+    });
+    let leader = leader.map_or_else(
+        || "no leader".to_owned(),
+        |(address, _)| format!("leader {}", printable(address)),
+    );
+    let left = format!(
+        " zk top  {up} of {} servers up, {leader}",
+        model.servers.len()
+    );
+    let right = format!("{}  {} UTC ", status.mode, time_of_day(model.now));
+    let gap = width.saturating_sub(width_of(&left) + width_of(&right));
+    let text = format!("{left}{}{right}", " ".repeat(gap));
+    let style = Style::new().add_modifier(Modifier::REVERSED);
+    Line::styled(fitted(&text, width), style)
+}
+
+fn tabs(screen: &Screen) -> Line<'static> {
+    let mut spans = vec![Span::raw(" ")];
+    for (at, view) in View::ALL.into_iter().enumerate() {
+        let number = at + 1;
+        let name = view.name();
+        spans.push(if view == screen.view {
+            Span::styled(
+                format!("[{number} {name}]"),
+                Style::new().add_modifier(Modifier::BOLD),
+            )
+        } else {
+            Span::raw(format!(" {number} {name} "))
+        });
+    }
+    Line::from(spans)
+}
+
+fn footer(screen: &Screen) -> Line<'static> {
+    let text = if screen.is_filter_edited {
+        format!(" show only rows with: {}_", printable(&screen.filter))
+    } else if screen.filter.is_empty() {
+        " ? help  q quit  / filter  s sort  r reverse  Enter detail  p pause  c crawl".to_owned()
+    } else {
+        format!(" only rows with {:?}; Esc shows all", screen.filter)
+    };
+    Line::styled(text, Style::new().add_modifier(Modifier::DIM))
+}
+
+fn help() -> Vec<Line<'static>> {
+    let keys = KEYS
+        .iter()
+        .map(|(key, what)| Line::raw(format!("  {key:<22}{what}")));
+    let mut lines = vec![Line::default()];
+    lines.extend(keys);
+    lines.extend([
+        Line::default(),
+        Line::raw("  Each server is sent at most five requests per second."),
+        Line::raw("  Sessions, hosts and watches are asked for only while they are shown,"),
+        Line::raw("  because a server goes through all of them for an answer."),
+    ]);
+    lines
+}
+
+/// All cells of a row, a line each, and then its details.
+fn detail(table: &Table, row: &Row, height: usize) -> Vec<Line<'static>> {
+    let cells = table.columns.iter().zip(&row.cells);
+    let mut lines: Vec<_> = cells
+        .map(|(column, cell)| {
+            Line::from(vec![
+                Span::styled(
+                    format!("  {:<14}", column.title),
+                    Style::new().add_modifier(Modifier::BOLD),
+                ),
+                Span::raw(cell.text.clone()),
+            ])
+        })
+        .collect();
+    // Two columns of cells where one is too long, so that the details have room.
+    if lines.len() + row.detail.len() > height && lines.len() > 6 {
+        let right = lines.split_off(lines.len().div_ceil(2));
+        for (left, right) in lines.iter_mut().zip(right) {
+            let gap = 38_usize.saturating_sub(left.width()).max(2);
+            left.push_span(Span::raw(" ".repeat(gap)));
+            left.spans.extend(right.spans);
+        }
+    }
+    lines.push(Line::default());
+    lines.extend(row.detail.iter().map(|line| Line::raw(format!("  {line}"))));
+    lines
+}
+
+fn bar(rate: u64, highest: u64) -> char {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let at = usize::try_from(rate.saturating_mul(7).div_ceil(highest)).unwrap_or(7);
+    BARS[at.min(7)]
+}
+
+/// The time of a day in UTC.
+pub(crate) fn time_of_day(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1_000 % 86_400;
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+fn padded(text: &str, width: usize, is_number: bool) -> String {
+    let pad = " ".repeat(width.saturating_sub(width_of(text)));
+    if is_number {
+        format!("{pad}{text}")
+    } else {
+        format!("{text}{pad}")
+    }
+}
+
+/// Cuts a text that is wider than `width` cells.
+fn fitted(text: &str, width: usize) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let mut shown = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += width_of(c.encode_utf8(&mut [0; 4]));
+        if used > width {
+            break;
+        }
+        shown.push(c);
+    }
+    shown.push('…');
+    shown
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+use super::*;
+use crate::top::sample::RecipeKind;
+
+fn sample(at: u64, server: &str, reading: Reading) -> Sample {
+    Sample {
+        at,
+        server: server.to_owned(),
+        asked: at / 500,
+        reading,
+    }
+}
+
+fn figures(role: &str, received: u64, zxid: u64) -> Reading {
+    Reading::Figures(Figures {
+        version: Some("3.9.6".to_owned()),
+        role: Some(role.to_owned()),
+        received: Some(received),
+        zxid: Some(zxid),
+        ..Figures::default()
+    })
+}
+
+fn model(samples: &[Sample]) -> Model {
+    let mut model = Model::new(&["a".to_owned(), "b".to_owned()]);
+    for sample in samples {
+        model.apply(sample);
+    }
+    model
+}
+
+fn events(model: &Model) -> Vec<&str> {
+    model
+        .events
+        .iter()
+        .map(|event| event.text.as_str())
+        .collect()
+}
+
+// covers: O6
+#[test]
+fn rates_are_differences_over_time() {
+    let mut samples = vec![sample(1_000, "a", figures("leader", 100, 1))];
+    assert_eq!(model(&samples).servers["a"].rate, None);
+    // A second word at the same time does not count.
+    samples.push(sample(1_005, "a", figures("leader", 400, 1)));
+    assert_eq!(model(&samples).servers["a"].rate, None);
+    samples.push(sample(3_000, "a", figures("leader", 300, 1)));
+    assert_eq!(model(&samples).servers["a"].rate, Some(100.0));
+    // A restarted server counts from zero.
+    samples.push(sample(4_000, "a", figures("leader", 10, 1)));
+    assert_eq!(model(&samples).servers["a"].rate, None);
+    samples.push(sample(5_000, "a", figures("leader", 60, 1)));
+    let server = &model(&samples).servers["a"];
+    assert_eq!(
+        (server.rate, Vec::from(server.rates.clone())),
+        (Some(50.0), vec![100, 0, 50])
+    );
+}
+
+#[test]
+fn own_requests_are_a_rate_over_some_seconds() {
+    let samples: Vec<_> = (0..8)
+        .map(|second| sample(second * 1_000, "a", figures("leader", second, 1)))
+        .collect();
+    assert_eq!(model(&samples).servers["a"].own_rate, Some(2.0));
+}
+
+// covers: O6
+#[test]
+fn a_killed_leader_is_down_and_the_next_one_leads() {
+    let down = || Reading::Down("connection refused".to_owned());
+    let mut model = model(&[
+        sample(1_000, "a", figures("leader", 1, 0x1_0000_0001)),
+        sample(1_000, "b", figures("follower", 1, 0x1_0000_0001)),
+        sample(2_000, "a", down()),
+        sample(3_000, "a", down()),
+        sample(4_000, "b", figures("leader", 2, 0x2_0000_0001)),
+    ]);
+    let server = &model.servers["a"];
+    assert_eq!(server.down.as_ref().map(|down| down.since), Some(2_000));
+    assert_eq!(
+        (&server.figures.role, server.figures.version.as_deref()),
+        (&None, Some("3.9.6"))
+    );
+    assert_eq!(model.lag("a"), None);
+    assert_eq!(
+        events(&model),
+        [
+            "the leader is a",
+            "a is down: connection refused",
+            "the leader is b, and no longer a",
+        ]
+    );
+    model.apply(&sample(62_000, "a", figures("follower", 1, 0x2_0000_0000)));
+    assert_eq!(events(&model)[3], "a answers again after 1m 0s");
+    assert_eq!(model.servers["a"].down, None);
+    assert_eq!(model.lag("a"), Some(Lag::Transactions(1)));
+}
+
+// covers: O6
+#[test]
+fn lag_is_measured_against_the_leader_at_that_time() {
+    let mut samples = vec![
+        sample(1_000, "b", figures("leader", 1, 0x1_0000_0010)),
+        sample(1_001, "a", figures("follower", 1, 0x1_0000_000e)),
+        // The leader is asked again before the follower is.
+        sample(2_000, "b", figures("leader", 1, 0x1_0000_0100)),
+    ];
+    assert_eq!(model(&samples).lag("a"), Some(Lag::Transactions(2)));
+    assert_eq!(model(&samples).lag("b"), Some(Lag::Transactions(0)));
+    samples.push(sample(2_001, "a", figures("follower", 1, 0x1_0000_0101)));
+    assert_eq!(model(&samples).lag("a"), Some(Lag::Transactions(0)));
+    samples.push(sample(3_000, "b", figures("leader", 1, 0x2_0000_0001)));
+    samples.push(sample(3_001, "a", figures("follower", 1, 0x1_0000_0101)));
+    assert_eq!(model(&samples).lag("a"), Some(Lag::OtherEpoch));
+    assert_eq!(model(&samples).lag("c"), None);
+}
+
+#[test]
+fn silence_makes_figures_stale() {
+    let mut model = model(&[sample(1_000, "a", figures("leader", 1, 1))]);
+    for (now, expected) in [(2_000, None), (5_999, None), (6_000, Some(5_000))] {
+        model.tick(now);
+        assert_eq!(model.servers["a"].stale_for(model.now), expected, "{now}");
+    }
+    // Time does not run backwards.
+    model.tick(1_000);
+    assert_eq!(model.now, 6_000);
+    model.apply(&sample(7_000, "a", Reading::Down("gone".to_owned())));
+    assert_eq!(model.servers["a"].stale_for(60_000), None);
+}
+
+// covers: O6
+#[test]
+fn what_is_missing_is_known_until_it_is_answered() {
+    let missing = |word: &str| {
+        Reading::Missing(Missing {
+            word: word.to_owned(),
+            remedy: "list it".to_owned(),
+        })
+    };
+    let words = ["srvr", "mntr", "conf", "dirs", "cons", "wchp", "dump"];
+    let refused: Vec<_> = words
+        .iter()
+        .map(|word| sample(1, "a", missing(word)))
+        .collect();
+    let mut model = model(&refused);
+    assert_eq!(model.servers["a"].missing.len(), words.len());
+    let answers = [
+        figures("leader", 1, 1),
+        Reading::Figures(Figures {
+            watches: Some(1),
+            ..Figures::default()
+        }),
+        Reading::Figures(Figures {
+            max_connections_per_host: Some(1),
+            ..Figures::default()
+        }),
+        Reading::Figures(Figures {
+            log_bytes: Some(1),
+            ..Figures::default()
+        }),
+        Reading::Connections(Vec::new()),
+        Reading::Watches(BTreeMap::new()),
+        Reading::Ephemerals(BTreeMap::new()),
+    ];
+    for (at, (word, answer)) in words.into_iter().zip(answers).enumerate() {
+        model.apply(&sample(2, "a", answer));
+        let missing = &model.servers["a"].missing;
+        assert!(!missing.contains_key(word), "{word}");
+        assert_eq!(missing.len(), words.len() - at - 1, "{word}");
+    }
+}
+
+#[test]
+fn rates_of_connections_are_those_of_the_same_connection() {
+    let connection = |port, received| Connection {
+        host: "h".to_owned(),
+        port,
+        received,
+        ..Connection::default()
+    };
+    let model = model(&[
+        sample(
+            1_000,
+            "a",
+            Reading::Connections(vec![connection(1, 10), connection(2, 10)]),
+        ),
+        sample(
+            6_000,
+            "a",
+            Reading::Connections(vec![connection(1, 60), connection(3, 99)]),
+        ),
+    ]);
+    let rates: Vec<_> = model.servers["a"].connection_rates.iter().collect();
+    assert_eq!(rates, [(&("h".to_owned(), 1), &10.0)]);
+}
+
+#[test]
+fn nodes_that_can_be_read_again_end_the_problem() {
+    let recipe = Recipe {
+        path: "/l".to_owned(),
+        kind: RecipeKind::Lock,
+        holder: None,
+        session: None,
+        since: None,
+        waiting: 0,
+        claimed: None,
+        first: Vec::new(),
+        problem: None,
+    };
+    let mut model = model(&[sample(1, "", Reading::NoSession("no quorum".to_owned()))]);
+    assert_eq!(model.no_session.as_deref(), Some("no quorum"));
+    model.apply(&sample(2, "", Reading::Recipe(recipe)));
+    assert_eq!(
+        (model.no_session, model.recipes.len(), model.servers.len()),
+        (None, 1, 2)
+    );
+}
+
+// covers: O6
+#[test]
+fn a_report_is_complete_when_all_of_it_was_read() {
+    let missing = |word: &str| {
+        Reading::Missing(Missing {
+            word: word.to_owned(),
+            remedy: String::new(),
+        })
+    };
+    let words = [Word::Srvr, Word::Wchp];
+    let is_complete = |model: &Model, paths: &[&str], has_tree| {
+        let paths: Vec<_> = paths.iter().map(|path| (*path).to_owned()).collect();
+        model.is_complete(&words, &paths, has_tree)
+    };
+    let mut model = Model::new(&["a".to_owned()]);
+    for reading in [figures("leader", 1, 1), missing("wchp")] {
+        assert!(!is_complete(&model, &[], false));
+        model.apply(&sample(1_000, "a", reading));
+    }
+    // A rate is missing.
+    assert!(!is_complete(&model, &[], false));
+    model.apply(&sample(2_000, "a", figures("leader", 2, 1)));
+    assert!(is_complete(&model, &[], false));
+    assert!(!is_complete(&model, &["/l"], false));
+    assert!(!is_complete(&model, &[], true));
+    model.apply(&sample(2_000, "", Reading::NoSession("refused".to_owned())));
+    assert!(is_complete(&model, &["/l"], true));
+    let mut down = Model::new(&["a".to_owned()]);
+    down.apply(&sample(1, "a", Reading::Down("refused".to_owned())));
+    assert!(is_complete(&down, &[], false));
+    down.apply(&sample(1, "a", figures(NO_QUORUM, 1, 1)));
+    assert!(is_complete(&down, &[], false));
+}
+
+#[test]
+fn events_and_histories_are_bounded() {
+    let mut model = Model::default();
+    for at in 0..2_000 {
+        let reading = if at % 2 == 0 {
+            Reading::Down("gone".to_owned())
+        } else {
+            figures("follower", at, at)
+        };
+        model.apply(&sample(at * 1_000, "a", reading));
+        model.apply(&sample(at * 1_000, "b", figures("follower", at, at)));
+    }
+    assert_eq!(model.events.len(), EVENTS);
+    assert_eq!(model.servers["b"].rates.len(), RATES);
+    assert_eq!(model.servers["b"].zxids.len(), ZXIDS);
+}
+
+#[test]
+fn ages_have_two_units() {
+    for (seconds, expected) in [
+        (0, "0s"),
+        (59, "59s"),
+        (60, "1m 0s"),
+        (3_599, "59m 59s"),
+        (3_600, "1h 0m"),
+        (90_061, "1d 1h"),
+    ] {
+        assert_eq!(age(seconds * 1_000 + 999), expected);
+    }
+}

@@ -1,0 +1,295 @@
+//! Reads locks, leaders, queues and the sizes of subtrees through a session, within the budget.
+
+use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use tokio::sync::mpsc;
+use zk_core::Error;
+use zk_core::Session;
+use zk_core::Stat;
+use zk_lock::OwnerInfo;
+
+use super::budget::Budget;
+use super::clock::Clock;
+use super::clock::milliseconds;
+use super::crawl::Crawl;
+use super::crawl::Unlisted;
+use super::crawl::joined;
+use super::recipe_names;
+use super::sample::Reading;
+use super::sample::Recipe;
+use super::sample::RecipeKind;
+use super::sample::Sample;
+use crate::failure::Failure;
+
+/// What is read of the nodes, and where the samples go.
+#[derive(Debug)]
+pub(crate) struct NodeReader {
+    clock: Clock,
+    samples: mpsc::Sender<Sample>,
+    budget: Budget,
+    crawl_limit: u64,
+    /// The paths whose recipes are shown, in turn.
+    paths: Vec<String>,
+    last_crawl: Option<Crawl>,
+}
+
+/// The samples are not taken any more.
+#[derive(Debug)]
+struct NotTaken;
+
+impl NodeReader {
+    pub(crate) fn new(
+        clock: Clock,
+        samples: mpsc::Sender<Sample>,
+        crawl_limit: u64,
+        paths: Vec<String>,
+    ) -> Self {
+        Self {
+            clock,
+            samples,
+            budget: Budget::new(REQUESTS_PER_SECOND),
+            crawl_limit,
+            paths,
+            last_crawl: None,
+        }
+    }
+
+    /// Reads the recipes in turn, and the tree for each message of `crawls`, until one side is gone.
+    ///
+    /// The session is opened when it is needed first, and again after it is lost.
+    pub(crate) async fn run(
+        mut self,
+        open: impl AsyncFn() -> Result<Session, Failure>,
+        mut crawls: mpsc::Receiver<()>,
+    ) {
+        let mut session: Option<Session> = None;
+        let mut is_crawl_wanted = false;
+        let mut turn = 0;
+        loop {
+            if self.paths.is_empty() && !is_crawl_wanted {
+                let Some(()) = crawls.recv().await else {
+                    return;
+                };
+                is_crawl_wanted = true;
+            }
+            is_crawl_wanted |= crawls.try_recv().is_ok();
+            let current = match session.take().filter(|session| !session.state().is_lost()) {
+                Some(session) => session,
+                None => match open().await {
+                    Ok(session) => session,
+                    Err(failure) => {
+                        let reason = failure.problem().to_owned();
+                        if self.send(Reading::NoSession(reason)).await.is_err() {
+                            return;
+                        }
+                        self.clock.until(self.clock.now() + OPEN_AGAIN).await;
+                        continue;
+                    }
+                },
+            };
+            let done = if is_crawl_wanted {
+                is_crawl_wanted = false;
+                self.crawl(&current).await
+            } else {
+                let path = self.paths[turn % self.paths.len()].clone();
+                turn += 1;
+                self.read_recipe(&current, &path).await
+            };
+            if done.is_err() {
+                // The result of the close is of no interest.
+                drop(tokio::time::timeout(CLOSE_TIMEOUT, current.close()).await);
+                return;
+            }
+            session = Some(current);
+        }
+    }
+
+    async fn crawl(&mut self, session: &Session) -> Result<(), NotTaken> {
+        let mut crawl = Crawl::new(self.clock.now(), self.crawl_limit);
+        loop {
+            let batch = crawl.batch(LISTED_TOGETHER);
+            if batch.is_empty() {
+                break;
+            }
+            self.take_turn().await;
+            let lists = session
+                .list_many(&batch)
+                .in_one_request()
+                .timeout(READ_TIMEOUT)
+                .await;
+            match lists {
+                Ok(lists) => {
+                    for (path, list) in batch.iter().zip(lists) {
+                        crawl.listed(path, list.map_err(|error| unlisted(&error)));
+                    }
+                }
+                // Servers before 3.6 read no nodes together, and a reply may be too long.
+                Err(_) => {
+                    for path in &batch {
+                        self.take_turn().await;
+                        let list = session.list(path).timeout(READ_TIMEOUT).await;
+                        let list = list.map(|(names, _)| names);
+                        crawl.listed(path, list.map_err(|error| unlisted(&error)));
+                        self.send(Reading::Tree(crawl.progress())).await?;
+                    }
+                }
+            }
+            self.send(Reading::Tree(crawl.progress())).await?;
+        }
+        let tree = crawl.tree(self.last_crawl.as_ref());
+        for path in &tree.recipes {
+            if !self.paths.contains(path) {
+                self.paths.push(path.clone());
+            }
+        }
+        self.last_crawl = Some(crawl);
+        self.send(Reading::Tree(tree)).await
+    }
+
+    async fn read_recipe(&mut self, session: &Session, path: &str) -> Result<(), NotTaken> {
+        let recipe = match self.recipe(session, path).await {
+            Ok(recipe) => recipe,
+            Err(error) if error.is_no_node() => Recipe {
+                problem: Some("the node does not exist".to_owned()),
+                ..unknown(path)
+            },
+            Err(error) => Recipe {
+                problem: Some(error.to_string()),
+                ..unknown(path)
+            },
+        };
+        self.send(Reading::Recipe(recipe)).await
+    }
+
+    /// Reads a recipe with two requests, or four for a work queue, however many wait.
+    async fn recipe(&mut self, session: &Session, path: &str) -> Result<Recipe, Error> {
+        let names = self.list(session, path).await?;
+        if let Some((items, claims)) = recipe_names::work_queue(&names) {
+            let items_path = joined(path, items);
+            let claimed = self.list(session, &joined(path, claims)).await?.len() as u64;
+            let mut items = self.list(session, &items_path).await?;
+            items.sort_unstable();
+            let first = match items.first() {
+                Some(first) => self.stat(session, &joined(&items_path, first)).await?,
+                None => None,
+            };
+            return Ok(Recipe {
+                kind: RecipeKind::WorkQueue,
+                since: first.map(|stat| since_1970(stat.ctime)),
+                waiting: items.len() as u64,
+                claimed: Some(claimed),
+                first: items.into_iter().take(NAMES_SHOWN).collect(),
+                ..unknown(path)
+            });
+        }
+        let Some(contenders) = recipe_names::contenders(&names) else {
+            return Ok(unknown(path));
+        };
+        let first = joined(path, &contenders.names[0]);
+        let mut recipe = Recipe {
+            kind: contenders.kind,
+            waiting: (contenders.names.len() - contenders.holders) as u64,
+            ..unknown(path)
+        };
+        if contenders.kind == RecipeKind::Queue {
+            let stat = self.stat(session, &first).await?;
+            recipe.since = stat.map(|stat| since_1970(stat.ctime));
+        } else {
+            self.take_turn().await;
+            match session.get(&first).timeout(READ_TIMEOUT).await {
+                Ok((data, stat)) => {
+                    let others = contenders.holders - 1;
+                    recipe.holder = Some(match others {
+                        0 => owner(&data),
+                        _ => format!("{} and {others} more", owner(&data)),
+                    });
+                    recipe.session = stat.ephemeral_owner.map(|id| id.as_i64().cast_unsigned());
+                    recipe.since = Some(since_1970(stat.ctime));
+                }
+                // It was released meanwhile; the next turn shows who has it.
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        recipe.first = contenders.names.into_iter().take(NAMES_SHOWN).collect();
+        Ok(recipe)
+    }
+
+    async fn list(&mut self, session: &Session, path: &str) -> Result<Vec<String>, Error> {
+        self.take_turn().await;
+        let (names, _) = session.list(path).timeout(READ_TIMEOUT).await?;
+        Ok(names)
+    }
+
+    async fn stat(&mut self, session: &Session, path: &str) -> Result<Option<Stat>, Error> {
+        self.take_turn().await;
+        session.exists(path).timeout(READ_TIMEOUT).await
+    }
+
+    /// Waits until the budget has room for one request.
+    async fn take_turn(&mut self) {
+        self.clock.until(self.budget.free_at()).await;
+        self.budget.take(self.clock.now());
+    }
+
+    async fn send(&self, reading: Reading) -> Result<(), NotTaken> {
+        let sample = Sample {
+            at: self.clock.now(),
+            server: String::new(),
+            asked: 0,
+            reading,
+        };
+        self.samples.send(sample).await.map_err(|_| NotTaken)
+    }
+}
+
+fn unlisted(error: &Error) -> Unlisted {
+    if error.is_no_node() {
+        Unlisted::Gone
+    } else {
+        Unlisted::Unreadable
+    }
+}
+
+fn unknown(path: &str) -> Recipe {
+    Recipe {
+        path: path.to_owned(),
+        kind: RecipeKind::Unknown,
+        holder: None,
+        session: None,
+        since: None,
+        waiting: 0,
+        claimed: None,
+        first: Vec::new(),
+        problem: None,
+    }
+}
+
+/// What the owner says of itself.
+fn owner(data: &[u8]) -> String {
+    let said = OwnerInfo::parse(data).map_or_else(
+        || String::from_utf8_lossy(data).into_owned(),
+        |owner| owner.to_string(),
+    );
+    if said.is_empty() {
+        return "anonymous".to_owned();
+    }
+    said.chars().take(OWNER_SHOWN).collect()
+}
+
+fn since_1970(time: SystemTime) -> u64 {
+    milliseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// Of the five requests that a server may be sent in a second, two are left to words and one to pings.
+const REQUESTS_PER_SECOND: usize = 2;
+/// The reply to one request of 16 MiB would be too long.
+const LISTED_TOGETHER: usize = 64;
+const NAMES_SHOWN: usize = 50;
+const OWNER_SHOWN: usize = 60;
+/// In milliseconds.
+const OPEN_AGAIN: u64 = 2_000;
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

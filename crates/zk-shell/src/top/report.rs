@@ -1,0 +1,169 @@
+//! Prints reports in text or JSON, for scripts.
+
+use std::time::Duration;
+
+use serde_json::Map;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Live;
+use super::Source;
+use super::Top;
+use super::clock::milliseconds;
+use super::draw::time_of_day;
+use super::model::Event;
+use super::model::Model;
+use super::table::Table;
+use super::table::printable;
+use super::views::View;
+use super::word::Word;
+use crate::failure::Failure;
+use crate::output::print;
+
+/// Prints reports until the reader is gone, or one if there is to be only one.
+pub(crate) async fn run(
+    options: &Top,
+    has_json: bool,
+    model: Model,
+    source: Source,
+) -> Result<(), Failure> {
+    let mut reporter = Reporter {
+        views: &options.show,
+        has_json,
+        model,
+        reported: 0,
+    };
+    match source {
+        Source::Live(live) => reporter.live(options, live).await,
+        Source::Replay(mut player) => {
+            if options.once {
+                for sample in player.finish() {
+                    reporter.model.apply(sample);
+                }
+                return reporter.report();
+            }
+            while !player.is_over() {
+                for sample in player.advance(milliseconds(options.interval)) {
+                    reporter.model.apply(sample);
+                }
+                reporter.model.tick(player.position());
+                reporter.report()?;
+            }
+            Ok(())
+        }
+    }
+}
+
+struct Reporter<'a> {
+    views: &'a [View],
+    has_json: bool,
+    model: Model,
+    /// The time up to which events were reported.
+    reported: u64,
+}
+
+impl Reporter<'_> {
+    async fn live(&mut self, options: &Top, mut live: Live) -> Result<(), Failure> {
+        if options.show.contains(&View::Tree) {
+            live.crawl();
+        }
+        let began = Instant::now();
+        let mut next = began + options.interval;
+        loop {
+            match tokio::time::timeout_at(next, live.samples.recv()).await {
+                Ok(Some(sample)) => {
+                    live.record(&sample)?;
+                    self.model.apply(&sample);
+                }
+                // No task is left that reads.
+                Ok(None) => return self.report(),
+                Err(_) => {
+                    self.model.tick(live.clock.now());
+                    if options.once && !self.is_complete(options) && began.elapsed() < LAST {
+                        next += AGAIN;
+                        continue;
+                    }
+                    next += options.interval;
+                    self.report()?;
+                    if options.once {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether all that the report shows was read once.
+    fn is_complete(&self, options: &Top) -> bool {
+        let of_views = self.views.iter().flat_map(|view| view.words());
+        let cheap = Word::ALL.into_iter().filter(|word| word.is_cheap());
+        let words: Vec<Word> = of_views.copied().chain(cheap).collect();
+        let has_tree = options.show.contains(&View::Tree);
+        self.model
+            .is_complete(&words, &options.watch_path, has_tree)
+    }
+
+    fn report(&mut self) -> Result<(), Failure> {
+        let tables = self.views.iter().map(|view| {
+            let table = view.table(&self.model).arranged("", view.order());
+            (*view, table)
+        });
+        let tables: Vec<_> = tables.collect();
+        let since = std::mem::replace(&mut self.reported, self.model.now);
+        let events = self.model.events.iter();
+        let events: Vec<&Event> = events.filter(|event| event.at > since).collect();
+        let text = if self.has_json {
+            format!("{}\n", json(self.model.now, &tables, &events))
+        } else {
+            plain(self.model.now, &tables, &events)
+        };
+        print(text.as_bytes())
+    }
+}
+
+/// A heading and a table for each view, and then what has happened.
+fn plain(now: u64, tables: &[(View, Table)], events: &[&Event]) -> String {
+    let mut text = format!("{} UTC\n\n", time_of_day(now));
+    for (view, table) in tables {
+        text.push_str(view.name());
+        text.push('\n');
+        text.push_str(&table.plain());
+        text.push('\n');
+    }
+    for event in events {
+        let line = format!("{} {}\n", time_of_day(event.at), printable(&event.text));
+        text.push_str(&line);
+    }
+    if !events.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// One document on a line.
+fn json(now: u64, tables: &[(View, Table)], events: &[&Event]) -> Value {
+    let mut document = Map::new();
+    document.insert("at".to_owned(), Value::from(now));
+    let mut notes = Map::new();
+    for (view, table) in tables {
+        document.insert(view.name().to_owned(), table.json());
+        if !table.notes.is_empty() {
+            notes.insert(view.name().to_owned(), Value::from(table.notes.clone()));
+        }
+    }
+    let events = events.iter().map(|event| {
+        let fields = [
+            ("at".to_owned(), Value::from(event.at)),
+            ("text".to_owned(), Value::from(event.text.clone())),
+        ];
+        Value::Object(fields.into_iter().collect())
+    });
+    document.insert("events".to_owned(), Value::Array(events.collect()));
+    document.insert("notes".to_owned(), Value::Object(notes));
+    Value::Object(document)
+}
+
+/// How often a single report is tried.
+const AGAIN: Duration = Duration::from_millis(200);
+/// How long a single report waits for what it shows.
+const LAST: Duration = Duration::from_secs(120);

@@ -1,0 +1,357 @@
+//! Tables of rows that can be sorted, filtered, printed and turned into JSON.
+//!
+//! Pure: no I/O and no clock.
+
+use std::cmp::Ordering;
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::escape;
+
+/// A column, and its key in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) is_number: bool,
+}
+
+impl Column {
+    pub(crate) const fn text(title: &'static str, key: &'static str) -> Self {
+        Self {
+            title,
+            key,
+            is_number: false,
+        }
+    }
+
+    pub(crate) const fn number(title: &'static str, key: &'static str) -> Self {
+        Self {
+            title,
+            key,
+            is_number: true,
+        }
+    }
+}
+
+/// A value as it is shown, and as it is sorted by.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    value: CellValue,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum CellValue {
+    Unknown,
+    Number(f64),
+    Text(String),
+}
+
+impl Cell {
+    /// A value that was not read.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            text: "-".to_owned(),
+            value: CellValue::Unknown,
+        }
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            value: CellValue::Text(text.clone()),
+            text: printable(&text),
+        }
+    }
+
+    /// A number with the form in which it is shown.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "figures beyond 2^53 are sorted well enough"
+    )]
+    pub(crate) fn count(number: u64, shown: impl Into<String>) -> Self {
+        Self::number(number as f64, shown)
+    }
+
+    pub(crate) fn number(number: f64, shown: impl Into<String>) -> Self {
+        Self {
+            text: shown.into(),
+            value: CellValue::Number(number),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match &self.value {
+            CellValue::Unknown => Value::Null,
+            CellValue::Number(number) => json_number(*number),
+            CellValue::Text(text) => Value::String(text.clone()),
+        }
+    }
+}
+
+/// How a row is emphasised; never by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Emphasis {
+    #[default]
+    None,
+    /// The leader, or a holder.
+    Strong,
+    /// Something that is wrong.
+    Alarm,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) emphasis: Emphasis,
+    /// What the detail view shows below the cells, a line each.
+    pub(crate) detail: Vec<String>,
+}
+
+impl Row {
+    pub(crate) fn new(cells: Vec<Cell>) -> Self {
+        Self {
+            cells,
+            emphasis: Emphasis::None,
+            detail: Vec::new(),
+        }
+    }
+
+    /// What tells the row from others.
+    pub(crate) fn id(&self) -> &str {
+        self.cells.first().map_or("", |cell| cell.text.as_str())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Table {
+    pub(crate) columns: &'static [Column],
+    pub(crate) rows: Vec<Row>,
+    /// What is missing, and other remarks, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// By which column a table is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Order {
+    pub(crate) column: usize,
+    pub(crate) is_descending: bool,
+}
+
+impl Table {
+    /// Keeps the rows with `filter` in one of their cells, in any case, and sorts them. Unknown values come last.
+    pub(crate) fn arranged(mut self, filter: &str, order: Order) -> Self {
+        let filter = filter.to_lowercase();
+        self.rows.retain(|row| {
+            let mut cells = row.cells.iter();
+            filter.is_empty() || cells.any(|cell| cell.text.to_lowercase().contains(&filter))
+        });
+        self.rows.sort_by(
+            |a, b| match (a.cells.get(order.column), b.cells.get(order.column)) {
+                (Some(a), Some(b)) => compare(&a.value, &b.value, order.is_descending),
+                _ => Ordering::Equal,
+            },
+        );
+        self
+    }
+
+    /// The rows below the titles, and then the notes.
+    pub(crate) fn plain(&self) -> String {
+        let widths = self.widths();
+        let mut lines = vec![];
+        let titles: Vec<&str> = self.columns.iter().map(|column| column.title).collect();
+        lines.push(self.line(&titles, &widths));
+        for row in &self.rows {
+            let cells: Vec<&str> = row.cells.iter().map(|cell| cell.text.as_str()).collect();
+            lines.push(self.line(&cells, &widths));
+        }
+        lines.extend(self.notes.iter().map(|note| format!("! {note}")));
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    fn line(&self, cells: &[&str], widths: &[usize]) -> String {
+        let cells = cells.iter().zip(widths).zip(self.columns);
+        let cells: Vec<_> = cells
+            .map(|((cell, &width), column)| {
+                let pad = " ".repeat(width.saturating_sub(width_of(cell)));
+                if column.is_number {
+                    format!("{pad}{cell}")
+                } else {
+                    format!("{cell}{pad}")
+                }
+            })
+            .collect();
+        cells.join("  ").trim_end().to_owned()
+    }
+
+    /// The width of each column, in cells of a terminal.
+    pub(crate) fn widths(&self) -> Vec<usize> {
+        let of = |at: usize, column: &Column| {
+            let cells = self.rows.iter().filter_map(|row| row.cells.get(at));
+            let widest = cells.map(|cell| width_of(&cell.text)).max();
+            widest.unwrap_or(0).max(width_of(column.title))
+        };
+        let columns = self.columns.iter().enumerate();
+        columns.map(|(at, column)| of(at, column)).collect()
+    }
+
+    /// An array with an object for each row.
+    pub(crate) fn json(&self) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            let fields = self.columns.iter().zip(&row.cells);
+            let fields: Map<String, Value> = fields
+                .map(|(column, cell)| (column.key.to_owned(), cell.json()))
+                .collect();
+            Value::Object(fields)
+        });
+        Value::Array(rows.collect())
+    }
+}
+
+fn compare(a: &CellValue, b: &CellValue, is_descending: bool) -> Ordering {
+    let ordering = match (a, b) {
+        (CellValue::Unknown, CellValue::Unknown) => return Ordering::Equal,
+        (CellValue::Unknown, _) => return Ordering::Greater,
+        (_, CellValue::Unknown) => return Ordering::Less,
+        (CellValue::Number(a), CellValue::Number(b)) => a.total_cmp(b),
+        (CellValue::Text(a), CellValue::Text(b)) => a.cmp(b),
+        (CellValue::Number(_), CellValue::Text(_)) => Ordering::Less,
+        (CellValue::Text(_), CellValue::Number(_)) => Ordering::Greater,
+    };
+    if is_descending {
+        ordering.reverse()
+    } else {
+        ordering
+    }
+}
+
+/// Whole numbers are written without a fraction.
+fn json_number(number: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is whole and below 2^53"
+    )]
+    if number.fract() == 0.0 && number.abs() < EXACT {
+        Value::from(number as i64)
+    } else {
+        Value::from(number)
+    }
+}
+
+/// The text on a line, without characters that a terminal acts upon.
+pub(crate) fn printable(text: &str) -> String {
+    escape::line(text).into_owned()
+}
+
+/// How many cells of a terminal a text takes.
+pub(crate) fn width_of(text: &str) -> usize {
+    ratatui::text::Span::raw(text).width()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] = &[Column::text("NAME", "name"), Column::number("N", "n")];
+
+    fn table() -> Table {
+        let row = |name: &str, number: Option<u64>| {
+            let number = number.map_or_else(Cell::unknown, |n| Cell::count(n, n.to_string()));
+            Row::new(vec![Cell::text(name), number])
+        };
+        Table {
+            columns: COLUMNS,
+            rows: vec![
+                row("b", Some(10)),
+                row("Abc", None),
+                row("c", Some(9)),
+                row("é", Some(100)),
+            ],
+            notes: vec!["mntr is missing".to_owned()],
+        }
+    }
+
+    fn names(table: &Table) -> Vec<&str> {
+        let rows = table.rows.iter();
+        rows.map(|row| row.cells[0].text.as_str()).collect()
+    }
+
+    // covers: O6
+    #[test]
+    fn rows_are_sorted_by_value_and_unknown_ones_are_last() {
+        for (column, is_descending, expected) in [
+            (1, false, ["c", "b", "é", "Abc"]),
+            (1, true, ["é", "b", "c", "Abc"]),
+            (0, false, ["Abc", "b", "c", "é"]),
+            (0, true, ["é", "c", "b", "Abc"]),
+            (7, true, ["b", "Abc", "c", "é"]),
+        ] {
+            let order = Order {
+                column,
+                is_descending,
+            };
+            assert_eq!(
+                names(&table().arranged("", order)),
+                expected,
+                "{column} {is_descending}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_filter_keeps_rows_that_contain_it_in_any_case() {
+        let order = Order::default();
+        for (filter, expected) in [
+            ("B", &["Abc", "b"][..]),
+            ("10", &["b", "é"]),
+            ("É", &["é"]),
+            ("nothing", &[]),
+        ] {
+            assert_eq!(
+                names(&table().arranged(filter, order)),
+                expected,
+                "{filter}"
+            );
+        }
+    }
+
+    #[test]
+    fn plain_text_has_aligned_columns_and_notes() {
+        assert_eq!(
+            table().plain(),
+            "NAME    N\nb      10\nAbc     -\nc       9\né     100\n! mntr is missing\n"
+        );
+    }
+
+    #[test]
+    fn json_has_a_key_for_each_column() {
+        assert_eq!(
+            table().json().to_string(),
+            r#"[{"n":10,"name":"b"},{"n":null,"name":"Abc"},{"n":9,"name":"c"},{"n":100,"name":"é"}]"#
+        );
+    }
+
+    // covers: O6
+    #[test]
+    fn control_characters_never_reach_a_terminal() {
+        for hostile in [
+            "\u{1b}[2J\u{1b}]0;title\u{7}",
+            "a\nb\tc\rd",
+            "\u{9b}31m",
+            "\u{202e}gnp.exe",
+            "\u{7f}",
+        ] {
+            let shown = Cell::text(hostile).text;
+            assert!(
+                !shown.chars().any(|c| c.is_control() || c == '\u{202e}'),
+                "{shown:?}"
+            );
+            assert_ne!(shown, "");
+        }
+        assert_eq!(Cell::text("grüße/日本").text, "grüße/日本");
+    }
+}

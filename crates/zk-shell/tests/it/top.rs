@@ -1,0 +1,452 @@
+//! `zk top` on real servers: its reports, its requests, and the dashboard in a terminal.
+
+use std::fs::File;
+use std::io::Read;
+use std::io::Write;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+use std::time::Instant;
+
+use rustix::pty::OpenptFlags;
+use rustix::termios::LocalModes;
+use rustix::termios::Winsize;
+use serde_json::Value;
+use tokio::process::Child;
+use zk_core::Session;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_lock::FairLock;
+
+use crate::command;
+use crate::finish;
+
+async fn three_servers() -> Ensemble {
+    Ensemble::builder()
+        .servers(3)
+        .data(DataStore::Memory)
+        .start()
+        .await
+        .expect("three servers start")
+}
+
+async fn session(connect: &str) -> Session {
+    let builder = Session::builder(connect);
+    builder.connect().await.expect("a session")
+}
+
+/// One report in JSON.
+async fn report(connect: &str, arguments: &[&str]) -> Value {
+    let arguments = [&["top", "--once", "--json"], arguments].concat();
+    let output = finish(command(connect, &arguments), b"").await;
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn rows<'a>(report: &'a Value, view: &str) -> &'a Vec<Value> {
+    report[view]
+        .as_array()
+        .unwrap_or_else(|| panic!("no {view} in {report}"))
+}
+
+// covers: O6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_has_servers_sessions_watches_and_recipes() {
+    let ensemble = three_servers().await;
+    let connect = ensemble.connect_string();
+    let (holder, waiter) = (session(&connect).await, session(&connect).await);
+    let lock = FairLock::new(&holder, "/locks/nightly").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiting = FairLock::new(&waiter, "/locks/nightly").unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+    for name in ["qn-", "qn-", "qn-"] {
+        let path = format!("/queue/{name}");
+        holder
+            .create(path.as_str(), "x")
+            .sequential()
+            .parents()
+            .await
+            .unwrap();
+    }
+    holder
+        .create("/odd\u{202e}name", "x")
+        .ephemeral()
+        .await
+        .unwrap();
+
+    let shown = report(
+        &connect,
+        &[
+            "--show",
+            "servers,sessions,hosts,watches,watchers,tree,recipes",
+        ],
+    )
+    .await;
+    // The crawl has found the recipes; the one with most waiters comes first.
+    let recipes = rows(&shown, "recipes").iter();
+    let recipes: Vec<_> = recipes
+        .map(|row| (row["path"].as_str(), row["waiting"].as_u64()))
+        .collect();
+    assert_eq!(
+        recipes,
+        [(Some("/queue"), Some(3)), (Some("/locks/nightly"), Some(1))],
+        "{shown}"
+    );
+    let roles: Vec<_> = rows(&shown, "servers")
+        .iter()
+        .map(|row| row["role"].as_str())
+        .collect();
+    assert_eq!(
+        roles.iter().filter(|role| **role == Some("leader")).count(),
+        1,
+        "{shown}"
+    );
+    assert_eq!(
+        roles
+            .iter()
+            .filter(|role| **role == Some("follower"))
+            .count(),
+        2,
+        "{shown}"
+    );
+    for server in rows(&shown, "servers") {
+        for figure in [
+            "requests_per_second",
+            "zxid_lag",
+            "connections",
+            "watches",
+            "log_bytes",
+        ] {
+            assert!(server[figure].is_number(), "{figure}: {server}");
+        }
+    }
+    let id = format!("{:#x}", holder.id().as_i64());
+    let own = rows(&shown, "sessions")
+        .iter()
+        .find(|row| row["session"] == id.as_str());
+    assert_eq!(own.expect("the session")["ephemerals"], 2, "{shown}");
+    assert_eq!(rows(&shown, "hosts")[0]["host"], "127.0.0.1", "{shown}");
+    let watched = rows(&shown, "watches");
+    assert!(
+        watched
+            .iter()
+            .any(|row| row["path"].as_str().unwrap().starts_with("/locks/nightly/")),
+        "{shown}"
+    );
+    assert!(!rows(&shown, "watchers").is_empty(), "{shown}");
+    let queue = rows(&shown, "tree")
+        .iter()
+        .find(|row| row["path"] == "/queue");
+    assert_eq!(queue.expect("the queue")["descendants"], 3, "{shown}");
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap();
+
+    let lock = FairLock::new(&holder, "/locks/nightly").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let shown = report(
+        &connect,
+        &["--watch-path", "/locks/nightly", "--watch-path", "/queue"],
+    )
+    .await;
+    let recipes = rows(&shown, "recipes");
+    let of = |path: &str| {
+        recipes
+            .iter()
+            .find(|row| row["path"] == path)
+            .expect("a row")
+    };
+    let lock = of("/locks/nightly");
+    assert_eq!(
+        (lock["kind"].as_str(), lock["waiting"].as_u64()),
+        (Some("lock"), Some(0))
+    );
+    assert_eq!(lock["session"], id.as_str(), "{shown}");
+    assert!(
+        lock["holder"]
+            .as_str()
+            .is_some_and(|holder| holder.contains('/')),
+        "{shown}"
+    );
+    let queue = of("/queue");
+    assert_eq!(
+        (queue["kind"].as_str(), queue["waiting"].as_u64()),
+        (Some("queue"), Some(3))
+    );
+    guard.release().await.unwrap();
+    holder.close().await.unwrap();
+    waiter.close().await.unwrap();
+    ensemble.down().await.unwrap();
+}
+
+// covers: O6
+#[tokio::test(flavor = "multi_thread")]
+async fn top_costs_a_server_at_most_five_packets_per_second() {
+    let ensemble = three_servers().await;
+    let connect = ensemble.connect_string();
+    let received = async || {
+        let mut all = Vec::new();
+        for server in ensemble.servers() {
+            all.push(server.srvr().await.unwrap().received);
+        }
+        all
+    };
+    let before = received().await;
+    let began = Instant::now();
+    // Everything that it can ask, a crawl included.
+    let shown = report(
+        &connect,
+        &[
+            "--interval",
+            "20s",
+            "--show",
+            "servers,sessions,hosts,watches,watchers,tree,recipes",
+        ],
+    )
+    .await;
+    let seconds = began.elapsed().as_secs_f64();
+    let after = received().await;
+    assert_eq!(rows(&shown, "servers").len(), 3, "{shown}");
+    let mut least = f64::MAX;
+    for (before, after) in before.iter().zip(&after) {
+        #[expect(clippy::cast_precision_loss, reason = "they are hundreds")]
+        // One of them is the reading itself.
+        let rate = (after - before - 1) as f64 / seconds;
+        println!("{rate:.2} packets/s over {seconds:.1} s");
+        assert!(rate <= 5.0, "{rate} packets per second");
+        least = least.min(rate);
+    }
+    assert!(least >= 1.0, "{least}: it did not ask");
+    for server in rows(&shown, "servers") {
+        let own = server["own_requests_per_second"]
+            .as_f64()
+            .expect("a number");
+        assert!((0.5..=5.0).contains(&own), "{server}");
+    }
+    ensemble.down().await.unwrap();
+}
+
+// covers: O6
+#[tokio::test(flavor = "multi_thread")]
+async fn top_says_which_words_a_server_does_not_allow() {
+    let ensemble = Ensemble::builder()
+        .servers(1)
+        .data(DataStore::Memory)
+        .four_letter_words(["srvr"])
+        .start()
+        .await
+        .expect("a server starts");
+    let connect = ensemble.connect_string();
+    let arguments = [
+        "top",
+        "--once",
+        "--show",
+        "servers,watches",
+        "--admin-port",
+        "1",
+    ];
+    let output = finish(command(&connect, &arguments), b"").await;
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("standalone"), "{shown}");
+    for word in ["mntr", "conf", "dirs", "wchp"] {
+        let line =
+            format!("{word} is not available from {connect}: add {word} to 4lw.commands.whitelist");
+        assert!(shown.contains(&line), "{word}: {shown}");
+    }
+    ensemble.down().await.unwrap();
+}
+
+/// `zk top` in a terminal of its own.
+struct Terminal {
+    child: Child,
+    master: File,
+    /// The other side, which keeps its settings after the program has ended.
+    slave: File,
+    screen: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Terminal {
+    fn start(connect: &str, arguments: &[&str]) -> Self {
+        let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::grantpt(&master).unwrap();
+        rustix::pty::unlockpt(&master).unwrap();
+        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap();
+        let name = name.into_string().unwrap();
+        let slave = File::options().read(true).write(true).open(name).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        rustix::termios::tcsetwinsize(&master, size).unwrap();
+        let mut command = command(connect, arguments);
+        command
+            .stdin(Stdio::from(slave.try_clone().unwrap()))
+            .stdout(Stdio::from(slave.try_clone().unwrap()))
+            .env("TERM", "xterm-256color");
+        let child = command.spawn().expect("zk starts");
+        let master = File::from(master);
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
+        let (mut output, parser) = (master.try_clone().unwrap(), Arc::clone(&screen));
+        // It ends with the terminal.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut bytes) {
+                parser.lock().unwrap().process(&bytes[..read]);
+            }
+        });
+        Self {
+            child,
+            master,
+            slave,
+            screen,
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn text(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    /// Waits until the screen shows what is expected.
+    async fn shows(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let mut looks = tokio::time::interval(Duration::from_millis(50));
+        let deadline = Instant::now() + Duration::from_secs(40);
+        loop {
+            let text = self.text();
+            if is_there(&text) {
+                return text;
+            }
+            assert!(Instant::now() < deadline, "no {what} within 40 s:\n{text}");
+            looks.tick().await;
+        }
+    }
+
+    fn is_raw(&self) -> bool {
+        let modes = rustix::termios::tcgetattr(&self.slave).unwrap().local_modes;
+        !modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Waits for the end of the program, and checks that the terminal is as it was.
+    async fn ends_restored(mut self) {
+        let ended = tokio::time::timeout(Duration::from_secs(20), self.child.wait());
+        let status = ended.await.expect("it ends within 20 s").unwrap();
+        assert!(status.success(), "{status}");
+        let is_restored = |text: &str| {
+            let parser = self.screen.lock().unwrap();
+            let screen = parser.screen();
+            !screen.alternate_screen() && !screen.hide_cursor() && !text.contains("zk top")
+        };
+        self.shows("restored screen", is_restored).await;
+        assert!(!self.is_raw(), "it is still raw");
+    }
+}
+
+// covers: O6
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_shows_a_killed_leader_and_leaves_the_terminal() {
+    let ensemble = three_servers().await;
+    let connect = ensemble.connect_string();
+    let writer = session(&connect).await;
+    let load = tokio::spawn(async move {
+        writer.create("/load", "").await.unwrap();
+        let mut pace = tokio::time::interval(Duration::from_millis(5));
+        loop {
+            pace.tick().await;
+            // Writes fail for a while when the leader is killed.
+            drop(writer.set("/load", "x").await);
+        }
+    });
+    let mut terminal = Terminal::start(&connect, &["top", "--watch-path", "/load"]);
+    let leader = ensemble.leader().await.unwrap();
+    let address = leader.client_address();
+    let text = terminal
+        .shows("three servers", |text| {
+            text.contains("3 of 3 servers up") && text.contains(&format!("leader {address}"))
+        })
+        .await;
+    assert!(text.contains("[1 servers]"), "{text}");
+    assert!(terminal.is_raw());
+    // The writer may be connected to any of the servers.
+    let rates = |text: &str| {
+        let rows = text.lines().filter(|line| line.contains("127.0.0.1:"));
+        let mut cells = rows.filter_map(|row| row.get(28..36)?.trim().parse::<f64>().ok());
+        cells.any(|rate| rate > 20.0)
+    };
+    terminal.shows("load", rates).await;
+    leader.kill().await.unwrap();
+    let text = terminal
+        .shows("new leader", |text| {
+            text.contains("2 of 3 servers up") && text.contains(&format!("and no longer {address}"))
+        })
+        .await;
+    assert!(text.contains(&format!("{address} is down: ")), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.contains(&format!("!{address}"))),
+        "{text}"
+    );
+    leader.start().unwrap();
+    terminal
+        .shows("server that is back", |text| {
+            text.contains("3 of 3 servers up") && text.contains(&format!("{address} answers again"))
+        })
+        .await;
+    terminal.press("c7");
+    terminal
+        .shows("recipes", |text| {
+            text.contains("[7 recipes]") && text.contains("/load")
+        })
+        .await;
+    terminal.press("6");
+    terminal
+        .shows("tree", |text| {
+            text.contains("nodes") && text.contains("/zookeeper")
+        })
+        .await;
+    terminal.press("/zookeeper\r");
+    terminal
+        .shows("filter", |text| {
+            text.contains("only rows with \"zookeeper\"")
+        })
+        .await;
+    terminal.press("q");
+    terminal.ends_restored().await;
+    load.abort();
+    ensemble.down().await.unwrap();
+}
+
+// covers: O6
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_and_control_c_leave_the_terminal_as_it_was() {
+    let ensemble = Ensemble::builder()
+        .servers(1)
+        .data(DataStore::Memory)
+        .start()
+        .await
+        .expect("a server starts");
+    let connect = ensemble.connect_string();
+    for signal in [None, Some("TERM"), Some("INT"), Some("HUP")] {
+        let mut terminal = Terminal::start(&connect, &["top"]);
+        terminal
+            .shows("server", |text| text.contains("standalone"))
+            .await;
+        match (signal, terminal.child.id()) {
+            (Some(signal), Some(pid)) => {
+                let kill = std::process::Command::new("kill")
+                    .args(["-s", signal, &pid.to_string()])
+                    .status();
+                assert!(kill.unwrap().success(), "{signal}");
+            }
+            (Some(_), None) => panic!("it has ended"),
+            (None, _) => terminal.press("\u{3}"),
+        }
+        terminal.ends_restored().await;
+    }
+    ensemble.down().await.unwrap();
+}

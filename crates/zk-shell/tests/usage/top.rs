@@ -1,0 +1,238 @@
+//! `zk top` against servers that allow less than it asks, played by listeners.
+
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::zk;
+
+/// A listener, and when it was asked what.
+struct Server {
+    port: u16,
+    requests: Arc<Mutex<Vec<(Instant, String)>>>,
+}
+
+impl Server {
+    /// Replies to the first bytes of each connection, which are a whole request.
+    fn start(reply: impl Fn(&str) -> String + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
+        // It ends with the test.
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut connection: TcpStream = connection.expect("a connection");
+                let mut bytes = [0; 1024];
+                let read = connection.read(&mut bytes).unwrap_or(0);
+                let request = String::from_utf8_lossy(&bytes[..read]).into_owned();
+                let reply = reply(&request);
+                log.lock()
+                    .expect("not poisoned")
+                    .push((Instant::now(), request));
+                // The client may have given up.
+                drop(connection.write_all(reply.as_bytes()));
+            }
+        });
+        Self { port, requests }
+    }
+
+    fn requests(&self) -> Vec<(Instant, String)> {
+        self.requests.lock().expect("not poisoned").clone()
+    }
+}
+
+fn not_listed(word: &str) -> String {
+    format!("{word} is not executed because it is not in the whitelist.\n")
+}
+
+fn json(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}")
+}
+
+// covers: O6
+#[test]
+fn top_asks_the_admin_server_what_the_client_port_refuses() {
+    let client_port = Server::start(not_listed);
+    let admin = Server::start(|request| {
+        let body = if request.contains("/commands/server_stats ") {
+            r#"{"version":"3.9.6-x","node_count":5,
+                "server_stats":{"server_state":"leader","last_processed_zxid":7,"packets_received":9}}"#
+        } else if request.contains("/commands/monitor ") {
+            r#"{"version":"3.9.6-x","watch_count":41}"#
+        } else {
+            return "HTTP/1.1 404 Not Found\r\n\r\n".to_owned();
+        };
+        json(body)
+    });
+    let shown = zk(
+        &[],
+        &[
+            "top",
+            "--once",
+            "--show",
+            "servers",
+            "--connect",
+            &format!("127.0.0.1:{}", client_port.port),
+            "--admin-port",
+            &admin.port.to_string(),
+        ],
+    );
+    let row = shown.lines().find(|line| line.starts_with("127.0.0.1:"));
+    let row: Vec<_> = row.expect("a row").split_whitespace().collect();
+    assert_eq!(row[1], "leader", "{shown}");
+    assert!(row.contains(&"41"), "{shown}");
+    for word in ["conf", "dirs"] {
+        let line = format!(
+            "! {word} is not available from 127.0.0.1:{}: add {word} to",
+            client_port.port
+        );
+        assert!(shown.contains(&line), "{word}: {shown}");
+    }
+    assert!(!shown.contains("mntr is not available"), "{shown}");
+    assert!(shown.ends_with("exit 0"), "{shown}");
+}
+
+// covers: O6
+#[test]
+fn top_sends_at_most_five_requests_in_any_second() {
+    // Everything is refused everywhere, so that each word is asked twice.
+    let client_port = Server::start(not_listed);
+    let admin = Server::start(|_| "HTTP/1.1 404 Not Found\r\n\r\n".to_owned());
+    let shown = zk(
+        &[],
+        &[
+            "top",
+            "--once",
+            "--show",
+            "servers,sessions,hosts,watches,watchers",
+            "--connect",
+            &format!("127.0.0.1:{}", client_port.port),
+            "--admin-port",
+            &admin.port.to_string(),
+        ],
+    );
+    let mut requests = client_port.requests();
+    requests.extend(admin.requests());
+    requests.sort_by_key(|(at, _)| *at);
+    assert!(requests.len() >= 14, "{requests:?}");
+    for window in requests.windows(6) {
+        let time = window[5].0 - window[0].0;
+        assert!(
+            time.as_millis() >= 900,
+            "six requests in {time:?}: {window:?}"
+        );
+    }
+    for word in ["srvr", "mntr", "conf", "dirs", "cons", "wchp", "dump"] {
+        assert!(
+            shown.contains(&format!("! {word} is not available")),
+            "{word}: {shown}"
+        );
+    }
+    assert!(shown.contains("up, role unknown"), "{shown}");
+}
+
+// covers: O6
+#[test]
+fn top_reports_a_server_that_is_not_there_as_down() {
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.local_addr().expect("an address").port()
+    };
+    let connect = format!("127.0.0.1:{port}");
+    let shown = zk(
+        &[],
+        &[
+            "top",
+            "--once",
+            "--json",
+            "--show",
+            "servers",
+            "--connect",
+            &connect,
+        ],
+    );
+    let (document, rest) = shown.split_once('\n').expect("a line");
+    assert_eq!(rest, "exit 0");
+    let document: serde_json::Value = serde_json::from_str(document).expect("JSON");
+    let role = document["servers"][0]["role"].as_str().expect("a role");
+    assert!(role.starts_with("down "), "{document}");
+    let event = document["events"][0]["text"].as_str().expect("an event");
+    assert!(
+        event.starts_with(&format!("{connect} is down: ")),
+        "{document}"
+    );
+}
+
+// covers: O6
+#[test]
+fn top_replays_a_recording_as_text_and_as_json() {
+    let recording = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/top/fixtures/killed-leader.jsonl"
+    );
+    let shown = zk(
+        &[],
+        &[
+            "top",
+            "--once",
+            "--replay",
+            recording,
+            "--show",
+            "servers,recipes",
+        ],
+    );
+    assert!(shown.contains("10.0.0.3:2181  down "), "{shown}");
+    assert!(
+        shown.contains("the leader is 10.0.0.2:2181, and no longer 10.0.0.3:2181"),
+        "{shown}"
+    );
+    assert!(shown.contains("/locks/nightly      lock"), "{shown}");
+    let lines = zk(
+        &[],
+        &["top", "--replay", recording, "--json", "--interval", "5s"],
+    );
+    let documents: Vec<serde_json::Value> = lines
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(documents.len() >= 4, "{lines}");
+    let leaders: Vec<_> = documents
+        .iter()
+        .map(|document| {
+            let servers = document["servers"].as_array().expect("an array");
+            let leader = servers.iter().find(|server| server["role"] == "leader");
+            leader.map(|server| server["server"].as_str().expect("text").to_owned())
+        })
+        .collect();
+    assert!(
+        leaders.contains(&Some("10.0.0.3:2181".to_owned())),
+        "{leaders:?}"
+    );
+    assert_eq!(
+        leaders.last(),
+        Some(&Some("10.0.0.2:2181".to_owned())),
+        "{leaders:?}"
+    );
+}
+
+// covers: O6
+#[test]
+fn top_without_a_terminal_says_what_to_use() {
+    let failed = zk(&[], &["top", "--replay", "/no/such/recording"]);
+    assert!(
+        failed.starts_with("error: cannot read the recording /no/such/recording: "),
+        "{failed}"
+    );
+    assert!(failed.ends_with("exit 1"), "{failed}");
+    let unknown = zk(&[], &["top", "--show", "nothing"]);
+    assert!(
+        unknown.contains("watchers") && unknown.ends_with("exit 2"),
+        "{unknown}"
+    );
+}
