@@ -64,7 +64,14 @@ impl ConnectResponse {
     /// If the payload is not such a reply.
     pub fn decode(payload: Bytes) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(payload);
-        from.int("the protocol version")?;
+        let version = from.int("the protocol version")?;
+        // ClickHouse Keeper sends another one, and no valid session, while its server has no leader.
+        if version != PROTOCOL_VERSION {
+            return Err(DecodeError::Unknown {
+                what: "the protocol version",
+                value: version,
+            });
+        }
         let timeout = from.int("the session timeout")?;
         Ok(Self {
             timeout: Duration::from_millis(u64::try_from(timeout).unwrap_or(0)),
@@ -157,6 +164,13 @@ mod tests {
         payload.push(1);
         granted.read_only = true;
         assert_eq!(decode(&payload).as_ref(), Ok(&granted));
+        payload[3] = 42;
+        let other = DecodeError::Unknown {
+            what: "the protocol version",
+            value: 42,
+        };
+        assert_eq!(decode(&payload), Err(other), "it grants nothing");
+        payload[3] = 0;
         // A timeout of zero or less says that the session is over.
         for timeout in [0, -1_i32] {
             payload[4..8].copy_from_slice(&timeout.to_be_bytes());
