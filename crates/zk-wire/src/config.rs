@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::chroot::Chroot;
 use crate::proto::Credentials;
+use crate::proto::Release;
 use crate::sasl::Mechanism;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
@@ -32,6 +33,12 @@ pub struct Config {
     /// The default is `false`. A read-only server is asked for a session only after a round of all hosts without success,
     /// and left as soon as a writable one is found.
     pub read_only: bool,
+    /// The release whose requests are used, whichever the servers run; by default that of each server, which is
+    /// [asked](crate::Request::first_release) once a connection has ended after a request that it may not know.
+    ///
+    /// Set it for servers that end the session with such a connection, and name no release of ZooKeeper. Requests of a
+    /// newer release are then [not sent](crate::NotSent::Unsupported).
+    pub assumed_release: Option<Release>,
     /// How connections are encrypted; by default not at all.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
@@ -86,6 +93,7 @@ impl Config {
             chroot: Chroot::default(),
             resume: None,
             read_only: false,
+            assumed_release: None,
             #[cfg(feature = "tls")]
             tls: None,
             sasl: None,

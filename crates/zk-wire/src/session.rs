@@ -179,7 +179,7 @@ impl Session {
             received: BytesMut::new(),
             authentication: Authentication::new(credentials, config.seed),
             watches: Watches::default(),
-            releases: Releases::default(),
+            releases: Releases::new(config.assumed_release),
             search: WritableServerSearch::new(),
             probes: VecDeque::new(),
             events: VecDeque::new(),

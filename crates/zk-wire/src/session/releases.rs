@@ -20,6 +20,8 @@ use crate::proto::Release;
 /// What the session knows of the releases of its servers.
 #[derive(Debug, Default)]
 pub(super) struct Releases {
+    /// The release that all servers are taken to run, whatever they say.
+    assumed: Option<Release>,
     /// Whether a connection has ended after a request that its server may not have known.
     is_asking: bool,
     /// The releases that servers have named.
@@ -42,10 +44,19 @@ pub(super) enum Support {
 }
 
 impl Releases {
+    pub(super) fn new(assumed: Option<Release>) -> Self {
+        Self {
+            assumed,
+            ..Self::default()
+        }
+    }
+
     /// Records a connection to a server; returns whether to ask it for its release.
     pub(super) fn connected(&mut self, host: &Host) -> bool {
         let is_complete = |release: &Release| *release >= Release::COMPLETE;
-        let is_asked = self.is_asking && !self.known.get(host).is_some_and(is_complete);
+        let is_asked = self.is_asking
+            && self.assumed.is_none()
+            && !self.known.get(host).is_some_and(is_complete);
         self.asked = is_asked.then(|| host.clone());
         is_asked
     }
@@ -97,10 +108,15 @@ impl Releases {
         if self.asked.as_ref() == Some(host) {
             return Support::Asked;
         }
-        match self.known.get(host) {
-            Some(release) if *release < needs => Support::Missing(*release),
+        match self.release(host) {
+            Some(release) if release < needs => Support::Missing(release),
             _ => Support::Possible,
         }
+    }
+
+    /// Returns the release of a server, if it is known or assumed.
+    fn release(&self, host: &Host) -> Option<Release> {
+        self.assumed.or_else(|| self.known.get(host).copied())
     }
 
     /// Returns whether a request to remove watches may cost the connection, as far as is known. `ClickHouse` Keeper
@@ -111,8 +127,8 @@ impl Releases {
 
     /// Returns whether a server is known to have no persistent watches.
     pub(super) fn lacks_persistent_watches(&self, host: &Host) -> bool {
-        let known = self.known.get(host);
-        known.is_some_and(|release| *release < Release::PERSISTENT_WATCHES)
+        let release = self.release(host);
+        release.is_some_and(|release| release < Release::PERSISTENT_WATCHES)
     }
 }
 
@@ -215,6 +231,26 @@ mod tests {
         releases.answered(&a, Some("Zookeeper version: 3.5.9-83df9301, built"));
         releases.failed(&a, Release::new(3, 6, 0));
         assert!(releases.lacks_persistent_watches(&a));
+    }
+
+    // covers: W7 V2
+    #[test]
+    fn an_assumed_release_is_that_of_every_server() {
+        let old = Release::new(3, 4, 0);
+        let (mut releases, a) = (Releases::new(Some(old)), host("a"));
+        for _ in 0..2 {
+            assert!(!releases.connected(&a), "it need not be asked");
+            assert_eq!(releases.support(&a, Some(NEEDS)), Support::Missing(old));
+            assert_eq!(releases.support(&a, Some(old)), Support::Possible);
+            assert_eq!(releases.support(&a, None), Support::Possible);
+            assert!(releases.lacks_persistent_watches(&a));
+            releases.failed(&a, NEEDS);
+            releases.answered(&a, Some(NEW));
+            releases.disconnected();
+        }
+        let releases = Releases::new(Some(Release::new(3, 6, 0)));
+        assert!(!releases.lacks_persistent_watches(&a));
+        assert_eq!(releases.support(&a, Some(NEEDS)), Support::Possible);
     }
 
     #[test]
