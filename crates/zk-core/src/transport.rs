@@ -91,6 +91,8 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) session_timeout: Duration,
     pub(crate) auth: &'a [Credentials],
     pub(crate) allow_read_only: bool,
+    /// The release whose operations are used; `None` for that of each server.
+    pub(crate) assumed_release: Option<(u16, u16)>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<&'a Tls>,
     /// Receives why the last encrypted connection failed.

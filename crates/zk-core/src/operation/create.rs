@@ -89,7 +89,8 @@ use parents::MOST_ROUNDS;
 ///
 /// # Cost
 ///
-/// One round trip; with [`parents`](Self::parents), two more per missing parent.
+/// One round trip; with [`parents`](Self::parents), two more per missing parent. On servers before 3.5, each create takes
+/// two, and the first one of a session also costs the connection.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is created until it is awaited"]
 pub struct Create {

@@ -52,6 +52,7 @@ pub struct SessionBuilder {
     #[cfg(feature = "sasl")]
     sasl: Option<SaslUser>,
     allow_read_only: bool,
+    assumed_release: Option<(u16, u16)>,
     client: ProtocolClient,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -101,6 +102,7 @@ impl SessionBuilder {
             #[cfg(feature = "sasl")]
             sasl: None,
             allow_read_only: false,
+            assumed_release: None,
             client: default_client(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -198,6 +200,18 @@ impl SessionBuilder {
         self
     }
 
+    /// Uses only operations that servers know since this release of ZooKeeper, such as 3 and 4; newer ones are refused
+    /// with [`Unsupported`](crate::ErrorKind::Unsupported) before they are sent, and the session uses its
+    /// fallbacks. Default: the release of each server, which is found out when one refuses an operation.
+    ///
+    /// Servers of ZooKeeper need no such setting. `ClickHouse` Keeper does, with release 3.4: it ends the session of a
+    /// client that sends an operation which it does not know, so its session cannot find that out.
+    /// Only [`ProtocolClient::ZkWire`] has this setting; with another client it is a [`ConnectError::InvalidOption`].
+    pub fn assume_release(mut self, major: u16, minor: u16) -> Self {
+        self.assumed_release = Some((major, minor));
+        self
+    }
+
     /// Sets the client that speaks the protocol; the default is [`ProtocolClient::ZkWire`].
     pub fn client(mut self, client: ProtocolClient) -> Self {
         self.client = client;
@@ -267,6 +281,7 @@ impl SessionBuilder {
             session_timeout: self.session_timeout,
             auth: &self.auth,
             allow_read_only: self.allow_read_only,
+            assumed_release: self.assumed_release,
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
             #[cfg(feature = "tls")]
@@ -356,6 +371,13 @@ impl SessionBuilder {
             return invalid(
                 "sasl_digest",
                 "zookeeper-client has no DIGEST-MD5 here; use zk-wire",
+            );
+        }
+        #[cfg(feature = "zookeeper-client")]
+        if self.assumed_release.is_some() && self.client == ProtocolClient::ZookeeperClient {
+            return invalid(
+                "assume_release",
+                "zookeeper-client has no such setting; use zk-wire",
             );
         }
         if self.has_invalid_user {

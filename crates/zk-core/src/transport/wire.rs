@@ -51,11 +51,15 @@ use crate::stat::Stat;
 use crate::stat::to_time;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
+use plain_creates::PlainCreates;
+
+mod plain_creates;
 
 /// One session of `zk_wire`.
 #[derive(Debug)]
 pub(crate) struct WireTransport {
     client: wire::Client,
+    plain_creates: PlainCreates,
     link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
@@ -70,6 +74,8 @@ impl WireTransport {
         let hosts = servers.servers().iter().map(|server| server.0.clone());
         let mut config = wire::Config::new(options.session_timeout);
         config.read_only = options.allow_read_only;
+        let release = |(major, minor)| wire::Release::new(major, minor, 0);
+        config.assumed_release = options.assumed_release.map(release);
         // The rules of `zk_wire` for paths are no stricter than ours.
         config.chroot = servers
             .chroot()
@@ -121,6 +127,7 @@ impl WireTransport {
             broken: observed.broken,
             session_id: SessionId::new(session_id),
             session_timeout: observed.session_timeout,
+            plain_creates: PlainCreates::new(client.clone(), options.assumed_release),
             client,
         })
     }
@@ -269,8 +276,17 @@ impl Transport for WireTransport {
     fn submit(&self, request: Request) -> Reply {
         let client = self.client.clone();
         let link = self.link.clone();
+        let plain_creates = self.plain_creates.clone();
         Box::pin(async move {
-            let answer = client.request(&to_request(&request)).await;
+            let sent = to_request(&request);
+            if let Some(plain) = plain_creates.instead_of(&sent) {
+                return plain_creates.send(&request, plain, link).await;
+            }
+            let answer = client.request(&sent).await;
+            if let Some(plain) = plain_creates.after(&sent, &answer) {
+                plain_creates.await_close(&answer).await;
+                return plain_creates.send(&request, plain, link).await;
+            }
             Answer {
                 header: header(&answer),
                 result: response(&request, answer, link),
