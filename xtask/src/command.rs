@@ -69,6 +69,11 @@ usage: cargo xtask COMMAND [ARGS]
                   and those on real servers a second time, with zookeeper-client
   test zookeeper-client [deep] [ARGS]
                   run the tests on real servers with that client instead of zk-wire
+  test --zookeeper VERSION [deep] [ARGS]
+                  run what each version is known by on that version, such as 3.9.3, and write its column of the table in
+                  docs/compatibility.md; with deep or ARGS run the tests on real servers on it instead
+  test --zookeeper all
+                  do so for each version of the table
   test beside COMMIT [ARGS]
                   run the tests of several processes, every second process built from that commit
   check [DIR]     check a failed run again, by default the newest one; --help explains the options

@@ -5,6 +5,7 @@
 mod barrier;
 mod client;
 mod clients;
+mod compatibility;
 mod counter;
 mod counters;
 mod discovery;

@@ -1,0 +1,204 @@
+//! What the crates do on each version of the servers: the table in `docs/compatibility.md`.
+//!
+//! Each row uses a feature on real servers and says whether it works, works by a fallback, or is refused with the error
+//! for what servers lack. Any other result fails the test. The log of the fault proxies, which has every request, shows
+//! whether a fallback was used.
+//!
+//! `cargo xtask test --zookeeper VERSION` writes the column of a version; otherwise these tests check the table.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use anyhow::bail;
+use zk_core::Error;
+use zk_core::ErrorKind;
+use zk_core::ProtocolClient;
+use zk_core::Session;
+use zk_fault_proxy::EventKind;
+use zk_fault_proxy::FaultProxy;
+use zk_fault_proxy::Op;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_tests::each_recipe::RECIPES;
+
+mod operations;
+mod own_servers;
+mod recipes;
+mod table;
+
+use table::Table;
+
+// covers: V1
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_is_true_of_the_default_version() {
+    check_or_write(None).await;
+}
+
+// covers: V1
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_is_true_of_3_8() {
+    check_or_write(Some("3.8")).await;
+}
+
+// covers: V1
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_is_true_of_3_4() {
+    check_or_write(Some("3.4")).await;
+}
+
+/// What a feature does on a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Outcome {
+    Works,
+    /// It works in another way than on the newest servers.
+    Otherwise(&'static str),
+    /// It is refused as something that the servers lack.
+    Refused,
+}
+
+/// One row: the feature, and a function that uses it.
+type Row = (&'static str, RowFn);
+type RowFn = for<'a> fn(&'a Servers) -> RowFuture<'a>;
+type RowFuture<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Outcome>> + Send + 'a>>;
+
+/// Three servers behind fault proxies.
+struct Servers {
+    version: Option<&'static str>,
+    ensemble: Ensemble,
+    proxy: FaultProxy,
+}
+
+impl Servers {
+    async fn start(version: Option<&'static str>) -> Self {
+        let mut builder = Ensemble::builder()
+            .servers(3)
+            .data(DataStore::Memory)
+            .tick_time(Duration::from_millis(500))
+            .container_check_interval(Duration::from_millis(200))
+            .extended_types(true)
+            .proxied(true);
+        if let Some(version) = version {
+            builder = builder.zookeeper(version);
+        }
+        let ensemble = builder.start().await.expect("the servers start");
+        let proxy = ensemble.proxy().expect("it has proxies");
+        Self {
+            version,
+            ensemble,
+            proxy,
+        }
+    }
+
+    /// Opens a session. Its client is `zk-wire`, also in a run with the other one, which has fewer fallbacks.
+    async fn connect(&self) -> anyhow::Result<Session> {
+        let session = Session::builder(self.ensemble.connect_string());
+        let session = session.client(ProtocolClient::ZkWire).connect();
+        session.await.context("a session is granted")
+    }
+
+    /// Returns the operations that servers have carried out for a session.
+    fn carried_out(&self, session: &Session) -> HashSet<Op> {
+        let id = Some(session.id().as_i64());
+        let events = self.proxy.log().events();
+        let of_session = events.iter().filter(|event| event.session == id);
+        let ops = of_session.filter_map(|event| match &event.kind {
+            EventKind::Delivered { request, code: 0 } => Some(request.op),
+            _ => None,
+        });
+        ops.collect()
+    }
+
+    /// Returns the outcome of a feature that worked: with this operation, or without it in another way.
+    fn worked_by(&self, session: &Session, op: Op, otherwise: &'static str) -> Outcome {
+        if self.carried_out(session).contains(&op) {
+            Outcome::Works
+        } else {
+            Outcome::Otherwise(otherwise)
+        }
+    }
+}
+
+/// Returns the outcome of an operation that may be one which the servers lack.
+fn refused(error: &Error) -> anyhow::Result<Outcome> {
+    if error.kind() == ErrorKind::Unsupported {
+        Ok(Outcome::Refused)
+    } else {
+        bail!("not refused as unsupported: {error:?}")
+    }
+}
+
+/// Waits for something that takes moments on an idle machine.
+async fn soon<T>(what: &str, wanted: impl Future<Output = T>) -> anyhow::Result<T> {
+    let result = tokio::time::timeout(SOON, wanted).await;
+    result.with_context(|| format!("waited {SOON:?} for this: {what}"))
+}
+
+/// Runs all rows on a version, or on the default one, and compares its column with the results or replaces it by them.
+async fn check_or_write(version: Option<&'static str>) {
+    let servers = Servers::start(version).await;
+    let mut results = Vec::new();
+    let mut failures = Vec::new();
+    let mut record = |feature: &str, result: anyhow::Result<Outcome>| match result {
+        Ok(outcome) => results.push((feature.to_owned(), outcome.to_string())),
+        Err(error) => failures.push(format!("{feature}: {error:#}")),
+    };
+    for (feature, run) in [operations::ROWS, own_servers::ROWS].concat() {
+        record(feature, soon(feature, run(&servers)).await.flatten());
+    }
+    for recipe in RECIPES {
+        let run = recipes::run(&servers, recipe);
+        record(recipe.name, soon(recipe.name, run).await.flatten());
+    }
+    let version = servers.ensemble.version().to_owned();
+    servers.ensemble.down().await.expect("the servers go down");
+    assert!(
+        failures.is_empty(),
+        "on {version}:\n{}",
+        failures.join("\n")
+    );
+
+    let document = std::fs::read_to_string(document()).expect("the document can be read");
+    let mut table = Table::parse(&document).expect("the document has the table");
+    if std::env::var_os(WRITE).is_some() {
+        table
+            .set_column(&version, &results)
+            .expect("a release has a number");
+        let document = table
+            .write_into(&document)
+            .expect("the document has the table");
+        std::fs::write(self::document(), document).expect("the document can be written");
+        return;
+    }
+    let column = table.column(&version).expect("the table has the series");
+    let found = results.iter().map(|(feature, cell)| (&**feature, &**cell));
+    let found: Vec<_> = found.collect();
+    let differing: Vec<_> = found.iter().filter(|row| !column.contains(row)).collect();
+    assert!(
+        found == column,
+        "the table is not true of {version}: {differing:?}; `cargo xtask test --zookeeper all` writes it anew"
+    );
+}
+
+fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md")
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Works => f.write_str("works"),
+            Self::Otherwise(how) => write!(f, "works, {how}"),
+            Self::Refused => f.write_str("refused"),
+        }
+    }
+}
+
+/// If set, the column of the version is written and not checked.
+const WRITE: &str = "WRITE_COMPATIBILITY";
+/// For what takes moments on an idle machine.
+const SOON: Duration = Duration::from_secs(60);

@@ -1,0 +1,152 @@
+//! The rows that need other settings of the servers, and so servers of their own.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use anyhow::bail;
+use anyhow::ensure;
+use zk_core::ConnectError;
+use zk_core::ConnectionState;
+use zk_core::ErrorKind;
+use zk_core::ProtocolClient;
+use zk_core::Session;
+use zk_core::Tls;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_harness::EnsembleBuilder;
+use zk_harness::SaslDigest;
+
+use super::Outcome;
+use super::Row;
+use super::Servers;
+
+pub(super) const ROWS: &[Row] = &[
+    ("TLS", |servers| Box::pin(tls(servers))),
+    ("SASL with DIGEST-MD5", |servers| Box::pin(sasl(servers))),
+    ("reads from a server without a quorum", |servers| {
+        Box::pin(read_only(servers))
+    }),
+];
+
+/// Starts to describe servers of the version that the other rows run.
+fn builder(servers: &Servers) -> EnsembleBuilder {
+    let builder = Ensemble::builder().data(DataStore::Memory);
+    match servers.version {
+        Some(version) => builder.zookeeper(version),
+        None => builder,
+    }
+}
+
+async fn tls(servers: &Servers) -> anyhow::Result<Outcome> {
+    if servers.ensemble.version().starts_with("3.4.") {
+        // They have no port for it. A client must notice.
+        let plain = Session::builder(servers.ensemble.direct_connect_string());
+        let plain = plain
+            .tls(Tls::trusting(""))
+            .connect_timeout(Duration::from_secs(2));
+        return match plain.client(ProtocolClient::ZkWire).connect().await {
+            Err(_) => Ok(Outcome::Refused),
+            Ok(_) => bail!("a session that is not encrypted"),
+        };
+    }
+    let ensemble = builder(servers).servers(1).tls(true).start().await?;
+    let certificates = ensemble.certificates()?;
+    let text = |path: &Path| std::fs::read_to_string(path).context("the harness has written it");
+    let identity = certificates.client();
+    let tls = Tls::trusting(text(&certificates.authority())?)
+        .with_identity(text(&identity.certificate)?, text(&identity.key)?);
+    let session = Session::builder(ensemble.secure_connect_string()?).tls(tls);
+    let session = session.client(ProtocolClient::ZkWire).connect().await?;
+    session.create("/encrypted", "").await?;
+    session.close().await?;
+    ensemble.down().await?;
+    Ok(Outcome::Works)
+}
+
+async fn sasl(servers: &Servers) -> anyhow::Result<Outcome> {
+    let users = SaslDigest::new([("alice", "secret")]);
+    let ensemble = builder(servers)
+        .servers(1)
+        .sasl_digest(users)
+        .start()
+        .await?;
+    let session = Session::builder(ensemble.connect_string()).client(ProtocolClient::ZkWire);
+    let right = session
+        .clone()
+        .sasl_digest("alice", "secret")
+        .connect()
+        .await?;
+    right
+        .create("/proved", "")
+        .acl(zk_core::Acl::new([zk_core::AclEntry::new(
+            zk_core::Permissions::ALL,
+            "sasl",
+            "alice",
+        )]))
+        .await?;
+    ensure!(right.get("/proved").await?.0.is_empty());
+    let wrong = session.clone().sasl_digest("alice", "guess");
+    let wrong = wrong
+        .connect_timeout(Duration::from_secs(4))
+        .connect()
+        .await;
+    let outcome = match wrong.err().context("the password is wrong")? {
+        ConnectError::AuthFailed => Outcome::Works,
+        // The servers close the connection without a word.
+        ConnectError::Unanswered(_) => {
+            Outcome::Otherwise("but a wrong password is reported as no answer")
+        }
+        other => return Err(other.into()),
+    };
+    let without = session.connect().await?;
+    without.sync("/").await?;
+    let refused = without
+        .get("/proved")
+        .await
+        .err()
+        .context("it is not permitted")?;
+    ensure!(refused.kind() == ErrorKind::NoAuth, "{refused}");
+    for session in [right, without] {
+        session.close().await?;
+    }
+    ensemble.down().await?;
+    Ok(outcome)
+}
+
+async fn read_only(servers: &Servers) -> anyhow::Result<Outcome> {
+    let ensemble = builder(servers)
+        .servers(3)
+        .tick_time(Duration::from_millis(500))
+        .read_only_mode(true)
+        .start()
+        .await?;
+    let [one, two, three] = ensemble.servers() else {
+        bail!("three servers are expected");
+    };
+    let session = Session::builder(three.client_address().to_string());
+    let session = session.client(ProtocolClient::ZkWire);
+    let writer = session.clone().connect().await?;
+    writer.create("/read", "data").await?;
+    writer.close().await?;
+    for server in [one, two] {
+        server.kill().await?;
+    }
+    while three.four_letter("isro").await.ok().as_deref() != Some("ro") {
+        // The row has a time limit.
+        let pause = std::future::pending::<()>();
+        drop(tokio::time::timeout(Duration::from_millis(50), pause).await);
+    }
+    let session = session
+        .connect_timeout(Duration::from_secs(40))
+        .allow_read_only()
+        .connect()
+        .await?;
+    ensure!(session.state() == ConnectionState::ReadOnly);
+    ensure!(session.get("/read").await?.0 == "data");
+    let refused = session.set("/read", "new").await.err();
+    let refused = refused.context("nothing is written")?;
+    ensure!(refused.kind() == ErrorKind::ReadOnlyServer, "{refused}");
+    ensemble.down().await?;
+    Ok(Outcome::Works)
+}
