@@ -11,6 +11,7 @@ use zk_wire::NewNode;
 
 mod byte_stream;
 mod cuts;
+mod keeper;
 mod protocol;
 mod servers;
 

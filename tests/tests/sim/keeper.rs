@@ -1,0 +1,252 @@
+//! Sessions and recipes on `ClickHouse` Keeper, as far as its differences can be played.
+//!
+//! `docs/compatibility.md` says what follows for users. Nothing here shows anything about Keeper itself.
+
+use std::time::Duration;
+
+use zk_core::ConnectError;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_core::SessionBuilder;
+use zk_core::SessionEnd;
+use zk_core::Update;
+use zk_fault_proxy::Op;
+use zk_lock::FairLock;
+use zk_tests::each_recipe::RECIPES;
+
+mod server;
+
+use server::Features;
+use server::Keeper;
+
+/// For what takes moments on an idle machine.
+const SOON: Duration = Duration::from_secs(60);
+
+async fn soon<T>(what: &str, wanted: impl Future<Output = T>) -> T {
+    let Ok(value) = tokio::time::timeout(SOON, wanted).await else {
+        panic!("waited {SOON:?} for this: {what}");
+    };
+    value
+}
+
+fn plain(keeper: &Keeper) -> SessionBuilder {
+    Session::builder(keeper.connect_string())
+}
+
+/// Connects with the setting that is advised for Keeper.
+async fn connect(keeper: &Keeper) -> Session {
+    let connecting = plain(keeper).assume_release(3, 4).connect();
+    connecting.await.expect("a session is granted")
+}
+
+// covers: V2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_not_resumed_takes_its_lock_along() {
+    let keeper = Keeper::start(Features {
+        min_session_timeout: Duration::from_secs(3),
+        ..Features::NEW
+    });
+    let keeper = keeper.await;
+    let first = plain(&keeper).session_timeout(Duration::from_secs(3));
+    let first = first.assume_release(3, 4).connect().await.unwrap();
+    let guard = FairLock::new(&first, "/lock").unwrap().acquire().await;
+    let guard = guard.unwrap();
+    assert!(guard.is_valid());
+
+    keeper.cut();
+    let end = soon("the session is known to be lost", first.lost()).await;
+    assert_eq!(end, SessionEnd::Expired);
+    assert!(!guard.is_valid(), "the new session does not have the node");
+    soon("the guard ends", guard.lost()).await;
+
+    // Its node is there until Keeper ends the old session.
+    let second = connect(&keeper).await;
+    let lock = FairLock::new(&second, "/lock").unwrap();
+    let early = lock.try_acquire().await.unwrap();
+    assert!(early.is_none(), "the first holder may not have noticed");
+    let next = soon("the old session ends", lock.acquire()).await.unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(!guard.is_valid() && next.is_valid());
+    next.release().await.unwrap();
+    second.close().await.unwrap();
+}
+
+// covers: V2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_is_raised_to_ten_seconds() {
+    let keeper = Keeper::start(Features::NEW).await;
+    for (asked, granted) in [(1, 10), (12, 12)] {
+        let session = plain(&keeper).session_timeout(Duration::from_secs(asked));
+        let session = session.connect().await.unwrap();
+        assert_eq!(session.session_timeout(), Duration::from_secs(granted));
+        session.close().await.unwrap();
+    }
+}
+
+// covers: V2 W7
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_operation_costs_the_session_and_is_reported() {
+    for (features, unknown) in [(Features::NEW, Op::WhoAmI), (Features::OLD, Op::Create2)] {
+        let keeper = Keeper::start(features).await;
+        let session = plain(&keeper).connect().await.unwrap();
+        // They leave in this order, so that the others are in flight when the connection ends.
+        let (unknown_one, create, read) = tokio::join!(
+            async {
+                match unknown {
+                    Op::WhoAmI => session.whoami().await.map(drop),
+                    _ => session.create("/b", "").await.map(drop),
+                }
+            },
+            session.create("/a", "").into_future(),
+            session.get("/keeper/api_version").into_future(),
+        );
+        let error = unknown_one.unwrap_err();
+        assert!(error.is_fatal(), "{unknown}: {error:?}");
+        let error = create.unwrap_err();
+        assert!(error.is_fatal() && error.is_outcome_unknown(), "{error:?}");
+        let error = read.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SessionExpired, "{error:?}");
+        assert_eq!(session.lost().await, SessionEnd::Expired);
+        assert_eq!(keeper.unknown(), [unknown]);
+        assert_eq!(keeper.ensemble.tree().node("/a"), None);
+    }
+}
+
+// covers: V2
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_release_a_lock_with_new_parents_costs_one() {
+    let keeper = Keeper::start(Features::NEW).await;
+    let session = plain(&keeper).connect().await.unwrap();
+    let lock = FairLock::new(&session, "/locks/one").unwrap();
+    let error = soon("the acquire fails", lock.acquire()).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Fatal, "{error}");
+    assert_eq!(keeper.unknown(), [Op::CreateContainer]);
+    // Parents that are there need no container.
+    let session = connect(&keeper).await;
+    session.create("/locks", "").await.unwrap();
+    let session = plain(&keeper).connect().await.unwrap();
+    session.create("/locks/one", "").await.unwrap();
+    let lock = FairLock::new(&session, "/locks/one").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(keeper.unknown(), [Op::CreateContainer]);
+}
+
+// covers: V2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_is_confirmed_by_the_next_connection() {
+    let keeper = Keeper::start(Features::NEW).await;
+    let session = connect(&keeper).await;
+    let id = session.id();
+    session.create("/own", "").ephemeral().await.unwrap();
+    soon("the session is closed", session.close())
+        .await
+        .unwrap();
+    assert_eq!(keeper.ensemble.tree().node("/own"), None);
+    let left = keeper.ensemble.sessions();
+    assert!(left.len() == 1 && left[0] != id, "{left:?}");
+}
+
+// covers: V2 W7
+#[tokio::test(flavor = "multi_thread")]
+async fn with_an_assumed_release_nothing_unknown_is_sent() {
+    for features in [Features::NEW, Features::OLD] {
+        let keeper = Keeper::start(features).await;
+        let session = connect(&keeper).await;
+        let (path, stat) = session
+            .create("/a/b", "data")
+            .container_parents()
+            .await
+            .unwrap();
+        assert_eq!(session.exists(&path).await.unwrap(), Some(stat));
+        let changes = session.transaction().create("/a/c", "").delete("/a/b");
+        changes.commit().await.unwrap();
+        let found = session.get_many(["/a/b", "/a/c"]).await.unwrap();
+        assert!(found[0].is_err() && found[1].is_ok(), "{found:?}");
+        for error in [
+            session.whoami().await.err(),
+            session.ephemerals("/").await.err(),
+            session.descendant_count("/").await.err(),
+            session.create("/c", "").container().await.err(),
+            session
+                .create("/t", "")
+                .ttl(Duration::from_secs(1))
+                .await
+                .err(),
+            session
+                .get_many(["/a", "/a/c"])
+                .in_one_request()
+                .await
+                .err(),
+        ] {
+            let error = error.expect("it is refused before it is sent");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        }
+        assert_eq!(session.counters().connection_losses, 0);
+        session.close().await.unwrap();
+        assert_eq!(keeper.unknown(), []);
+    }
+}
+
+// covers: V2
+#[tokio::test(flavor = "multi_thread")]
+async fn each_recipe_works_with_an_assumed_release() {
+    for features in [Features::NEW, Features::OLD] {
+        let keeper = Keeper::start(features).await;
+        for recipe in RECIPES {
+            let [one, other] = [connect(&keeper).await, connect(&keeper).await];
+            let result = soon(recipe.name, (recipe.run)(&one, &other)).await;
+            result.unwrap_or_else(|error| panic!("{}: {error:#}", recipe.name));
+            for session in [one, other] {
+                assert_eq!(session.counters().connection_losses, 0, "{}", recipe.name);
+                session.close().await.unwrap();
+            }
+        }
+        assert_eq!(keeper.unknown(), []);
+    }
+}
+
+// covers: V2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recursive_event_names_the_watched_node() {
+    let keeper = Keeper::start(Features::NEW).await;
+    let session = plain(&keeper).connect().await.unwrap();
+    session.create("/a/b", "").parents().await.unwrap();
+    let mut updates = session.subscribe("/a").recursive().await.unwrap();
+    let first = soon("the watch is set", updates.next()).await;
+    assert_eq!(first, Some(Update::Resynchronize));
+    session.set("/a/b", "new").await.unwrap();
+    match soon("the change is reported", updates.next()).await {
+        Some(Update::Changed { path, .. }) => assert_eq!(path.as_str(), "/a"),
+        other => panic!("{other:?}"),
+    }
+    session.close().await.unwrap();
+}
+
+// covers: V2 C1
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_leader_grants_no_session() {
+    let keeper = Keeper::start(Features::NEW).await;
+    keeper.set_active(false);
+    let refused = plain(&keeper).connect_timeout(Duration::from_secs(2));
+    let error = refused.connect().await.map(|session| session.id());
+    let error = error.expect_err("there is no session");
+    assert!(matches!(error, ConnectError::Unanswered(_)), "{error:?}");
+
+    let connecting = plain(&keeper).connect_timeout(SOON).connect();
+    let electing = async {
+        let pause = std::future::pending::<()>();
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), pause)
+                .await
+                .is_err()
+        );
+        keeper.set_active(true);
+    };
+    let (session, ()) = tokio::join!(connecting, electing);
+    let session = session.expect("there is a leader now");
+    assert!(session.id().as_i64() > 0, "{}", session.id());
+    session.get("/keeper/feature_flags").await.unwrap();
+    session.close().await.unwrap();
+}
