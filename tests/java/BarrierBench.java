@@ -4,7 +4,9 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Enters and leaves DistributedDoubleBarriers with several clients, and prints how many seconds it took.
@@ -25,7 +27,7 @@ public final class BarrierBench {
         int barriers = Integer.parseInt(args[3]);
         List<CuratorFramework> clients = new ArrayList<>();
         for (int at = 0; at < members; at++) {
-            clients.add(Peer.connect(args[0], "30000"));
+            clients.add(connect(args[0]));
         }
         ExecutorService executor = Executors.newFixedThreadPool(members);
         long began = System.nanoTime();
@@ -46,5 +48,18 @@ public final class BarrierBench {
         }
         System.out.println((System.nanoTime() - began) / 1e9);
         System.exit(0);
+    }
+
+    /** A client without the command line of Peer, whose process ends with its standard input. */
+    private static CuratorFramework connect(String servers) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.builder()
+            .connectString(servers)
+            .sessionTimeoutMs(30_000)
+            .connectionTimeoutMs(5_000)
+            .retryPolicy(new ExponentialBackoffRetry(50, 8))
+            .build();
+        client.start();
+        client.blockUntilConnected();
+        return client;
     }
 }
