@@ -2,6 +2,9 @@
 //!
 //! Pure: no I/O and no clock.
 
+use crate::connect_string::ConnectString;
+use crate::connect_string::ServerAddress;
+
 /// The dynamic configuration of an ensemble; returned by [`Session::config`](crate::Session::config).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsembleConfig {
@@ -28,7 +31,53 @@ impl EnsembleConfig {
         let version = lines.find_map(|line| line.strip_prefix("version="))?;
         i64::from_str_radix(version.trim(), 16).ok()
     }
+
+    /// Returns where clients connect to the servers, participants and observers, in the order of the text.
+    ///
+    /// Empty unless the text has the client address of every server. Servers whose client port is in `zoo.cfg` alone
+    /// leave it out, and each of them adds its own: such a text would seem to be an ensemble of one server.
+    /// A server that listens on all its addresses is reached at the one that the other servers use.
+    /// These are the ports without encryption.
+    ///
+    /// The format is that of [`zookeeperReconfig`](https://zookeeper.apache.org/doc/r3.9.3/zookeeperReconfig.html).
+    pub fn client_addresses(&self) -> Vec<ServerAddress> {
+        let lines = self.text.lines().filter(|line| line.starts_with("server."));
+        let addresses = lines.map(|line| client_address(line.trim()));
+        addresses.collect::<Option<_>>().unwrap_or_default()
+    }
 }
+
+/// Parses `server.<id>=<host>:<port>:<port>[|…][:<role>];[<client host>:]<client port>`.
+fn client_address(line: &str) -> Option<ServerAddress> {
+    let (peers, clients) = line.split_once('=')?.1.split_once(';')?;
+    // Newer servers may append the address of their encrypted port.
+    let client = clients.split([';', '|']).next()?.trim();
+    let (host, port) = client.rsplit_once(':').unwrap_or((PEERS_HOST, client));
+    port.parse::<u16>().ok().filter(|port| *port != 0)?;
+    let address = if LISTENS_EVERYWHERE.contains(&host) {
+        format!("{}:{port}", peer_host(peers.trim())?)
+    } else {
+        client.to_owned()
+    };
+    let parsed: ConnectString = address.parse().ok()?;
+    match parsed.servers() {
+        [address] if parsed.chroot().is_root() => Some(address.clone()),
+        _ => None,
+    }
+}
+
+/// Returns the host, an IPv6 address with its brackets, of `<host>:<port>:<port>…`.
+fn peer_host(peers: &str) -> Option<&str> {
+    let end = match peers.strip_prefix('[') {
+        Some(_) => peers.find(']')? + 1,
+        None => peers.find(':')?,
+    };
+    peers.get(..end).filter(|host| !host.is_empty())
+}
+
+/// Instead of a host: the one that the other servers use.
+const PEERS_HOST: &str = "";
+const LISTENS_EVERYWHERE: [&str; 4] = [PEERS_HOST, "0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]"];
 
 #[cfg(test)]
 mod tests {
@@ -53,5 +102,58 @@ mod tests {
             assert_eq!(config.text(), text);
         }
         assert_eq!(EnsembleConfig::new(b"\xff\nversion=2").version(), Some(2));
+    }
+
+    fn addresses(text: &str) -> Vec<String> {
+        let addresses = EnsembleConfig::new(text.as_bytes()).client_addresses();
+        addresses.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn clients_reach_a_server_where_it_listens_for_them() {
+        for (line, address) in [
+            ("server.1=h:2888:3888:participant;c:2181", "c:2181"),
+            ("server.1=h:2888:3888:observer;2181", "h:2181"),
+            ("server.1=h:2888:3888;0.0.0.0:2182", "h:2182"),
+            ("server.1=h:1:2|g:1:2:participant;0.0.0.0:3", "h:3"),
+            ("server.1=h:1:2:participant;c:3;c:4", "c:3"),
+            ("server.1=[fe80::1]:1:2:participant;[::]:3", "[fe80::1]:3"),
+            (
+                "server.1=[fe80::1]:1:2:participant;[0:0:0:0:0:0:0:0]:3",
+                "[fe80::1]:3",
+            ),
+            (
+                "server.1=10.0.0.1:1:2:participant;[fe80::2]:3",
+                "[fe80::2]:3",
+            ),
+            ("server.1=h:1:2:participant;c:3\r", "c:3"),
+        ] {
+            assert_eq!(addresses(line), [address], "{line}");
+        }
+        let two = "server.1=a:1:2;3\ngroup.1=1:2\nserver.2=b:1:2;3\nweight.1=1\nversion=1";
+        assert_eq!(addresses(two), ["a:3", "b:3"]);
+    }
+
+    #[test]
+    fn a_server_without_a_usable_client_port_leaves_none() {
+        for line in [
+            "server.2=b:1:2",
+            "server.2=b:1:2:participant",
+            "server.2=b:1:2;",
+            "server.2=b:1:2;0",
+            "server.2=b:1:2;c:0",
+            "server.2=b:1:2;65536",
+            "server.2=b:1:2;c:x",
+            "server.2=:1:2;3",
+            "server.2=[b:1:2;3",
+            "server.2=;3",
+            "server.2",
+            "server.2=b:1:2;c,d:3",
+            "server.2=b:1:2;c/d:3",
+        ] {
+            let text = format!("server.1=a:1:2;3\n{line}\nversion=1");
+            assert!(addresses(&text).is_empty(), "{text}");
+        }
+        assert!(addresses("").is_empty());
     }
 }

@@ -93,6 +93,8 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) allow_read_only: bool,
     /// The release whose operations are used; `None` for that of each server.
     pub(crate) assumed_release: Option<(u16, u16)>,
+    /// Whether the list of servers follows the configuration of the ensemble.
+    pub(crate) track_ensemble: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<&'a Tls>,
     /// Receives why the last encrypted connection failed.

@@ -39,7 +39,7 @@ use crate::transport::wire::WireTransport;
 /// # Defaults
 ///
 /// Session timeout 10 s, connect timeout 10 s, operation timeout 10 s, no credentials, open access rules, the default
-/// [`RetryPolicy`], no read-only servers.
+/// [`RetryPolicy`], no read-only servers, the servers of the connect string.
 #[derive(Debug, Clone)]
 #[must_use = "no session is opened until `connect` is awaited"]
 pub struct SessionBuilder {
@@ -53,6 +53,7 @@ pub struct SessionBuilder {
     sasl: Option<SaslUser>,
     allow_read_only: bool,
     assumed_release: Option<(u16, u16)>,
+    track_ensemble: bool,
     client: ProtocolClient,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -103,6 +104,7 @@ impl SessionBuilder {
             sasl: None,
             allow_read_only: false,
             assumed_release: None,
+            track_ensemble: false,
             client: default_client(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -212,6 +214,28 @@ impl SessionBuilder {
         self
     }
 
+    /// Follows the dynamic configuration of the ensemble (`reconfig`): uses servers that join it, and leaves those that
+    /// are removed from it. By default the servers are those of the connect string.
+    ///
+    /// - The servers of the connect string are used until the configuration changes. If none of them can be reached, those
+    ///   of the configuration are tried as well.
+    /// - A change replaces the list. A connection to a server that is not in the new one is given up; the session moves.
+    /// - If no server of the list can be reached, those of the connect string are tried as well.
+    ///
+    /// Not for clients that reach the servers at other addresses than the configuration has, as through address
+    /// translation or from outside of a network of containers: after each change they lose their connection and try the
+    /// configured addresses first.
+    /// A configuration that lacks the client address of a server is ignored (see
+    /// [`EnsembleConfig::client_addresses`](crate::EnsembleConfig::client_addresses)), and so is that of servers before
+    /// 3.5, which have none. Costs one watch, one round trip, and another one for each change.
+    ///
+    /// The configuration has no encrypted ports: with [`tls`](Self::tls) it is a [`ConnectError::InvalidOption`], and so it
+    /// is with [`ProtocolClient::ZookeeperClient`], whose servers cannot be replaced.
+    pub fn track_ensemble(mut self) -> Self {
+        self.track_ensemble = true;
+        self
+    }
+
     /// Sets the client that speaks the protocol; the default is [`ProtocolClient::ZkWire`].
     pub fn client(mut self, client: ProtocolClient) -> Self {
         self.client = client;
@@ -282,6 +306,7 @@ impl SessionBuilder {
             auth: &self.auth,
             allow_read_only: self.allow_read_only,
             assumed_release: self.assumed_release,
+            track_ensemble: self.track_ensemble,
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
             #[cfg(feature = "tls")]
@@ -379,6 +404,19 @@ impl SessionBuilder {
                 "assume_release",
                 "zookeeper-client has no such setting; use zk-wire",
             );
+        }
+        if self.track_ensemble {
+            const OPTION: &str = "track_ensemble";
+            #[cfg(feature = "tls")]
+            if self.tls.is_some() {
+                return invalid(
+                    OPTION,
+                    "the configuration of an ensemble has no encrypted ports; omit it or tls",
+                );
+            }
+            if self.client != ProtocolClient::ZkWire {
+                return invalid(OPTION, "only zk-wire can replace its servers; use that");
+            }
         }
         if self.has_invalid_user {
             return invalid("digest user", "it must not be empty nor have a ':' in it");

@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use futures_util::FutureExt as _;
+use tokio::task::JoinSet;
 use zk_wire as wire;
 
 use super::Answer;
@@ -51,9 +52,12 @@ use crate::stat::Stat;
 use crate::stat::to_time;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
-use plain_creates::PlainCreates;
 
+mod ensemble_tracker;
 mod plain_creates;
+
+use ensemble_tracker::EnsembleTracker;
+use plain_creates::PlainCreates;
 
 /// One session of `zk_wire`.
 #[derive(Debug)]
@@ -65,6 +69,8 @@ pub(crate) struct WireTransport {
     session_id: SessionId,
     /// The smallest one that was granted, in milliseconds.
     session_timeout: Arc<AtomicU64>,
+    /// The task of the ensemble tracker, if there is one.
+    _tracking: JoinSet<()>,
 }
 
 impl WireTransport {
@@ -72,6 +78,7 @@ impl WireTransport {
     pub(crate) async fn connect(options: &ConnectOptions<'_>) -> Result<Self, TransportError> {
         let servers = options.servers;
         let hosts = servers.servers().iter().map(|server| server.0.clone());
+        let hosts: Vec<_> = hosts.collect();
         let mut config = wire::Config::new(options.session_timeout);
         config.read_only = options.allow_read_only;
         let release = |(major, minor)| wire::Release::new(major, minor, 0);
@@ -91,7 +98,11 @@ impl WireTransport {
         if let Some((user, password)) = options.sasl {
             config.sasl = Some(Arc::new(wire::sasl::DigestMd5::new(user, password)));
         }
-        let client = wire::Client::new(hosts.collect(), config);
+        let tracker = options.track_ensemble.then(|| EnsembleTracker::new(&hosts));
+        let client = match &tracker {
+            Some(tracker) => wire::Client::with_host_provider(tracker.clone(), config),
+            None => wire::Client::new(hosts, config),
+        };
         let mut states = client.states();
         let decided = states.wait_for(|state| match state {
             #[cfg(feature = "tls")]
@@ -122,12 +133,17 @@ impl WireTransport {
         };
         let observed = Observed::default();
         observed.update(&client);
+        let mut tracking = JoinSet::new();
+        if let Some(tracker) = tracker {
+            tracking.spawn(tracker.follow(client.clone()));
+        }
         Ok(Self {
             link: follow(client.clone(), session_id, observed.clone()),
             broken: observed.broken,
             session_id: SessionId::new(session_id),
             session_timeout: observed.session_timeout,
             plain_creates: PlainCreates::new(client.clone(), options.assumed_release),
+            _tracking: tracking,
             client,
         })
     }

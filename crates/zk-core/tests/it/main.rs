@@ -18,6 +18,7 @@ mod bad_input;
 mod blocking;
 mod client_limits;
 mod credentials;
+mod ensemble_tracker;
 mod lost_replies;
 mod metrics;
 mod namespaces;

@@ -1,0 +1,173 @@
+//! Servers that follow the dynamic configuration of the ensemble.
+
+use std::time::Duration;
+
+use zk_core::ConnectError;
+use zk_core::ProtocolClient;
+use zk_core::Session;
+use zk_core::Tls;
+use zk_harness::Ensemble;
+use zk_harness::Server;
+
+use crate::eventually;
+use crate::server_with;
+use crate::watches_of;
+use crate::within;
+
+const OPERATION: Duration = Duration::from_secs(30);
+
+async fn reconfigurable() -> Ensemble {
+    Ensemble::builder()
+        .servers(3)
+        .property("reconfigEnabled", "true")
+        .property("skipACL", "yes")
+        .start()
+        .await
+        .expect("three servers start")
+}
+
+/// Connects with a connect string of one server.
+async fn tracking(server: &Server) -> Session {
+    Session::builder(server.client_address().to_string())
+        .client(ProtocolClient::ZkWire)
+        .track_ensemble()
+        .operation_timeout(OPERATION)
+        .connect()
+        .await
+        .expect("the server grants a session")
+}
+
+/// Waits until a tracker has read the configuration that its server has: only it sets a watch here.
+async fn is_tracking(ensemble: &Ensemble) {
+    eventually("the tracker watches the configuration", async || {
+        watches_of(ensemble).await == 1
+    })
+    .await;
+}
+
+/// Changes the configuration through a server.
+async fn reconfigure(through: &Server, joining: Option<&str>, leaving: Option<&str>) {
+    let config = zk_wire::Config::new(OPERATION);
+    let address = through.client_address().to_string();
+    let client = zk_wire::Client::from_connect_string(&address, config).expect("an address");
+    let request = zk_wire::Request::Reconfig {
+        joining: joining.map(str::to_owned),
+        leaving: leaving.map(str::to_owned),
+        new_members: None,
+        version: None,
+    };
+    let answer = within(OPERATION, "a new configuration", client.request(&request)).await;
+    answer.expect("the servers accept the new configuration");
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_only_the_configuration_names_are_used() {
+    let ensemble = reconfigurable().await;
+    let server = &ensemble.servers()[0];
+    let config = {
+        let session = tracking(server).await;
+        let config = session.config().await.expect("a configuration");
+        session.close().await.expect("closed");
+        config.client_addresses()
+    };
+    let servers = ensemble.servers().iter();
+    let expected: Vec<_> = servers.map(|s| s.client_address().to_string()).collect();
+    assert_eq!(
+        config.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        expected
+    );
+    let tracked = tracking(server).await;
+    is_tracking(&ensemble).await;
+    let fixed = Session::builder(server.client_address().to_string());
+    let fixed = fixed.connect().await.expect("a session");
+    server.kill().await.expect("the server is killed");
+    tracked
+        .create("/moved", "")
+        .ephemeral()
+        .await
+        .expect("another server serves the session");
+    let alone = fixed.stat("/").timeout(Duration::from_secs(1)).await;
+    assert!(alone.is_err(), "the only server of its list is down");
+    ensemble.down().await.expect("the servers go down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_leaves_a_removed_server_and_finds_a_new_one() {
+    let ensemble = reconfigurable().await;
+    // Without the leader there would be an election, and the outcome of the request unknown.
+    let leader = ensemble.leader().await.expect("a leader");
+    let mut followers = ensemble.servers().iter();
+    let removed = followers.find(|server| server.id() != leader.id());
+    let removed = removed.expect("there are three servers");
+    let tracked = tracking(removed).await;
+    let connected = server_with(&ensemble, tracked.id()).await;
+    assert_eq!(connected.id(), removed.id());
+    is_tracking(&ensemble).await;
+    let line = {
+        let config = tracked.config().await.expect("a configuration");
+        let id = format!("server.{}=", removed.id());
+        let mut lines = config.text().lines();
+        lines.find(|line| line.starts_with(&id)).map(str::to_owned)
+    };
+    let line = line.expect("the server is configured");
+
+    reconfigure(leader, None, Some(&removed.id().to_string())).await;
+    eventually("the session has left the removed server", async || {
+        let mut elsewhere = false;
+        for server in ensemble.servers() {
+            let is_here = has(server, &tracked).await;
+            if is_here && server.id() == removed.id() {
+                return false;
+            }
+            elsewhere |= is_here;
+        }
+        elsewhere
+    })
+    .await;
+    tracked.stat("/").await.expect("the session lives");
+
+    reconfigure(leader, Some(&line), None).await;
+    eventually("the configuration has the server again", async || {
+        let config = tracked.config().await.expect("a configuration");
+        config.client_addresses().len() == 3
+    })
+    .await;
+    is_tracking(&ensemble).await;
+    // With one of the three down, the new one is needed for the quorum.
+    let server = server_with(&ensemble, tracked.id()).await;
+    server.kill().await.expect("the server is killed");
+    tracked
+        .create("/moved", "")
+        .ephemeral()
+        .await
+        .expect("another server serves the session");
+    ensemble.down().await.expect("the servers go down");
+}
+
+async fn has(server: &Server, session: &Session) -> bool {
+    let id = u64::from_ne_bytes(session.id().as_i64().to_ne_bytes());
+    let cons = server.cons().await;
+    cons.is_ok_and(|cons| cons.sessions.contains(&id))
+}
+
+#[tokio::test]
+async fn tracking_is_refused_where_it_cannot_work() {
+    let with_tls = Session::builder("127.0.0.1:1")
+        .tls(Tls::trusting(""))
+        .track_ensemble();
+    let with_other_client = Session::builder("127.0.0.1:1")
+        .client(ProtocolClient::ZookeeperClient)
+        .track_ensemble();
+    for (builder, words) in [
+        (with_tls, "no encrypted ports"),
+        (with_other_client, "use that"),
+    ] {
+        let refused = builder.connect().await.expect_err("must be refused");
+        assert!(
+            matches!(refused, ConnectError::InvalidOption { .. }),
+            "{refused:?}"
+        );
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+}
