@@ -23,12 +23,12 @@ impl Budget {
         }
     }
 
-    /// Returns from when on a request may be sent.
-    pub(crate) fn free_at(&self) -> u64 {
-        match self.recent.front() {
-            Some(oldest) if self.recent.len() >= self.limit => oldest + SECOND,
-            _ => 0,
-        }
+    /// Returns from when on so many requests may be sent at once; at most the limit.
+    pub(crate) fn free_at(&self, requests: usize) -> u64 {
+        let kept = self.limit.saturating_sub(requests);
+        let over = self.recent.len().saturating_sub(kept);
+        let last_in_the_way = over.checked_sub(1).and_then(|at| self.recent.get(at));
+        last_in_the_way.map_or(0, |sent| sent + SECOND)
     }
 
     /// Counts a request that is sent now.
@@ -86,7 +86,7 @@ mod tests {
             let mut budget = Budget::new(limit);
             let mut sent = Vec::new();
             for now in (0..20_000).step_by(step) {
-                if budget.free_at() <= now {
+                if budget.free_at(1) <= now {
                     budget.take(now);
                     sent.push(now);
                 }
@@ -96,6 +96,18 @@ mod tests {
                 assert!(window[limit] - window[0] >= SECOND, "{window:?}");
             }
         }
+    }
+
+    #[test]
+    fn several_requests_can_be_sent_at_once() {
+        let mut budget = Budget::new(3);
+        assert_eq!(budget.free_at(3), 0);
+        for now in [10_000, 10_300, 10_600] {
+            assert_eq!(budget.free_at(1), 0);
+            budget.take(now);
+        }
+        let free: Vec<_> = (1..=4).map(|requests| budget.free_at(requests)).collect();
+        assert_eq!(free, [11_000, 11_300, 11_600, 11_600]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Collector {
             };
             // `srvr` is always wanted.
             let Some((word, due)) = next else { return };
-            let at = due.max(budget.free_at());
+            let at = due.max(budget.free_at(1));
             if at > now {
                 tokio::select! {
                     () = self.clock.until(at) => {}

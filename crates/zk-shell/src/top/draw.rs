@@ -252,7 +252,9 @@ fn title(model: &Model, status: &Status, width: usize) -> Line<'static> {
         model.servers.len()
     );
     let right = format!("{}  {} UTC ", status.mode, time_of_day(model.now));
-    let gap = width.saturating_sub(width_of(&left) + width_of(&right));
+    let gap = width
+        .saturating_sub(width_of(&left) + width_of(&right))
+        .max(2);
     let text = format!("{left}{}{right}", " ".repeat(gap));
     let style = Style::new().add_modifier(Modifier::REVERSED);
     Line::styled(fitted(&text, width), style)

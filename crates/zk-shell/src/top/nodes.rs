@@ -165,10 +165,12 @@ impl NodeReader {
 
     /// Reads a recipe with two requests, or four for a work queue, however many wait.
     async fn recipe(&mut self, session: &Session, path: &str) -> Result<Recipe, Error> {
+        self.wait_for_pair().await;
         let names = self.list(session, path).await?;
         if let Some((items, claims)) = recipe_names::work_queue(&names) {
             let items_path = joined(path, items);
             let claimed = self.list(session, &joined(path, claims)).await?.len() as u64;
+            self.wait_for_pair().await;
             let mut items = self.list(session, &items_path).await?;
             items.sort_unstable();
             let first = match items.first() {
@@ -228,9 +230,14 @@ impl NodeReader {
         session.exists(path).timeout(READ_TIMEOUT).await
     }
 
+    /// Waits until the budget has room for a list and a read of the first child, which may be gone a second later.
+    async fn wait_for_pair(&self) {
+        self.clock.until(self.budget.free_at(2)).await;
+    }
+
     /// Waits until the budget has room for one request.
     async fn take_turn(&mut self) {
-        self.clock.until(self.budget.free_at()).await;
+        self.clock.until(self.budget.free_at(1)).await;
         self.budget.take(self.clock.now());
     }
 
