@@ -307,6 +307,7 @@ mod tests {
         let order = Order::default();
         for (filter, expected) in [
             ("B", &["Abc", "b"][..]),
+            ("a", &["Abc"]),
             ("10", &["b", "é"]),
             ("É", &["é"]),
             ("nothing", &[]),

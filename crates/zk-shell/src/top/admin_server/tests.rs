@@ -103,7 +103,9 @@ fn refusals_and_other_servers_are_told_apart() {
             "{word:?}"
         );
         for other in [
-            &b"HTTP/1.1 404 Not Found\r\n\r\n{}"[..],
+            &b"HTTP/1.1 404 Not Found\r\n\r\n{\"version\":\"3.9.6\",\"max_client_cnxns\":1,\
+               \"logdir_size\":1,\"connections\":[],\"path_to_session_ids\":{},\
+               \"session_id_to_ephemeral_paths\":{}}"[..],
             b"HTTP/1.1 200 OK\r\n\r\n<html>",
             b"HTTP/1.1 200 OK\r\n\r\n{\"error\":\"no\"}",
             b"HTTP/1.1 200 OK\r\n\r\n[]",

@@ -142,6 +142,9 @@ fn escapes_in_names_and_reasons_are_not_drawn() {
             let shown = drawn(&model, &screen, 100, 24);
             let is_bad = |c: char| c.is_control() && c != '\n';
             assert!(!shown.contains(is_bad), "{shown:?}");
+            // They are escaped, not left out.
+            assert!(!shown.contains("x[2J"), "{shown:?}");
+            assert!(shown.contains("x\\u{1b}[2J"), "{shown:?}");
         }
     }
 }
