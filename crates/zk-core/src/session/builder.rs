@@ -171,7 +171,7 @@ impl SessionBuilder {
 
     /// Encrypts the connections to all servers, and refuses servers that cannot prove who they are.
     ///
-    /// Text that is not PEM is a [`ConnectError::InvalidTls`].
+    /// Text that is not PEM, or a file that cannot be read, is a [`ConnectError::InvalidTls`].
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);

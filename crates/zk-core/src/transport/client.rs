@@ -1,6 +1,8 @@
 //! The transport over the `zookeeper_client` crate: the only module that names it.
 
 use std::fmt;
+#[cfg(feature = "tls")]
+use std::fs;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -42,6 +44,8 @@ use crate::path::ParsePathError;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 use crate::stat::to_time;
+#[cfg(feature = "tls")]
+use crate::tls::Pem;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
@@ -103,14 +107,20 @@ impl ClientTransport {
 
 #[cfg(feature = "tls")]
 fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, TransportError> {
-    let invalid = |error: zk::Error| {
-        TransportError::Refused(ErrorKind::InvalidArgument, Some(error.to_string()))
+    let refused = |why: String| TransportError::Refused(ErrorKind::InvalidArgument, Some(why));
+    let invalid = |error: zk::Error| refused(error.to_string());
+    let text = |pem: &Pem| match pem {
+        Pem::Text(text) => Ok(text.clone()),
+        Pem::File(file) => fs::read_to_string(file)
+            .map_err(|error| refused(format!("cannot read {}: {error}", file.display()))),
     };
     let options = zk::TlsOptions::new()
-        .with_pem_ca(&tls.ca)
+        .with_pem_ca(&text(&tls.ca)?)
         .map_err(invalid)?;
     match &tls.identity {
-        Some((certificate, key)) => options.with_pem_identity(certificate, key).map_err(invalid),
+        Some((certificate, key)) => options
+            .with_pem_identity(&text(certificate)?, &text(key)?)
+            .map_err(invalid),
         None => Ok(options),
     }
 }

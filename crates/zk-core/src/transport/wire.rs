@@ -51,6 +51,8 @@ use crate::stat::SessionId;
 use crate::stat::Stat;
 use crate::stat::to_time;
 #[cfg(feature = "tls")]
+use crate::tls::Pem;
+#[cfg(feature = "tls")]
 use crate::tls::Tls;
 
 mod ensemble_tracker;
@@ -158,10 +160,13 @@ fn credentials(credentials: &Credentials) -> wire::Credentials {
 
 #[cfg(feature = "tls")]
 fn certificates(tls: &Tls) -> wire::Certificates {
-    let text = |text: &String| wire::Pem::Text(text.clone());
-    let certificates = wire::Certificates::trusting(text(&tls.ca));
+    let pem = |pem: &Pem| match pem {
+        Pem::Text(text) => wire::Pem::Text(text.clone()),
+        Pem::File(file) => wire::Pem::File(file.clone()),
+    };
+    let certificates = wire::Certificates::trusting(pem(&tls.ca));
     match &tls.identity {
-        Some((certificate, key)) => certificates.with_identity(text(certificate), text(key)),
+        Some((certificate, key)) => certificates.with_identity(pem(certificate), pem(key)),
         None => certificates,
     }
 }

@@ -102,3 +102,52 @@ async fn a_password_is_proved_or_refused() {
         ensemble.down().await.expect("the server goes down");
     }
 }
+
+// covers: S1
+#[tokio::test]
+async fn a_replaced_certificate_is_used_without_a_restart() {
+    let ensemble = Ensemble::builder().servers(1).tls(true).start().await;
+    let ensemble = ensemble.expect("a server starts");
+    let certificates = ensemble.certificates().expect("it has some");
+    let (certificate, key) = (
+        ensemble.directory().join("certificate-in-use.pem"),
+        ensemble.directory().join("key-in-use.pem"),
+    );
+    let replace = |by: &Identity| {
+        fs::copy(&by.key, &key).unwrap();
+        fs::copy(&by.certificate, &certificate).unwrap();
+    };
+    replace(&certificates.client());
+    let tls = Tls::trusting_file(certificates.authority()).with_identity_files(&certificate, &key);
+    let builder = Session::builder(ensemble.secure_connect_string().unwrap());
+    let builder = builder.client(ProtocolClient::ZkWire).tls(tls);
+    let session = builder.clone().session_timeout(MAX_WAIT);
+    let session = session.connect().await.unwrap();
+    let id = session.id();
+
+    // An expired one is read by the next connection, and refused.
+    replace(&certificates.flawed_client(Flaw::Expired));
+    let expired = refusal(builder.clone()).await;
+    assert!(
+        expired.to_string().contains("the client's certificate"),
+        "{expired}"
+    );
+    ensemble.servers()[0].restart().await.unwrap();
+    ensemble.wait_serving().await.unwrap();
+    let unanswered = session.get("/").timeout(SHORT).await;
+    assert!(unanswered.is_err(), "the running session reads it, too");
+    replace(&certificates.client());
+    let connected = within(MAX_WAIT, "a new connection", session.connected());
+    connected.await.unwrap();
+    session.create("/a", "x").await.unwrap();
+    assert_eq!(session.id(), id);
+
+    fs::remove_file(&key).unwrap();
+    let missing = refusal(builder).await;
+    assert!(
+        matches!(&missing, ConnectError::InvalidTls { problem, .. } if problem.contains("key-in-use.pem")),
+        "{missing}"
+    );
+    session.close().await.unwrap();
+    ensemble.down().await.expect("the server goes down");
+}
