@@ -107,7 +107,7 @@ pub use process::ProcessState;
 pub use profile::{ParseProfileError, Profile};
 pub use select::{ParseSelectorError, Selector};
 pub use server::Server;
-pub use spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning};
+pub use spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning, superuser_digest};
 pub use zk_fault_proxy::FaultProxy;
 pub use zk_fault_proxy::links::QuorumLinks;
 pub use zk_provision::Distribution;

@@ -10,8 +10,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 mod sasl_digest;
+mod superuser;
 
 pub use sasl_digest::SaslDigest;
+pub use superuser::superuser_digest;
 
 /// The settings of an ensemble, from the builder or an `ensemble.toml`.
 ///
@@ -100,6 +102,10 @@ pub struct Spec {
     /// It needs the feature `tls`, which creates the [certificates](crate::certificates). Clients have to present one.
     /// The client port without TLS stays.
     pub tls: bool,
+    /// The digest of the superuser, whom no access control list restricts: `super:` and a hash, as
+    /// [`superuser_digest`] returns it. Default: none, and there is no superuser.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superuser: Option<String>,
     /// The users of the SASL mechanism DIGEST-MD5. Default: none, and no SASL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sasl_digest: Option<SaslDigest>,
@@ -228,6 +234,7 @@ impl Default for Spec {
             movable_clock: false,
             tls: false,
             sasl_digest: None,
+            superuser: None,
             properties: BTreeMap::new(),
         }
     }
@@ -328,6 +335,9 @@ impl Spec {
         }
         if let Some(sasl) = &self.sasl_digest {
             sasl.validate()?;
+        }
+        if let Some(digest) = &self.superuser {
+            superuser::validate(digest)?;
         }
         for (key, value) in &self.properties {
             if is_own_key(key) || (self.tls && TLS_KEYS.contains(&key.as_str())) {
@@ -441,7 +451,7 @@ fn is_own_key(key: &str) -> bool {
 }
 
 /// The keys of `zoo.cfg` with a field in [`Spec`].
-const OWN_KEYS: [&str; 16] = [
+const OWN_KEYS: [&str; 17] = [
     "tickTime",
     "initLimit",
     "syncLimit",
@@ -458,6 +468,7 @@ const OWN_KEYS: [&str; 16] = [
     "zookeeper.extendedTypesEnabled",
     "znode.container.checkIntervalMs",
     "standaloneEnabled",
+    "DigestAuthenticationProvider.superDigest",
 ];
 
 /// The keys of `zoo.cfg` that [`Spec::tls`] sets and that no property can.

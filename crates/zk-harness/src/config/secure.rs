@@ -1,4 +1,4 @@
-//! Renders what a server's configuration contains for TLS and SASL.
+//! Renders what a server's configuration contains for TLS, SASL and the superuser.
 //!
 //! Pure: no I/O and no clock.
 
@@ -34,7 +34,7 @@ impl Plan {
         self.server_directory(id).join(JAAS_FILE)
     }
 
-    /// Returns the lines of `zoo-N.cfg` for TLS and SASL.
+    /// Returns the lines of `zoo-N.cfg` for TLS, SASL and the superuser.
     pub(super) fn secure_lines(&self, member: &Member) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         if let Some(port) = member.secure_port {
@@ -67,6 +67,9 @@ impl Plan {
             // From 3.9.4 on a server has no DIGEST-MD5 in this mode, which is the default (ZOOKEEPER-4889).
             lines.push(("fips-mode", false.to_string()));
             lines.push(("sessionRequireClientSASLAuth", sasl.required.to_string()));
+        }
+        if let Some(digest) = &self.spec.superuser {
+            lines.push(("DigestAuthenticationProvider.superDigest", digest.clone()));
         }
         lines
     }

@@ -185,6 +185,13 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Sets the digest of the superuser, as [`superuser_digest`](crate::superuser_digest) returns it:
+    /// [`Spec::superuser`].
+    pub fn superuser(mut self, digest: impl Into<String>) -> Self {
+        self.spec.superuser = Some(digest.into());
+        self
+    }
+
     /// Adds a line to every `zoo-N.cfg`: [`Spec::properties`].
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.spec.properties.insert(key.into(), value.into());

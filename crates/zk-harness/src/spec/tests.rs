@@ -177,6 +177,7 @@ fn every_field_can_be_set_from_the_file() {
         start_timeout = "20s"
         movable_clock = true
         tls = true
+        superuser = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="
 
         [[server]]
         id = 4
@@ -217,6 +218,7 @@ fn every_field_can_be_set_from_the_file() {
         start_timeout: Duration::from_secs(20),
         movable_clock: true,
         tls: true,
+        superuser: Some(superuser_digest("secret")),
         sasl_digest: Some(SaslDigest::new([("alice", "secret")]).required()),
         properties: [("snapCount".to_owned(), "1000".to_owned())].into(),
     };
