@@ -185,15 +185,20 @@ fn provisioned(workspace: &Workspace) -> [(&'static str, OsString); 2] {
     ]
 }
 
-/// Checks the fuzz targets, a workspace of their own, without libFuzzer: that would need a C++ compiler.
+/// Checks the fuzz targets, in workspaces of their own, without libFuzzer: that would need a C++ compiler.
 fn fuzz_targets(workspace: &Workspace) -> anyhow::Result<bool> {
-    let fuzz = workspace.at(workspace.root.join("crates/zk-wire/fuzz"));
-    let mut cargo = fuzz.cargo(&clippy(&["--no-default-features"]));
-    cargo
-        .arg("--target-dir")
-        .arg(workspace.target_dir().join("fuzz"))
-        .args(["--", "-D", "warnings"]);
-    succeeds(&mut cargo)
+    for at in ["crates/zk-wire/fuzz", "tests/fuzz"] {
+        let fuzz = workspace.at(workspace.root.join(at));
+        let mut cargo = fuzz.cargo(&clippy(&["--no-default-features"]));
+        cargo
+            .arg("--target-dir")
+            .arg(workspace.target_dir().join("fuzz"))
+            .args(["--", "-D", "warnings"]);
+        if !succeeds(&mut cargo)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Checks licences and sources of all dependencies, with cargo-deny if it is installed.
