@@ -19,6 +19,7 @@ mod nemesis;
 mod oldest_servers;
 mod peers;
 mod queue;
+mod secure;
 mod sessions;
 mod simulated;
 mod smoke;
