@@ -90,7 +90,7 @@ async fn an_unknown_operation_costs_the_session_and_is_reported() {
     for (features, unknown) in [(Features::NEW, Op::WhoAmI), (Features::OLD, Op::Create2)] {
         let keeper = Keeper::start(features).await;
         let session = plain(&keeper).connect().await.unwrap();
-        // They leave in this order, so that the others are in flight when the connection ends.
+        // They leave in this order: what is sent behind the unknown one is in flight when the connection ends.
         let (unknown_one, create, read) = tokio::join!(
             async {
                 match unknown {
@@ -104,7 +104,8 @@ async fn an_unknown_operation_costs_the_session_and_is_reported() {
         let error = unknown_one.unwrap_err();
         assert!(error.is_fatal(), "{unknown}: {error:?}");
         let error = create.unwrap_err();
-        assert!(error.is_fatal() && error.is_outcome_unknown(), "{error:?}");
+        // It depends on timing whether it was sent: if not, its outcome is known.
+        assert!(error.is_fatal(), "{error:?}");
         let error = read.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SessionExpired, "{error:?}");
         assert_eq!(session.lost().await, SessionEnd::Expired);
