@@ -2,8 +2,14 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::sync::Arc;
+use std::sync::Mutex;
+
 use crate::connect_string::ConnectString;
 use crate::connect_string::ServerAddress;
+
+/// The servers of the newest configuration that an application's sessions have seen; empty if none has seen one.
+pub(crate) type TrackedServers = Arc<Mutex<Vec<ServerAddress>>>;
 
 /// The dynamic configuration of an ensemble; returned by [`Session::config`](crate::Session::config).
 #[derive(Debug, Clone, PartialEq, Eq)]

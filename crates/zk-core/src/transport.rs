@@ -14,6 +14,7 @@ use std::time::Instant;
 use crate::acl::Acl;
 use crate::connect_string::ConnectString;
 use crate::credentials::Credentials;
+use crate::ensemble_config::TrackedServers;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
 use crate::path::NodePath;
@@ -93,8 +94,8 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) allow_read_only: bool,
     /// The release whose operations are used; `None` for that of each server.
     pub(crate) assumed_release: Option<(u16, u16)>,
-    /// Whether the list of servers follows the configuration of the ensemble.
-    pub(crate) track_ensemble: bool,
+    /// Those of the newest configuration of the ensemble, which the session is to follow.
+    pub(crate) tracked_servers: Option<&'a TrackedServers>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<&'a Tls>,
     /// Receives why the last encrypted connection failed.

@@ -15,6 +15,7 @@ use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
 use crate::credentials::Credentials;
 use crate::deadline::Deadline;
+use crate::ensemble_config::TrackedServers;
 use crate::error::Error;
 #[cfg(feature = "tls")]
 use crate::error::ErrorKind;
@@ -53,7 +54,7 @@ pub struct SessionBuilder {
     sasl: Option<SaslUser>,
     allow_read_only: bool,
     assumed_release: Option<(u16, u16)>,
-    track_ensemble: bool,
+    tracked_servers: Option<TrackedServers>,
     client: ProtocolClient,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -104,7 +105,7 @@ impl SessionBuilder {
             sasl: None,
             allow_read_only: false,
             assumed_release: None,
-            track_ensemble: false,
+            tracked_servers: None,
             client: default_client(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -221,6 +222,8 @@ impl SessionBuilder {
     ///   of the configuration are tried as well.
     /// - A change replaces the list. A connection to a server that is not in the new one is given up; the session moves.
     /// - If no server of the list can be reached, those of the connect string are tried as well.
+    /// - Sessions of clones of this builder, such as the successors of a session that was lost, begin with the newest
+    ///   configuration that one of them has seen, and with the connect string.
     ///
     /// Not for clients that reach the servers at other addresses than the configuration has, as through address
     /// translation or from outside of a network of containers: after each change they lose their connection and try the
@@ -232,7 +235,7 @@ impl SessionBuilder {
     /// The configuration has no encrypted ports: with [`tls`](Self::tls) it is a [`ConnectError::InvalidOption`], and so it
     /// is with [`ProtocolClient::ZookeeperClient`], whose servers cannot be replaced.
     pub fn track_ensemble(mut self) -> Self {
-        self.track_ensemble = true;
+        self.tracked_servers = Some(TrackedServers::default());
         self
     }
 
@@ -306,7 +309,7 @@ impl SessionBuilder {
             auth: &self.auth,
             allow_read_only: self.allow_read_only,
             assumed_release: self.assumed_release,
-            track_ensemble: self.track_ensemble,
+            tracked_servers: self.tracked_servers.as_ref(),
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
             #[cfg(feature = "tls")]
@@ -405,7 +408,7 @@ impl SessionBuilder {
                 "zookeeper-client has no such setting; use zk-wire",
             );
         }
-        if self.track_ensemble {
+        if self.tracked_servers.is_some() {
             const OPTION: &str = "track_ensemble";
             #[cfg(feature = "tls")]
             if self.tls.is_some() {

@@ -55,17 +55,17 @@ use crate::tls::Pem;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
+mod create_fallback;
 mod ensemble_tracker;
-mod plain_creates;
 
+use create_fallback::CreateFallback;
 use ensemble_tracker::EnsembleTracker;
-use plain_creates::PlainCreates;
 
 /// One session of `zk_wire`.
 #[derive(Debug)]
 pub(crate) struct WireTransport {
     client: wire::Client,
-    plain_creates: PlainCreates,
+    create_fallback: CreateFallback,
     link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
@@ -100,7 +100,8 @@ impl WireTransport {
         if let Some((user, password)) = options.sasl {
             config.sasl = Some(Arc::new(wire::sasl::DigestMd5::new(user, password)));
         }
-        let tracker = options.track_ensemble.then(|| EnsembleTracker::new(&hosts));
+        let tracked = options.tracked_servers;
+        let tracker = tracked.map(|tracked| EnsembleTracker::new(&hosts, tracked));
         let client = match &tracker {
             Some(tracker) => wire::Client::with_host_provider(tracker.clone(), config),
             None => wire::Client::new(hosts, config),
@@ -144,7 +145,11 @@ impl WireTransport {
             broken: observed.broken,
             session_id: SessionId::new(session_id),
             session_timeout: observed.session_timeout,
-            plain_creates: PlainCreates::new(client.clone(), options.assumed_release),
+            create_fallback: CreateFallback::new(
+                client.clone(),
+                session_id,
+                options.assumed_release,
+            ),
             _tracking: tracking,
             client,
         })
@@ -297,16 +302,16 @@ impl Transport for WireTransport {
     fn submit(&self, request: Request) -> Reply {
         let client = self.client.clone();
         let link = self.link.clone();
-        let plain_creates = self.plain_creates.clone();
+        let create_fallback = self.create_fallback.clone();
         Box::pin(async move {
             let sent = to_request(&request);
-            if let Some(plain) = plain_creates.instead_of(&sent) {
-                return plain_creates.send(&request, plain, link).await;
+            if let Some(plain) = create_fallback.instead_of(&sent) {
+                return create_fallback.send(&request, plain, link).await;
             }
             let answer = client.request(&sent).await;
-            if let Some(plain) = plain_creates.after(&sent, &answer) {
-                plain_creates.await_close(&answer).await;
-                return plain_creates.send(&request, plain, link).await;
+            if let Some(plain) = create_fallback.after(&sent, &answer) {
+                create_fallback.await_close(&answer).await;
+                return create_fallback.send(&request, plain, link).await;
             }
             Answer {
                 header: header(&answer),

@@ -17,6 +17,7 @@ mod auto_traits;
 mod bad_input;
 mod blocking;
 mod client_limits;
+mod create_fallback;
 mod credentials;
 mod ensemble_tracker;
 mod lost_replies;

@@ -1,13 +1,16 @@
 //! Keeps a client's list of servers up to date with the dynamic configuration of the ensemble.
 
 use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use zk_wire as wire;
 use zk_wire::Host;
 
+use crate::connect_string::ServerAddress;
 use crate::ensemble_config::EnsembleConfig;
+use crate::ensemble_config::TrackedServers;
 
 /// The servers of the connect string, and those of the newest configuration. Clones share them.
 ///
@@ -16,15 +19,14 @@ use crate::ensemble_config::EnsembleConfig;
 #[derive(Debug, Clone)]
 pub(super) struct EnsembleTracker {
     connect_string: Arc<[Host]>,
-    /// Empty until a configuration was read.
-    configured: Arc<Mutex<Vec<Host>>>,
+    configured: TrackedServers,
 }
 
 impl EnsembleTracker {
-    pub(super) fn new(connect_string: &[Host]) -> Self {
+    pub(super) fn new(connect_string: &[Host], configured: &TrackedServers) -> Self {
         Self {
             connect_string: connect_string.into(),
-            configured: Arc::default(),
+            configured: Arc::clone(configured),
         }
     }
 
@@ -32,60 +34,61 @@ impl EnsembleTracker {
     /// session does, or when a server refuses to show the configuration.
     pub(super) async fn follow(self, client: wire::Client) {
         let mut versions = Versions::default();
+        let mut states = client.states();
         while client.connected().await.is_ok() {
-            let answer = client.request(&wire::Request::GetConfig { watch: true });
-            let answer = match answer.await {
-                Ok(answer) => answer,
-                Err(wire::RequestError {
-                    kind: wire::RequestErrorKind::Refused { code, .. },
-                    ..
-                }) => {
-                    tracing::warn!(%code, "the ensemble does not show its configuration: its servers are not tracked");
+            states.mark_unchanged();
+            let request = wire::Request::GetConfig { watch: true };
+            match client.request(&request).await {
+                Ok(answer) => {
+                    if let wire::Reply::Data { data, .. } = &answer.reply {
+                        self.apply(&client, &mut versions, &EnsembleConfig::new(data));
+                    }
+                    let Some(mut watch) = answer.watch else {
+                        return;
+                    };
+                    watch.next().await;
+                }
+                Err(error) if is_final(&error.kind) => {
+                    tracing::warn!(%error, "the ensemble does not show its configuration: its servers are not tracked");
                     return;
                 }
-                // Without a reply; the next connection brings another one.
-                Err(_) => continue,
-            };
-            if let wire::Reply::Data { data, .. } = &answer.reply {
-                self.apply(&client, &mut versions, &EnsembleConfig::new(data));
+                Err(_) => {
+                    // At the next connection, or on this one if there is none.
+                    let _later = tokio::time::timeout(AGAIN_AFTER, states.changed()).await;
+                }
             }
-            let Some(mut watch) = answer.watch else {
-                return;
-            };
-            watch.next().await;
         }
     }
 
     fn apply(&self, client: &wire::Client, versions: &mut Versions, config: &EnsembleConfig) {
-        let addresses = config.client_addresses();
-        let hosts: Vec<Host> = addresses.into_iter().map(|address| address.0).collect();
-        let news = if hosts.is_empty() {
-            None
-        } else {
-            versions.observe(config.version())
-        };
-        let Some(news) = news else {
-            tracing::debug!(
-                config = config.text(),
-                "nothing new for the list of servers"
-            );
+        let Some(change) = versions.observe(config.version()) else {
             return;
         };
-        self.lock().clone_from(&hosts);
-        if news == News::Changed {
+        let addresses = config.client_addresses();
+        if addresses.is_empty() {
+            tracing::debug!(
+                config = config.text(),
+                "a configuration without the client address of each server is ignored"
+            );
+            return;
+        }
+        let hosts = addresses.iter().map(|address| address.0.clone()).collect();
+        *self.lock() = addresses;
+        if change == ConfigChange::Newer {
             tracing::info!(?hosts, "the servers of the ensemble have changed");
             client.update_hosts(hosts);
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Host>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<ServerAddress>> {
         let configured = self.configured.lock();
         configured.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the configured servers, and then the others of the connect string.
     fn all(&self) -> Vec<Host> {
-        let mut all = self.lock().clone();
+        let configured = self.lock().clone();
+        let mut all: Vec<Host> = configured.into_iter().map(|address| address.0).collect();
         for host in &*self.connect_string {
             if !all.contains(host) {
                 all.push(host.clone());
@@ -93,6 +96,17 @@ impl EnsembleTracker {
         }
         all
     }
+}
+
+/// Returns whether a server will never show its configuration: it has none, or does not permit it.
+const fn is_final(error: &wire::RequestErrorKind) -> bool {
+    matches!(
+        error,
+        wire::RequestErrorKind::Refused {
+            code: wire::ErrorCode::NO_NODE | wire::ErrorCode::NO_AUTH,
+            ..
+        }
+    )
 }
 
 impl wire::HostProvider for EnsembleTracker {
@@ -109,24 +123,26 @@ struct Versions {
 
 /// What a configuration is, compared with those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum ConfigChange {
     First,
-    Changed,
+    Newer,
 }
 
 impl Versions {
     /// Records a version; `None` if it is not newer: a server that lags still shows an old configuration.
-    fn observe(&mut self, version: Option<i64>) -> Option<News> {
+    fn observe(&mut self, version: Option<i64>) -> Option<ConfigChange> {
         let version = version?;
         match self.newest {
             Some(newest) if version <= newest => None,
             newest => {
                 self.newest = Some(version);
-                Some(newest.map_or(News::First, |_| News::Changed))
+                Some(newest.map_or(ConfigChange::First, |_| ConfigChange::Newer))
             }
         }
     }
 }
+
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -144,18 +160,29 @@ mod tests {
         let mut versions = Versions::default();
         let seen = [None, Some(0), Some(0), Some(5), None, Some(3), Some(6)]
             .map(|version| versions.observe(version));
-        let changed = Some(News::Changed);
+        let newer = Some(ConfigChange::Newer);
         assert_eq!(
             seen,
-            [None, Some(News::First), None, changed, None, None, changed]
+            [
+                None,
+                Some(ConfigChange::First),
+                None,
+                newer,
+                None,
+                None,
+                newer
+            ]
         );
     }
 
     #[test]
     fn all_servers_are_those_of_both_sources_once() {
-        let tracker = EnsembleTracker::new(&["a", "b"].map(host));
+        let configured = TrackedServers::default();
+        let tracker = EnsembleTracker::new(&["a", "b"].map(host), &configured);
         assert_eq!(tracker.all(), ["a", "b"].map(host));
-        *tracker.lock() = ["b", "c"].map(host).to_vec();
+        *tracker.lock() = ["b", "c"].map(|name| ServerAddress(host(name))).to_vec();
         assert_eq!(tracker.all(), ["b", "c", "a"].map(host));
+        let successor = EnsembleTracker::new(&[host("a")], &configured);
+        assert_eq!(successor.all(), ["b", "c", "a"].map(host));
     }
 }

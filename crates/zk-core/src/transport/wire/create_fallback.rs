@@ -3,24 +3,27 @@
 //! Sessions create nodes with `create2`. A server that does not know it refuses it, and then closes the connection; from
 //! then on the session uses `create`, and reads the stat behind it. Every server knows both requests.
 //!
-//! The reply to a create names the transaction that created the node. A node found under its path counts only if it has
-//! this transaction. If it has another one, or is not there, another client has deleted the node in between; then, and if
-//! there is no second reply, the outcome is reported as unknown, and is decided by the rules for lost replies.
+//! The reply to a create names the transaction that created the node, so the outcome and the stat are known without the
+//! second reply but for the time of the creation. If the node cannot be read (another client has deleted it, or the
+//! connection broke), that is the time of this machine's clock; the create is never reported as unknown, nor repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use zk_wire as wire;
 
 use super::Answer;
+use super::CreateMode;
+use super::CreateRequest;
 use super::LinkReceiver;
 use super::NodePath;
 use super::Request;
 use super::Response;
 use super::TransportError;
-use super::fault;
 use super::header;
 use super::malformed;
 use super::response;
@@ -28,16 +31,22 @@ use super::to_stat;
 
 /// Whether the servers of a session have refused `create2`.
 #[derive(Debug, Clone)]
-pub(super) struct PlainCreates {
+pub(super) struct CreateFallback {
     client: wire::Client,
+    session_id: i64,
     was_refused: Arc<AtomicBool>,
 }
 
-impl PlainCreates {
-    pub(super) fn new(client: wire::Client, assumed_release: Option<(u16, u16)>) -> Self {
+impl CreateFallback {
+    pub(super) fn new(
+        client: wire::Client,
+        session_id: i64,
+        assumed_release: Option<(u16, u16)>,
+    ) -> Self {
         let would_be_refused = assumed_release.is_some_and(|release| release < (3, 5));
         Self {
             client,
+            session_id,
             was_refused: Arc::new(AtomicBool::new(would_be_refused)),
         }
     }
@@ -104,28 +113,54 @@ impl PlainCreates {
                 Ok(wire::Answer {
                     reply: wire::Reply::Created { path, .. },
                     zxid,
-                    epoch,
                     ..
                 }),
             ) => {
-                let exists = wire::Request::Exists {
-                    path: path.clone(),
-                    watch: false,
-                };
-                let found = self.client.request(&exists).await;
-                let found = found.map(|found| (found.reply, found.epoch));
-                let created = Created {
-                    path,
-                    zxid,
-                    epoch,
-                    bytes: create.data.as_slice().len(),
-                };
-                created.with_stat(found.map_err(|error| error.kind))
+                let time = self.time_of(zxid, &path).await;
+                created(&path, &stat(self.session_id, create, zxid, time))
             }
             (_, answer) => response(request, answer, link),
         };
         Answer { result, header }
     }
+
+    /// Returns when a transaction created a node, in milliseconds since 1970.
+    async fn time_of(&self, zxid: i64, path: &str) -> i64 {
+        let exists = wire::Request::Exists {
+            path: path.to_owned(),
+            watch: false,
+        };
+        let found = tokio::time::timeout(STAT_TIMEOUT, self.client.request(&exists)).await;
+        match found.map(|found| found.map(|found| found.reply)) {
+            Ok(Ok(wire::Reply::Stat(stat))) if stat.czxid == zxid => stat.ctime,
+            _ => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+            }
+        }
+    }
+}
+
+/// Returns the stat that a node of a session had when a transaction created it, whatever has changed it since.
+fn stat(session_id: i64, create: &CreateRequest, zxid: i64, time: i64) -> wire::Stat {
+    let is_ephemeral = matches!(create.mode, CreateMode::Ephemeral { .. });
+    wire::Stat {
+        czxid: zxid,
+        mzxid: zxid,
+        pzxid: zxid,
+        ctime: time,
+        mtime: time,
+        ephemeral_owner: if is_ephemeral { session_id } else { 0 },
+        data_length: i32::try_from(create.data.as_slice().len()).unwrap_or(i32::MAX),
+        ..wire::Stat::default()
+    }
+}
+
+fn created(path: &str, stat: &wire::Stat) -> Result<Response, TransportError> {
+    Ok(Response::Created {
+        path: NodePath::parse(path).map_err(|error| malformed(&error))?,
+        stat: to_stat(stat),
+    })
 }
 
 /// Why a server did not carry out a request that it may not know.
@@ -178,70 +213,14 @@ const fn is_create2(op: &wire::MultiOp) -> bool {
     matches!(op, wire::MultiOp::Create2(_))
 }
 
-/// The reply to a create without a stat.
-struct Created {
-    path: String,
-    /// The transaction that created the node.
-    zxid: i64,
-    /// The number of the connection.
-    epoch: u64,
-    /// The length of the node's data.
-    bytes: usize,
-}
-
-impl Created {
-    /// Returns the reply with the stat of the node's creation, whatever has changed it since. `found` is the reply to
-    /// `exists`, with the number of its connection.
-    fn with_stat(
-        self,
-        found: Result<(wire::Reply, u64), wire::RequestErrorKind>,
-    ) -> Result<Response, TransportError> {
-        let why = match found {
-            Ok((wire::Reply::Stat(stat), epoch))
-                if (stat.czxid, epoch) == (self.zxid, self.epoch) =>
-            {
-                let stat = wire::Stat {
-                    mzxid: stat.czxid,
-                    pzxid: stat.czxid,
-                    mtime: stat.ctime,
-                    version: 0,
-                    cversion: 0,
-                    aversion: 0,
-                    data_length: i32::try_from(self.bytes).unwrap_or(i32::MAX),
-                    num_children: 0,
-                    ..stat
-                };
-                return Ok(Response::Created {
-                    path: NodePath::parse(&self.path).map_err(|error| malformed(&error))?,
-                    stat: to_stat(&stat),
-                });
-            }
-            Ok((_, epoch)) if epoch != self.epoch => "the connection broke".to_owned(),
-            Ok(_)
-            | Err(wire::RequestErrorKind::Refused {
-                code: wire::ErrorCode::NO_NODE,
-                ..
-            }) => "another client deleted the node".to_owned(),
-            Err(error) => match fault(&error) {
-                TransportError::Ended(end) => return Err(TransportError::Ended(end)),
-                _ => error.to_string(),
-            },
-        };
-        Err(TransportError::Lost(format!(
-            "{} was created, and before its stat was read: {why}",
-            self.path
-        )))
-    }
-}
-
+/// How long a create that has succeeded waits for its stat.
+const STAT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a server may take to close a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SessionEnd;
-    use crate::Stat;
 
     const ZXID: i64 = 0x1_0000_0007;
     const EPOCH: u64 = 3;
@@ -255,98 +234,37 @@ mod tests {
         }
     }
 
-    fn with_stat(
-        found: Result<(wire::Reply, u64), wire::RequestErrorKind>,
-    ) -> Result<Stat, TransportError> {
-        let created = Created {
-            path: "/a0000000001".to_owned(),
-            zxid: ZXID,
-            epoch: EPOCH,
-            bytes: 4,
-        };
-        created.with_stat(found).map(|response| match response {
-            Response::Created { path, stat } => {
-                assert_eq!(path.as_str(), "/a0000000001");
-                stat
-            }
-            other => panic!("{other:?}"),
-        })
-    }
-
-    fn stat(czxid: i64) -> wire::Stat {
-        wire::Stat {
-            czxid,
-            mzxid: czxid,
-            pzxid: czxid,
-            ctime: 1_000,
-            mtime: 1_000,
-            data_length: 4,
-            ephemeral_owner: 5,
-            ..wire::Stat::default()
-        }
-    }
-
     #[test]
     fn the_stat_is_that_of_the_creation() {
-        let unchanged = to_stat(&stat(ZXID));
-        let found = |stat| Ok((wire::Reply::Stat(stat), EPOCH));
-        assert_eq!(with_stat(found(stat(ZXID))), Ok(unchanged));
-        let changed = wire::Stat {
-            mzxid: ZXID + 1,
-            pzxid: ZXID + 2,
-            mtime: 2_000,
-            version: 1,
-            cversion: 1,
-            aversion: 1,
-            data_length: 9,
-            num_children: 1,
-            ..stat(ZXID)
-        };
-        assert_eq!(
-            with_stat(found(changed)),
-            Ok(unchanged),
-            "a version that the caller has not seen must not be passed on"
-        );
-    }
-
-    #[test]
-    fn a_node_that_was_not_found_is_an_unknown_outcome() {
-        let refused = |code| {
-            Err(wire::RequestErrorKind::Refused {
-                code,
-                zxid: ZXID,
-                epoch: EPOCH,
-            })
-        };
-        let lost = wire::RequestErrorKind::Unknown {
-            epoch: EPOCH,
-            why: wire::Loss::Broken("closed".to_owned()),
-        };
-        for (found, says) in [
+        const SESSION: i64 = 5;
+        for (mode, owner) in [
+            (CreateMode::Ephemeral { sequential: true }, SESSION),
             (
-                Ok((wire::Reply::Stat(stat(ZXID + 1)), EPOCH)),
-                "another client deleted the node",
+                CreateMode::Persistent {
+                    sequential: false,
+                    ttl: None,
+                },
+                0,
             ),
-            (
-                refused(wire::ErrorCode::NO_NODE),
-                "another client deleted the node",
-            ),
-            (
-                Ok((wire::Reply::Stat(stat(ZXID)), EPOCH + 1)),
-                "the connection broke",
-            ),
-            (refused(wire::ErrorCode::UNIMPLEMENTED), "Unimplemented"),
-            (Err(lost), "closed"),
         ] {
-            let Err(TransportError::Lost(message)) = with_stat(found) else {
-                panic!("the create may not be repeated as if it was refused: {says}");
+            let create = CreateRequest {
+                path: NodePath::parse("/a").unwrap(),
+                data: b"data".to_vec().into(),
+                mode,
+                acl: crate::acl::Acl::open(),
             };
-            assert!(message.contains(says), "{message}");
+            let expected = wire::Stat {
+                czxid: ZXID,
+                mzxid: ZXID,
+                pzxid: ZXID,
+                ctime: 1_000,
+                mtime: 1_000,
+                data_length: 4,
+                ephemeral_owner: owner,
+                ..wire::Stat::default()
+            };
+            assert_eq!(stat(SESSION, &create, ZXID, 1_000), expected);
         }
-        let over = wire::NotSent::Over(wire::SessionEnd::Expired);
-        let over = Err(wire::RequestErrorKind::NotSent(over));
-        let expired = TransportError::Ended(SessionEnd::Expired);
-        assert_eq!(with_stat(over), Err(expired));
     }
 
     #[test]
