@@ -49,15 +49,19 @@ impl Table {
 
     /// Returns the column of a version, or if there is none, the newest of its series.
     pub(super) fn column(&self, version: &str) -> anyhow::Result<Vec<(&str, &str)>> {
-        let version = parse_version(version)?;
-        let of_series = |(other, _): &(&Version, _)| other[..2] == version[..2];
+        let numbers = parse_version(version)?;
+        let of_series = |(other, _): &(&Version, _)| other[..2] == numbers[..2];
         let series = self.columns.iter().filter(of_series);
         let newest = series.map(|(_, column)| column).next_back();
         let column = self
             .columns
-            .get(&version)
+            .get(&numbers)
             .or(newest)
-            .with_context(|| format!("the table has no column of the series of {version:?}"))?;
+            .with_context(|| {
+                format!(
+                    "the table has no column of the series of {version}; `cargo xtask test --zookeeper {version}` adds it"
+                )
+            })?;
         let cell = |feature: &String| column.get(feature).map_or("", String::as_str);
         let features = self.features.iter();
         Ok(features
@@ -174,7 +178,11 @@ mod tests {
         ] {
             assert_eq!(table.column(version).unwrap(), [("x", expected)]);
         }
-        assert!(table.column("3.7.0").is_err());
+        let error = table.column("3.7.0").unwrap_err().to_string();
+        assert!(
+            error.ends_with("`cargo xtask test --zookeeper 3.7.0` adds it"),
+            "{error}"
+        );
         assert!(table.column("3.9").is_err());
     }
 
