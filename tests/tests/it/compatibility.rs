@@ -55,8 +55,8 @@ async fn the_table_is_true_of_3_4() {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Works,
-    /// It works in another way than on the newest servers.
-    Otherwise(&'static str),
+    /// It works by a fallback, or lacks a part of what the newest servers do.
+    Degraded(&'static str),
     /// It is refused as something that the servers lack.
     Refused,
 }
@@ -113,12 +113,12 @@ impl Servers {
         ops.collect()
     }
 
-    /// Returns the outcome of a feature that worked: with this operation, or without it in another way.
-    fn worked_by(&self, session: &Session, op: Op, otherwise: &'static str) -> Outcome {
+    /// Returns the outcome of a feature that worked: with this operation, or without it by a fallback.
+    fn worked_by(&self, session: &Session, op: Op, fallback: &'static str) -> Outcome {
         if self.carried_out(session).contains(&op) {
             Outcome::Works
         } else {
-            Outcome::Otherwise(otherwise)
+            Outcome::Degraded(fallback)
         }
     }
 }
@@ -132,10 +132,14 @@ fn refused(error: &Error) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Waits for something that takes moments on an idle machine.
-async fn soon<T>(what: &str, wanted: impl Future<Output = T>) -> anyhow::Result<T> {
-    let result = tokio::time::timeout(SOON, wanted).await;
-    result.with_context(|| format!("waited {SOON:?} for this: {what}"))
+/// Waits for something, with a deadline.
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    wanted: impl Future<Output = T>,
+) -> anyhow::Result<T> {
+    let result = tokio::time::timeout(limit, wanted).await;
+    result.with_context(|| format!("waited {limit:?} for this: {what}"))
 }
 
 /// Runs all rows on a version, or on the default one, and compares its column with the results or replaces it by them.
@@ -147,12 +151,19 @@ async fn check_or_write(version: Option<&'static str>) {
         Ok(outcome) => results.push((feature.to_owned(), outcome.to_string())),
         Err(error) => failures.push(format!("{feature}: {error:#}")),
     };
-    for (feature, run) in [operations::ROWS, own_servers::ROWS].concat() {
-        record(feature, soon(feature, run(&servers)).await.flatten());
+    for (rows, limit) in [
+        (operations::ROWS, LIMIT),
+        (own_servers::ROWS, LIMIT_WITH_SERVERS),
+    ] {
+        for (feature, run) in rows {
+            let result = within(limit, feature, run(&servers)).await;
+            record(feature, result.flatten());
+        }
     }
     for recipe in RECIPES {
         let run = recipes::run(&servers, recipe);
-        record(recipe.name, soon(recipe.name, run).await.flatten());
+        let result = within(LIMIT, recipe.name, run).await;
+        record(recipe.name, result.flatten());
     }
     let version = servers.ensemble.version().to_owned();
     servers.ensemble.down().await.expect("the servers go down");
@@ -174,7 +185,9 @@ async fn check_or_write(version: Option<&'static str>) {
         std::fs::write(self::document(), document).expect("the document can be written");
         return;
     }
-    let column = table.column(&version).expect("the table has the series");
+    let column = table
+        .column(&version)
+        .unwrap_or_else(|error| panic!("{error}"));
     let found = results.iter().map(|(feature, cell)| (&**feature, &**cell));
     let found: Vec<_> = found.collect();
     let differing: Vec<_> = found.iter().filter(|row| !column.contains(row)).collect();
@@ -192,7 +205,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Works => f.write_str("works"),
-            Self::Otherwise(how) => write!(f, "works, {how}"),
+            Self::Degraded(how) => write!(f, "works, {how}"),
             Self::Refused => f.write_str("refused"),
         }
     }
@@ -201,4 +214,6 @@ impl fmt::Display for Outcome {
 /// If set, the column of the version is written and not checked.
 const WRITE: &str = "WRITE_COMPATIBILITY";
 /// For what takes moments on an idle machine.
-const SOON: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(60);
+/// For a row that starts servers of its own.
+const LIMIT_WITH_SERVERS: Duration = Duration::from_secs(180);

@@ -17,11 +17,12 @@ use zk_fault_proxy::Clients;
 use zk_fault_proxy::Close;
 use zk_fault_proxy::Op;
 
+use super::LIMIT;
 use super::Outcome;
 use super::Row;
 use super::Servers;
 use super::refused;
-use super::soon;
+use super::within;
 
 pub(super) const ROWS: &[Row] = &[
     ("reads, writes and deletions of data", |servers| {
@@ -183,7 +184,7 @@ async fn transaction(servers: &Servers) -> anyhow::Result<Outcome> {
     Ok(if has_stat {
         Outcome::Works
     } else {
-        Outcome::Otherwise("without the stats of new nodes")
+        Outcome::Degraded("without the stats of new nodes")
     })
 }
 
@@ -196,7 +197,8 @@ async fn container(servers: &Servers) -> anyhow::Result<Outcome> {
     }
     session.create("/container/child", "").await?;
     session.delete("/container/child").await?;
-    soon(
+    within(
+        LIMIT,
         "the container is removed",
         session.wait_for_deletion("/container").into_future(),
     )
@@ -222,7 +224,8 @@ async fn ttl(servers: &Servers) -> anyhow::Result<Outcome> {
         ensure!(session.exists("/ttl").await?.is_none());
         return refused(&error);
     }
-    soon(
+    within(
+        LIMIT,
         "the time has passed",
         session.wait_for_deletion("/ttl").into_future(),
     )
@@ -260,7 +263,7 @@ async fn watch(servers: &Servers) -> anyhow::Result<Outcome> {
     let [session, other] = [servers.connect().await?, servers.connect().await?];
     let (_, mut watch) = session.exists("/watch").watched().await?;
     other.create("/watch", "").await?;
-    soon("the creation is reported", watch.changed()).await?;
+    within(LIMIT, "the creation is reported", watch.changed()).await?;
     for session in [session, other] {
         session.close().await?;
     }
@@ -283,12 +286,13 @@ async fn subscription(servers: &Servers) -> anyhow::Result<Outcome> {
     let [session, other] = [servers.connect().await?, servers.connect().await?];
     session.create("/subscription", "").await?;
     let mut updates = session.subscribe("/subscription").await?;
-    let first = soon("the subscription is set", updates.next()).await?;
+    let first = within(LIMIT, "the subscription is set", updates.next()).await?;
     ensure!(first == Some(Update::Resynchronize), "{first:?}");
     for data in ["1", "2"] {
         other.sync("/").await?;
         other.set("/subscription", data).await?;
-        soon(
+        within(
+            LIMIT,
             "the change is reported",
             reports(&mut updates, "/subscription"),
         )
@@ -308,11 +312,12 @@ async fn recursive_subscription(servers: &Servers) -> anyhow::Result<Outcome> {
         Ok(updates) => updates,
         Err(error) => return refused(&error),
     };
-    let first = soon("the subscription is set", updates.next()).await?;
+    let first = within(LIMIT, "the subscription is set", updates.next()).await?;
     ensure!(first == Some(Update::Resynchronize), "{first:?}");
     other.sync("/").await?;
     other.create("/subtree/a/b", "").await?;
-    soon(
+    within(
+        LIMIT,
         "the creation is reported",
         reports(&mut updates, "/subtree/a/b"),
     )
@@ -418,7 +423,7 @@ async fn reconnect(servers: &Servers) -> anyhow::Result<Outcome> {
     let owner = other.stat("/kept").await?.ephemeral_owner;
     ensure!(owner == Some(session.id()), "it is of the same session");
     other.set("/kept", "new").await?;
-    soon("the change is reported", watch.changed()).await?;
+    within(LIMIT, "the change is reported", watch.changed()).await?;
     for session in [session, other] {
         session.close().await?;
     }

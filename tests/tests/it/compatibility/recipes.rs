@@ -31,7 +31,7 @@ pub(super) async fn run(servers: &Servers, recipe: &Recipe) -> anyhow::Result<Ou
         (false, true) if has_persistent_watches => Outcome::Works,
         (false, true) => bail!("it follows nodes without persistent watches: {ops:?}"),
         (true, _) if has_persistent_watches => bail!("no server is that old and that new: {ops:?}"),
-        (true, false) => Outcome::Otherwise("by `create`"),
-        (true, true) => Outcome::Otherwise("by `create` and one-shot watches"),
+        (true, false) => Outcome::Degraded("by `create`"),
+        (true, true) => Outcome::Degraded("by `create` and one-shot watches"),
     })
 }
