@@ -19,53 +19,56 @@ mod server;
 
 use server::Features;
 use server::Keeper;
+use server::MIN_SESSION_TIMEOUT;
 
-/// For what takes moments on an idle machine.
-const SOON: Duration = Duration::from_secs(60);
+/// For what takes moments on an idle machine, or the timeout of a session.
+const LIMIT: Duration = Duration::from_secs(60);
 
-async fn soon<T>(what: &str, wanted: impl Future<Output = T>) -> T {
-    let Ok(value) = tokio::time::timeout(SOON, wanted).await else {
-        panic!("waited {SOON:?} for this: {what}");
+async fn within_limit<T>(what: &str, wanted: impl Future<Output = T>) -> T {
+    let Ok(value) = tokio::time::timeout(LIMIT, wanted).await else {
+        panic!("waited {LIMIT:?} for this: {what}");
     };
     value
 }
 
-fn plain(keeper: &Keeper) -> SessionBuilder {
+fn without_assumed_release(keeper: &Keeper) -> SessionBuilder {
     Session::builder(keeper.connect_string())
 }
 
-/// Connects with the setting that is advised for Keeper.
+/// Uses the setting that is advised for Keeper.
+fn with_assumed_release(keeper: &Keeper) -> SessionBuilder {
+    Session::builder(keeper.connect_string()).assume_release(3, 4)
+}
+
 async fn connect(keeper: &Keeper) -> Session {
-    let connecting = plain(keeper).assume_release(3, 4).connect();
+    let connecting = with_assumed_release(keeper).connect();
     connecting.await.expect("a session is granted")
 }
 
 // covers: V2
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_not_resumed_takes_its_lock_along() {
-    let keeper = Keeper::start(Features {
-        min_session_timeout: Duration::from_secs(3),
-        ..Features::NEW
-    });
-    let keeper = keeper.await;
-    let first = plain(&keeper).session_timeout(Duration::from_secs(3));
-    let first = first.assume_release(3, 4).connect().await.unwrap();
+async fn a_session_that_is_not_resumed_is_lost_with_its_lock() {
+    let keeper = Keeper::start(Features::NEW).await;
+    let first = with_assumed_release(&keeper).session_timeout(MIN_SESSION_TIMEOUT);
+    let first = first.connect().await.unwrap();
     let guard = FairLock::new(&first, "/lock").unwrap().acquire().await;
     let guard = guard.unwrap();
     assert!(guard.is_valid());
 
     keeper.cut();
-    let end = soon("the session is known to be lost", first.lost()).await;
+    let end = within_limit("the session is known to be lost", first.lost()).await;
     assert_eq!(end, SessionEnd::Expired);
     assert!(!guard.is_valid(), "the new session does not have the node");
-    soon("the guard ends", guard.lost()).await;
+    within_limit("the guard ends", guard.lost()).await;
 
     // Its node is there until Keeper ends the old session.
     let second = connect(&keeper).await;
     let lock = FairLock::new(&second, "/lock").unwrap();
     let early = lock.try_acquire().await.unwrap();
     assert!(early.is_none(), "the first holder may not have noticed");
-    let next = soon("the old session ends", lock.acquire()).await.unwrap();
+    let next = within_limit("the old session ends", lock.acquire())
+        .await
+        .unwrap();
     assert!(next.fencing_token() > guard.fencing_token());
     assert!(!guard.is_valid() && next.is_valid());
     next.release().await.unwrap();
@@ -77,7 +80,7 @@ async fn a_session_that_is_not_resumed_takes_its_lock_along() {
 async fn a_timeout_is_raised_to_ten_seconds() {
     let keeper = Keeper::start(Features::NEW).await;
     for (asked, granted) in [(1, 10), (12, 12)] {
-        let session = plain(&keeper).session_timeout(Duration::from_secs(asked));
+        let session = without_assumed_release(&keeper).session_timeout(Duration::from_secs(asked));
         let session = session.connect().await.unwrap();
         assert_eq!(session.session_timeout(), Duration::from_secs(granted));
         session.close().await.unwrap();
@@ -89,7 +92,7 @@ async fn a_timeout_is_raised_to_ten_seconds() {
 async fn an_unknown_operation_costs_the_session_and_is_reported() {
     for (features, unknown) in [(Features::NEW, Op::WhoAmI), (Features::OLD, Op::Create2)] {
         let keeper = Keeper::start(features).await;
-        let session = plain(&keeper).connect().await.unwrap();
+        let session = without_assumed_release(&keeper).connect().await.unwrap();
         // They leave in this order: what is sent behind the unknown one is in flight when the connection ends.
         let (unknown_one, create, read) = tokio::join!(
             async {
@@ -114,19 +117,42 @@ async fn an_unknown_operation_costs_the_session_and_is_reported() {
     }
 }
 
+// covers: V2 W7
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_without_a_reply_may_have_been_applied() {
+    let keeper = Keeper::start(Features::NEW).await;
+    let session = without_assumed_release(&keeper).connect().await.unwrap();
+    let (unknown_one, create) = tokio::join!(
+        async {
+            let withheld = keeper.withholds_reply_to_create();
+            within_limit("the reply is withheld", withheld).await;
+            session.whoami().await
+        },
+        session.create("/a", "").into_future(),
+    );
+    let error = unknown_one.unwrap_err();
+    assert!(error.is_fatal(), "{error:?}");
+    let error = create.unwrap_err();
+    assert!(error.is_fatal() && error.is_outcome_unknown(), "{error:?}");
+    assert!(keeper.ensemble.tree().node("/a").is_some());
+    assert_eq!(keeper.unknown(), [Op::WhoAmI]);
+}
+
 // covers: V2
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_release_a_lock_with_new_parents_costs_one() {
     let keeper = Keeper::start(Features::NEW).await;
-    let session = plain(&keeper).connect().await.unwrap();
+    let session = without_assumed_release(&keeper).connect().await.unwrap();
     let lock = FairLock::new(&session, "/locks/one").unwrap();
-    let error = soon("the acquire fails", lock.acquire()).await.unwrap_err();
+    let error = within_limit("the acquire fails", lock.acquire())
+        .await
+        .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Fatal, "{error}");
     assert_eq!(keeper.unknown(), [Op::CreateContainer]);
     // Parents that are there need no container.
     let session = connect(&keeper).await;
     session.create("/locks", "").await.unwrap();
-    let session = plain(&keeper).connect().await.unwrap();
+    let session = without_assumed_release(&keeper).connect().await.unwrap();
     session.create("/locks/one", "").await.unwrap();
     let lock = FairLock::new(&session, "/locks/one").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -141,7 +167,7 @@ async fn a_close_is_confirmed_by_the_next_connection() {
     let session = connect(&keeper).await;
     let id = session.id();
     session.create("/own", "").ephemeral().await.unwrap();
-    soon("the session is closed", session.close())
+    within_limit("the session is closed", session.close())
         .await
         .unwrap();
     assert_eq!(keeper.ensemble.tree().node("/own"), None);
@@ -197,7 +223,7 @@ async fn each_recipe_works_with_an_assumed_release() {
         let keeper = Keeper::start(features).await;
         for recipe in RECIPES {
             let [one, other] = [connect(&keeper).await, connect(&keeper).await];
-            let result = soon(recipe.name, (recipe.run)(&one, &other)).await;
+            let result = within_limit(recipe.name, (recipe.run)(&one, &other)).await;
             result.unwrap_or_else(|error| panic!("{}: {error:#}", recipe.name));
             for session in [one, other] {
                 assert_eq!(session.counters().connection_losses, 0, "{}", recipe.name);
@@ -212,13 +238,13 @@ async fn each_recipe_works_with_an_assumed_release() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recursive_event_names_the_watched_node() {
     let keeper = Keeper::start(Features::NEW).await;
-    let session = plain(&keeper).connect().await.unwrap();
+    let session = without_assumed_release(&keeper).connect().await.unwrap();
     session.create("/a/b", "").parents().await.unwrap();
     let mut updates = session.subscribe("/a").recursive().await.unwrap();
-    let first = soon("the watch is set", updates.next()).await;
+    let first = within_limit("the watch is set", updates.next()).await;
     assert_eq!(first, Some(Update::Resynchronize));
     session.set("/a/b", "new").await.unwrap();
-    match soon("the change is reported", updates.next()).await {
+    match within_limit("the change is reported", updates.next()).await {
         Some(Update::Changed { path, .. }) => assert_eq!(path.as_str(), "/a"),
         other => panic!("{other:?}"),
     }
@@ -230,19 +256,16 @@ async fn a_recursive_event_names_the_watched_node() {
 async fn a_server_without_a_leader_grants_no_session() {
     let keeper = Keeper::start(Features::NEW).await;
     keeper.set_active(false);
-    let refused = plain(&keeper).connect_timeout(Duration::from_secs(2));
+    let refused = without_assumed_release(&keeper).connect_timeout(Duration::from_secs(2));
     let error = refused.connect().await.map(|session| session.id());
     let error = error.expect_err("there is no session");
     assert!(matches!(error, ConnectError::Unanswered(_)), "{error:?}");
 
-    let connecting = plain(&keeper).connect_timeout(SOON).connect();
+    let connecting = without_assumed_release(&keeper)
+        .connect_timeout(LIMIT)
+        .connect();
     let electing = async {
-        let pause = std::future::pending::<()>();
-        assert!(
-            tokio::time::timeout(Duration::from_secs(1), pause)
-                .await
-                .is_err()
-        );
+        within_limit("a session is refused", keeper.refuses_session()).await;
         keeper.set_active(true);
     };
     let (session, ()) = tokio::join!(connecting, electing);

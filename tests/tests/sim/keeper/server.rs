@@ -37,8 +37,6 @@ pub(super) struct Features {
     pub(super) create_with_stats: bool,
     /// `PERSISTENT_WATCHES`: whether it knows `addWatch`, and how to set and remove watches.
     pub(super) persistent_watches: bool,
-    /// `min_session_timeout_ms`, 10 s by default.
-    pub(super) min_session_timeout: Duration,
 }
 
 impl Features {
@@ -46,13 +44,11 @@ impl Features {
     pub(super) const NEW: Self = Self {
         create_with_stats: true,
         persistent_watches: true,
-        min_session_timeout: Duration::from_secs(10),
     };
     /// A release before them.
     pub(super) const OLD: Self = Self {
         create_with_stats: false,
         persistent_watches: false,
-        ..Self::NEW
     };
 
     /// The content of `/keeper/feature_flags`: a bit for each feature, the first one the highest.
@@ -110,6 +106,12 @@ struct Shared {
     server: SocketAddr,
     /// Whether the server has a leader.
     is_active: AtomicBool,
+    /// How many sessions it has refused for lack of a leader.
+    refused: watch::Sender<usize>,
+    /// Whether the replies to creates are withheld.
+    withholds_creates: AtomicBool,
+    /// How many have been.
+    withheld: watch::Sender<usize>,
     /// Changes when all connections are cut.
     cuts: watch::Sender<u64>,
     /// The operations that have ended their connections.
@@ -136,6 +138,9 @@ impl Keeper {
             features,
             server: simulated.addresses()[0],
             is_active: AtomicBool::new(true),
+            refused: watch::Sender::new(0),
+            withholds_creates: AtomicBool::new(false),
+            withheld: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
             unknown: Mutex::default(),
         });
@@ -165,6 +170,19 @@ impl Keeper {
     /// Sets whether the server has a leader, and so grants sessions.
     pub(super) fn set_active(&self, is_active: bool) {
         self.shared.is_active.store(is_active, Ordering::SeqCst);
+    }
+
+    /// Waits until a session was refused for lack of a leader after this call.
+    pub(super) async fn refuses_session(&self) {
+        let mut refused = self.shared.refused.subscribe();
+        refused.changed().await.expect("the sender is there");
+    }
+
+    /// Withholds the replies to creates until an unknown operation ends the connection, and waits for the first.
+    pub(super) async fn withholds_reply_to_create(&self) {
+        let mut withheld = self.shared.withheld.subscribe();
+        self.shared.withholds_creates.store(true, Ordering::SeqCst);
+        withheld.changed().await.expect("the sender is there");
     }
 
     /// Returns the operations that have ended their connections.
@@ -205,6 +223,8 @@ struct Connection<'a> {
     recursive: Vec<String>,
     /// The number of the request to close the session.
     closing: Option<i32>,
+    /// The numbers of the creates.
+    creates: Vec<i32>,
 }
 
 impl<'a> Connection<'a> {
@@ -215,6 +235,7 @@ impl<'a> Connection<'a> {
             shared,
             recursive: Vec::new(),
             closing: None,
+            creates: Vec::new(),
         }
     }
 
@@ -229,7 +250,7 @@ impl<'a> Connection<'a> {
     /// Opens a session, whether or not the client has one.
     async fn open(mut self, frame: Vec<u8>) -> io::Result<()> {
         let connect = Connect::decode(&frame[PREFIX..]).map_err(io::Error::other)?;
-        let least = i32::try_from(self.shared.features.min_session_timeout.as_millis());
+        let least = i32::try_from(MIN_SESSION_TIMEOUT.as_millis());
         let timeout = connect.timeout.max(least.map_err(io::Error::other)?);
         if !self.shared.is_active.load(Ordering::SeqCst) {
             let rejected = Connected {
@@ -239,10 +260,12 @@ impl<'a> Connection<'a> {
                 password: vec![0; 16],
                 read_only: None,
             };
-            return self.client.write_all(&rejected.encode()).await;
+            self.client.write_all(&rejected.encode()).await?;
+            self.shared.refused.send_modify(|refused| *refused += 1);
+            return Ok(());
         }
         let mut server = TcpStream::connect(self.shared.server).await?;
-        server.write_all(&anew(frame, timeout)).await?;
+        server.write_all(&without_session(frame, timeout)).await?;
         let mut replies = FrameDecoder::for_server();
         let Some(granted) = next_piece(&mut server, &mut replies).await? else {
             return Ok(());
@@ -270,9 +293,15 @@ impl<'a> Connection<'a> {
                     let Some(Piece::Frame(frame)) = reply? else {
                         return Ok(());
                     };
-                    if number(&frame[PREFIX..], 0) == self.closing {
+                    let number = number(&frame[PREFIX..], 0);
+                    if number == self.closing {
                         // It closes the connection instead.
                         return Ok(());
+                    }
+                    let is_of_create = number.is_some_and(|number| self.creates.contains(&number));
+                    if is_of_create && self.shared.withholds_creates.load(Ordering::SeqCst) {
+                        self.shared.withheld.send_modify(|withheld| *withheld += 1);
+                        continue;
                     }
                     let frame = self.as_keeper_reports(frame);
                     self.client.write_all(&frame).await?;
@@ -296,7 +325,11 @@ impl<'a> Connection<'a> {
             .find(|op| !features.knows(*op));
         if let Some(unknown) = unknown {
             self.shared.unknown.lock().unwrap().push(unknown);
+            self.shared.withholds_creates.store(false, Ordering::SeqCst);
             return false;
+        }
+        if let Op::Create | Op::Create2 = op {
+            self.creates.push(xid);
         }
         match body {
             RequestBody::AddWatch { path, mode: 1 } => self.recursive.push(path),
@@ -351,7 +384,7 @@ async fn next_piece(
 }
 
 /// Returns the handshake of a client that has no session and has seen nothing, with this timeout.
-fn anew(mut frame: Vec<u8>, timeout: i32) -> Vec<u8> {
+fn without_session(mut frame: Vec<u8>, timeout: i32) -> Vec<u8> {
     frame[8..16].fill(0);
     frame[16..20].copy_from_slice(&timeout.to_be_bytes());
     frame[20..28].fill(0);
@@ -373,6 +406,8 @@ fn four_letter_word(word: &[u8]) -> &'static [u8] {
     }
 }
 
+/// `min_session_timeout_ms`, as it is by default.
+pub(super) const MIN_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The length of the length prefix.
 const PREFIX: usize = 4;
 /// The number of a notification.
