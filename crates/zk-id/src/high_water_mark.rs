@@ -247,6 +247,11 @@ impl<'a> MarkData<'a> {
     }
 }
 
+/// Returns the end of the reserved time in the data of a mark; `None` if it is no mark.
+pub(crate) fn parse_mark(data: &[u8]) -> Option<SystemTime> {
+    MarkData::parse(data).map(|mark| mark.reserved)
+}
+
 impl std::fmt::Display for MarkData<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let since = self.reserved.duration_since(SystemTime::UNIX_EPOCH);

@@ -133,6 +133,7 @@ mod generator_state;
 mod high_water_mark;
 mod id;
 mod id_range;
+mod inspect;
 mod layout;
 mod path_schema;
 mod sequence;
@@ -159,6 +160,10 @@ pub use id::as_crockford;
 #[cfg(feature = "serde")]
 pub use id::as_number;
 pub use id_range::IdRange;
+pub use inspect::IdsSnapshot;
+pub use inspect::Inspector;
+pub use inspect::Mark;
+pub use inspect::WorkerHolder;
 pub use layout::ComposeError;
 pub use layout::Layout;
 pub use layout::Parts;

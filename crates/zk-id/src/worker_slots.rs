@@ -20,6 +20,12 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     (worker_name(number) == name).then_some(number)
 }
 
+/// Returns the worker number whose high-water mark the node of this name stores, or `None` for a foreign node.
+pub(crate) fn mark_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix(MARK)?.parse().ok()?;
+    (mark_name(number) == name).then_some(number)
+}
+
 /// Returns the free numbers in the order in which to try them: the preferred one, then all others from `start` on.
 ///
 /// Processes that start at the same time use different values of `start`, so that they do not all try the same number.
