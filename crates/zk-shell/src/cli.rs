@@ -9,9 +9,12 @@ use crate::commands::config::Config;
 use crate::commands::create::Create;
 use crate::commands::delete::Delete;
 use crate::commands::delete::Deleteall;
+use crate::commands::export::Export;
 use crate::commands::get::Get;
+use crate::commands::import::Import;
 use crate::commands::locks::Locks;
 use crate::commands::ls::Ls;
+use crate::commands::mirror::Mirror;
 use crate::commands::set::Set;
 use crate::commands::stat::Stat;
 use crate::context::Settings;
@@ -76,6 +79,12 @@ pub(crate) enum Command {
     Deleteall(Deleteall),
     /// Print the metadata of a node
     Stat(Stat),
+    /// Write a subtree to a file or a directory
+    Export(Export),
+    /// Create the nodes of an export, or compare them with it
+    Import(Import),
+    /// Make another subtree equal to a subtree, in this or another ensemble
+    Mirror(Mirror),
     /// Print who holds a lock and who waits for it
     Locks(Locks),
     /// Publish and follow configuration in TOML

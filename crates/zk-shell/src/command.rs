@@ -23,6 +23,9 @@ pub(crate) async fn dispatch(command: Command, context: &mut Context) -> Result<
         Command::Delete(delete) => delete.run(context).await,
         Command::Deleteall(deleteall) => deleteall.run(context).await,
         Command::Stat(stat) => stat.run(context).await,
+        Command::Export(export) => export.run(context).await,
+        Command::Import(import) => import.run(context).await,
+        Command::Mirror(mirror) => mirror.run(context).await,
         Command::Locks(locks) => locks.run(context).await,
         Command::Config(config) => config.run(context).await,
         #[cfg(feature = "top")]

@@ -3,10 +3,13 @@
 pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod export;
 pub(crate) mod get;
 mod hold;
+pub(crate) mod import;
 pub(crate) mod locks;
 pub(crate) mod ls;
+pub(crate) mod mirror;
 pub(crate) mod set;
 pub(crate) mod stat;
 mod value;

@@ -112,6 +112,18 @@ impl Context {
         self.settings.is_json
     }
 
+    /// Opens a session at another ensemble, with the same options. Close it with [`close_other`](Self::close_other).
+    pub(crate) async fn open_other(&mut self, connect: &str) -> Result<Session, Failure> {
+        let remaining = self.remaining();
+        self.open_at(connect.to_owned(), remaining).await
+    }
+
+    /// Closes a session of another ensemble.
+    pub(crate) async fn close_other(&mut self, session: Session) {
+        let timeout = CLOSE_TIMEOUT.min(self.remaining());
+        drop(tokio::time::timeout(timeout, session.close()).await);
+    }
+
     /// Closes the session.
     pub(crate) async fn close(mut self) {
         let timeout = CLOSE_TIMEOUT.min(self.remaining());
@@ -136,7 +148,10 @@ impl Context {
 
     /// Opens a session beside that of the context, within `timeout`.
     pub(crate) async fn open(&self, timeout: Duration) -> Result<Session, Failure> {
-        let connect = self.connect_string()?;
+        self.open_at(self.connect_string()?, timeout).await
+    }
+
+    async fn open_at(&self, connect: String, timeout: Duration) -> Result<Session, Failure> {
         let mut builder = Session::builder(connect)
             .connect_timeout(timeout)
             .operation_timeout(self.settings.timeout);
@@ -165,6 +180,11 @@ fn credentials() -> Result<Option<(String, String)>, Failure> {
         }
         _ => Err(malformed()),
     }
+}
+
+/// Returns whether sessions are authenticated as a user.
+pub(crate) fn has_credentials() -> bool {
+    std::env::var_os("ZK_AUTH").is_some()
 }
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -12,11 +12,15 @@ mod command;
 mod commands;
 mod context;
 mod date;
+mod decode;
 mod escape;
 mod failure;
 mod output;
 mod place;
+mod progress;
+mod question;
 mod span;
+mod subtree;
 #[cfg(feature = "top")]
 mod top;
 

@@ -4,6 +4,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::context::Context;
+use crate::decode::Decoding;
+use crate::decode::decode;
+use crate::escape;
 use crate::failure::Failure;
 use crate::output;
 use crate::output::print;
@@ -17,6 +20,17 @@ pub(crate) struct Get {
     /// Print the bytes of the data and nothing else, not even a newline
     #[arg(long, conflicts_with = "stat", conflicts_with = "json")]
     raw: bool,
+    /// Show the data decoded: JSON with indentation, TOML, what gzip has packed, or hexadecimal digits
+    #[arg(
+        long,
+        value_enum,
+        value_name = "AS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "auto",
+        conflicts_with_all = ["raw", "json"]
+    )]
+    decode: Option<Decoding>,
     /// The node
     path: String,
 }
@@ -36,7 +50,19 @@ impl Get {
             output::add_data(&mut document, &data);
             return output::print_json(&document);
         }
-        output.data(&data)?;
+        match self.decode {
+            None => output.data(&data)?,
+            Some(decoding) => {
+                let text = decode(&data, decoding).map_err(|problem| {
+                    Failure::operation(
+                        format!("{path}: {problem}"),
+                        Some("use --decode alone to see what it is"),
+                    )
+                })?;
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                print(format!("{}{end}", escape::block(&text)).as_bytes())?;
+            }
+        }
         if self.stat {
             print(output::stat(&stat).as_bytes())
         } else {

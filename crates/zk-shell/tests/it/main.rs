@@ -6,6 +6,7 @@ mod config;
 mod failover;
 mod interop;
 mod locks;
+mod subtree;
 #[cfg(feature = "top")]
 mod top;
 

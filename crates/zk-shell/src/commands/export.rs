@@ -1,0 +1,152 @@
+//! Writes a subtree to a file or a directory.
+
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use zk_core::NodePath;
+use zk_core::Session;
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Failure;
+use crate::failure::tell;
+use crate::progress::Progress;
+use crate::subtree::apply::nodes;
+use crate::subtree::archive::ArchiveWriter;
+use crate::subtree::archive::Format;
+use crate::subtree::check::Summary;
+use crate::subtree::node_line::Header;
+use crate::subtree::reconcile::unreadable;
+use crate::subtree::walk::Found;
+use crate::subtree::walk::Walk;
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Write ephemeral nodes too
+    #[arg(long)]
+    ephemerals: bool,
+    /// The format, unless the name of the file shows it: .json, .tar, or a slash at the end
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The root of the subtree
+    path: String,
+    /// The file or directory, which must not exist yet; - for JSON on standard output
+    file: PathBuf,
+}
+
+impl Export {
+    /// Writes the subtree. The time limit applies to each request.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let path = context.path(&self.path)?;
+        let is_stdout = self.file == Path::new("-");
+        let format = match self.format.or_else(|| Format::of(&self.file)) {
+            Some(format) => format,
+            None if is_stdout => Format::Json,
+            None => {
+                return Err(Failure::usage(
+                    format!("the name {} does not show a format", self.file.display()),
+                    "name it .json or .tar, end it with a slash for a directory, or choose with --format",
+                ));
+            }
+        };
+        if is_stdout && format != Format::Json {
+            return Err(Failure::usage(
+                "standard output takes JSON only",
+                "give the name of a file",
+            ));
+        }
+        let session = context.session().await?;
+        // Everything that was written before is in the export.
+        session.sync(&path).await?;
+        session.stat(&path).await?;
+        let header = Header::new(path.as_str());
+        let writer = if is_stdout {
+            let stdout = io::BufWriter::new(io::stdout());
+            ArchiveWriter::to_stream(Box::new(stdout), &header)
+        } else {
+            ArchiveWriter::create(&self.file, format, &header)
+        };
+        let writer = writer.map_err(|error| not_written(&self.file, &error))?;
+        let written = write(&session, &path, writer, self.ephemerals, &self.file).await;
+        if written.is_err() && !is_stdout {
+            remove(&self.file, format);
+        }
+        let summary = written?;
+        let text = || {
+            format!(
+                "Exported {} with {} bytes of data from {}\nsha256 {}\n",
+                nodes(summary.nodes),
+                summary.bytes,
+                escape::line(path.as_str()),
+                summary.sha256
+            )
+        };
+        if is_stdout {
+            tell(&text());
+            return Ok(());
+        }
+        context.output().result(text, || {
+            json!({
+                "exported": summary.nodes,
+                "bytes": summary.bytes,
+                "sha256": summary.sha256,
+                "path": path.as_str(),
+            })
+        })
+    }
+}
+
+async fn write(
+    session: &Session,
+    path: &NodePath,
+    mut writer: ArchiveWriter,
+    with_ephemerals: bool,
+    file: &Path,
+) -> Result<Summary, Failure> {
+    // Servers before 3.6 do not count.
+    let total = session.descendant_count(path).await.ok();
+    let progress = Progress::new("exported", total.map(u64::from));
+    let mut walk = Walk::new(session, path);
+    while let Some(found) = walk.next().await? {
+        match found {
+            Found::Node { node, .. } if node.is_ephemeral && !with_ephemerals => {}
+            Found::Node { node, .. } => {
+                writer
+                    .add(&node)
+                    .map_err(|error| not_written(file, &error))?;
+                progress.add(1);
+            }
+            Found::Unreadable(below) => return Err(unreadable(below.below(path)?.as_str())),
+        }
+    }
+    writer.finish().map_err(|error| not_written(file, &error))
+}
+
+/// Removes what this command has created.
+fn remove(file: &Path, format: Format) {
+    let removed = match format {
+        Format::Dir => std::fs::remove_dir_all(file),
+        Format::Json | Format::Tar => std::fs::remove_file(file),
+    };
+    if let Err(error) = removed {
+        tell(&format!(
+            "warning: the unfinished export {} stays: {error}\n",
+            file.display()
+        ));
+    }
+}
+
+fn not_written(file: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::reader_gone(),
+        io::ErrorKind::AlreadyExists => Failure::operation(
+            format!("{} exists already, and nothing was written", file.display()),
+            Some("choose another name, or remove it first"),
+        ),
+        _ => Failure::operation(format!("cannot write {}: {error}", file.display()), None),
+    }
+}

@@ -1,0 +1,269 @@
+//! Creates the nodes of an export, or compares them with those that exist.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use zk_core::NodePath;
+use zk_core::Session;
+
+use crate::context::Context;
+use crate::context::has_credentials;
+use crate::escape;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::subtree::apply::Mode;
+use crate::subtree::apply::Strictness;
+use crate::subtree::apply::apply;
+use crate::subtree::apply::compare;
+use crate::subtree::archive::ArchiveFile;
+use crate::subtree::check::Summary;
+use crate::subtree::difference::Existing;
+use crate::subtree::format_error::FormatError;
+use crate::subtree::node::RelativePath;
+use crate::subtree::node::SubtreeNode;
+use crate::subtree::reconcile::Reconcile;
+use crate::subtree::reconcile::Wanted;
+use crate::subtree::writer::Writer;
+
+/// The arguments.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the flags of the command line"
+)]
+pub(crate) struct Import {
+    /// What happens to nodes that exist already
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "fail")]
+    existing: Existing,
+    /// Continue an interrupted import: leave nodes whose data is that of the export
+    #[arg(long, conflicts_with = "existing")]
+    resume: bool,
+    /// Create the ephemeral nodes of the export too, as persistent ones
+    #[arg(long)]
+    ephemerals: bool,
+    /// Print what would be done
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Only compare the nodes with the export; exit status 1 if they differ
+    #[arg(long, conflicts_with_all = ["existing", "resume", "dry_run"])]
+    verify: bool,
+    /// The file or directory; - for standard input
+    file: PathBuf,
+    /// The root of the new subtree; by default where it was exported
+    path: Option<String>,
+}
+
+impl Import {
+    /// Checks the whole file, creates the nodes and compares them. The time limit applies to each request.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let mut archive = open(&self.file)?;
+        let mut paths = TopLevel::default();
+        let read = archive.read(&mut |node| paths.add(&node));
+        let (header, summary) = read.map_err(|error| self.not_read(&error))?;
+        let path = match &self.path {
+            Some(path) => context.path(path)?,
+            None => NodePath::parse(&header.root)?,
+        };
+        let session = context.session().await?;
+        session.sync(&path).await?;
+        let existing = if self.resume {
+            Existing::Resume
+        } else {
+            self.existing
+        };
+        if self.verify {
+            let strictness = Strictness {
+                may_differ: false,
+                may_have_extra: false,
+                may_root_differ: path.is_root(),
+            };
+            return self
+                .compare(context, &session, &path, archive, &summary, strictness)
+                .await;
+        }
+        if existing == Existing::Fail {
+            paths.check_absent(&session, &path).await?;
+        }
+        let mut mode = if self.dry_run {
+            Mode::Print(context.output())
+        } else {
+            if let Some(parent) = path.parent().filter(|parent| !parent.is_root())
+                && session.exists(&parent).await?.is_none()
+            {
+                session.create(&parent, "").parents().idempotent().await?;
+            }
+            Mode::Write(Box::new(Writer::new(&session, &path, has_credentials())))
+        };
+        let progress = Progress::new("imported", Some(summary.nodes));
+        let (wanted, reading) = stream(archive);
+        let mut reconcile = Reconcile::new(wanted, self.ephemerals, &session, &path);
+        let changes = apply(&mut reconcile, &path, existing, &mut mode, 0, &progress).await?;
+        drop((progress, reconcile));
+        let archive = self.finish(reading).await?;
+        let word = if self.dry_run {
+            "Would import"
+        } else {
+            "Imported"
+        };
+        context.output().result(
+            || {
+                format!(
+                    "{word} to {}: {}\n",
+                    escape::line(path.as_str()),
+                    changes.words()
+                )
+            },
+            || {
+                let mut document = changes.json();
+                document["path"] = path.as_str().into();
+                document["dry_run"] = self.dry_run.into();
+                document
+            },
+        )?;
+        if self.dry_run {
+            return Ok(());
+        }
+        session.sync(&path).await?;
+        let is_merged = matches!(existing, Existing::Skip | Existing::Overwrite);
+        let strictness = Strictness {
+            may_differ: existing == Existing::Skip,
+            may_have_extra: is_merged || path.is_root(),
+            may_root_differ: path.is_root(),
+        };
+        self.compare(context, &session, &path, archive, &summary, strictness)
+            .await
+    }
+
+    /// Compares all nodes with the export, and fails if they differ.
+    async fn compare(
+        &self,
+        context: &Context,
+        session: &Session,
+        path: &NodePath,
+        archive: ArchiveFile,
+        summary: &Summary,
+        strictness: Strictness,
+    ) -> Result<(), Failure> {
+        let progress = Progress::new("compared", Some(summary.nodes));
+        let (wanted, reading) = stream(archive);
+        let mut reconcile = Reconcile::new(wanted, self.ephemerals, session, path);
+        let found = compare(
+            &mut reconcile,
+            path,
+            strictness,
+            context.output(),
+            &progress,
+        )
+        .await?;
+        drop((progress, reconcile));
+        self.finish(reading).await?;
+        let is_equal = found.differences() == 0;
+        let sha256 = &summary.sha256;
+        context.output().result(
+            || {
+                let verdict = if is_equal { "Verified" } else { "Different" };
+                format!("{verdict}: {}\nsha256 of the export {sha256}\n", found.words())
+            },
+            || json!({"verified": is_equal, "path": path.as_str(), "sha256": sha256, "nodes": found.json()}),
+        )?;
+        if is_equal {
+            Ok(())
+        } else {
+            Err(Failure::silent())
+        }
+    }
+
+    async fn finish(&self, reading: Reading) -> Result<ArchiveFile, Failure> {
+        let (archive, read) = reading.await.map_err(|error| {
+            Failure::operation(
+                format!("reading {} failed: {error}", self.file.display()),
+                None,
+            )
+        })?;
+        read.map_err(|error| self.not_read(&error))?;
+        Ok(archive)
+    }
+
+    fn not_read(&self, error: &FormatError) -> Failure {
+        Failure::operation(
+            format!("{}: {error}", self.file.display()),
+            Some(
+                "a damaged export cannot be imported, and nothing was written: export the subtree again",
+            ),
+        )
+    }
+}
+
+/// The thread that reads an export; it returns the export for the next reading.
+type Reading = JoinHandle<(ArchiveFile, Result<(), FormatError>)>;
+
+/// The nodes of an export that show whether any of them exists: the root, or if that is `/`, those below it.
+#[derive(Debug, Default)]
+struct TopLevel {
+    children: Vec<RelativePath>,
+}
+
+impl TopLevel {
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "it is called for each node of an archive"
+    )]
+    fn add(&mut self, node: &SubtreeNode) -> Result<(), FormatError> {
+        if node.path.parent().is_some_and(|parent| parent.is_root()) {
+            self.children.push(node.path.clone());
+        }
+        Ok(())
+    }
+
+    async fn check_absent(&self, session: &Session, root: &NodePath) -> Result<(), Failure> {
+        let candidates = if root.is_root() {
+            let children = self.children.iter().map(|child| child.below(root));
+            children.collect::<Result<Vec<_>, _>>()?
+        } else {
+            vec![root.clone()]
+        };
+        for path in candidates {
+            if session.exists(&path).await?.is_some() {
+                return Err(Failure::operation(
+                    format!("{path} exists already, and nothing was written"),
+                    Some(
+                        "give another path, or choose what to do with nodes that exist: --existing skip or --existing overwrite, or --resume after an interrupted import",
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open(file: &Path) -> Result<ArchiveFile, Failure> {
+    let opened = if file == Path::new("-") {
+        ArchiveFile::from_stream(std::io::stdin().lock())
+    } else {
+        ArchiveFile::open(file)
+    };
+    opened.map_err(|error| {
+        Failure::operation(format!("cannot read {}: {error}", file.display()), None)
+    })
+}
+
+/// Reads an archive on another thread, so that slow disks do not delay the session, and returns it at the end.
+fn stream(mut archive: ArchiveFile) -> (Wanted, Reading) {
+    let (sender, receiver) = mpsc::channel(NODES_AHEAD);
+    let reading = tokio::task::spawn_blocking(move || {
+        let read = archive.read(&mut |node| {
+            sender
+                .blocking_send(node)
+                .map_err(|_| FormatError::whole("the import has ended early"))
+        });
+        (archive, read.map(drop))
+    });
+    (Wanted::Archive(receiver), reading)
+}
+
+/// How many nodes are read ahead; the data of each may be long.
+const NODES_AHEAD: usize = 16;

@@ -1,0 +1,389 @@
+//! Makes an existing subtree like the wanted one, or says what that would change, or what differs.
+
+use serde_json::Value;
+use serde_json::json;
+use zk_core::NodePath;
+use zk_core::Session;
+
+use super::difference::Existing;
+use super::difference::Refusal;
+use super::difference::Step;
+use super::difference::step;
+use super::node::RelativePath;
+use super::reconcile::Pair;
+use super::reconcile::Reconcile;
+use super::writer::Writer;
+use crate::escape;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// What is done with the changes.
+pub(crate) enum Mode<'a> {
+    Write(Box<Writer>),
+    Print(&'a Output),
+    Count,
+}
+
+/// What was changed, or would be.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) created: u64,
+    /// Nodes whose data was replaced.
+    pub(crate) data_set: u64,
+    /// Nodes whose access rules were replaced.
+    pub(crate) acl_set: u64,
+    /// Nodes that were left as they are, equal or not.
+    pub(crate) left: u64,
+    /// Nodes that this session may not read, with those below them.
+    pub(crate) unreadable: u64,
+    /// Nodes that are not wanted, with the versions of their data; no more than asked for.
+    pub(crate) extra: Vec<(RelativePath, i32)>,
+    pub(crate) extra_count: u64,
+}
+
+/// How a subtree differs from the wanted one.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    pub(crate) equal: u64,
+    pub(crate) missing: u64,
+    pub(crate) different: u64,
+    pub(crate) extra: u64,
+    pub(crate) unreadable: u64,
+}
+
+/// What counts as a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Strictness {
+    /// Nodes that exist may differ, because they were left as they were.
+    pub(crate) may_differ: bool,
+    /// Nodes that are not wanted may exist.
+    pub(crate) may_have_extra: bool,
+    /// The root's own data and rules may differ.
+    pub(crate) may_root_differ: bool,
+}
+
+/// Goes through all nodes and carries out, prints or counts the changes. Nodes that are not wanted are never deleted
+/// here: the first `most_extra` are returned.
+pub(crate) async fn apply(
+    reconcile: &mut Reconcile,
+    root: &NodePath,
+    existing: Existing,
+    mode: &mut Mode<'_>,
+    most_extra: usize,
+    progress: &Progress,
+) -> Result<Changes, Failure> {
+    let mut changes = Changes::default();
+    while let Some(pair) = reconcile.next().await? {
+        match pair {
+            Pair::Missing { node, has_children } => {
+                progress.add(1);
+                changes.created += 1;
+                mode.reach(&node.path)?;
+                match mode {
+                    Mode::Write(writer) => {
+                        let data = Vec::from(node.data);
+                        writer
+                            .create(&node.path, data, &node.acl, has_children)
+                            .await?;
+                    }
+                    Mode::Print(output) => {
+                        print_change(
+                            output,
+                            "create",
+                            &node.path.below(root)?,
+                            Some(node.data.len()),
+                        )?;
+                    }
+                    Mode::Count => {}
+                }
+            }
+            Pair::Both {
+                node,
+                stat,
+                difference,
+            } => {
+                progress.add(1);
+                mode.reach(&node.path)?;
+                // The node `/` is always there.
+                let is_fixed =
+                    root.is_root() && node.path.is_root() && existing != Existing::Overwrite;
+                let step = if is_fixed {
+                    Step::Leave
+                } else {
+                    step(existing, difference)
+                };
+                let path = node.path.below(root)?;
+                let Step::Change { data, acl } = accepted(step, &path)? else {
+                    changes.left += 1;
+                    continue;
+                };
+                changes.data_set += u64::from(data);
+                changes.acl_set += u64::from(acl);
+                match mode {
+                    Mode::Write(writer) => {
+                        if data {
+                            writer
+                                .set(&node.path, Vec::from(node.data), stat.version)
+                                .await?;
+                        }
+                        if acl {
+                            writer.set_acl(&node.path, &node.acl);
+                        }
+                    }
+                    Mode::Print(output) => {
+                        if data {
+                            print_change(output, "set", &path, Some(node.data.len()))?;
+                        }
+                        if acl {
+                            print_change(output, "setacl", &path, None)?;
+                        }
+                    }
+                    Mode::Count => {}
+                }
+            }
+            Pair::Unreadable { path, left_out } => {
+                progress.add(1 + left_out);
+                changes.unreadable += 1 + left_out;
+                if existing == Existing::Overwrite {
+                    let path = path.below(root)?;
+                    return Err(Failure::operation(
+                        format!("{path} exists, and this session may not read it"),
+                        Some(
+                            "put the credentials of a user who may into the environment: ZK_AUTH=user:password",
+                        ),
+                    ));
+                }
+            }
+            // An ephemeral node belongs to its session.
+            Pair::Extra {
+                stat: Some(stat), ..
+            } if stat.ephemeral_owner.is_some() => {}
+            Pair::Extra { path, stat } => {
+                changes.extra_count += 1;
+                if changes.extra.len() < most_extra {
+                    changes
+                        .extra
+                        .push((path, stat.map_or(-1, |stat| stat.version)));
+                }
+            }
+        }
+    }
+    if let Mode::Write(writer) = mode {
+        writer.finish().await?;
+    }
+    Ok(changes)
+}
+
+/// Compares all nodes, and prints the first differences.
+pub(crate) async fn compare(
+    reconcile: &mut Reconcile,
+    root: &NodePath,
+    strictness: Strictness,
+    output: &Output,
+    progress: &Progress,
+) -> Result<Comparison, Failure> {
+    let mut found = Comparison::default();
+    let mut printed = 0;
+    while let Some(pair) = reconcile.next().await? {
+        progress.add(1);
+        let (what, path, words) = match pair {
+            Pair::Missing { node, .. } => {
+                found.missing += 1;
+                ("missing", node.path, String::new())
+            }
+            Pair::Both {
+                node, difference, ..
+            } => {
+                let may_differ =
+                    strictness.may_differ || (strictness.may_root_differ && node.path.is_root());
+                if difference.is_none() {
+                    found.equal += 1;
+                    continue;
+                } else if may_differ {
+                    continue;
+                }
+                found.different += 1;
+                ("differs", node.path, difference.words())
+            }
+            Pair::Unreadable { left_out, .. } => {
+                progress.add(left_out);
+                found.unreadable += 1 + left_out;
+                continue;
+            }
+            Pair::Extra {
+                stat: Some(stat), ..
+            } if stat.ephemeral_owner.is_some() => continue,
+            Pair::Extra { .. } if strictness.may_have_extra => continue,
+            Pair::Extra { path, .. } => {
+                found.extra += 1;
+                ("extra", path, String::new())
+            }
+        };
+        if printed < MOST_PRINTED {
+            printed += 1;
+            print_difference(output, what, &path.below(root)?, &words)?;
+        }
+    }
+    Ok(found)
+}
+
+/// Deletes nodes, the last ones first, so that children go before their parents.
+pub(crate) async fn delete(
+    session: &Session,
+    root: &NodePath,
+    nodes: &[(RelativePath, i32)],
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let mut writer = Writer::new(session, root, true);
+    for (path, version) in nodes.iter().rev() {
+        writer.delete(path, *version).await?;
+        progress.add(1);
+    }
+    writer.finish().await
+}
+
+impl Comparison {
+    pub(crate) const fn differences(&self) -> u64 {
+        self.missing + self.different + self.extra
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "equal": self.equal,
+            "missing": self.missing,
+            "different": self.different,
+            "extra": self.extra,
+            "unreadable": self.unreadable,
+        })
+    }
+
+    /// Says the result, as in `12 nodes are equal, 1 is missing`.
+    pub(crate) fn words(&self) -> String {
+        let mut words = format!("{} equal", nodes(self.equal));
+        for (count, what) in [
+            (self.missing, "missing"),
+            (self.different, "different"),
+            (self.extra, "not in the source"),
+            (
+                self.unreadable,
+                "not compared, because this session may not read them",
+            ),
+        ] {
+            if count > 0 {
+                words = format!("{words}, {count} {what}");
+            }
+        }
+        words
+    }
+}
+
+impl Changes {
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "created": self.created,
+            "data_set": self.data_set,
+            "acl_set": self.acl_set,
+            "left": self.left,
+            "unreadable": self.unreadable,
+        })
+    }
+
+    /// Says what changed, as in `3 nodes created, 1 changed, 2 left as they were`.
+    pub(crate) fn words(&self) -> String {
+        let mut words = format!("{} created", nodes(self.created));
+        for (count, what) in [
+            (self.data_set, "with other data"),
+            (self.acl_set, "with other access rules"),
+            (self.left, "left as they were"),
+            (
+                self.unreadable,
+                "left because this session may not read them",
+            ),
+        ] {
+            if count > 0 {
+                words = format!("{words}, {count} {what}");
+            }
+        }
+        words
+    }
+}
+
+impl Mode<'_> {
+    fn reach(&mut self, path: &RelativePath) -> Result<(), Failure> {
+        match self {
+            Self::Write(writer) => writer.reach(path),
+            Self::Print(_) | Self::Count => Ok(()),
+        }
+    }
+}
+
+/// Formats a number of nodes.
+pub(crate) fn nodes(count: u64) -> String {
+    if count == 1 {
+        "1 node".to_owned()
+    } else {
+        format!("{count} nodes")
+    }
+}
+
+fn accepted(step: Step, path: &NodePath) -> Result<Step, Failure> {
+    let Step::Refuse(refusal) = step else {
+        return Ok(step);
+    };
+    let (problem, help) = match refusal {
+        Refusal::Exists => (
+            format!("{path} exists already"),
+            "choose what to do with nodes that exist: --existing skip or --existing overwrite, or --resume after an interrupted import",
+        ),
+        Refusal::Differs => (
+            format!("{path} has other data than the export"),
+            "it is not what the interrupted import wrote; choose --existing skip or --existing overwrite instead",
+        ),
+        Refusal::IsEphemeral => (
+            format!("{path} exists and is ephemeral, so that no other node can be there"),
+            "stop the process whose session owns it; `zk stat` prints the session as ephemeralOwner",
+        ),
+    };
+    Err(Failure::operation(problem, Some(help)))
+}
+
+/// Prints a change that would be made.
+pub(crate) fn print_change(
+    output: &Output,
+    action: &str,
+    path: &NodePath,
+    bytes: Option<usize>,
+) -> Result<(), Failure> {
+    output.result(
+        || {
+            let bytes = bytes
+                .map(|bytes| format!("  {bytes} bytes"))
+                .unwrap_or_default();
+            format!("{action} {}{bytes}\n", escape::line(path.as_str()))
+        },
+        || json!({"action": action, "path": path.as_str(), "bytes": bytes}),
+    )
+}
+
+fn print_difference(
+    output: &Output,
+    what: &str,
+    path: &NodePath,
+    words: &str,
+) -> Result<(), Failure> {
+    output.result(
+        || {
+            let words = if words.is_empty() {
+                String::new()
+            } else {
+                format!("  {words}")
+            };
+            format!("{what} {}{words}\n", escape::line(path.as_str()))
+        },
+        || json!({"difference": what, "path": path.as_str(), "what": words}),
+    )
+}
+
+/// How many differences are printed; all are counted.
+const MOST_PRINTED: usize = 100;

@@ -1,0 +1,46 @@
+//! Why an exported subtree cannot be read.
+//!
+//! Pure: no I/O and no clock.
+
+use std::io;
+
+/// An exported subtree is damaged, incomplete, or no such file.
+#[derive(Debug)]
+pub(crate) struct FormatError {
+    /// Such as `line 3` or `entry tree/a/=data`; empty for the file as a whole.
+    place: String,
+    problem: String,
+}
+
+impl FormatError {
+    pub(crate) fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
+
+    pub(crate) fn whole(problem: impl Into<String>) -> Self {
+        Self::new("", problem)
+    }
+
+    pub(crate) fn io(place: impl Into<String>, error: &io::Error) -> Self {
+        Self::new(place, format!("cannot be read: {error}"))
+    }
+
+    /// The end is missing: the export was interrupted, or the file was cut.
+    pub(crate) fn cut() -> Self {
+        Self::whole("its end is missing: the export was interrupted, or the file was cut")
+    }
+}
+
+impl std::fmt::Display for FormatError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.place.is_empty() {
+            f.write_str(&self.problem)
+        } else {
+            // A name in a hostile file must not reach the terminal as it is.
+            write!(f, "{}: {}", self.place.escape_debug(), self.problem)
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Walks over the wanted subtree and the one that exists at the same time, and reports each difference.
+
+use std::cmp::Ordering;
+
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::Stat;
+
+use super::difference::Difference;
+use super::difference::difference;
+use super::node::RelativePath;
+use super::node::SubtreeNode;
+use super::walk::Found;
+use super::walk::Walk;
+use crate::failure::Failure;
+
+/// Where the wanted nodes come from.
+pub(crate) enum Wanted {
+    /// Another subtree, of an ensemble.
+    Walk(Box<Walk>),
+    /// An export, which another thread reads.
+    Archive(tokio::sync::mpsc::Receiver<SubtreeNode>),
+}
+
+/// Two subtrees side by side.
+pub(crate) struct Reconcile {
+    wanted: Wanted,
+    /// Whether ephemeral nodes are wanted, as persistent ones.
+    with_ephemerals: bool,
+    existing: Walk,
+    next_wanted: Option<SubtreeNode>,
+    next_found: Option<Found>,
+    is_started: bool,
+}
+
+/// A node of either subtree, or of both.
+#[derive(Debug)]
+pub(crate) enum Pair {
+    /// The node does not exist.
+    Missing {
+        node: SubtreeNode,
+        has_children: bool,
+    },
+    Both {
+        node: SubtreeNode,
+        stat: Stat,
+        difference: Difference,
+    },
+    /// The node exists, and the session may not read it; the nodes below it were left out.
+    Unreadable { path: RelativePath, left_out: u64 },
+    /// The node is not wanted.
+    Extra {
+        path: RelativePath,
+        stat: Option<Stat>,
+    },
+}
+
+impl Reconcile {
+    /// Compares the wanted nodes with those below `root`.
+    pub(crate) fn new(
+        wanted: Wanted,
+        with_ephemerals: bool,
+        session: &Session,
+        root: &NodePath,
+    ) -> Self {
+        Self {
+            wanted,
+            with_ephemerals,
+            existing: Walk::new(session, root),
+            next_wanted: None,
+            next_found: None,
+            is_started: false,
+        }
+    }
+
+    /// Returns the next node, in the order of a walk; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Pair>, Failure> {
+        if !self.is_started {
+            self.is_started = true;
+            self.next_wanted = self.take_wanted().await?;
+            self.next_found = self.existing.next().await?;
+        }
+        let order = match (&self.next_wanted, &self.next_found) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(wanted), Some(found)) => wanted.path.cmp(found.path()),
+        };
+        let wanted = match order {
+            Ordering::Greater => None,
+            _ => self.advance_wanted().await?,
+        };
+        let found = match order {
+            Ordering::Less => None,
+            _ => self.advance_found().await?,
+        };
+        Ok(Some(match (wanted, found) {
+            (Some(node), None) => {
+                let below = |next: &SubtreeNode| next.path.is_at_or_below(&node.path);
+                let has_children = self.next_wanted.as_ref().is_some_and(below);
+                Pair::Missing { node, has_children }
+            }
+            (Some(node), Some(Found::Node { node: found, stat })) => {
+                let difference = difference(&node, &found);
+                Pair::Both {
+                    node,
+                    stat,
+                    difference,
+                }
+            }
+            (Some(_), Some(Found::Unreadable(path))) => {
+                let mut left_out = 0;
+                while self
+                    .next_wanted
+                    .as_ref()
+                    .is_some_and(|next| next.path.is_at_or_below(&path))
+                {
+                    self.advance_wanted().await?;
+                    left_out += 1;
+                }
+                Pair::Unreadable { path, left_out }
+            }
+            (None, Some(Found::Node { node, stat })) => Pair::Extra {
+                path: node.path,
+                stat: Some(stat),
+            },
+            (None, Some(Found::Unreadable(path))) => Pair::Extra { path, stat: None },
+            (None, None) => return Ok(None),
+        }))
+    }
+
+    async fn advance_wanted(&mut self) -> Result<Option<SubtreeNode>, Failure> {
+        let next = self.take_wanted().await?;
+        Ok(std::mem::replace(&mut self.next_wanted, next))
+    }
+
+    async fn advance_found(&mut self) -> Result<Option<Found>, Failure> {
+        let next = self.existing.next().await?;
+        Ok(std::mem::replace(&mut self.next_found, next))
+    }
+
+    async fn take_wanted(&mut self) -> Result<Option<SubtreeNode>, Failure> {
+        loop {
+            let node = match &mut self.wanted {
+                Wanted::Archive(nodes) => nodes.recv().await,
+                Wanted::Walk(walk) => match walk.next().await? {
+                    Some(Found::Node { node, .. }) => Some(node),
+                    Some(Found::Unreadable(path)) => return Err(unreadable(path.as_str())),
+                    None => None,
+                },
+            };
+            match node {
+                Some(node) if node.is_ephemeral && !self.with_ephemerals => {}
+                node => return Ok(node),
+            }
+        }
+    }
+}
+
+/// A node of the source may not be read.
+pub(crate) fn unreadable(path: &str) -> Failure {
+    Failure::operation(
+        format!(
+            "this session may not read the node {path:?} of the subtree, or its children or access rules"
+        ),
+        Some("put the credentials of a user who may into the environment: ZK_AUTH=user:password"),
+    )
+}

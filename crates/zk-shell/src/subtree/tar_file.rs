@@ -1,0 +1,301 @@
+//! A subtree as a tar file, with the same entries as a directory.
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+
+use tar::EntryType;
+use zk_core::Bytes;
+
+use super::archive::MAX_DATA;
+use super::archive::OnNode;
+use super::check::Checker;
+use super::check::Summary;
+use super::directory::ATTRIBUTES;
+use super::directory::DATA;
+use super::directory::HEADER;
+use super::directory::TRAILER;
+use super::directory::TREE;
+use super::directory::parse_attributes;
+use super::directory::path_of;
+use super::file_name;
+use super::format_error::FormatError;
+use super::node::RelativePath;
+use super::node::SubtreeNode;
+use super::node_line::Attributes;
+use super::node_line::Header;
+use super::node_line::Trailer;
+use super::node_line::to_json;
+
+/// Writes the header.
+pub(super) fn begin<W: Write>(file: &mut tar::Builder<W>, header: &Header) -> io::Result<()> {
+    append(
+        file,
+        HEADER.as_ref(),
+        EntryType::Regular,
+        to_json(header).as_bytes(),
+    )
+}
+
+/// Writes a node. The entry of a directory is written only for nodes that have no other one.
+pub(super) fn add<W: Write>(file: &mut tar::Builder<W>, node: &SubtreeNode) -> io::Result<()> {
+    let place = path_of(&node.path);
+    let attributes = Attributes::of(node);
+    if !attributes.are_default() {
+        append(
+            file,
+            &place.join(ATTRIBUTES),
+            EntryType::Regular,
+            to_json(&attributes).as_bytes(),
+        )?;
+    }
+    if !node.data.is_empty() {
+        append(file, &place.join(DATA), EntryType::Regular, &node.data)?;
+    }
+    if attributes.are_default() && node.data.is_empty() {
+        append(file, &place, EntryType::Directory, b"")?;
+    }
+    Ok(())
+}
+
+/// Writes the trailer and the end of the file.
+pub(super) fn finish<W: Write>(file: &mut tar::Builder<W>, summary: &Summary) -> io::Result<()> {
+    append(
+        file,
+        TRAILER.as_ref(),
+        EntryType::Regular,
+        to_json(&summary.trailer()).as_bytes(),
+    )?;
+    file.finish()?;
+    file.get_mut().flush()
+}
+
+/// Equal subtrees have equal files: there are no times and no owners.
+fn append<W: Write>(
+    file: &mut tar::Builder<W>,
+    path: &std::path::Path,
+    kind: EntryType,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(if kind == EntryType::Directory {
+        0o700
+    } else {
+        0o600
+    });
+    header.set_size(bytes.len() as u64);
+    file.append_data(&mut header, path, bytes)
+}
+
+/// The entries of one node.
+struct Parts {
+    path: RelativePath,
+    attributes: Option<Attributes>,
+    data: Option<Vec<u8>>,
+}
+
+/// Reads the nodes of a file, and checks them up to its end. Nothing is unpacked.
+pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summary), FormatError> {
+    let mut archive = tar::Archive::new(file);
+    let damaged = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => FormatError::cut(),
+        _ => FormatError::whole(format!("it is no export of `zk`, or damaged: {error}")),
+    };
+    let (mut header, mut trailer): (Option<Header>, Option<Trailer>) = (None, None);
+    let mut checker = Checker::default();
+    let mut parts: Option<Parts> = None;
+    let mut emit = |parts: Parts, checker: &mut Checker| {
+        let place = format!("entry {}", path_of(&parts.path).display());
+        let node = parts
+            .attributes
+            .unwrap_or_default()
+            .into_node(parts.path, Bytes::from(parts.data.unwrap_or_default()))
+            .map_err(|problem| FormatError::new(place.clone(), problem))?;
+        checker.accept(&place, &node)?;
+        on_node(node)
+    };
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let place = format!("entry {name}");
+        let refused = |problem: &str| FormatError::new(place.clone(), problem);
+        if trailer.is_some() {
+            return Err(refused("more follows after the end of the export"));
+        }
+        let bytes = content(&mut entry, &place)?;
+        if header.is_none() {
+            if name != HEADER {
+                return Err(refused(
+                    "it is no export of `zk`: the first entry is not `=subtree.json`",
+                ));
+            }
+            header = Some(Header::parse(&bytes).map_err(|problem| refused(&problem))?);
+            continue;
+        }
+        if name == TRAILER {
+            if let Some(parts) = parts.take() {
+                emit(parts, &mut checker)?;
+            }
+            trailer =
+                Some(serde_json::from_slice(&bytes).map_err(|error| refused(&error.to_string()))?);
+            continue;
+        }
+        let is_directory = entry.header().entry_type() == EntryType::Directory;
+        let (path, file) =
+            parse(&name, is_directory).ok_or_else(|| refused("it is not of an export"))?;
+        let path = RelativePath::parse(&path).map_err(|error| refused(&error.to_string()))?;
+        if let Some(other) = parts.take_if(|parts| parts.path != path) {
+            emit(other, &mut checker)?;
+        }
+        let parts = parts.get_or_insert(Parts {
+            path,
+            attributes: None,
+            data: None,
+        });
+        let is_first = match file {
+            Some(DATA) => parts.data.replace(bytes).is_none(),
+            Some(_) => parts
+                .attributes
+                .replace(parse_attributes(&place, &bytes)?)
+                .is_none(),
+            None => true,
+        };
+        if !is_first {
+            return Err(refused("it is there twice"));
+        }
+    }
+    let header = header.ok_or_else(FormatError::cut)?;
+    let trailer = trailer.ok_or_else(FormatError::cut)?;
+    Ok((header, checker.finish(&trailer)?))
+}
+
+/// Reads the bytes of an entry, which must be a regular file or a directory.
+fn content(entry: &mut tar::Entry<'_, impl Read>, place: &str) -> Result<Vec<u8>, FormatError> {
+    if !matches!(
+        entry.header().entry_type(),
+        EntryType::Regular | EntryType::Directory
+    ) {
+        return Err(FormatError::new(
+            place,
+            "it is neither a file nor a directory",
+        ));
+    }
+    if entry.size() > MAX_DATA {
+        return Err(FormatError::new(
+            place,
+            format!("it is longer than {MAX_DATA} bytes, and no node is"),
+        ));
+    }
+    let mut bytes = Vec::new();
+    match entry.read_to_end(&mut bytes) {
+        Ok(read) if read as u64 == entry.size() => Ok(bytes),
+        Ok(_) => Err(FormatError::cut()),
+        Err(error) => Err(FormatError::io(place, &error)),
+    }
+}
+
+/// Returns the path of an entry's node and which of its files the entry is.
+fn parse(name: &str, is_directory: bool) -> Option<(String, Option<&str>)> {
+    let name = name.strip_suffix('/').unwrap_or(name);
+    let below = name.strip_prefix(TREE)?;
+    let mut names: Vec<&str> = match below.strip_prefix('/') {
+        Some(below) => below.split('/').collect(),
+        None if below.is_empty() => Vec::new(),
+        None => return None,
+    };
+    let file = if is_directory {
+        None
+    } else {
+        Some(
+            names
+                .pop()
+                .filter(|name| [DATA, ATTRIBUTES].contains(name))?,
+        )
+    };
+    let decoded: Option<Vec<String>> = names.into_iter().map(file_name::decode).collect();
+    Some((decoded?.join("/"), file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tar_of(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
+        let mut file = tar::Builder::new(Vec::new());
+        for (name, kind, bytes) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(*kind);
+            header.set_mode(0o600);
+            header.set_size(bytes.len() as u64);
+            // As a hostile program writes it: unchecked.
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            file.append(&header, bytes.as_bytes()).unwrap();
+        }
+        file.into_inner().unwrap()
+    }
+
+    fn problem(entries: &[(&str, EntryType, &str)]) -> String {
+        let mut all = vec![(HEADER, EntryType::Regular, r#"{"zk-subtree":1,"root":"/"}"#)];
+        all.extend(entries);
+        read(&tar_of(&all)[..], &mut |_| Ok(()))
+            .unwrap_err()
+            .to_string()
+    }
+
+    // covers: O4
+    #[test]
+    fn hostile_entries_are_refused() {
+        let root = ("tree", EntryType::Directory, "");
+        for (name, kind, expected) in [
+            ("tree/../../etc", EntryType::Directory, "not of an export"),
+            ("tree/%2E.", EntryType::Directory, ".."),
+            ("/etc/passwd", EntryType::Regular, "not of an export"),
+            ("tree//x", EntryType::Directory, "not of an export"),
+            ("treex", EntryType::Directory, "not of an export"),
+            ("tree/x", EntryType::Regular, "not of an export"),
+            (
+                "tree/x",
+                EntryType::Symlink,
+                "neither a file nor a directory",
+            ),
+            ("tree/x", EntryType::Char, "neither a file nor a directory"),
+            (
+                "tree/a/b",
+                EntryType::Directory,
+                "parent of \"a/b\" is missing",
+            ),
+            (
+                "tree/\u{1b}[2J",
+                EntryType::Directory,
+                "\\u{1b}[2J: it is not of an export",
+            ),
+        ] {
+            let trailer = (TRAILER, EntryType::Regular, "{}");
+            let problem = problem(&[root, (name, kind, ""), trailer]);
+            assert!(problem.contains(expected), "{name:?}: {problem}");
+            assert!(!problem.contains('\u{1b}'));
+        }
+        let data = ("tree/=data", EntryType::Regular, "x");
+        assert!(problem(&[data, data]).contains("twice"));
+        let unknown = (
+            "tree/=node.json",
+            EntryType::Regular,
+            r#"{"acl":[],"uid":0}"#,
+        );
+        assert!(problem(&[unknown]).contains("unknown field"));
+    }
+
+    #[test]
+    fn an_entry_that_claims_to_be_huge_is_not_read() {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_size(1 << 40);
+        header.as_old_mut().name[..HEADER.len()].copy_from_slice(HEADER.as_bytes());
+        header.set_cksum();
+        let endless = header.as_bytes().chain(io::repeat(b'{'));
+        let error = read(endless, &mut |_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("longer than"), "{error}");
+    }
+}

@@ -1,0 +1,553 @@
+//! Export, import and mirror between real servers.
+
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+
+use tempfile::tempdir;
+use zk_core::Acl;
+use zk_core::AclEntry;
+use zk_core::Permissions;
+use zk_core::Session;
+
+use crate::command;
+use crate::finish;
+use crate::with_ensemble;
+use crate::zk;
+
+/// The checksum of what was exported or verified.
+fn sha256(said: &str) -> &str {
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("sha256"))
+        .unwrap_or_else(|| panic!("{said}"));
+    line.rsplit(' ').next().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}exit {}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+        output
+            .status
+            .code()
+            .map_or_else(|| "by a signal".to_owned(), |code| code.to_string())
+    )
+}
+
+async fn zk_as(user: &str, connect: &str, arguments: &[&str]) -> String {
+    let mut command = command(connect, arguments);
+    command.env("ZK_AUTH", user);
+    said(&finish(command, b"").await)
+}
+
+/// Creates a subtree of `families` families of ten nodes, with data of all kinds, and returns how many nodes it has.
+async fn create_subtree(session: &Session, root: &str, families: usize) -> usize {
+    session.create(root, "root").parents().await.unwrap();
+    for family in 0..families {
+        let parent = format!("{root}/f%{family:04} é");
+        let mut transaction = session
+            .transaction()
+            .create(&parent, format!("family {family}"));
+        for child in 0..9_u8 {
+            let data = match child {
+                0 => Vec::new(),
+                1 => vec![0xff, child, 0],
+                _ => format!("{family}/{child}").into_bytes(),
+            };
+            transaction = transaction.create(format!("{parent}/.c={child}"), data);
+        }
+        transaction.commit().await.unwrap();
+    }
+    1 + 10 * families
+}
+
+async fn connect_as(connect: &str, user: Option<&str>) -> Session {
+    let builder = Session::builder(connect);
+    let builder = match user {
+        Some(user) => builder.digest_auth(user, "secret"),
+        None => builder,
+    };
+    builder.connect().await.unwrap()
+}
+
+async fn number_of_nodes(session: &Session, root: &str) -> usize {
+    1 + usize::try_from(session.descendant_count(root).await.unwrap()).unwrap()
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subtree_comes_back_equal_from_every_format() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        let count = create_subtree(&session, "/app", 200).await;
+        session.create("/app/gone", "").ephemeral().await.unwrap();
+        let directory = tempdir().unwrap();
+        let mut sums = Vec::new();
+        for (name, copy) in [("a.json", "/json"), ("a.tar", "/tar"), ("a/", "/deep/dir")] {
+            let file = format!("{}/{name}", directory.path().display());
+            let exported = zk(connect, &["export", "/app", &file]).await;
+            let expected = format!("Exported {count} nodes with ");
+            assert!(exported.starts_with(&expected) && exported.ends_with("exit 0"), "{exported}");
+            let again = zk(connect, &["export", "/app", &file]).await;
+            assert!(again.contains("exists already, and nothing was written"), "{again}");
+
+            let dry = zk(connect, &["import", "--dry-run", &file, copy]).await;
+            assert!(dry.contains(&format!("create {copy}/f%0000 é/.c=1  3 bytes\n")), "{dry}");
+            assert!(dry.contains(&format!("Would import to {copy}: {count} nodes created\n")), "{dry}");
+            assert!(session.exists(copy).await.unwrap().is_none());
+
+            let imported = zk(connect, &["import", &file, copy]).await;
+            assert!(imported.starts_with(&format!("Imported to {copy}: {count} nodes created\nVerified: {count} nodes equal\n")), "{imported}");
+            assert_eq!(sha256(&imported), sha256(&exported));
+            assert_eq!(number_of_nodes(&session, copy).await, count);
+
+            // What is exported from the copy has the same checksum.
+            let back = zk(connect, &["export", copy, &format!("{}/back-{name}", directory.path().display())]).await;
+            sums.push(sha256(&back).to_owned());
+
+            let twice = zk(connect, &["import", &file, copy]).await;
+            assert!(twice.starts_with(&format!("error: {copy} exists already, and nothing was written\n")), "{twice}");
+
+            // Whatever differs is reported, and nothing else.
+            session.set(format!("{copy}/f%0001 é/.c=2"), "other").await.unwrap();
+            session.delete(format!("{copy}/f%0002 é/.c=3")).await.unwrap();
+            session.create(format!("{copy}/more"), "").await.unwrap();
+            session.set_acl(format!("{copy}/f%0003 é"), Acl::read_only()).await.unwrap();
+            let verified = zk(connect, &["import", "--verify", &file, copy]).await;
+            let expected = format!(
+                "differs {copy}/f%0001 é/.c=2  data\nmissing {copy}/f%0002 é/.c=3\ndiffers {copy}/f%0003 é  access rules\nextra {copy}/more\nDifferent: {} nodes equal, 1 missing, 2 different, 1 not in the source\n",
+                count - 3
+            );
+            assert!(verified.starts_with(&expected) && verified.ends_with("exit 1"), "{verified}");
+        }
+        assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn access_rules_come_after_the_children() {
+    with_ensemble(async |connect| {
+        let alice = connect_as(connect, Some("alice")).await;
+        let only_alice = Acl::creator_only();
+        alice.create("/app", "root").await.unwrap();
+        alice.create("/app/closed", "1").await.unwrap();
+        alice
+            .create("/app/closed/child", "2")
+            .acl(only_alice.clone())
+            .await
+            .unwrap();
+        alice.set_acl("/app/closed", only_alice).await.unwrap();
+        alice.set_acl("/app", Acl::read_only()).await.unwrap();
+        let rules = alice.acl("/app/closed").await.unwrap().0;
+
+        let directory = tempdir().unwrap();
+        let file = directory.path().join("a.json");
+        let file = file.to_str().unwrap();
+        // Without the credentials the export fails, and leaves nothing behind.
+        let refused = zk(connect, &["export", "/app", file]).await;
+        assert!(
+            refused.contains("may not read the node \"/app/closed\"")
+                && refused.contains("ZK_AUTH"),
+            "{refused}"
+        );
+        assert!(!Path::new(file).exists());
+        let exported = zk_as("alice:secret", connect, &["export", "/app", file]).await;
+        assert!(exported.starts_with("Exported 3 nodes"), "{exported}");
+
+        // Another user restores it: the closed nodes get their rules, and are no longer readable afterwards.
+        let imported = zk_as("bob:secret", connect, &["import", file, "/copy"]).await;
+        assert!(imported.contains("3 nodes created"), "{imported}");
+        assert!(
+            imported
+                .contains("1 node equal, 2 not compared, because this session may not read them"),
+            "{imported}"
+        );
+        for (path, data) in [
+            ("/copy", "root"),
+            ("/copy/closed", "1"),
+            ("/copy/closed/child", "2"),
+        ] {
+            assert_eq!(alice.get(path).await.unwrap().0, data);
+        }
+        assert_eq!(alice.acl("/copy").await.unwrap().0, Acl::read_only());
+        assert_eq!(alice.acl("/copy/closed").await.unwrap().0, rules);
+        assert_eq!(alice.acl("/copy/closed/child").await.unwrap().0, rules);
+        let verified = zk_as(
+            "alice:secret",
+            connect,
+            &["import", "--verify", file, "/copy"],
+        )
+        .await;
+        assert!(
+            verified.starts_with("Verified: 3 nodes equal\n"),
+            "{verified}"
+        );
+        // Without credentials too.
+        let imported = zk(connect, &["import", file, "/open"]).await;
+        assert!(imported.contains("3 nodes created"), "{imported}");
+        assert_eq!(alice.acl("/open/closed").await.unwrap().0, rules);
+        alice.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hidden_access_rules_are_not_exported() {
+    with_ensemble(async |connect| {
+        let alice = connect_as(connect, Some("alice")).await;
+        let (id, scheme) = {
+            alice
+                .create("/app", "")
+                .acl(Acl::creator_only())
+                .await
+                .unwrap();
+            let rules = alice.acl("/app").await.unwrap().0;
+            let entry = &rules.entries()[0];
+            (entry.id().to_owned(), entry.scheme().to_owned())
+        };
+        let rules = Acl::new([
+            AclEntry::new(Permissions::ALL, scheme, id),
+            AclEntry::new(Permissions::READ, "world", "anyone"),
+        ]);
+        alice.set_acl("/app", rules).await.unwrap();
+        let refused = zk(connect, &["export", "/app", "-"]).await;
+        assert!(
+            refused.contains("hides the access rules of /app") && refused.ends_with("exit 1"),
+            "{refused}"
+        );
+        let exported = zk_as("alice:secret", connect, &["export", "/app", "-"]).await;
+        assert!(exported.contains("Exported 1 node "), "{exported}");
+        alice.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_import_is_resumed_to_the_same_result() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        let count = create_subtree(&session, "/app", 400).await;
+        // A node with children that only its owner may change.
+        session
+            .set_acl("/app/f%0000 é", Acl::read_only())
+            .await
+            .unwrap();
+        let directory = tempdir().unwrap();
+        let file = directory.path().join("a.json");
+        let file = file.to_str().unwrap();
+        let exported = zk(connect, &["export", "/app", file]).await;
+
+        let mut importing = command(connect, &["import", file, "/copy"])
+            .spawn()
+            .unwrap();
+        session
+            .wait_for_creation("/copy/f%0100 é")
+            .timeout(Duration::from_secs(60))
+            .await
+            .unwrap();
+        importing.start_kill().unwrap();
+        let ended = importing.wait_with_output().await.unwrap();
+        assert_eq!(said(&ended), "exit by a signal");
+        let before = number_of_nodes(&session, "/copy").await;
+        assert!(
+            (1000..count).contains(&before),
+            "{before} of {count} were imported before the kill"
+        );
+
+        let refused = zk(connect, &["import", file, "/copy"]).await;
+        assert!(
+            refused.contains("--resume after an interrupted import"),
+            "{refused}"
+        );
+        let resumed = zk(connect, &["import", "--resume", file, "/copy"]).await;
+        let expected = format!("Imported to /copy: {} nodes created", count - before);
+        assert!(resumed.starts_with(&expected), "{resumed}");
+        assert!(
+            resumed.contains(&format!("Verified: {count} nodes equal\n")),
+            "{resumed}"
+        );
+        assert_eq!(sha256(&resumed), sha256(&exported));
+
+        // Once more it has nothing to do; and it never changes what others have written.
+        let again = zk(connect, &["import", "--resume", file, "/copy"]).await;
+        assert!(
+            again.starts_with(&format!(
+                "Imported to /copy: 0 nodes created, {count} left as they were\n"
+            )),
+            "{again}"
+        );
+        session.set("/copy/f%0007 é", "mine").await.unwrap();
+        let refused = zk(connect, &["import", "--resume", file, "/copy"]).await;
+        assert!(
+            refused.starts_with("error: /copy/f%0007 é has other data than the export\n"),
+            "{refused}"
+        );
+        assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
+        let skipped = zk(connect, &["import", "--existing", "skip", file, "/copy"]).await;
+        assert!(skipped.ends_with("exit 0"), "{skipped}");
+        assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
+        let overwritten = zk(
+            connect,
+            &["import", "--existing", "overwrite", file, "/copy"],
+        )
+        .await;
+        assert!(
+            overwritten.contains("0 nodes created, 1 with other data")
+                && overwritten.ends_with("exit 0"),
+            "{overwritten}"
+        );
+        assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "family 7");
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_exports_write_nothing() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        create_subtree(&session, "/app", 20).await;
+        let directory = tempdir().unwrap();
+        for name in ["a.json", "a.tar"] {
+            let file = directory.path().join(name);
+            let path = file.to_str().unwrap();
+            zk(connect, &["export", "/app", path]).await;
+            let whole = std::fs::read(&file).unwrap();
+            for (damage, expected) in [
+                (whole[..whole.len() / 2].to_vec(), "its end is missing"),
+                (
+                    String::from_utf8_lossy(&whole)
+                        .replace("family 7", "family 8")
+                        .into_bytes(),
+                    "",
+                ),
+                (b"garbage".to_vec(), ""),
+            ] {
+                std::fs::write(&file, &damage).unwrap();
+                let refused = zk(connect, &["import", path, "/copy"]).await;
+                assert!(
+                    refused.contains("nothing was written") && refused.ends_with("exit 1"),
+                    "{refused}"
+                );
+                assert!(refused.contains(expected), "{refused}");
+                assert!(session.exists("/copy").await.unwrap().is_none());
+            }
+        }
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_goes_through_a_pipe() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        session.create("/app", "1").await.unwrap();
+        session.create("/app/e", "2").ephemeral().await.unwrap();
+        let exported = finish(
+            command(connect, &["export", "--ephemerals", "/app", "-"]),
+            b"",
+        )
+        .await;
+        assert!(exported.status.success(), "{exported:?}");
+        let imported = finish(
+            command(connect, &["import", "-", "/copy"]),
+            &exported.stdout,
+        )
+        .await;
+        assert!(said(&imported).contains("1 node created"), "{imported:?}");
+        let imported = finish(
+            command(connect, &["import", "--ephemerals", "-", "/all"]),
+            &exported.stdout,
+        )
+        .await;
+        assert!(said(&imported).contains("2 nodes created"), "{imported:?}");
+        assert_eq!(session.stat("/all/e").await.unwrap().ephemeral_owner, None);
+        // The root of the ensemble exists, and is left as it is.
+        let all = finish(command(connect, &["export", "/", "-"]), b"").await;
+        assert!(
+            !String::from_utf8_lossy(&all.stdout).contains("zookeeper"),
+            "{all:?}"
+        );
+        let refused = finish(command(connect, &["import", "-"]), &all.stdout).await;
+        assert!(
+            said(&refused).contains("/all exists already"),
+            "{refused:?}"
+        );
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_writes_only_what_differs() {
+    with_ensemble(async |source| {
+        with_ensemble(async |target| {
+            let ours = connect_as(source, None).await;
+            let theirs = connect_as(target, None).await;
+            let count = create_subtree(&ours, "/app", 30).await;
+            let to = format!("{target}/backup/app");
+            let mirror = ["mirror", "--to", &to, "/app"];
+            let dry = zk(source, &["mirror", "--to", &to, "-n", "/app"]).await;
+            assert!(
+                dry.contains("create /backup/app/f%0003 é/.c=1  3 bytes\n"),
+                "{dry}"
+            );
+            assert!(theirs.exists("/backup").await.unwrap().is_none());
+            let first = zk(source, &mirror).await;
+            assert!(
+                first.contains(&format!("{count} nodes created, 0 deleted\n"))
+                    && first.ends_with("exit 0"),
+                "{first}"
+            );
+            let second = zk(source, &mirror).await;
+            assert!(
+                second.contains(&format!(
+                    "0 nodes created, {count} left as they were, 0 deleted\n"
+                )),
+                "{second}"
+            );
+
+            let unchanged = theirs.stat("/backup/app/f%0002 é").await.unwrap();
+            ours.set("/app/f%0001 é/.c=4", "new").await.unwrap();
+            ours.set_acl("/app/f%0001 é", Acl::read_only())
+                .await
+                .unwrap();
+            ours.create("/app/new", "1").await.unwrap();
+            theirs.create("/backup/app/extra", "").await.unwrap();
+            theirs.create("/backup/app/extra/below", "").await.unwrap();
+            theirs
+                .create("/backup/app/live", "")
+                .ephemeral()
+                .await
+                .unwrap();
+            let third = zk(source, &mirror).await;
+            assert!(
+                third.contains("1 node created, 1 with other data, 1 with other access rules")
+                    && third.contains("0 deleted, 2 that only the target has were kept\n"),
+                "{third}"
+            );
+            assert_eq!(
+                theirs.get("/backup/app/f%0001 é/.c=4").await.unwrap().0,
+                "new"
+            );
+            assert_eq!(
+                theirs.acl("/backup/app/f%0001 é").await.unwrap().0,
+                Acl::read_only()
+            );
+            assert_eq!(
+                theirs.stat("/backup/app/f%0002 é").await.unwrap(),
+                unchanged
+            );
+
+            // Deletions need an answer, or `--yes`, and have a limit.
+            let refused = zk(source, &["mirror", "--to", &to, "--delete", "/app"]).await;
+            assert!(
+                refused.contains("2 nodes of the target would be deleted")
+                    && refused.ends_with("exit 2"),
+                "{refused}"
+            );
+            let limited = zk(
+                source,
+                &[
+                    "mirror", "--to", &to, "--delete", "--limit", "1", "--yes", "/app",
+                ],
+            )
+            .await;
+            assert!(
+                limited.contains("the limit is 1; nothing was written"),
+                "{limited}"
+            );
+            assert!(
+                theirs
+                    .exists("/backup/app/extra/below")
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
+            let deleted = zk(
+                source,
+                &["mirror", "--to", &to, "--delete", "--yes", "/app"],
+            )
+            .await;
+            assert!(
+                deleted.contains(", 2 deleted\n") && deleted.ends_with("exit 0"),
+                "{deleted}"
+            );
+            assert!(theirs.exists("/backup/app/extra").await.unwrap().is_none());
+            // An ephemeral node belongs to its session.
+            assert!(theirs.exists("/backup/app/live").await.unwrap().is_some());
+            ours.close().await.unwrap();
+            theirs.close().await.unwrap();
+        })
+        .await;
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subtree_is_never_mirrored_into_itself() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        create_subtree(&session, "/app", 2).await;
+        let other_name = connect.replace("127.0.0.1", "localhost");
+        let chroot = format!("{connect}/app");
+        for (from, to, path) in [
+            (connect, "/app".to_owned(), "/app"),
+            (connect, "/app/copy".to_owned(), "/app"),
+            (connect, "/".to_owned(), "/app"),
+            (connect, format!("{connect}/app/copy"), "/app"),
+            (connect, format!("{other_name}/app/copy"), "/app"),
+            (connect, format!("{other_name}/copy"), "/"),
+            (&chroot, format!("{other_name}/app/copy"), "/"),
+        ] {
+            let refused = zk(from, &["mirror", "--to", &to, path]).await;
+            assert!(
+                refused.contains("overlap") && refused.ends_with("exit 2"),
+                "{to}: {refused}"
+            );
+        }
+        let apart = zk(connect, &["mirror", "--to", "/app2", "/app"]).await;
+        assert!(apart.contains("21 nodes created"), "{apart}");
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn data_is_printed_decoded() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        session.create("/json", r#"{"a":[1]}"#).await.unwrap();
+        session
+            .create("/hex", vec![0x1b, b'[', 0xff])
+            .await
+            .unwrap();
+        assert_eq!(
+            zk(connect, &["get", "--decode", "/json"]).await,
+            "{\n  \"a\": [\n    1\n  ]\n}\nexit 0"
+        );
+        assert!(
+            zk(connect, &["get", "--decode", "/hex"])
+                .await
+                .starts_with("00000000  1b 5b ff ")
+        );
+        let refused = zk(connect, &["get", "--decode=toml", "/json"]).await;
+        assert!(
+            refused.contains("error: /json: the data is not TOML") && refused.ends_with("exit 1"),
+            "{refused}"
+        );
+        session.close().await.unwrap();
+    })
+    .await;
+}
