@@ -11,12 +11,17 @@ use crate::commands::delete::Delete;
 use crate::commands::delete::Deleteall;
 use crate::commands::export::Export;
 use crate::commands::get::Get;
+use crate::commands::ids::Ids;
 use crate::commands::import::Import;
+use crate::commands::leader::Leader;
 use crate::commands::locks::Locks;
 use crate::commands::ls::Ls;
 use crate::commands::mirror::Mirror;
+use crate::commands::queue::Queue;
+use crate::commands::services::Services;
 use crate::commands::set::Set;
 use crate::commands::stat::Stat;
+use crate::commands::what::What;
 use crate::context::Settings;
 use crate::span::parse_timeout;
 
@@ -87,6 +92,16 @@ pub(crate) enum Command {
     Mirror(Mirror),
     /// Print who holds a lock and who waits for it
     Locks(Locks),
+    /// Print how full a queue is, who works on its items, and which failed
+    Queue(Queue),
+    /// Print who leads in an election, and who waits
+    Leader(Leader),
+    /// Print the services below a node, and their instances
+    Services(Services),
+    /// Print how far the ids of a path have come, and who holds its worker numbers
+    Ids(Ids),
+    /// Guess which recipe uses a node
+    What(What),
     /// Publish and follow configuration in TOML
     #[command(subcommand)]
     Config(Config),

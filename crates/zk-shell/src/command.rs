@@ -27,6 +27,11 @@ pub(crate) async fn dispatch(command: Command, context: &mut Context) -> Result<
         Command::Import(import) => import.run(context).await,
         Command::Mirror(mirror) => mirror.run(context).await,
         Command::Locks(locks) => locks.run(context).await,
+        Command::Queue(queue) => queue.run(context).await,
+        Command::Leader(leader) => leader.run(context).await,
+        Command::Services(services) => services.run(context).await,
+        Command::Ids(ids) => ids.run(context).await,
+        Command::What(what) => what.run(context).await,
         Command::Config(config) => config.run(context).await,
         #[cfg(feature = "top")]
         Command::Top(top) => Box::pin(top.run(context)).await,

@@ -21,6 +21,7 @@ mod progress;
 mod question;
 mod span;
 mod subtree;
+mod table;
 #[cfg(feature = "top")]
 mod top;
 

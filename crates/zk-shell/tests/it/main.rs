@@ -6,6 +6,7 @@ mod config;
 mod failover;
 mod interop;
 mod locks;
+mod recipes;
 mod subtree;
 #[cfg(feature = "top")]
 mod top;
