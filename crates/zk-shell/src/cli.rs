@@ -5,27 +5,39 @@ use std::time::Duration;
 use clap::Parser;
 use clap::Subcommand;
 
+use crate::commands::acl::Getacl;
+use crate::commands::acl::Setacl;
+use crate::commands::addauth::Addauth;
 use crate::commands::config::Config;
 use crate::commands::create::Create;
 use crate::commands::delete::Delete;
 use crate::commands::delete::Deleteall;
+use crate::commands::du::Du;
 use crate::commands::export::Export;
+use crate::commands::find::Find;
 use crate::commands::get::Get;
+use crate::commands::grep::Grep;
 use crate::commands::ids::Ids;
 use crate::commands::import::Import;
 use crate::commands::leader::Leader;
 use crate::commands::locks::Locks;
 use crate::commands::ls::Ls;
 use crate::commands::mirror::Mirror;
+use crate::commands::place::Cd;
 use crate::commands::queue::Queue;
+use crate::commands::rm::Rm;
+use crate::commands::run::Run;
 use crate::commands::services::Services;
 use crate::commands::set::Set;
 use crate::commands::stat::Stat;
+use crate::commands::tree::Tree;
+use crate::commands::txn::Txn;
+use crate::commands::watch::Watch;
 use crate::commands::what::What;
 use crate::context::Settings;
 use crate::span::parse_timeout;
 
-/// The ordinary shell commands on ZooKeeper nodes.
+/// A shell for ZooKeeper: without a command interactive, at a terminal.
 ///
 /// With ZK_AUTH=user:password in the environment the session is authenticated with the digest scheme; the password
 /// has no place on the command line, where every user of the machine can read it.
@@ -54,7 +66,7 @@ pub(crate) struct Cli {
     pub(crate) json: bool,
 
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 impl Cli {
@@ -82,6 +94,8 @@ pub(crate) enum Command {
     Delete(Delete),
     /// Delete a node and everything below it
     Deleteall(Deleteall),
+    /// Delete a node, or with -r a subtree once it was counted and confirmed
+    Rm(Rm),
     /// Print the metadata of a node
     Stat(Stat),
     /// Write a subtree to a file or a directory
@@ -90,6 +104,22 @@ pub(crate) enum Command {
     Import(Import),
     /// Make another subtree equal to a subtree, in this or another ensemble
     Mirror(Mirror),
+    /// Draw a subtree
+    Tree(Tree),
+    /// Print the nodes of a subtree by name, age, size, owner or data
+    Find(Find),
+    /// Print the lines of data in a subtree that match
+    Grep(Grep),
+    /// Print where the bytes, the nodes and the largest families of a subtree are
+    Du(Du),
+    /// Print each change of a node or a subtree as it happens, with differences, until Ctrl-C
+    Watch(Watch),
+    /// Apply several changes, all or none
+    Txn(Txn),
+    /// Print the access control list of a node
+    Getacl(Getacl),
+    /// Replace the access control list of a node, or of a subtree
+    Setacl(Setacl),
     /// Print who holds a lock and who waits for it
     Locks(Locks),
     /// Print how full a queue is, who works on its items, and which failed
@@ -108,6 +138,17 @@ pub(crate) enum Command {
     /// Show servers, sessions, watches, subtrees, locks, leaders and queues as they change
     #[cfg(feature = "top")]
     Top(crate::top::Top),
+    /// Run the commands in a file, in one session
+    Run(Run),
+    /// Let relative paths begin at a node (in the shell and in `run`)
+    Cd(Cd),
+    /// Print where relative paths begin (in the shell and in `run`)
+    Pwd,
+    /// Add credentials to the session (in the shell and in `run`)
+    Addauth(Addauth),
+    /// Leave (the shell, or the rest of a file)
+    #[command(alias = "exit")]
+    Quit,
 }
 
 #[cfg(test)]
@@ -129,7 +170,11 @@ mod tests {
             let commands: Vec<&str> = lines.collect();
             assert!(commands.len() >= at_least, "{commands:?}");
             for command in commands {
-                let parsed = Cli::try_parse_from(["zk"].into_iter().chain(command.split(' ')));
+                let parsed = Cli::try_parse_from(
+                    ["zk".to_owned()]
+                        .into_iter()
+                        .chain(crate::words::split(command).unwrap()),
+                );
                 assert!(parsed.is_ok(), "{command}: {parsed:?}");
             }
         }

@@ -1,14 +1,33 @@
 //! Runs a command: the one place that knows which module does what.
 
+use std::io::IsTerminal;
+
+use clap::CommandFactory as _;
+
 use crate::cli::Cli;
 use crate::cli::Command;
+use crate::commands::place;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::failure::tell;
+use crate::shell;
 
-/// Runs the command of a command line in a session of its own.
+/// Runs the command of a command line in a session of its own, or the interactive shell if there is no command.
 pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     let mut context = Context::new(cli.settings());
-    let result = dispatch(cli.command, &mut context).await;
+    let result = match cli.command {
+        Some(command) => dispatch(command, &mut context).await,
+        None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
+            shell::run(&mut context).await
+        }
+        None => {
+            tell(&Cli::command().render_help().to_string());
+            Err(Failure::usage(
+                "there is no command, and no terminal for the interactive shell",
+                "give a command, or commands from standard input with `zk run -`",
+            ))
+        }
+    };
     context.close().await;
     result
 }
@@ -22,10 +41,19 @@ pub(crate) async fn dispatch(command: Command, context: &mut Context) -> Result<
         Command::Create(create) => create.run(context).await,
         Command::Delete(delete) => delete.run(context).await,
         Command::Deleteall(deleteall) => deleteall.run(context).await,
+        Command::Rm(rm) => rm.run(context).await,
         Command::Stat(stat) => stat.run(context).await,
         Command::Export(export) => export.run(context).await,
         Command::Import(import) => import.run(context).await,
         Command::Mirror(mirror) => mirror.run(context).await,
+        Command::Tree(tree) => tree.run(context).await,
+        Command::Find(find) => find.run(context).await,
+        Command::Grep(grep) => grep.run(context).await,
+        Command::Du(du) => du.run(context).await,
+        Command::Watch(watch) => watch.run(context).await,
+        Command::Txn(txn) => txn.run(context).await,
+        Command::Getacl(getacl) => getacl.run(context).await,
+        Command::Setacl(setacl) => setacl.run(context).await,
         Command::Locks(locks) => locks.run(context).await,
         Command::Queue(queue) => queue.run(context).await,
         Command::Leader(leader) => leader.run(context).await,
@@ -35,5 +63,11 @@ pub(crate) async fn dispatch(command: Command, context: &mut Context) -> Result<
         Command::Config(config) => config.run(context).await,
         #[cfg(feature = "top")]
         Command::Top(top) => Box::pin(top.run(context)).await,
+        Command::Run(run) => run.run(context).await,
+        Command::Cd(cd) => cd.run(context).await,
+        Command::Pwd => place::print_place(context),
+        Command::Addauth(addauth) => addauth.run(context).await,
+        // The shell and a script end before they run it.
+        Command::Quit => place::require_next_command(context, "quit"),
     }
 }

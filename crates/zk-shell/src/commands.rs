@@ -1,10 +1,15 @@
 //! The commands, one module each: its arguments, and what it does.
 
+pub(crate) mod acl;
+pub(crate) mod addauth;
 pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod du;
 pub(crate) mod export;
+pub(crate) mod find;
 pub(crate) mod get;
+pub(crate) mod grep;
 mod hold;
 pub(crate) mod ids;
 pub(crate) mod import;
@@ -12,9 +17,15 @@ pub(crate) mod leader;
 pub(crate) mod locks;
 pub(crate) mod ls;
 pub(crate) mod mirror;
+pub(crate) mod place;
 pub(crate) mod queue;
+pub(crate) mod rm;
+pub(crate) mod run;
 pub(crate) mod services;
 pub(crate) mod set;
 pub(crate) mod stat;
+pub(crate) mod tree;
+pub(crate) mod txn;
 mod value;
+pub(crate) mod watch;
 pub(crate) mod what;

@@ -1,12 +1,17 @@
 //! What a command works with: the session, the time it may take, where paths begin, and the output.
 
+use std::cell::Cell;
+use std::fmt;
 use std::time::Duration;
 use std::time::Instant;
 
+use zk_core::ConnectionState;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use crate::editor::Editor;
 use crate::failure::Failure;
+use crate::failure::tell;
 use crate::output::Output;
 use crate::place;
 
@@ -21,6 +26,13 @@ pub(crate) struct Settings {
     pub(crate) is_json: bool,
 }
 
+/// A user of the digest scheme.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
 /// What a command works with.
 ///
 /// The session is opened when a command first asks for it, so that a wrong path, a missing file or slow input is noticed
@@ -28,43 +40,123 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Context {
     settings: Settings,
+    /// The time limit of the running command.
+    timeout: Duration,
     output: Output,
     session: Option<Session>,
+    /// Those that were added to the ones from the environment.
+    credentials: Vec<Credentials>,
     /// When the time of the running command is up; `None` until it starts.
     deadline: Option<Instant>,
     /// Where relative paths begin; `None` for a single command, which has no relative paths.
     place: Option<NodePath>,
+    /// The terminal of the interactive shell.
+    editor: Option<Editor>,
+    is_script: bool,
+    is_stdin_taken: Cell<bool>,
 }
 
 impl Context {
     /// Creates the context of a single command.
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
+            timeout: settings.timeout,
             output: Output::new(settings.is_json),
             settings,
             session: None,
+            credentials: Vec::new(),
             deadline: None,
             place: None,
+            editor: None,
+            is_script: false,
+            is_stdin_taken: Cell::new(false),
         }
     }
 
-    /// Returns the session and starts the time of the command; opens the session if there is none.
+    /// Prepares for the lines of the interactive shell.
+    pub(crate) fn begin_shell(&mut self, editor: Editor) {
+        self.place = Some(NodePath::root());
+        self.editor = Some(editor);
+    }
+
+    /// Prepares for the lines of a script. A script that the shell runs begins where the shell is.
+    pub(crate) fn begin_script(&mut self) -> Result<(), Failure> {
+        if self.is_script {
+            return Err(Failure::usage(
+                "a file of commands cannot run another",
+                "run them one after the other",
+            ));
+        }
+        self.is_script = true;
+        self.place.get_or_insert_with(NodePath::root);
+        Ok(())
+    }
+
+    /// Notes that the script has ended, or was interrupted.
+    pub(crate) fn end_script(&mut self) {
+        self.is_script = false;
+    }
+
+    /// Prepares for a command of the shell or a script.
+    pub(crate) fn begin_command(&mut self, timeout: Option<Duration>, is_json: bool) {
+        self.deadline = None;
+        self.timeout = timeout.unwrap_or(self.settings.timeout);
+        self.output = Output::new(is_json || self.settings.is_json);
+    }
+
+    /// Returns the session and starts the time of the command; opens the session if there is none, or the last one was
+    /// lost.
     ///
     /// Check everything that needs no server first, and read input: a session must not wait for it.
     pub(crate) async fn session(&mut self) -> Result<Session, Failure> {
         let remaining = self.remaining();
         if let Some(session) = &self.session {
-            return Ok(session.clone());
+            if !session.state().is_lost() {
+                return Ok(session.clone());
+            }
+            let id = session.id();
+            tell(&format!(
+                "note: session {id} is over, and its ephemeral nodes with it; opening another\n"
+            ));
+            self.session = None;
         }
         let session = self.open(remaining).await?;
         self.session = Some(session.clone());
         Ok(session)
     }
 
+    /// Returns the session if there is one.
+    pub(crate) fn open_session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// Returns the state of the session; `None` if none was opened.
+    pub(crate) fn state(&self) -> Option<ConnectionState> {
+        self.session.as_ref().map(Session::state)
+    }
+
+    /// Returns the connect string, if there is one.
+    pub(crate) fn connect(&self) -> Option<&str> {
+        self.settings.connect.as_deref()
+    }
+
+    /// Adds credentials to the session, and to those that replace it.
+    pub(crate) async fn add_credentials(
+        &mut self,
+        credentials: Credentials,
+    ) -> Result<(), Failure> {
+        let session = self.session().await?;
+        let Credentials { user, password } = &credentials;
+        let added = async { Ok(session.add_digest_auth(user, password).await?) };
+        self.within(added).await?;
+        self.credentials.push(credentials);
+        Ok(())
+    }
+
     /// Returns the time that the running command has left.
     pub(crate) fn remaining(&mut self) -> Duration {
         let now = Instant::now();
-        let timeout = self.settings.timeout;
+        let timeout = self.timeout;
         let deadline = self.deadline.get_or_insert_with(|| now + timeout);
         deadline.saturating_duration_since(now)
     }
@@ -96,9 +188,36 @@ impl Context {
         }
     }
 
+    /// Lets relative paths begin at a node.
+    pub(crate) fn go_to(&mut self, path: NodePath) {
+        self.place = Some(path);
+    }
+
     /// Returns whether the session goes on after the running command.
     pub(crate) fn has_next_command(&self) -> bool {
         self.place.is_some()
+    }
+
+    /// Returns the terminal of the interactive shell.
+    pub(crate) fn editor(&self) -> Option<&Editor> {
+        self.editor.as_ref()
+    }
+
+    /// Claims standard input for data, a script or operations: it can be read once.
+    pub(crate) fn take_stdin(&self) -> Result<(), Failure> {
+        if self.editor.is_some() {
+            return Err(Failure::usage(
+                "standard input is the terminal of this shell",
+                "give the data as an argument, or a file with --file",
+            ));
+        }
+        if self.is_stdin_taken.replace(true) {
+            return Err(Failure::usage(
+                "standard input was read already",
+                "give the data as an argument, or a file with --file",
+            ));
+        }
+        Ok(())
     }
 
     /// Returns where results go.
@@ -155,30 +274,41 @@ impl Context {
         let mut builder = Session::builder(connect)
             .connect_timeout(timeout)
             .operation_timeout(self.settings.timeout);
-        if let Some((user, password)) = credentials()? {
-            builder = builder.digest_auth(&user, &password);
+        let from_env = Credentials::from_env("ZK_AUTH")?;
+        for Credentials { user, password } in from_env.iter().chain(&self.credentials) {
+            builder = builder.digest_auth(user, password);
         }
         Ok(builder.connect().await?)
     }
 }
 
-fn credentials() -> Result<Option<(String, String)>, Failure> {
-    // No message contains the value: it is a password, well-formed or not.
-    let malformed = || {
-        Failure::usage(
-            "ZK_AUTH is not user:password",
-            "as in ZK_AUTH=alice:secret, or unset it",
-        )
-    };
-    let Some(value) = std::env::var_os("ZK_AUTH") else {
-        return Ok(None);
-    };
-    let value = value.into_string().map_err(|_| malformed())?;
-    match value.split_once(':') {
-        Some((user, password)) if !user.is_empty() => {
-            Ok(Some((user.to_owned(), password.to_owned())))
+impl Credentials {
+    /// Returns those of an environment variable, if it is set.
+    pub(crate) fn from_env(variable: &str) -> Result<Option<Self>, Failure> {
+        // No message contains the value: it is a password, well-formed or not.
+        let malformed = || {
+            Failure::usage(
+                format!("{variable} is not user:password"),
+                "as in ZK_AUTH=alice:secret, or unset it",
+            )
+        };
+        let Some(value) = std::env::var_os(variable) else {
+            return Ok(None);
+        };
+        let value = value.into_string().map_err(|_| malformed())?;
+        match value.split_once(':') {
+            Some((user, password)) if !user.is_empty() => Ok(Some(Self {
+                user: user.to_owned(),
+                password: password.to_owned(),
+            })),
+            _ => Err(malformed()),
         }
-        _ => Err(malformed()),
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
     }
 }
 

@@ -27,6 +27,16 @@ pub(crate) fn java_date(time: SystemTime) -> String {
     )
 }
 
+/// Writes the time of the day, in UTC.
+pub(crate) fn clock_time(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    let second = since.as_secs() % 86_400;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let millis = since.subsec_millis();
+    format!("{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
 /// The year, the month from zero and the day of a number of days since 1970-01-01, in the Gregorian calendar.
 ///
 /// It counts in years that begin in March, so that the leap day is the last one: 400 of them have 146,097 days, and
@@ -68,6 +78,14 @@ mod tests {
         assert_eq!(at(253_402_300_799), "Fri Dec 31 23:59:59 UTC 9999");
         let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1);
         assert_eq!(java_date(before), "Wed Dec 31 23:59:59 UTC 1969");
+    }
+
+    #[test]
+    fn times_of_the_day_have_milliseconds() {
+        let at = |millis| clock_time(SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
+        assert_eq!(at(0), "00:00:00.000Z");
+        assert_eq!(at(1_700_000_000_042), "22:13:20.042Z");
+        assert_eq!(at(86_399_999), "23:59:59.999Z");
     }
 
     #[test]

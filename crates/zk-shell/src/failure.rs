@@ -1,5 +1,6 @@
 //! Failures of a command: one line with the problem, and one with the remedy.
 
+use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -14,6 +15,7 @@ use crate::escape;
 #[derive(Debug)]
 pub(crate) struct Failure {
     is_usage: bool,
+    is_reader_gone: bool,
     /// Empty if nothing is to be printed.
     problem: String,
     help: Option<&'static str>,
@@ -29,6 +31,7 @@ impl Failure {
             problem: problem.into(),
             help: Some(help),
             kind: None,
+            is_reader_gone: false,
         }
     }
 
@@ -39,6 +42,7 @@ impl Failure {
             problem: problem.into(),
             help,
             kind: None,
+            is_reader_gone: false,
         }
     }
 
@@ -52,12 +56,42 @@ impl Failure {
 
     /// The reader of the output has closed it, as in `zk ls -R / | head`.
     pub(crate) fn reader_gone() -> Self {
-        Self::silent()
+        Self {
+            is_reader_gone: true,
+            ..Self::silent()
+        }
     }
 
     /// Nothing is printed; the exit status is the result.
     pub(crate) fn silent() -> Self {
         Self::operation("", None)
+    }
+
+    /// Returns whether the command was not understood.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.is_usage
+    }
+
+    /// Returns whether the reader of the output has closed it.
+    pub(crate) fn is_reader_gone(&self) -> bool {
+        self.is_reader_gone
+    }
+
+    /// Says what the failure is about, in front of the problem.
+    #[must_use]
+    pub(crate) fn about(mut self, subject: &str) -> Self {
+        if self.problem.is_empty() {
+            "the result is negative".clone_into(&mut self.problem);
+        }
+        self.problem = format!("{subject}: {}", self.problem);
+        self
+    }
+
+    /// Replaces the remedy.
+    #[must_use]
+    pub(crate) fn with_help(mut self, help: &'static str) -> Self {
+        self.help = Some(help);
+        self
     }
 
     /// Prints the failure, as JSON or as text, and turns it into the exit status.
@@ -98,6 +132,12 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
 impl From<zk_core::ParsePathError> for Failure {
     fn from(error: zk_core::ParsePathError) -> Self {
         Self {
@@ -105,6 +145,7 @@ impl From<zk_core::ParsePathError> for Failure {
             problem: error.to_string(),
             help: None,
             kind: None,
+            is_reader_gone: false,
         }
     }
 }
@@ -149,6 +190,7 @@ impl From<ConnectError> for Failure {
                 problem: problem.to_string(),
                 help: Some("as in --connect 127.0.0.1:2181,127.0.0.1:2182"),
                 kind: None,
+                is_reader_gone: false,
             },
             ConnectError::Unanswered(_) => Self::operation(
                 chain(&error),

@@ -7,23 +7,32 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod acl_text;
+mod ask;
 mod cli;
 mod command;
 mod commands;
+mod completion;
 mod context;
+mod crawl;
 mod date;
 mod decode;
+mod editor;
 mod escape;
 mod failure;
+mod filter;
+mod line;
 mod output;
 mod place;
 mod progress;
 mod question;
+mod shell;
 mod span;
 mod subtree;
 mod table;
 #[cfg(feature = "top")]
 mod top;
+mod words;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {

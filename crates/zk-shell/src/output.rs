@@ -1,9 +1,14 @@
 //! Writes results to standard output: text as ZooKeeper's own shell prints it, or JSON.
 
+use std::borrow::Cow;
 use std::io;
 use std::io::IsTerminal as _;
 use std::io::Write as _;
+use std::time::SystemTime;
 
+use anstream::AutoStream;
+use anstream::ColorChoice;
+use anstyle::AnsiColor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -19,6 +24,24 @@ use crate::failure::Failure;
 pub(crate) struct Output {
     is_json: bool,
     is_terminal: bool,
+    has_colours: bool,
+}
+
+/// How a part of a text is shown where there are colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    /// The path of a node, in front of what is said about it.
+    Path,
+    /// A node with children.
+    Family,
+    /// An ephemeral node.
+    Ephemeral,
+    /// A text that was searched for.
+    Match,
+    Added,
+    Changed,
+    Removed,
 }
 
 impl Output {
@@ -27,12 +50,28 @@ impl Output {
         Self {
             is_json,
             is_terminal: io::stdout().is_terminal(),
+            has_colours: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         }
     }
 
     /// Returns whether results are JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.is_json
+    }
+
+    /// Returns whether results have colours: on a terminal, unless the environment says otherwise.
+    pub(crate) fn has_colours(&self) -> bool {
+        self.has_colours
+    }
+
+    /// Returns an escaped text in a style, or as it is where there are no colours.
+    pub(crate) fn styled(&self, style: Style, text: &str) -> String {
+        let style = style.of_terminal();
+        if self.has_colours && !style.is_plain() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// Prints a result: a text that ends with a line break, or one JSON document on a line.
@@ -50,15 +89,46 @@ impl Output {
         }
     }
 
-    /// Prints the data of a node and a line break: on a terminal without what would control it, elsewhere as it is.
+    /// Prints the data of a node and a line break.
     pub(crate) fn data(&self, data: &[u8]) -> Result<(), Failure> {
-        let mut shown = if self.is_terminal {
-            escape::bytes(data).into_bytes()
-        } else {
-            data.to_vec()
-        };
+        let mut shown = self.shown(data).into_owned();
         shown.push(b'\n');
         print(&shown)
+    }
+
+    /// Returns data as it is printed: on a terminal without what would control it, elsewhere as it is.
+    pub(crate) fn shown<'a>(&self, data: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.is_terminal {
+            Cow::Owned(escape::bytes(data).into_bytes())
+        } else {
+            Cow::Borrowed(data)
+        }
+    }
+}
+
+impl Style {
+    /// Returns how the name of a node is shown.
+    pub(crate) fn of(stat: &Stat) -> Self {
+        if stat.ephemeral_owner.is_some() {
+            Self::Ephemeral
+        } else if stat.num_children > 0 {
+            Self::Family
+        } else {
+            Self::Plain
+        }
+    }
+
+    fn of_terminal(self) -> anstyle::Style {
+        let colour = |colour: AnsiColor| colour.on_default();
+        match self {
+            Self::Plain => anstyle::Style::new(),
+            Self::Path => colour(AnsiColor::Magenta),
+            Self::Family => colour(AnsiColor::Blue).bold(),
+            Self::Ephemeral | Self::Changed => colour(AnsiColor::Yellow),
+            Self::Match => colour(AnsiColor::Red).bold(),
+            Self::Added => colour(AnsiColor::Green),
+            Self::Removed => colour(AnsiColor::Red),
+        }
     }
 }
 
@@ -86,12 +156,6 @@ pub(crate) fn stat(stat: &Stat) -> String {
 /// The JSON document of a stat: zxids and sessions as text in hexadecimal digits, because they do not fit into the
 /// numbers of every JSON reader; times in milliseconds since 1970.
 pub(crate) fn stat_json(stat: &Stat) -> Value {
-    let millis = |time: std::time::SystemTime| {
-        let since = time.duration_since(std::time::SystemTime::UNIX_EPOCH);
-        since.map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
-    };
     json!({
         "czxid": format!("{:#x}", stat.czxid),
         "mzxid": format!("{:#x}", stat.mzxid),
@@ -104,6 +168,14 @@ pub(crate) fn stat_json(stat: &Stat) -> Value {
         "ephemeral_owner": stat.ephemeral_owner.map(|owner| owner.to_string()),
         "data_length": stat.data_length,
         "num_children": stat.num_children,
+    })
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     })
 }
 

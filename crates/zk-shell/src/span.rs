@@ -25,6 +25,14 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads an age: as [`parse_timeout`], with hours and days too, as in `36h` or `7d`.
+pub(crate) fn parse_age(text: &str) -> Result<Duration, String> {
+    match parse(text) {
+        Some((number, Some(unit))) => Ok(unit.saturating_mul(number)),
+        _ => Err("write a number with a unit: 30s, 10m, 36h or 7d".to_owned()),
+    }
+}
+
 fn parse(text: &str) -> Option<(u32, Option<Duration>)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let number = text[..digits].parse().ok()?;
@@ -33,6 +41,8 @@ fn parse(text: &str) -> Option<(u32, Option<Duration>)> {
         "ms" => Some(Duration::from_millis(1)),
         "s" => Some(Duration::from_secs(1)),
         "m" => Some(Duration::from_secs(60)),
+        "h" => Some(Duration::from_secs(3600)),
+        "d" => Some(Duration::from_secs(86_400)),
         _ => return None,
     };
     Some((number, unit))
@@ -54,7 +64,8 @@ mod tests {
             ("", Err("write a number with a unit: 500ms, 10s or 2m")),
             ("s", Err("write a number with a unit: 500ms, 10s or 2m")),
             ("-1s", Err("write a number with a unit: 500ms, 10s or 2m")),
-            ("1h", Err("write a number with a unit: 500ms, 10s or 2m")),
+            ("1h", Ok(Duration::from_secs(3600))),
+            ("1w", Err("write a number with a unit: 500ms, 10s or 2m")),
             (
                 "99999999999s",
                 Err("write a number with a unit: 500ms, 10s or 2m"),
@@ -74,6 +85,22 @@ mod tests {
         assert_eq!(parse_ttl("3s"), Ok(Duration::from_secs(3)));
         for text in ["", "0", "x", "-5"] {
             assert!(parse_ttl(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ages_have_hours_and_days() {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90s", 90),
+            ("10m", 600),
+            ("36h", 129_600),
+            ("7d", 604_800),
+        ] {
+            assert_eq!(parse_age(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "7", "d", "-1d", "1w", "1.5h"] {
+            assert!(parse_age(text).is_err(), "{text}");
         }
     }
 }

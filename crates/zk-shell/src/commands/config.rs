@@ -7,6 +7,8 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use clap::Subcommand;
+use serde_json::Value;
+use serde_json::json;
 use similar::TextDiff;
 use zk_config::Event;
 use zk_config::Expected;
@@ -26,10 +28,16 @@ use zk_core::codec::Toml;
 
 use crate::context::Context;
 use crate::date::java_date;
+use crate::escape;
 use crate::failure::Failure;
 use crate::failure::chain;
 use crate::failure::tell;
+use crate::output::Output;
+use crate::output::add_data;
+use crate::output::millis;
 use crate::output::print;
+use crate::output::print_json;
+use crate::output::stat_json;
 
 /// The arguments.
 #[derive(Debug, Subcommand)]
@@ -92,7 +100,8 @@ impl Config {
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(path_of(&self))?;
         let session = context.session().await?;
-        carry_out(&session, &path, &self, context.remaining()).await
+        let limit = context.remaining();
+        carry_out(context, &session, &path, &self, limit).await
     }
 }
 
@@ -110,11 +119,13 @@ fn path_of(command: &Config) -> &str {
 
 /// Runs a command; `limit` applies to all commands except `follow`.
 async fn carry_out(
+    context: &Context,
     session: &Session,
     path: &NodePath,
     command: &Config,
     limit: Duration,
 ) -> Result<(), Failure> {
+    let output = context.output();
     let publisher = |history| {
         let options = PublishOptions::default()
             .with_history(history)
@@ -128,20 +139,25 @@ async fn carry_out(
             file,
             ..
         } => {
-            let document = read_file(file)?;
+            let document = read_file(context, file)?;
             check(&document).map_err(|error| not_toml(file, &error))?;
             let expected = expecting.map_or(Expected::Any, expected);
             let publish = publisher(*history).publish(path, &document);
             let published = publish.expecting(expected).only_if_changed().await?;
-            print(describe(&published).as_bytes())
+            output.result(|| describe(&published), || published_json(&published))
         }
         Config::Get { file, .. } => {
-            let (document, _) = session.get(path).timeout(limit).await?;
+            let (document, stat) = session.get(path).timeout(limit).await?;
             if let Err(error) = check(&document) {
                 tell(&format!("warning: {}\n", error.of_node(path)));
             }
             match file {
-                None => print(&document),
+                None if output.is_json() => {
+                    let mut result = json!({"path": path.as_str(), "stat": stat_json(&stat)});
+                    add_data(&mut result, &document);
+                    print_json(&result)
+                }
+                None => print(&output.shown(&document)),
                 Some(file) => std::fs::write(file, document).map_err(|error| {
                     Failure::operation(format!("cannot write {}: {error}", file.display()), None)
                 }),
@@ -154,16 +170,20 @@ async fn carry_out(
                 Err(error) => return Err(Failure::operation(error.to_string(), None)),
             };
             let ours = Text
-                .decode(&read_file(file)?)
+                .decode(&read_file(context, file)?)
                 .map_err(|error| not_toml(file, &error))?;
             let difference = difference(path.as_str(), &theirs, &file.display().to_string(), &ours);
+            output.result(
+                || escape::block(&difference).into_owned(),
+                || json!({"path": path.as_str(), "difference": difference}),
+            )?;
             if difference.is_empty() {
-                return Ok(());
+                Ok(())
+            } else {
+                Err(Failure::silent())
             }
-            print(difference.as_bytes())?;
-            Err(Failure::silent())
         }
-        Config::Follow { .. } => follow(session, path).await,
+        Config::Follow { .. } => follow(output, session, path).await,
         Config::History { .. } => {
             let history = publisher(0).history(path).await?;
             if history.is_empty() {
@@ -171,15 +191,25 @@ async fn carry_out(
                     "{path} has no history: no put or rollback has replaced anything there\n"
                 ));
             }
-            let lines = history.iter().map(|one| {
-                let (revision, replaced) = (one.revision, java_date(one.replaced_at));
-                let (by, bytes) = (one.replaced_by, one.data.len());
-                format!(
-                    "{revision:#x}  replaced {replaced} by session {by}  {bytes} bytes
-"
+            history.iter().try_for_each(|one| {
+                let (revision, by, bytes) = (one.revision, one.replaced_by, one.data.len());
+                output.result(
+                    || {
+                        let replaced = java_date(one.replaced_at);
+                        format!(
+                            "{revision:#x}  replaced {replaced} by session {by}  {bytes} bytes\n"
+                        )
+                    },
+                    || {
+                        json!({
+                            "revision": format!("{revision:#x}"),
+                            "replaced_at": millis(one.replaced_at),
+                            "replaced_by": by.to_string(),
+                            "bytes": bytes,
+                        })
+                    },
                 )
-            });
-            print(lines.collect::<String>().as_bytes())
+            })
         }
         Config::Rollback {
             expecting,
@@ -190,7 +220,7 @@ async fn carry_out(
             let publisher = publisher(*history);
             let back = publisher.roll_back(path, *revision, expected(*expecting));
             let published = back.await?;
-            print(describe(&published).as_bytes())
+            output.result(|| describe(&published), || published_json(&published))
         }
     }
 }
@@ -218,7 +248,7 @@ fn parse_revision(text: &str) -> Result<i64, String> {
 }
 
 /// Prints each change of a document until the program is stopped.
-async fn follow(session: &Session, path: &NodePath) -> Result<(), Failure> {
+async fn follow(output: &Output, session: &Session, path: &NodePath) -> Result<(), Failure> {
     let mut events = Listener::new(session, path, Text)?.events::<String>();
     let mut last: Option<String> = None;
     while let Some(event) = events.next().await {
@@ -230,28 +260,48 @@ async fn follow(session: &Session, path: &NodePath) -> Result<(), Failure> {
             Event::Created(value) => ("was created", Some(value)),
             Event::Changed(value) => ("changed", Some(value)),
             Event::Invalid { error, .. } => {
-                print(format!("{now}  {error}\n").as_bytes())?;
+                output.result(
+                    || escape::block(&format!("{now}  {error}\n")).into_owned(),
+                    || json!({"event": "invalid", "path": path.as_str(), "problem": error.to_string()}),
+                )?;
                 continue;
             }
             Event::Failed(error) => return Err(error.into()),
             _ => return Err(Failure::operation("the session is lost", None)),
         };
         let Some(value) = value else {
-            print(format!("{now}  {path} {what}\n").as_bytes())?;
+            output.result(
+                || escape::block(&format!("{now}  {path} {what}\n")).into_owned(),
+                || json!({"event": what, "path": path.as_str()}),
+            )?;
             last = None;
             continue;
         };
         let (revision, version) = (value.stat.mzxid, value.stat.version);
-        let complaint = check(value.value.as_bytes())
-            .err()
-            .map(|error| format!("  {error}\n"));
+        let problem = check(value.value.as_bytes()).err();
+        let problem = problem.map(|error| error.to_string());
         let before = last.as_deref().unwrap_or_default();
-        let said = [
-            format!("{now}  {path} {what}: version {version}, revision {revision:#x}\n"),
-            complaint.unwrap_or_default(),
-            difference("before", before, "now", &value.value),
-        ];
-        print(said.concat().as_bytes())?;
+        output.result(
+            || {
+                let complaint = problem.as_ref().map(|problem| format!("  {problem}\n"));
+                let said = [
+                    format!("{now}  {path} {what}: version {version}, revision {revision:#x}\n"),
+                    complaint.unwrap_or_default(),
+                    difference("before", before, "now", &value.value),
+                ];
+                escape::block(&said.concat()).into_owned()
+            },
+            || {
+                json!({
+                    "event": what,
+                    "path": path.as_str(),
+                    "version": version,
+                    "revision": format!("{revision:#x}"),
+                    "problem": problem,
+                    "data": value.value,
+                })
+            },
+        )?;
         last = Some(value.value);
     }
     Ok(())
@@ -282,6 +332,21 @@ fn describe(published: &Published) -> String {
     }
 }
 
+fn published_json(published: &Published) -> Value {
+    let change = match published.change {
+        KeyChange::Created => "created",
+        KeyChange::Replaced => "replaced",
+        KeyChange::Unchanged => "unchanged",
+        _ => "removed",
+    };
+    json!({
+        "path": published.path.as_str(),
+        "change": change,
+        "version": published.stat.map(|stat| stat.version),
+        "revision": published.stat.map(|stat| format!("{:#x}", stat.mzxid)),
+    })
+}
+
 /// Checks that a document is TOML.
 fn check(document: &[u8]) -> Result<(), DecodeError> {
     Toml.decode(document).map(|_: toml::Table| ())
@@ -302,8 +367,9 @@ fn not_toml(file: &Path, error: &DecodeError) -> Failure {
     )
 }
 
-fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
+fn read_file(context: &Context, file: &Path) -> Result<Vec<u8>, Failure> {
     let read = if file == Path::new("-") {
+        context.take_stdin()?;
         let mut bytes = Vec::new();
         std::io::stdin()
             .lock()

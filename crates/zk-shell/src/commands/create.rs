@@ -50,7 +50,7 @@ impl Create {
     /// Creates a node.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;
-        let data = value::read(self.data.as_deref(), self.file.as_deref())?;
+        let data = value::read(context, self.data.as_deref(), self.file.as_deref())?;
         let session = context.session().await?;
         let mut request = session.create(&path, data).timeout(context.remaining());
         if self.sequential {

@@ -17,6 +17,7 @@ use zk_lock::Removal;
 use zk_lock::Role;
 
 use crate::context::Context;
+use crate::escape;
 use crate::failure::Failure;
 use crate::failure::tell;
 use crate::output::print;
@@ -186,7 +187,7 @@ fn table(path: &NodePath, snapshots: &[&LockSnapshot], now: SystemTime) -> Strin
                 .iter()
                 .all(|snapshot| snapshot.foreign_children().contains(name))
         })
-        .map(String::as_str)
+        .map(|name| escape::line(name))
         .collect();
     if others.is_empty() {
         text
@@ -217,7 +218,7 @@ fn row(status: &ContenderStatus, now: SystemTime) -> [String; 7] {
             .session()
             .map_or_else(|| "none".to_owned(), |session| session.to_string()),
         contender.fencing_token().to_string(),
-        contender.name().to_owned(),
+        escape::line(contender.name()).into_owned(),
     ]
 }
 

@@ -33,7 +33,7 @@ impl Set {
     /// Replaces the data of a node.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;
-        let data = value::read(self.data.as_deref(), self.file.as_deref())?;
+        let data = value::read(context, self.data.as_deref(), self.file.as_deref())?;
         let session = context.session().await?;
         let request = session.set(&path, data).timeout(context.remaining());
         let stat = match self.version {

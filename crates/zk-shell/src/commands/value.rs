@@ -5,19 +5,38 @@ use std::io;
 use std::io::Read;
 use std::path::Path;
 
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// Returns the data: that of `file` if there is one, otherwise `argument`, which may stand for standard input.
-pub(super) fn read(argument: Option<&str>, file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(
+    context: &Context,
+    argument: Option<&str>,
+    file: Option<&Path>,
+) -> Result<Vec<u8>, Failure> {
     match (file, argument) {
         (Some(file), _) => {
             let name = file.display().to_string();
             let opened = File::open(file).map_err(|error| unreadable(&name, &error))?;
             read_all(opened, &name)
         }
-        (None, Some(STANDARD_INPUT)) => read_all(io::stdin().lock(), "standard input"),
+        (None, Some(STANDARD_INPUT)) => {
+            context.take_stdin()?;
+            read_all(io::stdin().lock(), "standard input")
+        }
         (None, argument) => Ok(argument.unwrap_or_default().as_bytes().to_vec()),
     }
+}
+
+/// Returns the text of a file, or of standard input if its name is `-`.
+pub(super) fn read_text(context: &Context, file: &Path) -> Result<String, Failure> {
+    let (name, read) = if file.as_os_str() == STANDARD_INPUT {
+        context.take_stdin()?;
+        ("standard input".to_owned(), io::read_to_string(io::stdin()))
+    } else {
+        (file.display().to_string(), std::fs::read_to_string(file))
+    };
+    read.map_err(|error| Failure::operation(format!("cannot read {name}: {error}"), None))
 }
 
 fn read_all(input: impl Read, name: &str) -> Result<Vec<u8>, Failure> {

@@ -3,11 +3,15 @@
 #![cfg(test)]
 
 mod config;
+mod crawling;
 mod failover;
 mod interop;
 mod locks;
 mod recipes;
+mod scripts;
+mod shell;
 mod subtree;
+mod terminal;
 #[cfg(feature = "top")]
 mod top;
 

@@ -1,0 +1,138 @@
+//! `getacl` and `setacl`: who may do what with a node.
+
+use clap::Args;
+use serde_json::json;
+use zk_core::Acl;
+use zk_core::ErrorKind;
+
+use crate::acl_text;
+use crate::ask::confirm;
+use crate::context::Context;
+use crate::crawl::Crawl;
+use crate::crawl::DEFAULT_LIMIT;
+use crate::crawl::counted;
+use crate::escape;
+use crate::failure::Failure;
+use crate::output;
+
+/// The arguments of `getacl`.
+#[derive(Debug, Args)]
+pub(crate) struct Getacl {
+    /// The node
+    path: String,
+}
+
+impl Getacl {
+    /// Prints the entries as `setacl` takes them.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let path = context.path(&self.path)?;
+        let session = context.session().await?;
+        let (acl, stat) = session.acl(&path).timeout(context.remaining()).await?;
+        context.output().result(
+            || {
+                let lines: Vec<_> = acl.entries().iter().map(acl_text::entry).collect();
+                format!("{}\n", escape::block(&lines.join("\n")))
+            },
+            || {
+                let entries: Vec<_> = acl.entries().iter().map(acl_text::document).collect();
+                json!({"path": path.as_str(), "acl": entries, "stat": output::stat_json(&stat)})
+            },
+        )
+    }
+}
+
+/// The arguments of `setacl`.
+#[derive(Debug, Args)]
+pub(crate) struct Setacl {
+    /// Change everything below the node too
+    #[arg(short = 'R', long, conflicts_with = "version")]
+    recursive: bool,
+    /// Do not ask before everything below is changed
+    #[arg(short, long)]
+    yes: bool,
+    /// Change only if the ACL has this version, which `stat` prints as aclVersion
+    #[arg(short, value_name = "VERSION", value_parser = clap::value_parser!(i32).range(0..))]
+    version: Option<i32>,
+    /// Refuse to change more nodes than this
+    #[arg(long, value_name = "NODES", default_value_t = DEFAULT_LIMIT)]
+    limit: usize,
+    /// The node
+    path: String,
+    /// The entries, scheme:id:permissions with the letters of cdrwa, as in world:anyone:r
+    #[arg(required = true)]
+    entries: Vec<String>,
+}
+
+impl Setacl {
+    /// Replaces the ACL of a node, or of all nodes of a subtree once that was confirmed.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let path = context.path(&self.path)?;
+        let mut entries = Vec::new();
+        for text in &self.entries {
+            let parsed = acl_text::parse(text);
+            entries.extend(parsed.map_err(|problem| {
+                Failure::usage(
+                    format!("the entry {text:?}: {problem}"),
+                    "as in world:anyone:r, auth::cdrwa or digest:user:HASH:cdrwa",
+                )
+            })?);
+        }
+        let acl = Acl::new(entries);
+        let session = context.session().await?;
+        if !self.recursive {
+            let request = session.set_acl(&path, acl).timeout(context.remaining());
+            match self.version {
+                Some(version) => request.version(version).await?,
+                None => request.await?,
+            };
+            return context
+                .output()
+                .result(String::new, || json!({"path": path.as_str(), "changed": 1}));
+        }
+        let shown = escape::line(path.as_str()).into_owned();
+        let crawl = Crawl::new(&session, &path, self.limit, None);
+        let summary = crawl.count(context).await?;
+        if let Some(problem) = summary.limit_problem(self.limit) {
+            return Err(Failure::operation(
+                format!("no ACL was changed: {problem}"),
+                Some("give more with --limit NODES if you mean all of them"),
+            ));
+        }
+        if !self.yes {
+            let nodes = counted(summary.nodes as u64, "node");
+            let question = format!(
+                "This changes the ACLs of {shown} and all below it: {nodes}.\nChange? [y/N] "
+            );
+            confirm(context, &question, "no ACL was changed").await?;
+        }
+        // Children first: a list that keeps this session out must not keep it from the rest.
+        let mut crawl = Crawl::new(&session, &path, self.limit, None);
+        let mut paths = Vec::new();
+        while let Some(found) = crawl.next(context).await? {
+            paths.push(found.path);
+        }
+        let mut changed = 0_u64;
+        for path in paths.iter().rev() {
+            let request = session.set_acl(path, acl.clone());
+            match request.timeout(context.remaining()).await {
+                Ok(_) => changed += 1,
+                Err(error) if error.is_no_node() => {}
+                Err(error) => {
+                    let is_refused = error.kind() == ErrorKind::NoAuth;
+                    let done = counted(changed, "ACL");
+                    let failure = Failure::from(error).about(&format!("{done} changed, then"));
+                    return Err(if is_refused {
+                        failure.with_help("the session needs ADMIN on each node")
+                    } else {
+                        failure
+                    });
+                }
+            }
+        }
+        context.output().result(
+            || format!("Changed {shown}, {}\n", counted(changed, "ACL")),
+            || json!({"path": path.as_str(), "changed": changed}),
+        )?;
+        crawl.finish()
+    }
+}

@@ -1,0 +1,73 @@
+//! `run`: several commands from a file, in one session.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::value;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::line;
+use crate::line::Parsed;
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Go on after a command that fails; the exit status is 1 if one did
+    #[arg(short, long)]
+    keep_going: bool,
+    /// The file, or - for standard input: one command a line, without `zk`; # begins a comment
+    file: PathBuf,
+}
+
+impl Run {
+    /// Runs the commands in order, and stops at the first that fails.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        let text = value::read_text(context, &self.file)?;
+        let name = if self.file.as_os_str() == value::STANDARD_INPUT {
+            "standard input".to_owned()
+        } else {
+            self.file.display().to_string()
+        };
+        context.begin_script()?;
+        let result = self.run_lines(context, &text, &name).await;
+        context.end_script();
+        result
+    }
+
+    async fn run_lines(
+        &self,
+        context: &mut Context,
+        text: &str,
+        name: &str,
+    ) -> Result<(), Failure> {
+        let (mut failed, mut ran) = (0, 0);
+        for (at, line) in text.lines().enumerate() {
+            let place = format!("{name}, line {}", at + 1);
+            let result = match line::parse(line) {
+                Ok(Parsed::Nothing) => continue,
+                Ok(Parsed::Quit) => break,
+                Ok(Parsed::Help(text)) => crate::output::print(text.as_bytes()),
+                Ok(Parsed::Command(line)) => line.run(context).await,
+                Err(failure) => Err(failure),
+            };
+            ran += 1;
+            match result {
+                Ok(()) => {}
+                Err(failure) if failure.is_reader_gone() => return Err(failure),
+                Err(failure) if self.keep_going => {
+                    failed += 1;
+                    failure.about(&place).report(context.output().is_json());
+                }
+                Err(failure) => return Err(failure.about(&place)),
+            }
+        }
+        if failed == 0 {
+            return Ok(());
+        }
+        Err(Failure::operation(
+            format!("{failed} of {ran} commands failed"),
+            None,
+        ))
+    }
+}

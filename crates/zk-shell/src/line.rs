@@ -1,0 +1,156 @@
+//! A line of the interactive shell or of a script: a command as on the command line, without the program's name.
+
+use std::time::Duration;
+
+use clap::CommandFactory as _;
+use clap::FromArgMatches as _;
+use clap::parser::ValueSource;
+
+use crate::cli::Cli;
+use crate::cli::Command;
+use crate::command;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::words;
+
+/// What a line means.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// It is empty, or a comment.
+    Nothing,
+    /// It ends the shell or the script.
+    Quit,
+    /// It asks for this text.
+    Help(String),
+    /// It is a command.
+    Command(Box<Line>),
+}
+
+/// A command with its own options.
+#[derive(Debug)]
+pub(crate) struct Line {
+    command: Command,
+    timeout: Option<Duration>,
+    is_json: bool,
+}
+
+impl Line {
+    /// Runs the command in the session of the shell or script.
+    pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        context.begin_command(self.timeout, self.is_json);
+        // Boxed: a script is a command itself.
+        Box::pin(command::dispatch(self.command, context)).await
+    }
+}
+
+/// Parses a line.
+pub(crate) fn parse(line: &str) -> Result<Parsed, Failure> {
+    let words = words::split(line).map_err(|problem| {
+        Failure::usage(
+            problem,
+            "close the quote, or write \\' for the character itself",
+        )
+    })?;
+    let Some(first) = words.first() else {
+        return Ok(Parsed::Nothing);
+    };
+    // A habit of those who type commands into other shells.
+    let skipped = usize::from(first == "zk" && words.len() > 1);
+    let words = &words[skipped..];
+    if words
+        .iter()
+        .any(|word| word == "--connect" || word.starts_with("--connect="))
+    {
+        return Err(Failure::usage(
+            "--connect is not possible here: all commands share one session",
+            "start another zk for another ensemble",
+        ));
+    }
+    let matches = Cli::command()
+        .no_binary_name(true)
+        .try_get_matches_from(words);
+    let parsed = matches.and_then(|matches| {
+        let is_given = matches.value_source("timeout") == Some(ValueSource::CommandLine);
+        Cli::from_arg_matches(&matches).map(|cli| (cli, is_given))
+    });
+    match parsed {
+        Ok((cli, is_timeout_given)) => match cli.command {
+            None => Ok(Parsed::Nothing),
+            Some(Command::Quit) => Ok(Parsed::Quit),
+            Some(command) => Ok(Parsed::Command(Box::new(Line {
+                command,
+                timeout: is_timeout_given.then_some(cli.timeout),
+                is_json: cli.json,
+            }))),
+        },
+        Err(error) if !error.use_stderr() => Ok(Parsed::Help(error.to_string())),
+        Err(error) => {
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            Err(Failure::usage(
+                brief(text),
+                "`help COMMAND` explains a command",
+            ))
+        }
+    }
+}
+
+/// Returns the message of an error of the command line without the usage and the hint below it.
+fn brief(text: &str) -> String {
+    let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
+    let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(line: &str) -> String {
+        match parse(line) {
+            Ok(Parsed::Nothing) => "nothing".to_owned(),
+            Ok(Parsed::Quit) => "quit".to_owned(),
+            Ok(Parsed::Help(text)) => format!("help {}", text.lines().next().unwrap_or_default()),
+            Ok(Parsed::Command(line)) => {
+                format!("{:?} {:?} {}", line.command, line.timeout, line.is_json)
+            }
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    // covers: O1 O2
+    #[test]
+    fn lines_are_parsed_as_command_lines_are() {
+        for (line, expected) in [
+            ("", "nothing"),
+            ("  # comment", "nothing"),
+            ("quit", "quit"),
+            ("exit", "quit"),
+            ("help ls", "help List the children"),
+            ("ls --help", "help List the children"),
+            (
+                "ls /a",
+                "Ls(Ls { stat: false, recursive: false, path: Some(\"/a\") }) None false",
+            ),
+            (
+                "zk ls",
+                "Ls(Ls { stat: false, recursive: false, path: None }) None false",
+            ),
+            (
+                "--json ls --timeout 3s",
+                "Ls(Ls { stat: false, recursive: false, path: None }) Some(3s) true",
+            ),
+            ("ls --connect a:1", "--connect is not possible here"),
+            ("lz", "unrecognized subcommand 'lz'"),
+            (
+                "get",
+                "the following required arguments were not provided:\n  <PATH>",
+            ),
+            ("ls 'a", "a quote is not closed"),
+        ] {
+            let parsed = kind(line);
+            assert!(parsed.starts_with(expected), "{line}: {parsed}");
+            assert!(!parsed.contains("Usage"), "{line}: {parsed}");
+        }
+    }
+}

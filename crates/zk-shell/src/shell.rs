@@ -1,0 +1,291 @@
+//! The interactive shell: reads lines, runs them in one session, and shows where it is.
+
+use std::path::PathBuf;
+
+use tokio::runtime::Handle;
+use tokio::signal::unix::Signal;
+use tokio::signal::unix::SignalKind;
+use tokio::signal::unix::signal;
+use zk_core::ConnectString;
+use zk_core::ConnectionState;
+use zk_core::NodePath;
+
+use crate::completion::Completion;
+use crate::context::Context;
+use crate::editor::Editor;
+use crate::editor::Prompt;
+use crate::editor::SavedTerminal;
+use crate::editor::Typed;
+use crate::editor::print_above;
+use crate::escape;
+use crate::failure::Failure;
+use crate::failure::tell;
+use crate::line;
+use crate::line::Parsed;
+use crate::output::Style;
+
+/// Runs the lines of the terminal until `quit` or Ctrl-D.
+pub(crate) async fn run(context: &mut Context) -> Result<(), Failure> {
+    let terminal = SavedTerminal::save();
+    // A first session, so that the first prompt says how things are.
+    if let Err(failure) = context.session().await {
+        if failure.is_usage() {
+            return Err(failure);
+        }
+        failure.report(context.output().is_json());
+    }
+    let completion = Completion::new(Handle::current());
+    let has_colours = context.output().has_colours();
+    let history = history_file(|name| std::env::var_os(name).map(PathBuf::from));
+    let editor = Editor::start(completion.clone(), history, has_colours)?;
+    // After the editor, which takes the signal of Ctrl-C for itself when it starts.
+    let mut signals = Signals::listen()?;
+    context.begin_shell(editor.clone());
+    tell("`help` lists the commands, Tab completes commands and paths, Ctrl-D leaves.\n");
+    loop {
+        let place = context.path_or_here(None)?;
+        completion.update(context.open_session(), &place);
+        let prompt = prompt(context, &place);
+        let typed = tokio::select! {
+            typed = editor.line(prompt) => typed,
+            () = report_changes(context, &place) => Typed::End,
+            () = signals.end() => {
+                terminal.restore();
+                return Ok(());
+            }
+        };
+        let typed = match typed {
+            Typed::Line(line) => line,
+            Typed::Interrupted => continue,
+            Typed::End => return Ok(()),
+        };
+        // Text that was pasted may have several lines.
+        for line in typed.lines() {
+            if !line.trim().is_empty() && !is_secret(line) {
+                editor.remember(line.to_owned());
+            }
+            let next = tokio::select! {
+                next = run_line(context, line) => next,
+                is_end = signals.any() => {
+                    tell("\n");
+                    if is_end { Next::Leave } else { Next::Prompt }
+                }
+            };
+            context.end_script();
+            match next {
+                Next::Line => {}
+                Next::Prompt => break,
+                Next::Leave => return Ok(()),
+            }
+        }
+    }
+}
+
+/// What follows a line.
+enum Next {
+    /// The next line that was typed, if there is one.
+    Line,
+    /// The prompt, whatever else was typed.
+    Prompt,
+    /// The end of the shell.
+    Leave,
+}
+
+/// Runs a line and reports its failure.
+async fn run_line(context: &mut Context, line: &str) -> Next {
+    let result = match line::parse(line) {
+        Ok(Parsed::Nothing) => Ok(()),
+        Ok(Parsed::Quit) => return Next::Leave,
+        Ok(Parsed::Help(text)) => crate::output::print(text.as_bytes()),
+        Ok(Parsed::Command(line)) => line.run(context).await,
+        Err(failure) => Err(failure),
+    };
+    match result {
+        Ok(()) => Next::Line,
+        Err(failure) => {
+            failure.report(context.output().is_json());
+            Next::Prompt
+        }
+    }
+}
+
+/// The signals that end a command, and those that end the shell.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::operation(format!("cannot wait for signals: {error}"), None)
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for any of them, and returns whether it ends the shell.
+    async fn any(&mut self) -> bool {
+        tokio::select! {
+            _ = self.interrupt.recv() => false,
+            _ = self.terminate.recv() => true,
+            _ = self.hangup.recv() => true,
+        }
+    }
+
+    /// Waits for one that ends the shell.
+    async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+/// Says above the line that is being typed how the connection changes. Never ends.
+async fn report_changes(context: &Context, place: &NodePath) {
+    if let Some(session) = context.open_session() {
+        let mut changes = session.state_changes();
+        // The first one is the state that the prompt shows.
+        changes.next().await;
+        while let Some(state) = changes.next().await {
+            let text = match state {
+                ConnectionState::Connected => "connected again".to_owned(),
+                ConnectionState::Suspended => {
+                    "the connection is lost; trying to connect again".to_owned()
+                }
+                ConnectionState::ReadOnly => {
+                    "connected to a server that serves only reads".to_owned()
+                }
+                ConnectionState::Lost(_) => format!(
+                    "session {} is over, and its ephemeral nodes with it; the next command opens another",
+                    session.id()
+                ),
+            };
+            print_above(&format!("note: {text}"), &prompt(context, place));
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+fn prompt(context: &Context, place: &NodePath) -> Prompt {
+    let ensemble = ensemble(context.connect().unwrap_or_default());
+    let (state, style) = match context.state() {
+        Some(ConnectionState::Connected) => ("connected", Style::Added),
+        Some(ConnectionState::Suspended) => ("suspended", Style::Changed),
+        Some(ConnectionState::ReadOnly) => ("read-only", Style::Changed),
+        Some(ConnectionState::Lost(_)) => ("lost", Style::Removed),
+        None => ("not connected", Style::Removed),
+    };
+    let output = context.output();
+    let ensemble = escape::line(&ensemble);
+    let place = escape::line(place.as_str());
+    Prompt {
+        plain: format!("{ensemble} {state} {place}> "),
+        styled: format!(
+            "{ensemble} {} {}> ",
+            output.styled(style, state),
+            output.styled(Style::Family, &place)
+        ),
+    }
+}
+
+/// Returns the ensemble in short: its first server, the number of others, and the chroot.
+fn ensemble(connect: &str) -> String {
+    let Ok(parsed) = connect.parse::<ConnectString>() else {
+        return "?".to_owned();
+    };
+    let first = parsed.servers().first();
+    let first = first.map_or_else(String::new, |server| {
+        format!("{}:{}", server.host(), server.port())
+    });
+    let others = match parsed.servers().len() {
+        0 | 1 => String::new(),
+        servers => format!("+{}", servers - 1),
+    };
+    let chroot = match parsed.chroot() {
+        root if root.is_root() => "",
+        chroot => chroot.as_str(),
+    };
+    format!("{first}{others}{chroot}")
+}
+
+/// Returns the file of the history, by the rules of the XDG base directories.
+fn history_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    let state = state.or_else(|| {
+        let home = variable("HOME").filter(|home| home.is_absolute());
+        Some(home?.join(".local/state"))
+    });
+    Some(state?.join("zk/history"))
+}
+
+/// Returns whether a line may carry credentials, so that no file keeps it.
+fn is_secret(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    [
+        "addauth", "digest:", "super:", "password", "passwd", "secret", "token",
+    ]
+    .iter()
+    .any(|word| lower.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prompt_names_an_ensemble_in_short() {
+        for (connect, expected) in [
+            ("zk1:2181", "zk1:2181"),
+            ("zk1", "zk1:2181"),
+            ("zk1:2181,zk2:2181,zk3:2181", "zk1:2181+2"),
+            ("zk1:2181,zk2:2181/app/x", "zk1:2181+1/app/x"),
+            ("", "?"),
+        ] {
+            assert_eq!(ensemble(connect), expected, "{connect}");
+        }
+    }
+
+    // covers: O1
+    #[test]
+    fn lines_with_credentials_are_not_kept() {
+        for line in [
+            "addauth alice",
+            "  AddAuth alice:x",
+            "setacl /a digest:alice:aGFzaA==:r",
+            "set /app/password hunter2",
+            "set /a api-token=x",
+        ] {
+            assert!(is_secret(line), "{line}");
+        }
+        for line in ["ls /", "setacl /a world:anyone:r", "set /a b"] {
+            assert!(!is_secret(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_history_is_in_the_state_directory() {
+        let file = |state: Option<&str>, home: Option<&str>| {
+            let file = history_file(|name| match name {
+                "XDG_STATE_HOME" => state.map(PathBuf::from),
+                "HOME" => home.map(PathBuf::from),
+                _ => None,
+            });
+            file.map(|file| file.to_str().unwrap().to_owned())
+        };
+        let own = Some("/s/zk/history".to_owned());
+        assert_eq!(file(Some("/s"), Some("/h")), own);
+        let default = Some("/h/.local/state/zk/history".to_owned());
+        assert_eq!(file(None, Some("/h")), default);
+        assert_eq!(file(Some("relative"), Some("/h")), default);
+        assert_eq!(file(None, None), None);
+        assert_eq!(file(None, Some("")), None);
+    }
+}
