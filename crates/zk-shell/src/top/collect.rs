@@ -101,9 +101,14 @@ impl Collector {
                 }
                 (Err(error), Route::ClientPort) => Reading::Down(error),
             };
+            let was_down = is_down;
             is_down = matches!(reading, Reading::Down(_));
             if is_down {
                 routes.clear();
+            } else if was_down {
+                // It may have other settings now.
+                schedule = Schedule::default();
+                schedule.asked(word, sent);
             }
             let sample = Sample {
                 at: self.clock.now(),

@@ -247,7 +247,6 @@ impl Server {
             rates: std::mem::take(&mut self.rates),
             asked: self.asked,
             own_rate: self.own_rate,
-            missing: std::mem::take(&mut self.missing),
             ..Self::default()
         };
     }

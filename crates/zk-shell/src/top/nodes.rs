@@ -7,7 +7,6 @@ use std::time::UNIX_EPOCH;
 use tokio::sync::mpsc;
 use zk_core::Error;
 use zk_core::Session;
-use zk_core::Stat;
 use zk_lock::OwnerInfo;
 
 use super::budget::Budget;
@@ -163,7 +162,7 @@ impl NodeReader {
         self.send(Reading::Recipe(recipe)).await
     }
 
-    /// Reads a recipe with two requests, or four for a work queue, however many wait.
+    /// Reads a recipe with two requests, or four for a work queue, and up to two more for a busy queue, however many wait.
     async fn recipe(&mut self, session: &Session, path: &str) -> Result<Recipe, Error> {
         self.wait_for_pair().await;
         let names = self.list(session, path).await?;
@@ -173,13 +172,10 @@ impl NodeReader {
             self.wait_for_pair().await;
             let mut items = self.list(session, &items_path).await?;
             items.sort_unstable();
-            let first = match items.first() {
-                Some(first) => self.stat(session, &joined(&items_path, first)).await?,
-                None => None,
-            };
+            let oldest = self.oldest(session, &items_path, &items).await?;
             return Ok(Recipe {
                 kind: RecipeKind::WorkQueue,
-                since: first.map(|stat| since_1970(stat.ctime)),
+                since: oldest,
                 waiting: items.len() as u64,
                 claimed: Some(claimed),
                 first: items.into_iter().take(NAMES_SHOWN).collect(),
@@ -196,8 +192,7 @@ impl NodeReader {
             ..unknown(path)
         };
         if contenders.kind == RecipeKind::Queue {
-            let stat = self.stat(session, &first).await?;
-            recipe.since = stat.map(|stat| since_1970(stat.ctime));
+            recipe.since = self.oldest(session, path, &contenders.names).await?;
         } else {
             self.take_turn().await;
             match session.get(&first).timeout(READ_TIMEOUT).await {
@@ -225,9 +220,21 @@ impl NodeReader {
         Ok(names)
     }
 
-    async fn stat(&mut self, session: &Session, path: &str) -> Result<Option<Stat>, Error> {
-        self.take_turn().await;
-        session.exists(path).timeout(READ_TIMEOUT).await
+    /// Returns when the first item was created that is still there, of a few at the head of a queue.
+    async fn oldest(
+        &mut self,
+        session: &Session,
+        path: &str,
+        items: &[String],
+    ) -> Result<Option<u64>, Error> {
+        for item in items.iter().step_by(4).take(3) {
+            self.take_turn().await;
+            let item = joined(path, item);
+            if let Some(stat) = session.exists(item).timeout(READ_TIMEOUT).await? {
+                return Ok(Some(since_1970(stat.ctime)));
+            }
+        }
+        Ok(None)
     }
 
     /// Waits until the budget has room for a list and a read of the first child, which may be gone a second later.

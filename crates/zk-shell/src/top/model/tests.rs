@@ -173,6 +173,19 @@ fn what_is_missing_is_known_until_it_is_answered() {
 }
 
 #[test]
+fn a_server_that_went_down_lacks_no_words() {
+    // A word that is cut off by the end of the server looks like one that it does not know.
+    let missing = Reading::Missing(Missing {
+        word: "mntr".to_owned(),
+        remedy: "list it".to_owned(),
+    });
+    let mut model = model(&[sample(1, "a", missing)]);
+    assert_eq!(model.servers["a"].missing.len(), 1);
+    model.apply(&sample(2, "a", Reading::Down("refused".to_owned())));
+    assert!(model.servers["a"].missing.is_empty());
+}
+
+#[test]
 fn rates_of_connections_are_those_of_the_same_connection() {
     let connection = |port, received| Connection {
         host: "h".to_owned(),
