@@ -1,7 +1,6 @@
 //! What a command works with: the session, the time it may take, where paths begin, and the output.
 
 use std::cell::Cell;
-use std::fmt;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -9,6 +8,8 @@ use zk_core::ConnectionState;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use crate::credentials;
+use crate::credentials::Credentials;
 use crate::editor::Editor;
 use crate::failure::Failure;
 use crate::failure::tell;
@@ -24,13 +25,6 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     /// Whether results are JSON.
     pub(crate) is_json: bool,
-}
-
-/// A user of the digest scheme.
-#[derive(Clone)]
-pub(crate) struct Credentials {
-    pub(crate) user: String,
-    pub(crate) password: String,
 }
 
 /// What a command works with.
@@ -274,47 +268,28 @@ impl Context {
         let mut builder = Session::builder(connect)
             .connect_timeout(timeout)
             .operation_timeout(self.settings.timeout);
-        let from_env = Credentials::from_env("ZK_AUTH")?;
+        let from_env = Credentials::from_env(DIGEST)?;
         for Credentials { user, password } in from_env.iter().chain(&self.credentials) {
             builder = builder.digest_auth(user, password);
+        }
+        if let Some(Credentials { user, password }) = Credentials::from_env(SASL)? {
+            builder = builder.sasl_digest(user, password);
+        }
+        if let Some(tls) = credentials::tls()? {
+            builder = builder.tls(tls);
         }
         Ok(builder.connect().await?)
     }
 }
 
-impl Credentials {
-    /// Returns those of an environment variable, if it is set.
-    pub(crate) fn from_env(variable: &str) -> Result<Option<Self>, Failure> {
-        // No message contains the value: it is a password, well-formed or not.
-        let malformed = || {
-            Failure::usage(
-                format!("{variable} is not user:password"),
-                "as in ZK_AUTH=alice:secret, or unset it",
-            )
-        };
-        let Some(value) = std::env::var_os(variable) else {
-            return Ok(None);
-        };
-        let value = value.into_string().map_err(|_| malformed())?;
-        match value.split_once(':') {
-            Some((user, password)) if !user.is_empty() => Ok(Some(Self {
-                user: user.to_owned(),
-                password: password.to_owned(),
-            })),
-            _ => Err(malformed()),
-        }
-    }
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").finish_non_exhaustive()
-    }
-}
-
 /// Returns whether sessions are authenticated as a user.
 pub(crate) fn has_credentials() -> bool {
-    std::env::var_os("ZK_AUTH").is_some()
+    [DIGEST, SASL]
+        .iter()
+        .any(|variable| std::env::var_os(variable).is_some())
 }
 
+/// The variables of the environment with a user and a password, of the digest scheme and of SASL.
+const DIGEST: &str = "ZK_AUTH";
+const SASL: &str = "ZK_SASL";
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -15,6 +15,7 @@ mod commands;
 mod completion;
 mod context;
 mod crawl;
+mod credentials;
 mod date;
 mod decode;
 mod editor;

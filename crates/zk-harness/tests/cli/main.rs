@@ -7,4 +7,5 @@ mod foreign_files;
 mod in_containers;
 mod lifecycle;
 mod refusals;
+mod secure;
 mod support;

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::place::require_next_command;
 use crate::context::Context;
-use crate::context::Credentials;
+use crate::credentials::Credentials;
 use crate::failure::Failure;
 
 /// The arguments.

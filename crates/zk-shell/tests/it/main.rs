@@ -9,6 +9,7 @@ mod interop;
 mod locks;
 mod recipes;
 mod scripts;
+mod secure;
 mod shell;
 mod subtree;
 mod terminal;

@@ -144,7 +144,7 @@ fn malformed_credentials_are_not_repeated() {
                 &[("ZK_CONNECT", "127.0.0.1:1"), ("ZK_AUTH", value)],
                 &["ls"]
             ),
-            "error: ZK_AUTH is not user:password\nhelp: as in ZK_AUTH=alice:secret, or unset it\nexit 2"
+            "error: ZK_AUTH is not user:password\nhelp: write alice:secret, or unset it\nexit 2"
         );
     }
 }

@@ -132,7 +132,7 @@ pub(crate) enum Command {
         #[arg(long, short = 'n', default_value_t = 0)]
         lines: usize,
     },
-    /// Print the connection string for the shell: eval "$(… env)".
+    /// Print what `zk` needs to connect, for the shell: eval "$(… env)".
     Env {
         /// The format.
         #[arg(long, value_enum, default_value_t = EnvFormat::Export)]
@@ -148,6 +148,10 @@ pub(crate) struct Servers {
 }
 
 #[derive(Debug, Clone, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own on the command line"
+)]
 pub(crate) struct UpArgs {
     /// The number of servers, 1 to 255 [default: 3].
     #[arg(long, short = 'n')]
@@ -173,6 +177,12 @@ pub(crate) struct UpArgs {
     /// Let `clock` move the servers' clocks; they start more slowly.
     #[arg(long)]
     pub(crate) movable_clock: bool,
+    /// Encrypt all connections; clients have to present a certificate, and `env` prints where one is.
+    #[arg(long, conflicts_with = "proxied")]
+    pub(crate) tls: bool,
+    /// Refuse clients that do not authenticate with SASL; `env` prints the credentials of a user.
+    #[arg(long)]
+    pub(crate) auth: bool,
     /// Keep the files when the ensemble is taken down or does not start.
     #[arg(long)]
     pub(crate) keep: bool,
@@ -189,9 +199,9 @@ pub(crate) enum Backend {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum EnvFormat {
-    /// `export ZK_CONNECT=…`
+    /// `export ZK_CONNECT=…`, a line for each variable
     Export,
-    /// The connection string alone.
+    /// The connection string alone, without certificates and credentials.
     Value,
     /// A JSON object.
     Json,

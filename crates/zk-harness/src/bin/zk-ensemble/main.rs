@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod credentials;
 mod network_state;
 mod output;
 mod progress;

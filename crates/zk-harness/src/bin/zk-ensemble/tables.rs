@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::credentials;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use zk_harness::{Ensemble, Health, ProcessState, Role, ServerStatus, StartReport, Status};
@@ -29,13 +30,14 @@ struct ServerJson<'a> {
 }
 
 /// Renders the summary of an ensemble, the table of its servers, and how to connect.
-pub(crate) fn overview(name: &str, ensemble: &Ensemble, status: &Status) -> String {
-    format!(
-        "{}\n{}connect: {}\n",
+pub(crate) fn overview(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::Result<String> {
+    Ok(format!(
+        "{}\n{}connect: {}\n{}",
         summary(name, ensemble, status),
         servers(status),
-        ensemble.connect_string()
-    )
+        credentials::connect_string(ensemble)?,
+        credentials::hint(ensemble)?,
+    ))
 }
 
 /// Renders a table of the servers.

@@ -51,7 +51,7 @@ fn prefix(
 }
 
 /// Quotes a word for the shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+%@".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
         word.to_owned()

@@ -7,10 +7,12 @@ use zk_harness::{Ensemble, ProcessState};
 
 use super::network;
 use crate::args::EnvFormat;
+use crate::credentials;
 use crate::network_state::Files;
 use crate::output::print;
 use crate::store::Store;
 use crate::tables;
+use crate::undo::quoted;
 
 pub(crate) async fn list(store: &Store) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
@@ -42,7 +44,7 @@ pub(crate) async fn status(store: &Store, name: &str, json: bool) -> anyhow::Res
     if json {
         print(&tables::json(name, &ensemble, &status)?)?;
     } else {
-        let mut text = tables::overview(name, &ensemble, &status);
+        let mut text = tables::overview(name, &ensemble, &status)?;
         for server in &status.servers {
             if let (Some(problem), ProcessState::Running) = (&server.problem, server.process) {
                 writeln!(text, "server {}: {problem}", server.id)?;
@@ -64,10 +66,13 @@ pub(crate) async fn status(store: &Store, name: &str, json: bool) -> anyhow::Res
 }
 
 pub(crate) fn env(store: &Store, name: &str, format: EnvFormat) -> anyhow::Result<ExitCode> {
-    let connect = store.open(name)?.connect_string();
+    let ensemble = store.open(name)?;
+    let variables = credentials::variables(&ensemble)?;
     print(&match format {
-        EnvFormat::Export => format!("export ZK_CONNECT={connect}\n"),
-        EnvFormat::Value => format!("{connect}\n"),
-        EnvFormat::Json => format!("{}\n", serde_json::json!({ "ZK_CONNECT": connect })),
+        EnvFormat::Export => variables.iter().fold(String::new(), |text, (name, value)| {
+            text + &format!("export {name}={}\n", quoted(value))
+        }),
+        EnvFormat::Value => format!("{}\n", credentials::connect_string(&ensemble)?),
+        EnvFormat::Json => format!("{}\n", serde_json::json!(variables)),
     })
 }

@@ -11,13 +11,15 @@ use super::ELECTION_WITHIN;
 use super::KEEP_FILE;
 use super::network;
 use crate::args::{Backend, UpArgs};
+use crate::credentials;
 use crate::output::{note, print};
 use crate::progress::ProgressDisplay;
 use crate::store::Store;
 use crate::tables;
 
 pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
-    let spec = spec(options)?;
+    let mut spec = spec(options)?;
+    let superuser = options.auth.then(|| credentials::add(&mut spec));
     for warning in spec.validate()? {
         note(&format!("note: {warning}"));
     }
@@ -71,6 +73,9 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     if options.keep {
         keep_files(store, name)?;
     }
+    if let Some(password) = superuser {
+        credentials::write(&directory, ensemble.spec(), &password)?;
+    }
     let report = *ensemble.start_report();
     if let Some(warning) = report.warning {
         note(&format!("warning: {warning}"));
@@ -100,7 +105,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     let status = ensemble.status().await;
     print(&format!(
         "{}serves after {}\n",
-        tables::overview(name, &ensemble, &status),
+        tables::overview(name, &ensemble, &status)?,
         tables::report(&report),
     ))
 }
@@ -186,7 +191,7 @@ async fn up_existing(store: &Store, name: &str, options: &UpArgs) -> anyhow::Res
     let status = ensemble.status().await;
     print(&format!(
         "ensemble {name} {what}\n{}",
-        tables::overview(name, &ensemble, &status)
+        tables::overview(name, &ensemble, &status)?
     ))?;
     if status.health.serves() {
         return Ok(ExitCode::SUCCESS);
@@ -252,10 +257,23 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
         options.movable_clock && !spec.movable_clock,
         "its clocks cannot be moved",
     );
+    check(
+        options.tls && !spec.tls,
+        "its connections are not encrypted",
+    );
+    check(
+        options.auth && spec.sasl_digest.is_none(),
+        "its clients do not authenticate",
+    );
     if let Some(file) = &options.config {
         let wanted = self::spec(options)?;
         let mut there = spec.clone();
         there.directory = None;
+        if options.auth {
+            // `up` has added them.
+            there.superuser = None;
+            there.sasl_digest.clone_from(&wanted.sasl_digest);
+        }
         if there != wanted && other.is_empty() {
             other.push(format!("those of {} differ", file.display()));
         }
@@ -294,5 +312,6 @@ fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
         spec.data = data;
     }
     spec.movable_clock |= options.movable_clock;
+    spec.tls |= options.tls;
     Ok(spec)
 }

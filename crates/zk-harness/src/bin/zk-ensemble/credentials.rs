@@ -1,0 +1,98 @@
+//! What clients of an encrypted or authenticated ensemble need: made by `up`, printed by `env`.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use zk_harness::{Ensemble, SaslDigest, Spec, superuser_digest};
+
+/// Adds a SASL user, unless the settings have users, and a superuser. Returns the password of the superuser.
+pub(crate) fn add(spec: &mut Spec) -> String {
+    let users = spec
+        .sasl_digest
+        .take()
+        .unwrap_or_else(|| SaslDigest::new([(USER, password())]));
+    spec.sasl_digest = Some(users.required());
+    let superuser = password();
+    spec.superuser = Some(superuser_digest(&superuser));
+    superuser
+}
+
+/// Writes all credentials into a file that only this user may read.
+pub(crate) fn write(directory: &Path, spec: &Spec, superuser: &str) -> anyhow::Result<()> {
+    let users = spec.sasl_digest.iter().flat_map(|sasl| &sasl.users);
+    let users: Vec<_> = users
+        .map(|(name, password)| format!("ZK_SASL={name}:{password}\n"))
+        .collect();
+    let file = file(directory);
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&file)
+        .and_then(|mut file| writeln!(file, "{}ZK_AUTH=super:{superuser}", users.concat()))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Returns the servers that clients connect to, by the ports with TLS if there are some.
+pub(crate) fn connect_string(ensemble: &Ensemble) -> anyhow::Result<String> {
+    Ok(if ensemble.spec().tls {
+        ensemble.secure_connect_string()?
+    } else {
+        ensemble.connect_string()
+    })
+}
+
+/// Returns the environment of `zk`.
+pub(crate) fn variables(ensemble: &Ensemble) -> anyhow::Result<BTreeMap<&'static str, String>> {
+    let mut variables = BTreeMap::from([("ZK_CONNECT", connect_string(ensemble)?)]);
+    if ensemble.spec().tls {
+        let certificates = ensemble.certificates()?;
+        let client = certificates.client();
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        variables.insert("ZK_TLS_CA", text(certificates.authority()));
+        variables.insert("ZK_TLS_CERTIFICATE", text(client.certificate));
+        variables.insert("ZK_TLS_KEY", text(client.key));
+    }
+    let sasl = ensemble.spec().sasl_digest.as_ref();
+    if let Some((name, password)) = sasl.and_then(|sasl| sasl.users.first_key_value()) {
+        variables.insert("ZK_SASL", format!("{name}:{password}"));
+    }
+    Ok(variables)
+}
+
+/// Returns where the credentials are; nothing if none are needed.
+pub(crate) fn hint(ensemble: &Ensemble) -> anyhow::Result<String> {
+    let needed: Vec<_> = variables(ensemble)?.into_keys().skip(1).collect();
+    if needed.is_empty() {
+        return Ok(String::new());
+    }
+    let hint = format!(
+        "clients also need {}, which `env` prints\n",
+        needed.join(", ")
+    );
+    let file = file(ensemble.directory());
+    Ok(if file.exists() {
+        let path = file.display();
+        format!("{hint}credentials, also of the superuser: {path}\n")
+    } else {
+        hint
+    })
+}
+
+fn file(directory: &Path) -> PathBuf {
+    directory.join("credentials.env")
+}
+
+/// Returns a random password. It protects servers that only this machine can reach.
+fn password() -> String {
+    std::iter::repeat_with(fastrand::alphanumeric)
+        .take(20)
+        .collect()
+}
+
+const USER: &str = "alice";
