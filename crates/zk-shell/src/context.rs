@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use std::time::Instant;
 
+use zk_core::ConnectString;
 use zk_core::ConnectionState;
 use zk_core::NodePath;
 use zk_core::Session;
@@ -132,6 +133,14 @@ impl Context {
     /// Returns the connect string, if there is one.
     pub(crate) fn connect(&self) -> Option<&str> {
         self.settings.connect.as_deref()
+    }
+
+    /// Returns the node that is the root for the session; `/` if the connect string says nothing else.
+    pub(crate) fn chroot(&self) -> NodePath {
+        let parsed = self.connect().map(str::parse::<ConnectString>);
+        parsed
+            .and_then(Result::ok)
+            .map_or_else(NodePath::root, |parsed| parsed.chroot().clone())
     }
 
     /// Adds credentials to the session, and to those that replace it.

@@ -26,6 +26,7 @@ mod line;
 mod output;
 mod place;
 mod progress;
+mod protected;
 mod question;
 mod shell;
 mod span;

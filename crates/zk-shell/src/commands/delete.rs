@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::rm::require_deletable;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -23,6 +24,9 @@ impl Delete {
     /// Deletes a node.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;
+        if self.recursive {
+            require_deletable(context, &path)?;
+        }
         let session = context.session().await?;
         let request = session.delete(&path).timeout(context.remaining());
         match (self.recursive, self.version) {

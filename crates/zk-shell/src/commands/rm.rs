@@ -12,6 +12,7 @@ use crate::crawl::Summary;
 use crate::crawl::counted;
 use crate::escape;
 use crate::failure::Failure;
+use crate::protected::protected;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -33,12 +34,7 @@ impl Rm {
     /// Counts, asks and deletes.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;
-        if let Some(reason) = protected(&path) {
-            return Err(Failure::usage(
-                format!("{path} is not deleted: {reason}"),
-                "name the nodes below it one by one",
-            ));
-        }
+        require_deletable(context, &path)?;
         let session = context.session().await?;
         if !self.recursive {
             session.delete(&path).timeout(context.remaining()).await?;
@@ -61,15 +57,20 @@ impl Rm {
     }
 }
 
-/// Returns why a node is never deleted with everything below it.
-fn protected(path: &NodePath) -> Option<&'static str> {
-    let zookeeper = NodePath::parse("/zookeeper").ok();
+/// Refuses a subtree that must stay: the root of the session, and what the ensemble needs.
+pub(super) fn require_deletable(context: &Context, path: &NodePath) -> Result<(), Failure> {
+    let refused = |reason, help| {
+        Err(Failure::usage(
+            format!("{path} is not deleted: {reason}"),
+            help,
+        ))
+    };
     if path.is_root() {
-        Some("it holds everything")
-    } else if zookeeper.is_some_and(|zookeeper| path.depth_below(&zookeeper).is_some()) {
-        Some("the servers keep their own nodes there")
-    } else {
-        None
+        return refused("it holds everything", "name the nodes below it one by one");
+    }
+    match protected(path, &context.chroot()) {
+        None => Ok(()),
+        Some(reason) => refused(reason, "use `zk delete` if a single node there has to go"),
     }
 }
 
@@ -95,25 +96,4 @@ fn report(context: &Context, path: &NodePath, nodes: usize) -> Result<(), Failur
         },
         || json!({"path": path.as_str(), "deleted": nodes}),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_everything_depends_on_is_protected() {
-        for (path, is_protected) in [
-            ("/", true),
-            ("/zookeeper", true),
-            ("/zookeeper/quota", true),
-            ("/zookeeper/quota/a", true),
-            ("/zookeepers", false),
-            ("/a/zookeeper", false),
-            ("/a", false),
-        ] {
-            let path = NodePath::parse(path).unwrap();
-            assert_eq!(protected(&path).is_some(), is_protected, "{path}");
-        }
-    }
 }

@@ -244,6 +244,32 @@ fn a_lock_is_broken_only_with_a_word() {
     }
 }
 
+// covers: O3
+#[test]
+fn what_the_ensemble_needs_is_never_deleted_as_a_subtree() {
+    for (chroot, path) in [
+        ("", "/"),
+        ("", "/zookeeper"),
+        ("", "/zookeeper/quota"),
+        ("/app", "/"),
+        ("/zookeeper", "/quota"),
+    ] {
+        let connect = format!("127.0.0.1:1{chroot}");
+        for arguments in [
+            &["rm", "-r", "--yes"][..],
+            &["deleteall"],
+            &["delete", "-r"],
+        ] {
+            let arguments = [arguments, &[path]].concat();
+            let said = zk(&[("ZK_CONNECT", &connect)], &arguments);
+            assert!(
+                said.contains(" is not deleted: ") && said.ends_with("exit 2"),
+                "{chroot} {arguments:?}: {said}"
+            );
+        }
+    }
+}
+
 // covers: O2
 #[test]
 fn failures_are_documents_when_json_is_asked_for() {
