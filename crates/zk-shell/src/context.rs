@@ -156,6 +156,13 @@ impl Context {
         Ok(())
     }
 
+    /// Returns whether sessions are authenticated as a user: from the environment, or with `addauth`.
+    pub(crate) fn has_credentials(&self) -> bool {
+        let mut variables = [DIGEST, SASL].iter();
+        !self.credentials.is_empty()
+            || variables.any(|variable| std::env::var_os(variable).is_some())
+    }
+
     /// Returns the time that the running command has left.
     pub(crate) fn remaining(&mut self) -> Duration {
         let now = Instant::now();
@@ -291,14 +298,26 @@ impl Context {
     }
 }
 
-/// Returns whether sessions are authenticated as a user.
-pub(crate) fn has_credentials() -> bool {
-    [DIGEST, SASL]
-        .iter()
-        .any(|variable| std::env::var_os(variable).is_some())
-}
-
 /// The variables of the environment with a user and a password, of the digest scheme and of SASL.
 const DIGEST: &str = "ZK_AUTH";
 const SASL: &str = "ZK_SASL";
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_that_were_added_count() {
+        let mut context = Context::new(Settings {
+            connect: None,
+            timeout: Duration::ZERO,
+            is_json: false,
+        });
+        context.credentials.push(Credentials {
+            user: "alice".to_owned(),
+            password: "secret".to_owned(),
+        });
+        assert!(context.has_credentials());
+    }
+}

@@ -11,7 +11,6 @@ use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::context::Context;
-use crate::context::has_credentials;
 use crate::escape;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -96,7 +95,11 @@ impl Import {
             {
                 session.create(&parent, "").parents().idempotent().await?;
             }
-            Mode::Write(Box::new(Writer::new(&session, &path, has_credentials())))
+            Mode::Write(Box::new(Writer::new(
+                &session,
+                &path,
+                context.has_credentials(),
+            )))
         };
         let progress = Progress::new("imported", Some(summary.nodes));
         let (wanted, reading) = stream(archive);

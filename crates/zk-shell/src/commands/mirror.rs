@@ -7,7 +7,6 @@ use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::context::Context;
-use crate::context::has_credentials;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::tell;
@@ -141,7 +140,7 @@ impl Mirror {
                 context.restart_clock();
             }
             self.create_parents(both).await?;
-            let writer = Writer::new(&both.target, &both.target_path, has_credentials());
+            let writer = Writer::new(&both.target, &both.target_path, context.has_credentials());
             let mut mode = Mode::Write(Box::new(writer));
             changes = self.pass(both, &mut mode, 0, "mirrored").await?;
             let progress = Progress::new("deleted", Some(deletions));
