@@ -13,7 +13,7 @@ use crate::failure::tell;
 pub(crate) async fn confirm(
     context: &mut Context,
     question: &str,
-    refusal: &'static str,
+    refusal: &str,
 ) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(

@@ -68,6 +68,17 @@ enum Request {
     Password(String, oneshot::Sender<Option<String>>),
 }
 
+impl Request {
+    /// Returns whether the command that waits for the answer has ended: it must not be asked for.
+    fn is_cancelled(&self) -> bool {
+        match self {
+            Self::Line(_, reply) | Self::Ask(_, reply) => reply.is_closed(),
+            Self::Password(_, reply) => reply.is_closed(),
+            Self::Remember(_) => false,
+        }
+    }
+}
+
 impl Editor {
     /// Takes over the terminal.
     pub(crate) fn start(
@@ -199,6 +210,9 @@ impl Terminal {
     }
 
     fn carry_out(&mut self, request: Request) {
+        if request.is_cancelled() {
+            return;
+        }
         match request {
             Request::Line(prompt, reply) => {
                 let plain = prompt.plain.clone();

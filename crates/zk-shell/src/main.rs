@@ -27,7 +27,6 @@ mod output;
 mod place;
 mod progress;
 mod protected;
-mod question;
 mod shell;
 mod span;
 mod subtree;

@@ -24,9 +24,16 @@ use crate::line;
 use crate::line::Parsed;
 use crate::output::Style;
 
-/// Runs the lines of the terminal until `quit` or Ctrl-D.
+/// Runs the lines of the terminal until `quit`, Ctrl-D or a signal, and leaves the terminal as it was.
 pub(crate) async fn run(context: &mut Context) -> Result<(), Failure> {
     let terminal = SavedTerminal::save();
+    let result = run_lines(context).await;
+    // A signal may have come while the editor waits for a key, with its own settings.
+    terminal.restore();
+    result
+}
+
+async fn run_lines(context: &mut Context) -> Result<(), Failure> {
     // A first session, so that the first prompt says how things are.
     if let Err(failure) = context.session().await {
         if failure.is_usage() {
@@ -49,10 +56,7 @@ pub(crate) async fn run(context: &mut Context) -> Result<(), Failure> {
         let typed = tokio::select! {
             typed = editor.line(prompt) => typed,
             () = report_changes(context, &place) => Typed::End,
-            () = signals.end() => {
-                terminal.restore();
-                return Ok(());
-            }
+            () = signals.end() => return Ok(()),
         };
         let typed = match typed {
             Typed::Line(line) => line,

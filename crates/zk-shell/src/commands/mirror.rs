@@ -6,12 +6,12 @@ use serde_json::json;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use crate::ask::confirm;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::tell;
 use crate::progress::Progress;
-use crate::question::confirm;
 use crate::subtree::apply::Changes;
 use crate::subtree::apply::Mode;
 use crate::subtree::apply::apply;
@@ -136,8 +136,7 @@ impl Mirror {
                 }
                 let refusal =
                     format!("{count} of the target would be deleted, and nothing was written");
-                confirm(&format!("Delete {count}?"), &refusal).await?;
-                context.restart_clock();
+                confirm(context, &format!("Delete {count}? [y/N] "), &refusal).await?;
             }
             self.create_parents(both).await?;
             let writer = Writer::new(&both.target, &both.target_path, context.has_credentials());

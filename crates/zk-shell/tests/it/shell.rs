@@ -201,6 +201,53 @@ async fn a_question_takes_ctrl_c_for_no() {
 
 // covers: O1
 #[tokio::test(flavor = "multi_thread")]
+async fn a_signal_during_a_question_restores_the_terminal() {
+    with_ensemble(async |connect| {
+        let state = tempfile::tempdir().unwrap();
+        for (line, asked) in [
+            ("rm -r /old", "Delete? [y/N] "),
+            ("locks --break /old", "Delete it? [y/N] "),
+            ("addauth alice", "Password: "),
+        ] {
+            let session = Session::builder(connect).connect().await.unwrap();
+            session.create("/old", "").await.unwrap();
+            let contender = "/old/_c_q-lock-0000000001";
+            session.create(contender, "").await.unwrap();
+            let connect = connect.to_owned();
+            let state_path = state.path().to_owned();
+            let typing = tokio::task::spawn_blocking(move || {
+                let zk = env!("CARGO_BIN_EXE_zk");
+                let command = format!("sh -c 'echo pid=$$.; exec {zk}'; stty -a");
+                let mut terminal = Terminal::run(&connect, &state_path, &command);
+                terminal.expect("pid=");
+                let pid = terminal.expect(".").replace('.', "");
+                terminal.expect("Ctrl-D leaves");
+                terminal.line(line);
+                terminal.expect(asked);
+                let kill = std::process::Command::new("kill").arg(pid).status();
+                assert!(kill.unwrap().success());
+                terminal.expect("speed ");
+                terminal.end().1
+            });
+            let screen = typing.await.unwrap();
+            let (_, settings) = screen.rsplit_once("speed ").unwrap();
+            let settings: Vec<_> = settings.split_whitespace().collect();
+            for setting in ["icanon", "isig", "echo"] {
+                assert!(
+                    settings.contains(&setting),
+                    "{line}: no {setting}: {screen}"
+                );
+            }
+            assert!(session.exists(contender).await.unwrap().is_some());
+            session.delete("/old").recursive().await.unwrap();
+            session.close().await.unwrap();
+        }
+    })
+    .await;
+}
+
+// covers: O1
+#[tokio::test(flavor = "multi_thread")]
 async fn a_shell_outlives_its_servers_and_says_how_things_are() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let connect = ensemble.connect_string();

@@ -26,9 +26,14 @@ impl Terminal {
     /// Starts `zk` with these arguments; `state` is where it keeps its history.
     pub(crate) fn start(connect: &str, state: &Path, arguments: &str) -> Self {
         let zk = env!("CARGO_BIN_EXE_zk");
+        Self::run(connect, state, &format!("exec {zk} {arguments}"))
+    }
+
+    /// Starts a command of `sh`.
+    pub(crate) fn run(connect: &str, state: &Path, command: &str) -> Self {
         // It gives the program a terminal, and ends with its exit status.
         let mut child = Command::new("script")
-            .args(["-qefc", &format!("exec {zk} {arguments}"), "/dev/null"])
+            .args(["-qefc", command, "/dev/null"])
             .env("ZK_CONNECT", connect)
             .env("XDG_STATE_HOME", state)
             .env("TERM", "xterm")
