@@ -1,5 +1,6 @@
 //! Failures of a command: one line with the problem, and one with the remedy.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ pub(crate) struct Failure {
     is_reader_gone: bool,
     /// Empty if nothing is to be printed.
     problem: String,
-    help: Option<&'static str>,
+    help: Option<Cow<'static, str>>,
     /// The kind of an error of the ensemble, by the name it has in the code.
     kind: Option<String>,
 }
@@ -29,7 +30,7 @@ impl Failure {
         Self {
             is_usage: true,
             problem: problem.into(),
-            help: Some(help),
+            help: Some(help.into()),
             kind: None,
             is_reader_gone: false,
         }
@@ -40,7 +41,7 @@ impl Failure {
         Self {
             is_usage: false,
             problem: problem.into(),
-            help,
+            help: help.map(Cow::Borrowed),
             kind: None,
             is_reader_gone: false,
         }
@@ -89,8 +90,8 @@ impl Failure {
 
     /// Replaces the remedy.
     #[must_use]
-    pub(crate) fn with_help(mut self, help: &'static str) -> Self {
-        self.help = Some(help);
+    pub(crate) fn with_help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
+        self.help = Some(help.into());
         self
     }
 
@@ -115,9 +116,10 @@ impl Failure {
     fn text(&self) -> String {
         let help = self
             .help
-            .map(|help| format!("help: {help}\n"))
+            .as_ref()
+            .map(|help| format!("help: {}\n", escape::block(help)))
             .unwrap_or_default();
-        // The problem may name nodes, whose names others have chosen.
+        // Both may name nodes, whose names others have chosen.
         format!("error: {}\n{help}", escape::block(&self.problem))
     }
 
@@ -188,7 +190,7 @@ impl From<ConnectError> for Failure {
             ConnectError::ConnectString(problem) => Self {
                 is_usage: true,
                 problem: problem.to_string(),
-                help: Some("as in --connect 127.0.0.1:2181,127.0.0.1:2182"),
+                help: Some("as in --connect 127.0.0.1:2181,127.0.0.1:2182".into()),
                 kind: None,
                 is_reader_gone: false,
             },

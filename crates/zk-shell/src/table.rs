@@ -52,7 +52,7 @@ pub(crate) fn millis(time: SystemTime) -> u64 {
 }
 
 /// Text of one cell: one line, not too long, and never empty.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let mut shown: String = text.chars().take(MOST_SHOWN).collect();
     if text.chars().nth(MOST_SHOWN).is_some() {
         shown.push('…');

@@ -1,11 +1,12 @@
 //! Lists the holder and the waiters of a lock, and breaks the lock of a holder.
 
-use std::io::BufRead;
-use std::io::IsTerminal;
-use std::time::Duration;
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use clap::Args;
+use serde_json::Value;
+use serde_json::json;
+use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_lock::Contender;
@@ -16,11 +17,14 @@ use zk_lock::LockSnapshot;
 use zk_lock::Removal;
 use zk_lock::Role;
 
+use crate::ask::confirm;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
-use crate::failure::tell;
-use crate::output::print;
+use crate::table::age;
+use crate::table::cell;
+use crate::table::columns;
+use crate::table::millis;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -40,49 +44,77 @@ impl Locks {
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;
         let session = context.session().await?;
-        let working = carry_out(&session, &path, &self);
-        // The limit does not include the time of a confirmation: each operation has its own limit instead.
-        if self.broken.is_some() && !self.yes {
-            let worked = working.await;
-            context.restart_clock();
-            return worked;
+        let queues = context.within(read(&session, &path)).await?;
+        let snapshots: Vec<&LockSnapshot> = queues.iter().map(|(_, snapshot)| snapshot).collect();
+        let is_missing = queues.iter().any(|(_, snapshot)| !snapshot.exists());
+        if is_missing && self.broken.is_some() {
+            return Err(nobody(&path));
         }
-        context.within(working).await
+        // By this machine's clock: to ask the leader for its own would take a write.
+        let now = SystemTime::now();
+        context.output().result(
+            || {
+                if is_missing {
+                    let path = escape::line(path.as_str());
+                    format!("{path} does not exist: the lock has no holder\n")
+                } else {
+                    text(&path, &snapshots, now)
+                }
+            },
+            || document(&path, &snapshots),
+        )?;
+        let Some(name) = &self.broken else {
+            return Ok(());
+        };
+        let (inspector, status) = victim(&path, &queues, name)?;
+        let contender = status.contender();
+        let node = path.join(contender.name())?;
+        if !self.yes {
+            let refusal = format!("{node} was not deleted");
+            confirm(context, &question(&node, status), &refusal).await?;
+        }
+        // Without the limit of the command, which would hide whether it was deleted; each request has its own.
+        let removal = inspector.remove(contender).await;
+        let removal = removal.map_err(|error| not_removed(error, &self.path, contender.name()))?;
+        let said = match removal {
+            Removal::Deleted => "Deleted",
+            Removal::Gone => "Gone before it was deleted:",
+        };
+        context.output().result(
+            || format!("{said} {}\n", escape::line(node.as_str())),
+            || json!({"path": node.as_str(), "deleted": removal == Removal::Deleted}),
+        )
     }
 }
 
-/// Prints the lock and, if that was asked for and confirmed, breaks it.
-async fn carry_out(session: &Session, path: &NodePath, command: &Locks) -> Result<(), Failure> {
+/// Reads the contenders of each layout.
+async fn read(
+    session: &Session,
+    path: &NodePath,
+) -> Result<Vec<(Inspector, LockSnapshot)>, Failure> {
     let mut queues = Vec::new();
     for layout in LAYOUTS {
         let inspector = Inspector::with_layout(session, path, layout)?;
         let snapshot = inspector.snapshot().await?;
-        if !snapshot.exists() {
-            if command.broken.is_some() {
-                return Err(nobody(path));
-            }
-            return print(format!("{path} does not exist: the lock has no holder\n").as_bytes());
-        }
         queues.push((inspector, snapshot));
     }
-    let snapshots: Vec<&LockSnapshot> = queues.iter().map(|(_, snapshot)| snapshot).collect();
-    // By this machine's clock: to ask the leader for its own would take a write.
-    let now = SystemTime::now();
-    print(table(path, &snapshots, now).as_bytes())?;
-    let Some(name) = &command.broken else {
-        return Ok(());
-    };
-    let (inspector, status) = victim(path, &queues, name)?;
-    let contender = status.contender();
-    if !command.yes {
-        confirm(path, status).await?;
-    }
-    let removal = inspector.remove(contender).await?;
-    let said = match removal {
-        Removal::Deleted => "Deleted",
-        Removal::Gone => "Gone before it was deleted:",
-    };
-    print(format!("{said} {path}/{}\n", contender.name()).as_bytes())
+    Ok(queues)
+}
+
+/// Says which contender to name when it is tried again: the holder may be another one by then.
+fn not_removed(error: Error, path: &str, name: &str) -> Failure {
+    let again = [format!("--break={name}"), path.to_owned()];
+    let again = again.map(|word| quoted(&word));
+    let help = format!(
+        "the holder may be another one by now; to try again, name this one: `zk locks {}`",
+        again.join(" ")
+    );
+    Failure::from(error).with_help(help)
+}
+
+/// Returns a word as a shell takes it.
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Cow::into_owned)
 }
 
 /// Which contender is to be removed.
@@ -124,69 +156,37 @@ fn nobody(path: &NodePath) -> Failure {
     )
 }
 
-/// Asks on the terminal.
-async fn confirm(path: &NodePath, status: &ContenderStatus) -> Result<(), Failure> {
+fn question(node: &NodePath, status: &ContenderStatus) -> String {
     let contender = status.contender();
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            format!(
-                "{path}/{} was not deleted: there is no terminal to ask on",
-                contender.name()
-            ),
-            "add --yes to delete it without a question",
-        ));
-    }
     let consequence = match status.role() {
         Role::Holder => {
             "The lock goes to the next one at once, while its holder may be in the middle of something."
         }
         Role::Waiter => "It loses its place in the queue.",
     };
-    tell(&format!(
-        "This deletes {path}/{}, czxid {:#x}, of {}.\n{consequence}\nDelete it? [y/N] ",
-        contender.name(),
+    format!(
+        "This deletes {}, czxid {:#x}, of {}.\n{consequence}\nDelete it? [y/N] ",
+        escape::line(node.as_str()),
         contender.fencing_token().as_u64(),
-        owner(contender)
-    ));
-    // The session is kept while the person thinks.
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut answer = String::new();
-        let read = std::io::stdin().lock().read_line(&mut answer);
-        read.map(|_| answer)
-    });
-    match answer.await {
-        Ok(Ok(answer)) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
-        _ => Err(Failure::operation("nothing was deleted", None)),
-    }
+        cell(&owner(contender))
+    )
 }
 
 /// One line for each contender, first come first, and what else is there.
-fn table(path: &NodePath, snapshots: &[&LockSnapshot], now: SystemTime) -> String {
-    let mut rows = vec![
-        [
-            "ROLE", "KIND", "IN LINE", "OWNER", "SESSION", "TOKEN", "NODE",
-        ]
-        .map(str::to_owned),
-    ];
-    for snapshot in snapshots {
-        rows.extend(snapshot.contenders().iter().map(|status| row(status, now)));
-    }
-    let text = if rows.len() == 1 {
+fn text(path: &NodePath, snapshots: &[&LockSnapshot], now: SystemTime) -> String {
+    let statuses = snapshots.iter().flat_map(|snapshot| snapshot.contenders());
+    let rows: Vec<_> = statuses.map(|status| row(status, now)).collect();
+    let text = if rows.is_empty() {
+        let path = escape::line(path.as_str());
         format!("{path} has no holder and no waiter\n")
     } else {
-        aligned(&rows)
+        let header = [
+            "ROLE", "KIND", "IN LINE", "OWNER", "SESSION", "TOKEN", "NODE",
+        ];
+        columns(header, &rows)
     };
-    // What no layout knows.
-    let others = snapshots
-        .first()
-        .map_or(&[][..], |snapshot| snapshot.foreign_children());
-    let others: Vec<_> = others
-        .iter()
-        .filter(|name| {
-            snapshots
-                .iter()
-                .all(|snapshot| snapshot.foreign_children().contains(name))
-        })
+    let others: Vec<_> = others(snapshots)
+        .into_iter()
         .map(|name| escape::line(name))
         .collect();
     if others.is_empty() {
@@ -198,110 +198,75 @@ fn table(path: &NodePath, snapshots: &[&LockSnapshot], now: SystemTime) -> Strin
 
 fn row(status: &ContenderStatus, now: SystemTime) -> [String; 7] {
     let contender = status.contender();
-    let role = match status.role() {
-        Role::Holder => "holder",
-        Role::Waiter => "waiter",
-    };
-    let kind = if contender.is_shared() {
-        "shared"
-    } else {
-        "exclusive"
-    };
-    // The leader's clock may be ahead of ours.
-    let since = now.duration_since(contender.since()).unwrap_or_default();
     [
-        role.to_owned(),
-        kind.to_owned(),
-        age(since),
+        role(status).to_owned(),
+        kind(contender).to_owned(),
+        age(contender.since(), now),
         owner(contender),
         contender
             .session()
             .map_or_else(|| "none".to_owned(), |session| session.to_string()),
         contender.fencing_token().to_string(),
-        escape::line(contender.name()).into_owned(),
+        contender.name().to_owned(),
     ]
 }
 
-/// What the owner says of itself, on a line and without what a terminal would act upon.
+fn document(path: &NodePath, snapshots: &[&LockSnapshot]) -> Value {
+    let statuses = snapshots.iter().flat_map(|snapshot| snapshot.contenders());
+    let contenders = statuses.map(|status| {
+        let contender = status.contender();
+        json!({
+            "role": role(status),
+            "kind": kind(contender),
+            "since": millis(contender.since()),
+            "owner": owner(contender),
+            "session": contender.session().map(|session| session.to_string()),
+            "token": contender.fencing_token().to_string(),
+            "node": contender.name(),
+        })
+    });
+    json!({
+        "path": path.as_str(),
+        "exists": snapshots.iter().all(|snapshot| snapshot.exists()),
+        "contenders": contenders.collect::<Vec<_>>(),
+        "not_contenders": others(snapshots),
+    })
+}
+
+/// The children that no layout knows.
+fn others<'a>(snapshots: &[&'a LockSnapshot]) -> Vec<&'a String> {
+    let first = snapshots.first();
+    let others = first.map_or(&[][..], |snapshot| snapshot.foreign_children());
+    let is_foreign = |name: &&String| {
+        snapshots
+            .iter()
+            .all(|snapshot| snapshot.foreign_children().contains(name))
+    };
+    others.iter().filter(is_foreign).collect()
+}
+
+fn role(status: &ContenderStatus) -> &'static str {
+    match status.role() {
+        Role::Holder => "holder",
+        Role::Waiter => "waiter",
+    }
+}
+
+fn kind(contender: &Contender) -> &'static str {
+    if contender.is_shared() {
+        "shared"
+    } else {
+        "exclusive"
+    }
+}
+
+/// What the owner says of itself.
 fn owner(contender: &Contender) -> String {
-    let said = contender.owner_info().map_or_else(
+    contender.owner_info().map_or_else(
         || contender.owner_text().into_owned(),
         |owner| owner.to_string(),
-    );
-    let mut shown: String = said.chars().take(MOST_SHOWN).flat_map(plain).collect();
-    if said.chars().nth(MOST_SHOWN).is_some() {
-        shown.push('…');
-    }
-    if shown.is_empty() {
-        shown.push('-');
-    }
-    shown
-}
-
-fn plain(c: char) -> Vec<char> {
-    if c.is_control() {
-        c.escape_default().collect()
-    } else {
-        vec![c]
-    }
-}
-
-/// The two largest units of a time.
-fn age(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
-        (0, hours, minutes) => format!("{hours}h {minutes}m"),
-        (days, hours, _) => format!("{days}d {hours}h"),
-    }
-}
-
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let widths: [usize; N] = std::array::from_fn(|at| {
-        rows.iter()
-            .map(|row| row[at].chars().count())
-            .max()
-            .unwrap_or(0)
-    });
-    let lines = rows.iter().map(|row| {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    });
-    lines.collect()
+    )
 }
 
 /// Those that do not wait for each other, together with those that they know.
 const LAYOUTS: [Layout; 3] = [Layout::curator(), Layout::hbase(), Layout::curator_latch()];
-
-/// How much of an owner's data is shown, in characters.
-const MOST_SHOWN: usize = 60;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_two_units() {
-        for (seconds, expected) in [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m 0s"),
-            (3599, "59m 59s"),
-            (3600, "1h 0m"),
-            (90_061, "1d 1h"),
-        ] {
-            assert_eq!(age(Duration::from_secs(seconds)), expected);
-        }
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_they_must_be() {
-        let rows = [["a", "bb", "c"], ["aaa", "b", ""]].map(|row| row.map(str::to_owned));
-        assert_eq!(aligned(&rows), "a    bb  c\naaa  b\n");
-    }
-}

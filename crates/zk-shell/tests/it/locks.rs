@@ -72,11 +72,37 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
         assert_eq!(rows[3][3..4], ["-"], "{said}");
         assert_eq!(rows[4], ["not contenders: config"]);
 
+        let hostile = "10.0.0.2\u{202e}gpj.exe";
+        let hostile_node = "/l/_c_s-__READ__0000000009";
+        session.create(hostile_node, hostile).await.unwrap();
+        let said = zk(connect, &["locks", "/l"]).await;
+        assert!(said.contains("10.0.0.2\\u{202e}gpj.exe"), "{said}");
+        assert!(!said.contains('\u{202e}'), "{said}");
+        let said = zk(connect, &["--json", "locks", "/l"]).await;
+        let document = said.strip_suffix("exit 0").unwrap();
+        let document: serde_json::Value = serde_json::from_str(document).unwrap();
+        assert_eq!(document["path"], "/l");
+        assert_eq!(document["exists"], true);
+        assert_eq!(document["not_contenders"][0], "config");
+        let contenders = &document["contenders"];
+        assert_eq!(contenders.as_array().unwrap().len(), 4, "{said}");
+        assert_eq!(contenders[0]["role"], "holder");
+        assert_eq!(contenders[0]["kind"], "exclusive");
+        assert_eq!(contenders[0]["node"], name);
+        assert_eq!(contenders[0]["owner"], "build7/42 (nightly\\u{7}build)");
+        assert_eq!(contenders[0]["session"], session.id().to_string());
+        let token = guard.fencing_token().to_string();
+        assert_eq!(contenders[0]["token"], token);
+        assert!(contenders[0]["since"].as_u64() > Some(1_000_000_000_000));
+        assert_eq!(contenders[3]["owner"], hostile);
+        assert_eq!(contenders[1]["session"], serde_json::Value::Null);
+        session.delete(hostile_node).await.unwrap();
+
         // Nothing happens without a terminal and without --yes.
         let said = zk(connect, &["locks", "--break", "/l"]).await;
         let refusal = format!(
             "error: /l/{name} was not deleted: there is no terminal to ask on\n\
-             help: add --yes to delete it without a question\nexit 2"
+             help: add --yes to do it without a question\nexit 2"
         );
         assert!(said.ends_with(&refusal), "{said}");
         let said = zk(connect, &["locks", "--break=unknown", "--yes", "/l"]).await;
@@ -143,7 +169,7 @@ async fn the_question_names_what_is_deleted_and_only_yes_deletes_it() {
             assert!(said.contains("Delete it? [y/N] "), "{answer:?}: {said}");
             let is_said = said.contains(&format!("Deleted /l/{name}"));
             assert_eq!(is_said, is_deleted, "{answer:?}: {said}");
-            assert_ne!(said.contains("nothing was deleted"), is_deleted, "{said}");
+            assert_ne!(said.contains("was not deleted"), is_deleted, "{said}");
             let there = session.exists(guard.path()).await.unwrap().is_some();
             assert_eq!(there, !is_deleted, "{answer:?}: {said}");
         }
