@@ -164,6 +164,18 @@ impl Crawl {
         Ok(self.summary)
     }
 
+    /// Walks to the end, and returns the paths, each after its parent, and what it has met.
+    pub(crate) async fn collect(
+        mut self,
+        context: &mut Context,
+    ) -> Result<(Vec<NodePath>, Summary), Failure> {
+        let mut paths = Vec::new();
+        while let Some(found) = self.next(context).await? {
+            paths.push(found.path);
+        }
+        Ok((paths, self.summary))
+    }
+
     /// Tells on standard error what had to be left out; fails if the limit was the reason.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         if let Some(note) = self.summary.forbidden_note() {

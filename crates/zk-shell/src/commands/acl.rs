@@ -91,7 +91,13 @@ impl Setacl {
         }
         let shown = escape::line(path.as_str()).into_owned();
         let crawl = Crawl::new(&session, &path, self.limit, None);
-        let summary = crawl.count(context).await?;
+        let (paths, summary) = crawl.collect(context).await?;
+        if let Some(note) = summary.forbidden_note() {
+            return Err(Failure::operation(
+                format!("no ACL was changed: {note}"),
+                Some("begin further down, or with credentials that may list all of it"),
+            ));
+        }
         if let Some(problem) = summary.limit_problem(self.limit) {
             return Err(Failure::operation(
                 format!("no ACL was changed: {problem}"),
@@ -99,18 +105,13 @@ impl Setacl {
             ));
         }
         if !self.yes {
-            let nodes = counted(summary.nodes as u64, "node");
+            let nodes = counted(paths.len() as u64, "node");
             let question = format!(
                 "This changes the ACLs of {shown} and all below it: {nodes}.\nChange? [y/N] "
             );
             confirm(context, &question, "no ACL was changed").await?;
         }
         // Children first: a list that keeps this session out must not keep it from the rest.
-        let mut crawl = Crawl::new(&session, &path, self.limit, None);
-        let mut paths = Vec::new();
-        while let Some(found) = crawl.next(context).await? {
-            paths.push(found.path);
-        }
         let mut changed = 0_u64;
         for path in paths.iter().rev() {
             let request = session.set_acl(path, acl.clone());
@@ -132,7 +133,6 @@ impl Setacl {
         context.output().result(
             || format!("Changed {shown}, {}\n", counted(changed, "ACL")),
             || json!({"path": path.as_str(), "changed": changed}),
-        )?;
-        crawl.finish()
+        )
     }
 }

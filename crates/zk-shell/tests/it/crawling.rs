@@ -208,10 +208,7 @@ async fn a_large_family_is_entered_only_when_that_was_asked_for() {
         );
         assert!(session.exists("/big").await.unwrap().is_none());
         session.create("/one", "").await.unwrap();
-        assert_eq!(
-            zk(connect, &["rm", "/one"]).await,
-            "Deleted /one, 1 node\nexit 0"
-        );
+        assert_eq!(zk(connect, &["rm", "/one"]).await, "Deleted /one, 1 node\nexit 0");
         session.close().await.unwrap();
     })
     .await;
@@ -282,6 +279,26 @@ async fn access_is_printed_changed_and_changed_below() {
             .await,
             "Changed /app/items, 3 ACLs\nexit 0"
         );
+        // All or none: not past a subtree that may not be listed.
+        for path in ["/closed", "/closed/in", "/closed/in/deep", "/closed/open"] {
+            session.create(path, "").await.unwrap();
+        }
+        let admin_only = &["setacl", "/closed/in", "world:anyone:a"];
+        assert_eq!(zk(connect, admin_only).await, "exit 0");
+        let all = &["setacl", "-R", "--yes", "/closed", "world:anyone:ra"];
+        let said = zk(connect, all).await;
+        assert!(
+            said.starts_with("error: no ACL was changed: ")
+                && said.contains("first /closed/in;")
+                && said.ends_with("exit 1"),
+            "{said}"
+        );
+        for path in ["/closed", "/closed/open"] {
+            assert_eq!(
+                zk(connect, &["getacl", path]).await,
+                "world:anyone:cdrwa\nexit 0"
+            );
+        }
         for path in ["/app/items", "/app/items/item-0000000002"] {
             assert_eq!(
                 zk(connect, &["getacl", path]).await,
