@@ -95,6 +95,22 @@ pub(crate) fn parse(line: &str) -> Result<Parsed, Failure> {
     }
 }
 
+/// Returns whether a line has data for nodes, or may have some because it was not understood.
+pub(crate) fn has_data(line: &str) -> bool {
+    match parse(line) {
+        Ok(Parsed::Command(line)) => match line.command {
+            Command::Set(set) => set.has_data(),
+            Command::Create(create) => create.has_data(),
+            Command::Txn(txn) => txn.has_data(),
+            _ => false,
+        },
+        Ok(_) => false,
+        Err(_) => ["set", "create", "txn"]
+            .iter()
+            .any(|command| line.to_lowercase().contains(command)),
+    }
+}
+
 /// Returns the message of an error of the command line without the usage and the hint below it.
 fn brief(text: &str) -> String {
     let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
@@ -151,6 +167,35 @@ mod tests {
             let parsed = kind(line);
             assert!(parsed.starts_with(expected), "{line}: {parsed}");
             assert!(!parsed.contains("Usage"), "{line}: {parsed}");
+        }
+    }
+
+    // covers: O1
+    #[test]
+    fn lines_with_data_are_known() {
+        for line in [
+            "set /a secret",
+            "zk --json set -v 3 /a secret",
+            "create /a secret",
+            "txn 'check /a' 'set /a secret'",
+            "set /a 'not closed",
+            "create --wrong /a secret",
+            "sett /a secret",
+        ] {
+            assert!(has_data(line), "{line}");
+        }
+        for line in [
+            "",
+            "ls /set",
+            "get create",
+            "create /a",
+            "create -p /a --file data",
+            "set /a --file data",
+            "txn --file operations",
+            "lz /a",
+            "help set",
+        ] {
+            assert!(!has_data(line), "{line}");
         }
     }
 }

@@ -65,7 +65,7 @@ async fn run_lines(context: &mut Context) -> Result<(), Failure> {
         };
         // Text that was pasted may have several lines.
         for line in typed.lines() {
-            if !line.trim().is_empty() && !is_secret(line) {
+            if !line.trim().is_empty() && !is_secret(line) && !line::has_data(line) {
                 editor.remember(line.to_owned());
             }
             let next = tokio::select! {

@@ -47,6 +47,11 @@ pub(crate) struct Create {
 }
 
 impl Create {
+    /// Returns whether the data is an argument.
+    pub(crate) fn has_data(&self) -> bool {
+        self.data.is_some()
+    }
+
     /// Creates a node.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;

@@ -38,7 +38,10 @@ impl Rm {
         let session = context.session().await?;
         if !self.recursive {
             session.delete(&path).timeout(context.remaining()).await?;
-            return report(context, &path, 1);
+            return context.output().result(
+                || format!("Deleted {}\n", escape::line(path.as_str())),
+                || json!({"path": path.as_str(), "counted": 1}),
+            );
         }
         let crawl = Crawl::new(&session, &path, self.limit, None);
         let summary = crawl.count(context).await?;
@@ -53,7 +56,12 @@ impl Rm {
         }
         let delete = session.delete(&path).recursive();
         delete.timeout(context.remaining()).await?;
-        report(context, &path, summary.nodes)
+        let shown = escape::line(path.as_str());
+        let nodes = counted(summary.nodes as u64, "node");
+        context.output().result(
+            || format!("Deleted {shown}, about {nodes}\n"),
+            || json!({"path": path.as_str(), "counted": summary.nodes}),
+        )
     }
 }
 
@@ -85,15 +93,5 @@ fn question(path: &NodePath, summary: &Summary) -> String {
         escape::line(path.as_str()),
         summary.ephemerals,
         note.unwrap_or_default()
-    )
-}
-
-fn report(context: &Context, path: &NodePath, nodes: usize) -> Result<(), Failure> {
-    context.output().result(
-        || {
-            let nodes = counted(nodes as u64, "node");
-            format!("Deleted {}, {nodes}\n", escape::line(path.as_str()))
-        },
-        || json!({"path": path.as_str(), "deleted": nodes}),
     )
 }

@@ -30,6 +30,11 @@ pub(crate) struct Set {
 }
 
 impl Set {
+    /// Returns whether the data is an argument.
+    pub(crate) fn has_data(&self) -> bool {
+        self.data.is_some()
+    }
+
     /// Replaces the data of a node.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;

@@ -66,6 +66,11 @@ enum Part {
 }
 
 impl Txn {
+    /// Returns whether operations, which may have data, are arguments.
+    pub(crate) fn has_data(&self) -> bool {
+        !self.operations.is_empty()
+    }
+
     /// Applies all operations or none, and says which one was refused.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let mut lines = self.operations;

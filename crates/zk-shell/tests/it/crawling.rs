@@ -204,11 +204,11 @@ async fn a_large_family_is_entered_only_when_that_was_asked_for() {
         assert_eq!(session.list("/big/many").await.unwrap().0.len(), 300);
         assert_eq!(
             zk(connect, &["rm", "-r", "--yes", "/big"]).await,
-            "Deleted /big, 304 nodes\nexit 0"
+            "Deleted /big, about 304 nodes\nexit 0"
         );
         assert!(session.exists("/big").await.unwrap().is_none());
         session.create("/one", "").await.unwrap();
-        assert_eq!(zk(connect, &["rm", "/one"]).await, "Deleted /one, 1 node\nexit 0");
+        assert_eq!(zk(connect, &["rm", "/one"]).await, "Deleted /one\nexit 0");
         session.close().await.unwrap();
     })
     .await;
