@@ -16,8 +16,10 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::subtree::apply::Mode;
 use crate::subtree::apply::Strictness;
+use crate::subtree::apply::Verdict;
 use crate::subtree::apply::apply;
 use crate::subtree::apply::compare;
+use crate::subtree::apply::nodes;
 use crate::subtree::archive::ArchiveFile;
 use crate::subtree::check::Summary;
 use crate::subtree::difference::Existing;
@@ -164,19 +166,26 @@ impl Import {
         .await?;
         drop((progress, reconcile));
         self.finish(reading).await?;
-        let is_equal = found.differences() == 0;
+        let verdict = found.verdict();
         let sha256 = &summary.sha256;
         context.output().result(
             || {
-                let verdict = if is_equal { "Verified" } else { "Different" };
-                format!("{verdict}: {}\nsha256 of the export {sha256}\n", found.words())
+                format!("{verdict:?}: {}\nsha256 of the export {sha256}\n", found.words())
             },
-            || json!({"verified": is_equal, "path": path.as_str(), "sha256": sha256, "nodes": found.json()}),
+            || json!({"verified": verdict == Verdict::Verified, "path": path.as_str(), "sha256": sha256, "nodes": found.json()}),
         )?;
-        if is_equal {
-            Ok(())
-        } else {
-            Err(Failure::silent())
+        match verdict {
+            Verdict::Verified => Ok(()),
+            Verdict::Different => Err(Failure::silent()),
+            Verdict::Incomplete => Err(Failure::operation(
+                format!(
+                    "{} were not compared with the export",
+                    nodes(found.unreadable)
+                ),
+                Some(
+                    "verify with the credentials of a user who may read all of them: ZK_AUTH=user:password zk import --verify",
+                ),
+            )),
         }
     }
 

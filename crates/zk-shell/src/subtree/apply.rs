@@ -48,8 +48,22 @@ pub(crate) struct Comparison {
     pub(crate) equal: u64,
     pub(crate) missing: u64,
     pub(crate) different: u64,
+    /// Nodes that differ, and may.
+    pub(crate) left: u64,
+    /// Ephemeral nodes that are not wanted as persistent ones.
+    pub(crate) ephemeral: u64,
     pub(crate) extra: u64,
+    /// Nodes that this session may not read, with those below them.
     pub(crate) unreadable: u64,
+}
+
+/// What a comparison shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Verified,
+    Different,
+    /// No difference was found, and not all nodes were compared.
+    Incomplete,
 }
 
 /// What counts as a difference.
@@ -200,11 +214,14 @@ pub(crate) async fn compare(
                 if difference.is_none() {
                     found.equal += 1;
                     continue;
-                } else if may_differ {
-                    continue;
                 }
-                found.different += 1;
-                ("differs", node.path, difference.words())
+                let (count, what) = if may_differ {
+                    (&mut found.left, "left")
+                } else {
+                    (&mut found.different, "differs")
+                };
+                *count += 1;
+                (what, node.path, difference.words())
             }
             Pair::Unreadable { left_out, .. } => {
                 progress.add(left_out);
@@ -225,6 +242,7 @@ pub(crate) async fn compare(
             print_difference(output, what, &path.below(root)?, &words)?;
         }
     }
+    found.ephemeral = reconcile.ephemerals_left_out();
     Ok(found)
 }
 
@@ -244,8 +262,14 @@ pub(crate) async fn delete(
 }
 
 impl Comparison {
-    pub(crate) const fn differences(&self) -> u64 {
-        self.missing + self.different + self.extra
+    pub(crate) const fn verdict(&self) -> Verdict {
+        if self.missing + self.different + self.extra > 0 {
+            Verdict::Different
+        } else if self.unreadable > 0 {
+            Verdict::Incomplete
+        } else {
+            Verdict::Verified
+        }
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -253,6 +277,8 @@ impl Comparison {
             "equal": self.equal,
             "missing": self.missing,
             "different": self.different,
+            "left": self.left,
+            "ephemeral": self.ephemeral,
             "extra": self.extra,
             "unreadable": self.unreadable,
         })
@@ -264,6 +290,8 @@ impl Comparison {
         for (count, what) in [
             (self.missing, "missing"),
             (self.different, "different"),
+            (self.left, "different and left as they were"),
+            (self.ephemeral, "ephemeral and left out"),
             (self.extra, "not in the source"),
             (
                 self.unreadable,
@@ -387,3 +415,35 @@ fn print_difference(
 
 /// How many differences are printed; all are counted.
 const MOST_PRINTED: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: O4
+    #[test]
+    fn only_what_was_compared_completely_is_verified() {
+        for bits in 0..64_u64 {
+            let bit = |at: u64| bits >> at & 1;
+            let found = Comparison {
+                equal: 7,
+                missing: bit(0),
+                different: bit(1),
+                extra: bit(2),
+                unreadable: bit(3),
+                left: bit(4),
+                ephemeral: bit(5),
+            };
+            let verdict = match (bits & 0b111, bit(3)) {
+                (0, 0) => Verdict::Verified,
+                (0, _) => Verdict::Incomplete,
+                _ => Verdict::Different,
+            };
+            assert_eq!(found.verdict(), verdict, "{found:?}");
+            // Each count that is not zero is printed.
+            let commas = found.words().matches(", ").count();
+            let expected = bits.count_ones() as usize + bit(3) as usize;
+            assert_eq!(commas, expected, "{}", found.words());
+        }
+    }
+}

@@ -28,6 +28,7 @@ pub(crate) struct Reconcile {
     /// Whether ephemeral nodes are wanted, as persistent ones.
     with_ephemerals: bool,
     existing: Walk,
+    ephemerals_left_out: u64,
     next_wanted: Option<SubtreeNode>,
     next_found: Option<Found>,
     is_started: bool,
@@ -67,6 +68,7 @@ impl Reconcile {
             wanted,
             with_ephemerals,
             existing: Walk::new(session, root),
+            ephemerals_left_out: 0,
             next_wanted: None,
             next_found: None,
             is_started: false,
@@ -129,6 +131,11 @@ impl Reconcile {
         }))
     }
 
+    /// Returns how many ephemeral nodes were passed over so far.
+    pub(crate) const fn ephemerals_left_out(&self) -> u64 {
+        self.ephemerals_left_out
+    }
+
     async fn advance_wanted(&mut self) -> Result<Option<SubtreeNode>, Failure> {
         let next = self.take_wanted().await?;
         Ok(std::mem::replace(&mut self.next_wanted, next))
@@ -150,7 +157,9 @@ impl Reconcile {
                 },
             };
             match node {
-                Some(node) if node.is_ephemeral && !self.with_ephemerals => {}
+                Some(node) if node.is_ephemeral && !self.with_ephemerals => {
+                    self.ephemerals_left_out += 1;
+                }
                 node => return Ok(node),
             }
         }

@@ -163,10 +163,33 @@ async fn access_rules_come_after_the_children() {
         let imported = zk_as("bob:secret", connect, &["import", file, "/copy"]).await;
         assert!(imported.contains("3 nodes created"), "{imported}");
         assert!(
-            imported
-                .contains("1 node equal, 2 not compared, because this session may not read them"),
+            imported.contains(
+                "Incomplete: 1 node equal, 2 not compared, because this session may not read them"
+            ) && imported.contains("error: 2 nodes were not compared with the export")
+                && imported.ends_with("exit 1"),
             "{imported}"
         );
+        let verified = zk_as(
+            "bob:secret",
+            connect,
+            &["import", "--verify", file, "/copy"],
+        )
+        .await;
+        assert!(
+            verified.starts_with("Incomplete: 1 node equal, 2 not compared")
+                && verified.ends_with("exit 1"),
+            "{verified}"
+        );
+        for existing in ["--resume", "--existing=skip"] {
+            let again = zk_as("bob:secret", connect, &["import", existing, file, "/copy"]).await;
+            assert!(
+                again
+                    .contains("1 left as they were, 2 left because this session may not read them")
+                    && again.contains("Incomplete: ")
+                    && again.ends_with("exit 1"),
+                "{again}"
+            );
+        }
         for (path, data) in [
             ("/copy", "root"),
             ("/copy/closed", "1"),
@@ -290,7 +313,15 @@ async fn a_killed_import_is_resumed_to_the_same_result() {
         );
         assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
         let skipped = zk(connect, &["import", "--existing", "skip", file, "/copy"]).await;
-        assert!(skipped.ends_with("exit 0"), "{skipped}");
+        assert!(
+            skipped.contains("left /copy/f%0007 é  data\n")
+                && skipped.contains(&format!(
+                    "Verified: {} nodes equal, 1 different and left as they were\n",
+                    count - 1
+                ))
+                && skipped.ends_with("exit 0"),
+            "{skipped}"
+        );
         assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
         let overwritten = zk(
             connect,
@@ -362,7 +393,11 @@ async fn an_export_goes_through_a_pipe() {
             &exported.stdout,
         )
         .await;
-        assert!(said(&imported).contains("1 node created"), "{imported:?}");
+        assert!(
+            said(&imported)
+                .contains("1 node created\nVerified: 1 node equal, 1 ephemeral and left out\n"),
+            "{imported:?}"
+        );
         let imported = finish(
             command(connect, &["import", "--ephemerals", "-", "/all"]),
             &exported.stdout,
