@@ -4,6 +4,7 @@
 pub(crate) mod apply;
 pub(crate) mod archive;
 pub(crate) mod check;
+pub(crate) mod deletion;
 pub(crate) mod difference;
 pub(crate) mod directory;
 pub(crate) mod file_name;

@@ -18,6 +18,7 @@ use crate::subtree::apply::Mode;
 use crate::subtree::apply::Strictness;
 use crate::subtree::apply::Verdict;
 use crate::subtree::apply::apply;
+use crate::subtree::apply::check_target;
 use crate::subtree::apply::compare;
 use crate::subtree::apply::nodes;
 use crate::subtree::archive::ArchiveFile;
@@ -86,6 +87,7 @@ impl Import {
                 .compare(context, &session, &path, archive, &summary, strictness)
                 .await;
         }
+        paths.check_target(&session, &path)?;
         if existing == Existing::Fail {
             paths.check_absent(&session, &path).await?;
         }
@@ -106,7 +108,7 @@ impl Import {
         let progress = Progress::new("imported", Some(summary.nodes));
         let (wanted, reading) = stream(archive);
         let mut reconcile = Reconcile::new(wanted, self.ephemerals, &session, &path);
-        let changes = apply(&mut reconcile, &path, existing, &mut mode, 0, &progress).await?;
+        let changes = apply(&mut reconcile, &path, existing, &mut mode, &progress).await?;
         drop((progress, reconcile));
         let archive = self.finish(reading).await?;
         let word = if self.dry_run {
@@ -227,6 +229,16 @@ impl TopLevel {
     fn add(&mut self, node: &SubtreeNode) -> Result<(), FormatError> {
         if node.path.parent().is_some_and(|parent| parent.is_root()) {
             self.children.push(node.path.clone());
+        }
+        Ok(())
+    }
+
+    /// Fails if the import would write to a node that no command writes.
+    fn check_target(&self, session: &Session, root: &NodePath) -> Result<(), Failure> {
+        let chroot = session.servers().chroot();
+        check_target(root, chroot)?;
+        for child in &self.children {
+            check_target(&child.below(root)?, chroot)?;
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Makes a subtree of another ensemble, or another subtree of the same one, equal to a subtree, by writing only what
 //! differs.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use serde_json::json;
 use zk_core::NodePath;
@@ -15,9 +17,14 @@ use crate::progress::Progress;
 use crate::subtree::apply::Changes;
 use crate::subtree::apply::Mode;
 use crate::subtree::apply::apply;
+use crate::subtree::apply::check_target;
 use crate::subtree::apply::delete;
 use crate::subtree::apply::nodes;
 use crate::subtree::apply::print_change;
+use crate::subtree::apply::tell_kept;
+use crate::subtree::deletion::Extra;
+use crate::subtree::deletion::Plan;
+use crate::subtree::deletion::plan;
 use crate::subtree::difference::Existing;
 use crate::subtree::reconcile::Reconcile;
 use crate::subtree::reconcile::Wanted;
@@ -85,9 +92,10 @@ impl Mirror {
 
     async fn mirror(&self, context: &mut Context, both: &Both) -> Result<(), Failure> {
         both.source.sync(&both.source_path).await?;
-        both.source.stat(&both.source_path).await?;
-        both.check_apart().await?;
         both.target.sync(&both.target_path).await?;
+        check_target(&both.target_path, both.target.servers().chroot())?;
+        let root = both.source.stat(&both.source_path).await?;
+        both.check_apart().await?;
 
         // First without changes, so that nothing is written if too much would be deleted.
         let mut mode = if self.dry_run {
@@ -95,10 +103,12 @@ impl Mirror {
         } else {
             Mode::Count
         };
-        let most_extra = if self.delete { self.limit } else { 0 };
-        let mut changes = self.pass(both, &mut mode, most_extra, "compared").await?;
-        let deletions = if self.delete { changes.extra_count } else { 0 };
-        if deletions > changes.extra.len() as u64 {
+        let mut changes = self.pass(both, &mut mode, "compared").await?;
+        let extra = std::mem::take(&mut changes.extra);
+        let mut extra_count = persistent(&extra);
+        let seen = plan(extra, |_| self.delete);
+        let mut deletions = seen.delete.len() as u64;
+        if deletions > self.limit as u64 && !self.dry_run {
             return Err(Failure::operation(
                 format!(
                     "{} of the target would be deleted, and the limit is {}; nothing was written",
@@ -108,21 +118,19 @@ impl Mirror {
                 Some("see with --dry-run which ones, and raise --limit if that is right"),
             ));
         }
-        let extra = std::mem::take(&mut changes.extra);
+        let mut refused = 0;
         if self.dry_run {
-            for (path, _) in extra.iter().rev() {
-                print_change(
-                    context.output(),
-                    "delete",
-                    &path.below(&both.target_path)?,
-                    None,
-                )?;
+            for extra in &seen.delete {
+                let path = extra.path.below(&both.target_path)?;
+                print_change(context.output(), "delete", &path, None)?;
             }
+            self.tell_kept(both, &seen)?;
         } else {
-            if !extra.is_empty() && !self.yes {
+            if !seen.delete.is_empty() && !self.yes {
                 let count = nodes(deletions);
-                let shown = extra.iter().take(SHOWN).map(|(path, _)| {
-                    let path = path
+                let shown = seen.delete.iter().rev().take(SHOWN).map(|extra| {
+                    let path = extra
+                        .path
                         .below(&both.target_path)
                         .unwrap_or_else(|_| both.target_path.clone());
                     format!("  {}\n", escape::line(path.as_str()))
@@ -131,8 +139,8 @@ impl Mirror {
                     "The source does not have {count} of the target:\n{}",
                     shown.collect::<String>()
                 ));
-                if extra.len() > SHOWN {
-                    tell(&format!("  and {} more\n", extra.len() - SHOWN));
+                if seen.delete.len() > SHOWN {
+                    tell(&format!("  and {} more\n", seen.delete.len() - SHOWN));
                 }
                 let refusal =
                     format!("{count} of the target would be deleted, and nothing was written");
@@ -141,16 +149,40 @@ impl Mirror {
             self.create_parents(both).await?;
             let writer = Writer::new(&both.target, &both.target_path, context.has_credentials());
             let mut mode = Mode::Write(Box::new(writer));
-            changes = self.pass(both, &mut mode, 0, "mirrored").await?;
-            let progress = Progress::new("deleted", Some(deletions));
-            delete(&both.target, &both.target_path, &extra, &progress).await?;
+            changes = self.pass(both, &mut mode, "mirrored").await?;
+            // A source that is being deleted must not empty the target.
+            let root_now = both.source.exists(&both.source_path).await?;
+            if root_now.is_none_or(|now| now.czxid != root.czxid) {
+                return Err(Failure::operation(
+                    format!(
+                        "{} was deleted or replaced meanwhile; nothing of the target was deleted",
+                        both.source_path
+                    ),
+                    Some("run the command again once the source is complete"),
+                ));
+            }
+            // Only what was not wanted before, when that was confirmed, and is not wanted now.
+            let extra = std::mem::take(&mut changes.extra);
+            extra_count = persistent(&extra);
+            let approved: HashSet<_> = seen
+                .delete
+                .into_iter()
+                .map(|extra| (extra.path, extra.czxid))
+                .collect();
+            let plan = plan(extra, |extra| {
+                approved.contains(&(extra.path.clone(), extra.czxid))
+            });
+            self.tell_kept(both, &plan)?;
+            let progress = Progress::new("deleted", Some(plan.delete.len() as u64));
+            let deleted = delete(&both.target, &both.target_path, plan.delete, &progress).await?;
+            (deletions, refused) = (deleted.count, deleted.refused);
         }
         let word = if self.dry_run {
             "Would mirror"
         } else {
             "Mirrored"
         };
-        let kept = changes.extra_count - deletions.min(changes.extra_count);
+        let kept = extra_count.saturating_sub(deletions);
         context.output().result(
             || {
                 let deleted = format!(", {deletions} deleted");
@@ -174,7 +206,30 @@ impl Mirror {
                 document["dry_run"] = self.dry_run.into();
                 document
             },
-        )
+        )?;
+        if refused > 0 {
+            return Err(Failure::operation(
+                format!(
+                    "this session may not delete {} of the target",
+                    nodes(refused)
+                ),
+                Some(
+                    "put the credentials of a user who may into the environment: ZK_AUTH=user:password",
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Names the nodes that are not wanted and cannot be deleted.
+    fn tell_kept(&self, both: &Both, plan: &Plan) -> Result<(), Failure> {
+        if self.delete {
+            for path in &plan.keep {
+                let reason = "a node below it is ephemeral, new, or may not be read";
+                tell_kept(&path.below(&both.target_path)?, reason);
+            }
+        }
+        Ok(())
     }
 
     /// Walks over both subtrees once.
@@ -182,7 +237,6 @@ impl Mirror {
         &self,
         both: &Both,
         mode: &mut Mode<'_>,
-        most_extra: usize,
         verb: &'static str,
     ) -> Result<Changes, Failure> {
         let progress = Progress::new(verb, None);
@@ -195,7 +249,6 @@ impl Mirror {
             &both.target_path,
             Existing::Overwrite,
             mode,
-            most_extra,
             &progress,
         )
         .await
@@ -274,6 +327,11 @@ impl Both {
         let creation = |stat: zk_core::Stat| (stat.czxid, stat.ctime);
         Ok(ours.is_some() && ours.map(creation) == theirs.map(creation))
     }
+}
+
+/// Returns how many of the nodes are not ephemeral.
+fn persistent(extra: &[Extra]) -> u64 {
+    extra.iter().filter(|extra| !extra.is_ephemeral).count() as u64
 }
 
 /// Splits a target into a connect string and a path.

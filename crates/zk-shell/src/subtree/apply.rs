@@ -1,10 +1,16 @@
 //! Makes an existing subtree like the wanted one, or says what that would change, or what differs.
 
+use std::cmp::Reverse;
+
+use futures_util::future::join_all;
 use serde_json::Value;
 use serde_json::json;
+use zk_core::Error;
+use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use super::deletion::Extra;
 use super::difference::Existing;
 use super::difference::Refusal;
 use super::difference::Step;
@@ -15,8 +21,10 @@ use super::reconcile::Reconcile;
 use super::writer::Writer;
 use crate::escape;
 use crate::failure::Failure;
+use crate::failure::tell;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::protected::protected;
 
 /// What is done with the changes.
 pub(crate) enum Mode<'a> {
@@ -37,9 +45,16 @@ pub(crate) struct Changes {
     pub(crate) left: u64,
     /// Nodes that this session may not read, with those below them.
     pub(crate) unreadable: u64,
-    /// Nodes that are not wanted, with the versions of their data; no more than asked for.
-    pub(crate) extra: Vec<(RelativePath, i32)>,
-    pub(crate) extra_count: u64,
+    /// Nodes that are not wanted, in the order of a walk.
+    pub(crate) extra: Vec<Extra>,
+}
+
+/// Which of the nodes that are not wanted were deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Deleted {
+    pub(crate) count: u64,
+    /// Nodes that this session may not delete.
+    pub(crate) refused: u64,
 }
 
 /// How a subtree differs from the wanted one.
@@ -77,14 +92,13 @@ pub(crate) struct Strictness {
     pub(crate) may_root_differ: bool,
 }
 
-/// Goes through all nodes and carries out, prints or counts the changes. Nodes that are not wanted are never deleted
-/// here: the first `most_extra` are returned.
+/// Goes through all nodes and carries out, prints or counts the changes. Nodes that are not wanted are returned, and
+/// never deleted here.
 pub(crate) async fn apply(
     reconcile: &mut Reconcile,
     root: &NodePath,
     existing: Existing,
     mode: &mut Mode<'_>,
-    most_extra: usize,
     progress: &Progress,
 ) -> Result<Changes, Failure> {
     let mut changes = Changes::default();
@@ -94,6 +108,7 @@ pub(crate) async fn apply(
                 progress.add(1);
                 changes.created += 1;
                 mode.reach(&node.path)?;
+                check_target(&node.path.below(root)?, reconcile.chroot())?;
                 match mode {
                     Mode::Write(writer) => {
                         let data = Vec::from(node.data);
@@ -119,9 +134,10 @@ pub(crate) async fn apply(
             } => {
                 progress.add(1);
                 mode.reach(&node.path)?;
-                // The node `/` is always there.
-                let is_fixed =
-                    root.is_root() && node.path.is_root() && existing != Existing::Overwrite;
+                // The node `/` is always there, and that of the ensemble is never changed.
+                let is_fixed = root.is_root()
+                    && node.path.is_root()
+                    && (existing != Existing::Overwrite || reconcile.chroot().is_root());
                 let step = if is_fixed {
                     Step::Leave
                 } else {
@@ -169,24 +185,30 @@ pub(crate) async fn apply(
                     ));
                 }
             }
-            // An ephemeral node belongs to its session.
-            Pair::Extra {
-                stat: Some(stat), ..
-            } if stat.ephemeral_owner.is_some() => {}
-            Pair::Extra { path, stat } => {
-                changes.extra_count += 1;
-                if changes.extra.len() < most_extra {
-                    changes
-                        .extra
-                        .push((path, stat.map_or(-1, |stat| stat.version)));
-                }
-            }
+            Pair::Extra { path, stat } => changes.extra.push(Extra {
+                path,
+                czxid: stat.map_or(0, |stat| stat.czxid),
+                version: stat.map_or(0, |stat| stat.version),
+                is_ephemeral: stat.is_some_and(|stat| stat.ephemeral_owner.is_some()),
+                children: stat.map(|stat| stat.num_children),
+            }),
         }
     }
     if let Mode::Write(writer) = mode {
         writer.finish().await?;
     }
     Ok(changes)
+}
+
+/// Fails if nothing may be written to a node. The node `/` passes: it is left as it is.
+pub(crate) fn check_target(path: &NodePath, chroot: &NodePath) -> Result<(), Failure> {
+    match protected(path, chroot) {
+        Some(reason) if !(path.is_root() && chroot.is_root()) => Err(Failure::usage(
+            format!("{path} is never written, because {reason}; nothing was written"),
+            "choose another path for it",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Compares all nodes, and prints the first differences.
@@ -246,19 +268,55 @@ pub(crate) async fn compare(
     Ok(found)
 }
 
-/// Deletes nodes, the last ones first, so that children go before their parents.
+/// Deletes nodes, children before their parents: those that are still what the walk has seen. Any other is kept, and
+/// named on standard error with the reason.
 pub(crate) async fn delete(
     session: &Session,
     root: &NodePath,
-    nodes: &[(RelativePath, i32)],
+    mut extras: Vec<Extra>,
     progress: &Progress,
-) -> Result<(), Failure> {
-    let mut writer = Writer::new(session, root, true);
-    for (path, version) in nodes.iter().rev() {
-        writer.delete(path, *version).await?;
-        progress.add(1);
+) -> Result<Deleted, Failure> {
+    let depth = |extra: &Extra| extra.path.names().count();
+    extras.sort_by_key(|extra| Reverse(depth(extra)));
+    let mut deleted = Deleted::default();
+    let levels = extras.chunk_by(|one, other| depth(one) == depth(other));
+    for some in levels.flat_map(|level| level.chunks(DELETED_AT_ONCE)) {
+        let mut paths = Vec::with_capacity(some.len());
+        for extra in some {
+            paths.push(extra.path.below(root)?);
+        }
+        let deletions = paths.iter().zip(some).map(|(path, extra)| {
+            let delete = session.delete(path).version(extra.version);
+            delete.created_by(extra.czxid).into_future()
+        });
+        for (result, path) in join_all(deletions).await.into_iter().zip(&paths) {
+            progress.add(1);
+            let reason = match result.as_ref().map_err(Error::kind) {
+                Ok(()) => {
+                    deleted.count += 1;
+                    continue;
+                }
+                Err(ErrorKind::NoNode) => "it vanished meanwhile, or was replaced by another node",
+                Err(ErrorKind::BadVersion) => "its data was changed meanwhile",
+                Err(ErrorKind::NotEmpty) => "there are nodes below it",
+                Err(ErrorKind::NoAuth) => {
+                    deleted.refused += 1;
+                    "this session may not delete it"
+                }
+                Err(_) => {
+                    result?;
+                    continue;
+                }
+            };
+            tell_kept(path, reason);
+        }
     }
-    writer.finish().await
+    Ok(deleted)
+}
+
+/// Says why a node that is not wanted stays.
+pub(crate) fn tell_kept(path: &NodePath, reason: &str) {
+    tell(&format!("kept {}: {reason}\n", escape::line(path.as_str())));
 }
 
 impl Comparison {
@@ -413,6 +471,8 @@ fn print_difference(
     )
 }
 
+/// How many nodes are deleted at the same time.
+const DELETED_AT_ONCE: usize = 64;
 /// How many differences are printed; all are counted.
 const MOST_PRINTED: usize = 100;
 
@@ -442,7 +502,7 @@ mod tests {
             assert_eq!(found.verdict(), verdict, "{found:?}");
             // Each count that is not zero is printed.
             let commas = found.words().matches(", ").count();
-            let expected = bits.count_ones() as usize + bit(3) as usize;
+            let expected = bits.count_ones() as usize + usize::from(bit(3) == 1);
             assert_eq!(commas, expected, "{}", found.words());
         }
     }

@@ -11,6 +11,7 @@ use super::difference::difference;
 use super::node::RelativePath;
 use super::node::SubtreeNode;
 use super::walk::Found;
+use super::walk::Read;
 use super::walk::Walk;
 use crate::failure::Failure;
 
@@ -49,7 +50,7 @@ pub(crate) enum Pair {
     },
     /// The node exists, and the session may not read it; the nodes below it were left out.
     Unreadable { path: RelativePath, left_out: u64 },
-    /// The node is not wanted.
+    /// The node is not wanted; without a stat if the session may not read that.
     Extra {
         path: RelativePath,
         stat: Option<Stat>,
@@ -80,13 +81,29 @@ impl Reconcile {
         if !self.is_started {
             self.is_started = true;
             self.next_wanted = self.take_wanted().await?;
+            // Otherwise everything that exists would not be wanted.
+            if self.next_wanted.is_none() && matches!(self.wanted, Wanted::Walk(_)) {
+                return Err(no_root());
+            }
             self.next_found = self.existing.next().await?;
         }
-        let order = match (&self.next_wanted, &self.next_found) {
-            (None, None) => return Ok(None),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(wanted), Some(found)) => wanted.path.cmp(found.path()),
+        while matches!(self.order(), Some(Ordering::Greater))
+            && let Some(Found::Unreadable(path)) = &self.next_found
+        {
+            let path = path.clone();
+            let stat = self.existing.stat(&path).await?;
+            self.advance_found().await?;
+            match stat {
+                Read::Done(stat) => {
+                    let stat = Some(stat);
+                    return Ok(Some(Pair::Extra { path, stat }));
+                }
+                Read::Refused => return Ok(Some(Pair::Extra { path, stat: None })),
+                Read::Gone => {}
+            }
+        }
+        let Some(order) = self.order() else {
+            return Ok(None);
         };
         let wanted = match order {
             Ordering::Greater => None,
@@ -126,9 +143,23 @@ impl Reconcile {
                 path: node.path,
                 stat: Some(stat),
             },
-            (None, Some(Found::Unreadable(path))) => Pair::Extra { path, stat: None },
-            (None, None) => return Ok(None),
+            (None, Some(Found::Unreadable(_)) | None) => return Ok(None),
         }))
+    }
+
+    /// Returns whether the next node is a wanted one that does not exist (less), or the other way round (greater).
+    fn order(&self) -> Option<Ordering> {
+        match (&self.next_wanted, &self.next_found) {
+            (None, None) => None,
+            (Some(_), None) => Some(Ordering::Less),
+            (None, Some(_)) => Some(Ordering::Greater),
+            (Some(wanted), Some(found)) => Some(wanted.path.cmp(found.path())),
+        }
+    }
+
+    /// Returns the node that is the root for the session of the existing nodes.
+    pub(crate) fn chroot(&self) -> &NodePath {
+        self.existing.chroot()
     }
 
     /// Returns how many ephemeral nodes were passed over so far.
@@ -164,6 +195,14 @@ impl Reconcile {
             }
         }
     }
+}
+
+/// There is nothing to make another subtree equal to.
+pub(crate) fn no_root() -> Failure {
+    Failure::operation(
+        "the root of the source vanished, or it is ephemeral, and ephemeral nodes are left out",
+        Some("give another path, or --ephemerals"),
+    )
 }
 
 /// A node of the source may not be read.

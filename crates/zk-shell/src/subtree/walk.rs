@@ -75,6 +75,16 @@ impl Walk {
         }
     }
 
+    /// Returns the stat of a node, which needs no permission on older servers.
+    pub(crate) async fn stat(&self, path: &RelativePath) -> Result<Read<Stat>, Failure> {
+        possible(self.session.stat(&path.below(&self.root)?).await)
+    }
+
+    /// Returns the node that is the root for the session.
+    pub(crate) fn chroot(&self) -> &NodePath {
+        self.session.servers().chroot()
+    }
+
     /// Reads the first entry and some of those behind it. The children of each take their places in the sequence.
     async fn read_ahead(&mut self) -> Result<(), Failure> {
         let most = if self.held_bytes < BYTES_AHEAD {
@@ -236,7 +246,7 @@ impl Found {
 }
 
 /// The result of a read, without failures of the whole call.
-enum Read<T> {
+pub(crate) enum Read<T> {
     Done(T),
     Gone,
     Refused,

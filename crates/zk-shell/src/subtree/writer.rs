@@ -100,18 +100,6 @@ impl Writer {
         self.open.push((path.clone(), acl.clone()));
     }
 
-    /// Deletes a node whose data has this version.
-    pub(crate) async fn delete(
-        &mut self,
-        path: &RelativePath,
-        version: i32,
-    ) -> Result<(), Failure> {
-        self.part(path, 0, |transaction, path| {
-            transaction.delete_version(path, version)
-        })
-        .await
-    }
-
     /// Says that the walk has come to a node: those that are not its ancestors are complete.
     pub(crate) fn reach(&mut self, path: &RelativePath) -> Result<(), Failure> {
         while let Some((complete, acl)) = self.open.pop_if(|(open, _)| !path.is_at_or_below(open)) {

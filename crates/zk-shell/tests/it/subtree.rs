@@ -12,6 +12,7 @@ use zk_core::Session;
 
 use crate::command;
 use crate::finish;
+use crate::terminal::Terminal;
 use crate::with_ensemble;
 use crate::zk;
 
@@ -486,7 +487,8 @@ async fn a_mirror_writes_only_what_differs() {
             // Deletions need an answer, or `--yes`, and have a limit.
             let refused = zk(source, &["mirror", "--to", &to, "--delete", "/app"]).await;
             assert!(
-                refused.contains("2 nodes of the target would be deleted")
+                refused.contains("The source does not have 2 nodes of the target:\n")
+                    && refused.contains("nothing was written")
                     && refused.ends_with("exit 2"),
                 "{refused}"
             );
@@ -500,6 +502,18 @@ async fn a_mirror_writes_only_what_differs() {
             assert!(
                 limited.contains("the limit is 1; nothing was written"),
                 "{limited}"
+            );
+            let dry = zk(
+                source,
+                &[
+                    "mirror", "--to", &to, "--delete", "--limit", "1", "-n", "/app",
+                ],
+            )
+            .await;
+            assert!(
+                dry.contains("delete /backup/app/extra/below\ndelete /backup/app/extra\n")
+                    && dry.ends_with("exit 0"),
+                "{dry}"
             );
             assert!(
                 theirs
@@ -524,6 +538,154 @@ async fn a_mirror_writes_only_what_differs() {
             theirs.close().await.unwrap();
         })
         .await;
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_are_decided_again_after_the_answer() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        for path in [
+            "/app/kept",
+            "/copy/kept",
+            "/copy/unwanted",
+            "/copy/wanted",
+            "/copy/other",
+        ] {
+            session.create(path, "").parents().await.unwrap();
+        }
+        let state = tempdir().unwrap();
+        let arguments = "mirror --to /copy --delete /app";
+        let mut terminal = Terminal::start(connect, state.path(), arguments);
+        terminal.expect("Delete 3 nodes? [y/N] ");
+        session.create("/app/wanted", "").await.unwrap();
+        session.delete("/copy/other").await.unwrap();
+        session.create("/copy/other", "").await.unwrap();
+        session.create("/copy/unwanted/new", "").await.unwrap();
+        session.create("/copy/new", "").await.unwrap();
+        terminal.press("y\r");
+        let (status, screen) = terminal.end();
+        assert!(
+            status.success() && screen.contains(", 0 deleted, 4 that only"),
+            "{screen}"
+        );
+        assert!(screen.contains("kept /copy/unwanted: "), "{screen}");
+        assert_eq!(number_of_nodes(&session, "/copy").await, 7);
+
+        // The same without changes meanwhile.
+        let mut terminal = Terminal::start(connect, state.path(), arguments);
+        terminal.expect("Delete 4 nodes? [y/N] ");
+        terminal.press("y\r");
+        let (status, screen) = terminal.end();
+        assert!(
+            status.success() && screen.contains(", 4 deleted\r\n"),
+            "{screen}"
+        );
+        assert_eq!(number_of_nodes(&session, "/copy").await, 3);
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_deleted_is_kept_and_named() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        let alice = connect_as(connect, Some("alice")).await;
+        for path in ["/app", "/copy/live", "/copy/plain/below"] {
+            session.create(path, "").parents().await.unwrap();
+        }
+        let live = session.create("/copy/live/member", "").ephemeral();
+        live.await.unwrap();
+        for path in ["/copy/secret", "/copy/closed", "/copy/closed/below"] {
+            let create = alice.create(path, "").acl(Acl::creator_only());
+            create.await.unwrap();
+        }
+        let mirror = ["mirror", "--to", "/copy", "--delete", "--yes", "/app"];
+        let done = zk(connect, &mirror).await;
+        assert!(
+            done.contains("kept /copy/live: ") && done.contains("kept /copy/closed: "),
+            "{done}"
+        );
+        assert!(
+            done.contains(", 2 deleted, 3 that only the target has were kept\n")
+                && done.ends_with("exit 0"),
+            "{done}"
+        );
+        let left = session.list("/copy").await.unwrap().0;
+        assert_eq!(left.len(), 3, "{left:?}");
+
+        // A source that is not there deletes nothing.
+        session.create("/member", "").ephemeral().await.unwrap();
+        let refused = zk(
+            connect,
+            &["mirror", "--to", "/copy", "--delete", "--yes", "/member"],
+        )
+        .await;
+        assert!(
+            refused.contains("or it is ephemeral") && refused.ends_with("exit 1"),
+            "{refused}"
+        );
+        assert!(session.exists("/copy/live").await.unwrap().is_some());
+        session.close().await.unwrap();
+        alice.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_ensemble_depends_on_is_never_written() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        for path in ["/app", "/app/zookeeper", "/app/zookeeper/quota"] {
+            session.create(path, "mine").await.unwrap();
+        }
+        let directory = tempdir().unwrap();
+        let file = directory.path().join("a.json");
+        let file = file.to_str().unwrap();
+        zk(connect, &["export", "/app", file]).await;
+        let in_chroot = format!("{connect}/zookeeper");
+        for (connect, arguments) in [
+            (connect, &["import", file, "/zookeeper/copy"][..]),
+            (connect, &["import", file, "/"]),
+            (
+                connect,
+                &["import", "--existing=overwrite", file, "/zookeeper"],
+            ),
+            (
+                connect,
+                &["mirror", "--to", "/zookeeper/copy", "/app/zookeeper"],
+            ),
+            (&in_chroot, &["import", file, "/copy"]),
+        ] {
+            let refused = zk(connect, arguments).await;
+            assert!(
+                refused.contains("the servers keep their own nodes there; nothing was written")
+                    && refused.ends_with("exit 2"),
+                "{arguments:?}: {refused}"
+            );
+        }
+        assert_eq!(session.list("/zookeeper").await.unwrap().0.len(), 2);
+
+        // The root gets the children, and keeps its own data and rules.
+        session.delete("/app/zookeeper").recursive().await.unwrap();
+        session.create("/app/child", "").await.unwrap();
+        session.set_acl("/app", Acl::read_only()).await.unwrap();
+        std::fs::remove_file(file).unwrap();
+        zk(connect, &["export", "/app", file]).await;
+        let imported = zk(connect, &["import", "--existing=overwrite", file, "/"]).await;
+        assert!(
+            imported.contains("left /  data and access rules\nVerified: 1 node equal, 1 different")
+                && imported.ends_with("exit 0"),
+            "{imported}"
+        );
+        assert_eq!(session.get("/").await.unwrap().0, "");
+        assert_eq!(session.acl("/").await.unwrap().0, Acl::open());
+        session.close().await.unwrap();
     })
     .await;
 }
