@@ -183,6 +183,14 @@ async fn a_question_takes_ctrl_c_for_no() {
                 terminal.press(answer);
                 terminal.expect("nothing was deleted");
             }
+            // Whichever command asks: no reader is left that takes the keys of the next line.
+            terminal.line("create /old/a/_c_q-lock-0000000001");
+            terminal.line("locks --break /old/a");
+            terminal.expect("Delete it? [y/N] ");
+            terminal.press("\u{3}");
+            terminal.expect("/old/a/_c_q-lock-0000000001 was not deleted");
+            terminal.line("rm /old/a/_c_q-lock-0000000001");
+            terminal.expect("Deleted /old/a/_c_q-lock-0000000001");
             terminal.line("ls /old");
             terminal.expect("[a, b]");
             terminal.line("rm -r /old");
