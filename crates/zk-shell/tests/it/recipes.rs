@@ -78,7 +78,6 @@ async fn a_queue_is_described_with_claims_and_dead_letters() {
         );
         assert_eq!(json["claims"][0]["session"], session.id().to_string());
         assert_eq!(json["dead_letters"][0]["deliveries"], 1);
-        drop(held);
 
         let options = QueueOptions::default().with_layout(Layout::Recipe);
         let plain = Queue::with_options(&session, "/plain", Text, &options).unwrap();
@@ -87,6 +86,8 @@ async fn a_queue_is_described_with_claims_and_dead_letters() {
         assert!(text.starts_with("/plain is a queue with the layout recipe\n1 ready, 0 delayed, 0 claimed"), "{text}");
         let missing = zk(connect, &["queue", "/none"]).await;
         assert!(missing.starts_with("error: /none does not exist\n") && missing.ends_with("exit 1"), "{missing}");
+        // Kept until here: the server removes the parent of the claims some time after the last one has gone.
+        drop(held);
         session.close().await.unwrap();
     })
     .await;
