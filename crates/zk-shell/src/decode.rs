@@ -269,7 +269,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_data_reaches_the_terminal_as_control_characters(data: Vec<u8>) {
+        fn no_data_reaches_the_terminal_as_control_characters(
+            data in prop_oneof![
+                any::<Vec<u8>>(),
+                r"[\x00-\x1fa\[\x7f-\x9f]{1,8}".prop_map(String::into_bytes),
+            ],
+        ) {
             let text = decode(&data, Decoding::Auto).unwrap();
             prop_assert!(text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control()));
         }
