@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 use zk_core::NodePath;
 use zk_core::Session;
+use zk_core::Stat;
 
 use crate::context::Context;
 use crate::escape;
@@ -19,6 +20,7 @@ use crate::subtree::archive::ArchiveWriter;
 use crate::subtree::archive::Format;
 use crate::subtree::check::Summary;
 use crate::subtree::node_line::Header;
+use crate::subtree::reconcile::no_root;
 use crate::subtree::reconcile::unreadable;
 use crate::subtree::walk::Found;
 use crate::subtree::walk::Walk;
@@ -62,7 +64,7 @@ impl Export {
         let session = context.session().await?;
         // Everything that was written before is in the export.
         session.sync(&path).await?;
-        session.stat(&path).await?;
+        let root = session.stat(&path).await?;
         let header = Header::new(path.as_str());
         let writer = if is_stdout {
             let stdout = io::BufWriter::new(io::stdout());
@@ -71,7 +73,7 @@ impl Export {
             ArchiveWriter::create(&self.file, format, &header)
         };
         let writer = writer.map_err(|error| not_written(&self.file, &error))?;
-        let written = write(&session, &path, writer, self.ephemerals, &self.file).await;
+        let written = self.write(&session, &path, &root, writer).await;
         if written.is_err() && !is_stdout {
             remove(&self.file, format);
         }
@@ -98,32 +100,44 @@ impl Export {
             })
         })
     }
-}
 
-async fn write(
-    session: &Session,
-    path: &NodePath,
-    mut writer: ArchiveWriter,
-    with_ephemerals: bool,
-    file: &Path,
-) -> Result<Summary, Failure> {
-    // Servers before 3.6 do not count.
-    let total = session.descendant_count(path).await.ok();
-    let progress = Progress::new("exported", total.map(u64::from));
-    let mut walk = Walk::new(session, path);
-    while let Some(found) = walk.next().await? {
-        match found {
-            Found::Node { node, .. } if node.is_ephemeral && !with_ephemerals => {}
-            Found::Node { node, .. } => {
-                writer
-                    .add(&node)
-                    .map_err(|error| not_written(file, &error))?;
-                progress.add(1);
+    async fn write(
+        &self,
+        session: &Session,
+        path: &NodePath,
+        root: &Stat,
+        mut writer: ArchiveWriter,
+    ) -> Result<Summary, Failure> {
+        // Servers before 3.6 do not count.
+        let total = session.descendant_count(path).await.ok();
+        let progress = Progress::new("exported", total.map(u64::from));
+        let mut walk = Walk::new(session, path);
+        while let Some(found) = walk.next().await? {
+            match found {
+                Found::Node { node, .. } if node.is_ephemeral && !self.ephemerals => {}
+                Found::Node { node, .. } => {
+                    writer
+                        .add(&node)
+                        .map_err(|error| not_written(&self.file, &error))?;
+                    progress.add(1);
+                }
+                Found::Unreadable(below) => return Err(unreadable(below.below(path)?.as_str())),
             }
-            Found::Unreadable(below) => return Err(unreadable(below.below(path)?.as_str())),
         }
+        if root.ephemeral_owner.is_some() && !self.ephemerals {
+            return Err(no_root());
+        }
+        let root_now = session.exists(path).await?;
+        if root_now.is_none_or(|now| now.czxid != root.czxid) {
+            return Err(Failure::operation(
+                format!("{path} was deleted or replaced meanwhile"),
+                Some("export it again once it is complete"),
+            ));
+        }
+        writer
+            .finish()
+            .map_err(|error| not_written(&self.file, &error))
     }
-    writer.finish().map_err(|error| not_written(file, &error))
 }
 
 /// Removes what this command has created.

@@ -30,6 +30,7 @@ use crate::subtree::node::SubtreeNode;
 use crate::subtree::reconcile::Reconcile;
 use crate::subtree::reconcile::Wanted;
 use crate::subtree::writer::Writer;
+use crate::subtree::writer::authenticate;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -65,13 +66,41 @@ impl Import {
         let mut archive = open(&self.file)?;
         let mut paths = TopLevel::default();
         let read = archive.read(&mut |node| paths.add(&node));
-        let (header, summary) = read.map_err(|error| self.not_read(&error))?;
+        let (header, summary) = read.map_err(|error| self.not_read(&error, NOT_IMPORTED))?;
         let path = match &self.path {
             Some(path) => context.path(path)?,
             None => NodePath::parse(&header.root)?,
         };
-        let session = context.session().await?;
-        session.sync(&path).await?;
+        // It writes as a user that nobody else is, if there is no other one.
+        let is_own = !self.dry_run && !self.verify && !context.has_credentials();
+        let session = if is_own {
+            let connect = context.connect_string()?;
+            context.open_other(&connect).await?
+        } else {
+            context.session().await?
+        };
+        let export = (archive, summary, paths);
+        let result = async {
+            if is_own {
+                authenticate(&session).await?;
+            }
+            self.import(context, &session, &path, export).await
+        }
+        .await;
+        if is_own {
+            context.close_other(session).await;
+        }
+        result
+    }
+
+    async fn import(
+        &self,
+        context: &Context,
+        session: &Session,
+        path: &NodePath,
+        (archive, summary, paths): (ArchiveFile, Summary, TopLevel),
+    ) -> Result<(), Failure> {
+        session.sync(path).await?;
         let existing = if self.resume {
             Existing::Resume
         } else {
@@ -84,12 +113,12 @@ impl Import {
                 may_root_differ: path.is_root(),
             };
             return self
-                .compare(context, &session, &path, archive, &summary, strictness)
+                .compare(context, session, path, archive, &summary, strictness)
                 .await;
         }
-        paths.check_target(&session, &path)?;
+        paths.check_target(session, path)?;
         if existing == Existing::Fail {
-            paths.check_absent(&session, &path).await?;
+            paths.check_absent(session, path).await?;
         }
         let mut mode = if self.dry_run {
             Mode::Print(context.output())
@@ -99,18 +128,14 @@ impl Import {
             {
                 session.create(&parent, "").parents().idempotent().await?;
             }
-            Mode::Write(Box::new(Writer::new(
-                &session,
-                &path,
-                context.has_credentials(),
-            )))
+            Mode::Write(Box::new(Writer::new(session, path)))
         };
         let progress = Progress::new("imported", Some(summary.nodes));
         let (wanted, reading) = stream(archive);
-        let mut reconcile = Reconcile::new(wanted, self.ephemerals, &session, &path);
-        let changes = apply(&mut reconcile, &path, existing, &mut mode, &progress).await?;
+        let mut reconcile = Reconcile::new(wanted, self.ephemerals, session, path);
+        let changes = apply(&mut reconcile, path, existing, &mut mode, &progress).await?;
         drop((progress, reconcile));
-        let archive = self.finish(reading).await?;
+        let archive = self.finish(reading, CHANGED).await?;
         let word = if self.dry_run {
             "Would import"
         } else {
@@ -134,14 +159,14 @@ impl Import {
         if self.dry_run {
             return Ok(());
         }
-        session.sync(&path).await?;
+        session.sync(path).await?;
         let is_merged = matches!(existing, Existing::Skip | Existing::Overwrite);
         let strictness = Strictness {
             may_differ: existing == Existing::Skip,
             may_have_extra: is_merged || path.is_root(),
             may_root_differ: path.is_root(),
         };
-        self.compare(context, &session, &path, archive, &summary, strictness)
+        self.compare(context, session, path, archive, &summary, strictness)
             .await
     }
 
@@ -167,7 +192,8 @@ impl Import {
         )
         .await?;
         drop((progress, reconcile));
-        self.finish(reading).await?;
+        let help = if self.verify { NOT_IMPORTED } else { CHANGED };
+        self.finish(reading, help).await?;
         let verdict = found.verdict();
         let sha256 = &summary.sha256;
         context.output().result(
@@ -191,24 +217,19 @@ impl Import {
         }
     }
 
-    async fn finish(&self, reading: Reading) -> Result<ArchiveFile, Failure> {
+    async fn finish(&self, reading: Reading, help: &'static str) -> Result<ArchiveFile, Failure> {
         let (archive, read) = reading.await.map_err(|error| {
             Failure::operation(
                 format!("reading {} failed: {error}", self.file.display()),
                 None,
             )
         })?;
-        read.map_err(|error| self.not_read(&error))?;
+        read.map_err(|error| self.not_read(&error, help))?;
         Ok(archive)
     }
 
-    fn not_read(&self, error: &FormatError) -> Failure {
-        Failure::operation(
-            format!("{}: {error}", self.file.display()),
-            Some(
-                "a damaged export cannot be imported, and nothing was written: export the subtree again",
-            ),
-        )
+    fn not_read(&self, error: &FormatError, help: &'static str) -> Failure {
+        Failure::operation(format!("{}: {error}", self.file.display()), Some(help))
     }
 }
 
@@ -289,5 +310,8 @@ fn stream(mut archive: ArchiveFile) -> (Wanted, Reading) {
     (Wanted::Archive(receiver), reading)
 }
 
+const NOT_IMPORTED: &str =
+    "a damaged export cannot be imported, and nothing was written: export the subtree again";
+const CHANGED: &str = "the export could be read before, so that it was changed meanwhile; what was written of it before stays";
 /// How many nodes are read ahead; the data of each may be long.
 const NODES_AHEAD: usize = 16;

@@ -31,6 +31,7 @@ use crate::subtree::reconcile::Wanted;
 use crate::subtree::walk::RESERVED;
 use crate::subtree::walk::Walk;
 use crate::subtree::writer::Writer;
+use crate::subtree::writer::authenticate;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -72,9 +73,14 @@ impl Mirror {
         let source_path = context.path(&self.path)?;
         let (connect, target_path) = parse_target(&self.to)?;
         let source = context.session().await?;
+        let has_user = context.has_credentials();
         let target = match connect {
             Some(connect) => context.open_other(connect).await?,
-            None => source.clone(),
+            None if has_user => source.clone(),
+            None => {
+                let connect = context.connect_string()?;
+                context.open_other(&connect).await?
+            }
         };
         let both = Both {
             source,
@@ -83,8 +89,14 @@ impl Mirror {
             target_path,
             is_other: connect.is_some(),
         };
-        let result = self.mirror(context, &both).await;
-        if both.is_other {
+        let result = async {
+            if !has_user {
+                authenticate(&both.target).await?;
+            }
+            self.mirror(context, &both).await
+        }
+        .await;
+        if both.is_other || !has_user {
             context.close_other(both.target).await;
         }
         result
@@ -147,7 +159,7 @@ impl Mirror {
                 confirm(context, &format!("Delete {count}? [y/N] "), &refusal).await?;
             }
             self.create_parents(both).await?;
-            let writer = Writer::new(&both.target, &both.target_path, context.has_credentials());
+            let writer = Writer::new(&both.target, &both.target_path);
             let mut mode = Mode::Write(Box::new(writer));
             changes = self.pass(both, &mut mode, "mirrored").await?;
             // A source that is being deleted must not empty the target.
@@ -275,7 +287,7 @@ struct Both {
     source_path: NodePath,
     target: Session,
     target_path: NodePath,
-    /// Whether the target has a session of its own.
+    /// Whether the target was given with an ensemble.
     is_other: bool,
 }
 

@@ -101,13 +101,27 @@ pub(crate) async fn apply(
     mode: &mut Mode<'_>,
     progress: &Progress,
 ) -> Result<Changes, Failure> {
+    let applied = apply_all(reconcile, root, existing, mode, progress).await;
+    if let (Err(_), Mode::Write(writer)) = (&applied, mode) {
+        writer.abandon().await;
+    }
+    applied
+}
+
+async fn apply_all(
+    reconcile: &mut Reconcile,
+    root: &NodePath,
+    existing: Existing,
+    mode: &mut Mode<'_>,
+    progress: &Progress,
+) -> Result<Changes, Failure> {
     let mut changes = Changes::default();
     while let Some(pair) = reconcile.next().await? {
         match pair {
             Pair::Missing { node, has_children } => {
                 progress.add(1);
                 changes.created += 1;
-                mode.reach(&node.path)?;
+                mode.reach(&node.path);
                 check_target(&node.path.below(root)?, reconcile.chroot())?;
                 match mode {
                     Mode::Write(writer) => {
@@ -133,7 +147,7 @@ pub(crate) async fn apply(
                 difference,
             } => {
                 progress.add(1);
-                mode.reach(&node.path)?;
+                mode.reach(&node.path);
                 // The node `/` is always there, and that of the ensemble is never changed.
                 let is_fixed = root.is_root()
                     && node.path.is_root()
@@ -396,10 +410,9 @@ impl Changes {
 }
 
 impl Mode<'_> {
-    fn reach(&mut self, path: &RelativePath) -> Result<(), Failure> {
-        match self {
-            Self::Write(writer) => writer.reach(path),
-            Self::Print(_) | Self::Count => Ok(()),
+    fn reach(&mut self, path: &RelativePath) {
+        if let Self::Write(writer) = self {
+            writer.reach(path);
         }
     }
 }

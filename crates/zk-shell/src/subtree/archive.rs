@@ -41,7 +41,8 @@ pub(crate) struct ArchiveWriter {
 }
 
 enum Target {
-    Json(Box<dyn Write>),
+    Stream(Box<dyn Write>),
+    Json(BufWriter<File>),
     Tar(tar::Builder<BufWriter<File>>),
     Dir(PathBuf),
 }
@@ -77,7 +78,9 @@ impl ArchiveWriter {
     pub(crate) fn create(file: &Path, format: Format, header: &Header) -> io::Result<Self> {
         let target = match format {
             Format::Json => {
-                return Self::to_stream(Box::new(BufWriter::new(new_file(file)?)), header);
+                let mut lines = BufWriter::new(new_file(file)?);
+                json_lines::begin(&mut lines, header)?;
+                Target::Json(lines)
             }
             Format::Tar => {
                 let mut archive = tar::Builder::new(BufWriter::new(new_file(file)?));
@@ -99,7 +102,7 @@ impl ArchiveWriter {
     pub(crate) fn to_stream(mut stream: Box<dyn Write>, header: &Header) -> io::Result<Self> {
         json_lines::begin(&mut stream, header)?;
         Ok(Self {
-            target: Target::Json(stream),
+            target: Target::Stream(stream),
             checker: Checker::default(),
         })
     }
@@ -110,17 +113,23 @@ impl ArchiveWriter {
             .accept("", node)
             .map_err(|error| io::Error::other(error.to_string()))?;
         match &mut self.target {
+            Target::Stream(file) => json_lines::add(file, node),
             Target::Json(file) => json_lines::add(file, node),
             Target::Tar(file) => tar_file::add(file, node),
             Target::Dir(at) => directory::add(at, node),
         }
     }
 
-    /// Writes the trailer, without which the export counts as interrupted.
+    /// Writes the trailer, without which the export counts as interrupted, and has a file or directory written to its
+    /// disk.
     pub(crate) fn finish(mut self) -> io::Result<Summary> {
         let summary = self.checker.summary();
         match &mut self.target {
-            Target::Json(file) => json_lines::finish(file, &summary)?,
+            Target::Stream(file) => json_lines::finish(file, &summary)?,
+            Target::Json(file) => {
+                json_lines::finish(file, &summary)?;
+                file.get_ref().sync_all()?;
+            }
             Target::Tar(file) => {
                 tar_file::finish(file, &summary)?;
                 file.get_ref().get_ref().sync_all()?;

@@ -56,12 +56,24 @@ pub(super) fn add(directory: &Path, node: &SubtreeNode) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the trailer.
+/// Writes the trailer, once everything else is on the disk.
 pub(super) fn finish(directory: &Path, summary: &Summary) -> io::Result<()> {
-    write(
-        &directory.join(TRAILER),
-        to_json(&summary.trailer()).as_bytes(),
-    )
+    let mut next = vec![directory.to_owned()];
+    while let Some(place) = next.pop() {
+        for entry in fs::read_dir(&place)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                next.push(entry.path());
+            } else {
+                File::open(entry.path())?.sync_all()?;
+            }
+        }
+        File::open(&place)?.sync_all()?;
+    }
+    let trailer = directory.join(TRAILER);
+    write(&trailer, to_json(&summary.trailer()).as_bytes())?;
+    File::open(trailer)?.sync_all()?;
+    File::open(directory)?.sync_all()
 }
 
 /// Reads the nodes of a directory, and checks them.

@@ -1,7 +1,7 @@
 //! Writes nodes into an ensemble: many in one transaction, and some transactions at a time.
 //!
-//! A node that will get children is created with rules that let this session continue, and gets its own rules after its
-//! last child. Any other node has its rules from the beginning.
+//! A node that will get children is created with rules that let the user of this session continue, and gets its own
+//! rules after its last child. Any other node has its rules from the beginning.
 
 use futures_util::future::join_all;
 use zk_core::Acl;
@@ -13,39 +13,40 @@ use zk_core::Session;
 use zk_core::Transaction;
 
 use super::node::RelativePath;
+use crate::escape;
 use crate::failure::Failure;
 use crate::failure::chain;
+use crate::failure::tell;
 
 /// Changes that are sent in the order in which they are made.
 pub(crate) struct Writer {
     session: Session,
     root: NodePath,
-    /// What lets this session continue below a node whose rules would not.
-    own_entry: AclEntry,
     /// The transactions to be sent next, with the paths of their parts.
     full: Vec<(Transaction, Vec<NodePath>)>,
     filling: Option<(Transaction, Vec<NodePath>)>,
     filling_bytes: usize,
     unsent_bytes: usize,
     /// The ancestors of the current node whose rules are still to be set.
-    open: Vec<(RelativePath, Acl)>,
-    /// Nodes whose children are complete.
-    closed: Vec<(NodePath, Acl)>,
+    open: Vec<Unfinished>,
+    /// Nodes whose children are complete, and whose rules are still to be set.
+    closed: Vec<Unfinished>,
+}
+
+/// A node without its own rules yet.
+struct Unfinished {
+    path: RelativePath,
+    acl: Acl,
+    /// Whether it was created with temporary rules; otherwise it has those that it had before.
+    is_created: bool,
 }
 
 impl Writer {
-    /// `has_credentials` says whether the session is authenticated as a user.
-    pub(crate) fn new(session: &Session, root: &NodePath, has_credentials: bool) -> Self {
-        let own_entry = if has_credentials {
-            AclEntry::new(Permissions::ALL, "auth", "")
-        } else {
-            let needed = Permissions::READ | Permissions::CREATE | Permissions::ADMIN;
-            AclEntry::new(needed, "world", "anyone")
-        };
+    /// The session must be authenticated as a user.
+    pub(crate) fn new(session: &Session, root: &NodePath) -> Self {
         Self {
             session: session.clone(),
             root: root.clone(),
-            own_entry,
             full: Vec::new(),
             filling: None,
             filling_bytes: 0,
@@ -64,8 +65,13 @@ impl Writer {
         has_children: bool,
     ) -> Result<(), Failure> {
         let first = if has_children && *acl != Acl::open() {
-            self.open.push((path.clone(), acl.clone()));
-            let own = std::iter::once(self.own_entry.clone());
+            self.open.push(Unfinished {
+                path: path.clone(),
+                acl: acl.clone(),
+                is_created: true,
+            });
+            // What lets this session continue below a node whose rules would not; never everyone.
+            let own = std::iter::once(AclEntry::new(Permissions::ALL, "auth", ""));
             Acl::new(acl.entries().iter().cloned().chain(own))
         } else {
             acl.clone()
@@ -97,23 +103,70 @@ impl Writer {
 
     /// Replaces the rules of a node, once its children are complete.
     pub(crate) fn set_acl(&mut self, path: &RelativePath, acl: &Acl) {
-        self.open.push((path.clone(), acl.clone()));
+        self.open.push(Unfinished {
+            path: path.clone(),
+            acl: acl.clone(),
+            is_created: false,
+        });
     }
 
     /// Says that the walk has come to a node: those that are not its ancestors are complete.
-    pub(crate) fn reach(&mut self, path: &RelativePath) -> Result<(), Failure> {
-        while let Some((complete, acl)) = self.open.pop_if(|(open, _)| !path.is_at_or_below(open)) {
-            self.closed.push((complete.below(&self.root)?, acl));
+    pub(crate) fn reach(&mut self, path: &RelativePath) {
+        while let Some(complete) = self.open.pop_if(|open| !path.is_at_or_below(&open.path)) {
+            self.closed.push(complete);
         }
-        Ok(())
     }
 
     /// Carries out all changes.
     pub(crate) async fn finish(&mut self) -> Result<(), Failure> {
-        while let Some((complete, acl)) = self.open.pop() {
-            self.closed.push((complete.below(&self.root)?, acl));
+        while let Some(complete) = self.open.pop() {
+            self.closed.push(complete);
         }
         self.flush().await
+    }
+
+    /// Sets the rules of the nodes that were created, as far as possible, after a failure.
+    pub(crate) async fn abandon(&mut self) {
+        self.closed.append(&mut self.open);
+        self.closed.retain(|node| node.is_created);
+        drop(self.set_rules().await);
+    }
+
+    /// Sets the rules of the nodes whose children are complete. Those that fail stay in the list.
+    async fn set_rules(&mut self) -> Result<(), Failure> {
+        let mut failed = None;
+        let mut done = 0;
+        let mut left = Vec::new();
+        while done < self.closed.len() {
+            let some = &self.closed[done..self.closed.len().min(done + ACLS_AT_ONCE)];
+            let mut paths = Vec::with_capacity(some.len());
+            for node in some {
+                paths.push(node.path.below(&self.root)?);
+            }
+            let set = paths
+                .iter()
+                .zip(some)
+                .map(|(path, node)| self.session.set_acl(path, node.acl.clone()).into_future());
+            for (at, result) in join_all(set).await.into_iter().enumerate() {
+                match result {
+                    Ok(_) => {}
+                    Err(error) => {
+                        // A node that does not exist is not open.
+                        if !error.is_no_node() {
+                            left.push(done + at);
+                        }
+                        failed.get_or_insert(error);
+                    }
+                }
+            }
+            done += paths.len();
+        }
+        let mut at = 0;
+        self.closed.retain(|_| {
+            at += 1;
+            left.binary_search(&(at - 1)).is_ok()
+        });
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     async fn part(
@@ -156,17 +209,30 @@ impl Writer {
             result.map_err(|error| failure(&error, &paths))?;
         }
         // Not before all of their children exist.
-        let closed = std::mem::take(&mut self.closed);
-        for some in closed.chunks(ACLS_AT_ONCE) {
-            let set = |(path, acl): &(NodePath, Acl)| {
-                self.session.set_acl(path, acl.clone()).into_future()
-            };
-            for result in join_all(some.iter().map(set)).await {
-                result?;
-            }
-        }
-        Ok(())
+        self.set_rules().await
     }
+}
+
+impl Drop for Writer {
+    /// Names the nodes that may be left with temporary rules, because of a failure or an interruption.
+    fn drop(&mut self) {
+        let left = self.closed.iter().chain(&self.open);
+        for node in left.filter(|node| node.is_created) {
+            let Ok(path) = node.path.below(&self.root) else {
+                continue;
+            };
+            tell(&format!(
+                "warning: {} may be left with an entry in its access rules for the user of this session, beside its own\n",
+                escape::line(path.as_str())
+            ));
+        }
+    }
+}
+
+/// Authenticates a session as a user that nobody else can be, so that nodes can be open to it alone.
+pub(crate) async fn authenticate(session: &Session) -> Result<(), Failure> {
+    let password = uuid::Uuid::new_v4().to_string();
+    Ok(session.add_digest_auth("zk-import", &password).await?)
 }
 
 /// Names the node that was refused, or says how to continue.

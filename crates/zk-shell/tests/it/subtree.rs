@@ -268,6 +268,7 @@ async fn a_killed_import_is_resumed_to_the_same_result() {
         let exported = zk(connect, &["export", "/app", file]).await;
 
         let mut importing = command(connect, &["import", file, "/copy"])
+            .env("ZK_AUTH", "bob:secret")
             .spawn()
             .unwrap();
         session
@@ -289,7 +290,12 @@ async fn a_killed_import_is_resumed_to_the_same_result() {
             refused.contains("--resume after an interrupted import"),
             "{refused}"
         );
-        let resumed = zk(connect, &["import", "--resume", file, "/copy"]).await;
+        let resumed = zk_as(
+            "bob:secret",
+            connect,
+            &["import", "--resume", file, "/copy"],
+        )
+        .await;
         let expected = format!("Imported to /copy: {} nodes created", count - before);
         assert!(resumed.starts_with(&expected), "{resumed}");
         assert!(
@@ -336,6 +342,44 @@ async fn a_killed_import_is_resumed_to_the_same_result() {
         );
         assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "family 7");
         session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_import_leaves_no_node_open() {
+    with_ensemble(async |connect| {
+        let alice = connect_as(connect, Some("alice")).await;
+        for path in ["/app", "/app/closed", "/app/z", "/copy", "/copy/z"] {
+            alice.create(path, "").await.unwrap();
+        }
+        // More than is sent at once, so that the parent exists before the failure.
+        for part in 0..12 {
+            let mut transaction = alice.transaction();
+            for child in 0..100 {
+                transaction = transaction.create(format!("/app/closed/{part}-{child}"), "");
+            }
+            transaction.commit().await.unwrap();
+        }
+        alice
+            .set_acl("/app/closed", Acl::creator_only())
+            .await
+            .unwrap();
+        alice.set("/copy/z", "other").await.unwrap();
+        let directory = tempdir().unwrap();
+        let file = directory.path().join("a.json");
+        let file = file.to_str().unwrap();
+        zk_as("alice:secret", connect, &["export", "/app", file]).await;
+        let failed = zk(connect, &["import", "--resume", file, "/copy"]).await;
+        assert!(
+            failed.starts_with("error: /copy/z has other data than the export\n"),
+            "{failed}"
+        );
+        assert!(number_of_nodes(&alice, "/copy").await > 1000);
+        let rules = alice.acl("/app/closed").await.unwrap().0;
+        assert_eq!(alice.acl("/copy/closed").await.unwrap().0, rules);
+        alice.close().await.unwrap();
     })
     .await;
 }
@@ -620,6 +664,11 @@ async fn what_cannot_be_deleted_is_kept_and_named() {
 
         // A source that is not there deletes nothing.
         session.create("/member", "").ephemeral().await.unwrap();
+        let exported = zk(connect, &["export", "/member", "-"]).await;
+        assert!(
+            exported.contains("or it is ephemeral") && exported.ends_with("exit 1"),
+            "{exported}"
+        );
         let refused = zk(
             connect,
             &["mirror", "--to", "/copy", "--delete", "--yes", "/member"],
