@@ -71,7 +71,7 @@ impl Import {
             Some(path) => context.path(path)?,
             None => NodePath::parse(&header.root)?,
         };
-        // It writes as a user that nobody else is, if there is no other one.
+        // It writes as a user that no other session can be, if it has no other one.
         let is_own = !self.dry_run && !self.verify && !context.has_credentials();
         let session = if is_own {
             let connect = context.connect_string()?;

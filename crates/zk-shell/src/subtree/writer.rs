@@ -229,7 +229,7 @@ impl Drop for Writer {
     }
 }
 
-/// Authenticates a session as a user that nobody else can be, so that nodes can be open to it alone.
+/// Authenticates a session as a user that no other session can be, so that nodes can be open to it alone.
 pub(crate) async fn authenticate(session: &Session) -> Result<(), Failure> {
     let password = uuid::Uuid::new_v4().to_string();
     Ok(session.add_digest_auth("zk-import", &password).await?)
