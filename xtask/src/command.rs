@@ -61,9 +61,10 @@ usage: cargo xtask COMMAND [ARGS]
                   `up --simulated` serves a simulated ensemble on loopback TCP instead, without Java and for unit tests
                   only, until `down`
   zk [ARGS]       run zk, the interactive shell without a command; commands on nodes (ls, get, set, create, delete,
-                  deleteall, rm, stat, getacl, setacl, txn), on subtrees (tree, find, grep, du, watch), on locks (locks)
-                  and on configuration (config); several from a file (run), and those of the shell (cd, pwd, addauth,
-                  quit); a dashboard of the ensemble (top);
+                  deleteall, rm, stat, getacl, setacl, txn), on subtrees (tree, find, grep, du, watch, export, import,
+                  mirror), on what recipes left (locks, queue, leader, services, ids, what) and on configuration
+                  (config); several from a file (run), and those of the shell (cd, pwd, addauth, quit);
+                  a dashboard of the ensemble (top);
                   without --connect and ZK_CONNECT it talks to the running ensemble
   test [quick|deep] [ARGS]
                   run all tests; ARGS go to the test runner, and leave the documentation's tests out;
