@@ -124,17 +124,7 @@ impl Inspector {
         let Some(place) = self.find().await? else {
             return Ok(None);
         };
-        let mut snapshot = QueueSnapshot {
-            layout: place.layout,
-            is_work_queue: place.work.is_some(),
-            ready: 0,
-            delayed: 0,
-            claimed: 0,
-            oldest: None,
-            claims: Vec::new(),
-            dead_letters: Vec::new(),
-            foreign: 0,
-        };
+        let mut snapshot = QueueSnapshot::empty(place.layout, place.work.is_some());
         let mut claim_names = BTreeSet::new();
         if let Some(work) = place.work
             && let Ok(paths) = work.paths(&self.path)
@@ -219,6 +209,20 @@ impl Inspector {
 }
 
 impl QueueSnapshot {
+    fn empty(layout: Option<Layout>, is_work_queue: bool) -> Self {
+        Self {
+            layout,
+            is_work_queue,
+            ready: 0,
+            delayed: 0,
+            claimed: 0,
+            oldest: None,
+            claims: Vec::new(),
+            dead_letters: Vec::new(),
+            foreign: 0,
+        }
+    }
+
     /// Counts the items of a segment, and returns the one that was created first.
     fn add<'a>(
         &mut self,
@@ -314,17 +318,7 @@ mod tests {
     // covers: O5
     #[test]
     fn items_are_counted_by_their_state() {
-        let mut snapshot = QueueSnapshot {
-            layout: Some(Layout::Native),
-            is_work_queue: true,
-            ready: 0,
-            delayed: 0,
-            claimed: 0,
-            oldest: None,
-            claims: Vec::new(),
-            dead_letters: Vec::new(),
-            foreign: 0,
-        };
+        let mut snapshot = QueueSnapshot::empty(Some(Layout::Native), true);
         let children = names(&[
             "w-0-0-0-0000000009",
             "w-5-0-0-0000000002",

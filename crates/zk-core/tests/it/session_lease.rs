@@ -49,7 +49,7 @@ async fn idle_session_keeps_its_lease_when_the_leader_dies() {
 }
 
 /// By the server's own counters.
-// covers: L12
+// covers: L12 C19
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_session_sends_pings_only() {
     with_ensemble(async |ensemble| {
@@ -175,7 +175,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
 }
 
 /// By the servers' own count of transactions.
-// covers: L12
+// covers: L12 C19
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
     with_three(async |ensemble| {

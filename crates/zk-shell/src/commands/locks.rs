@@ -48,7 +48,7 @@ impl Locks {
         let snapshots: Vec<&LockSnapshot> = queues.iter().map(|(_, snapshot)| snapshot).collect();
         let is_missing = queues.iter().any(|(_, snapshot)| !snapshot.exists());
         if is_missing && self.broken.is_some() {
-            return Err(nobody(&path));
+            return Err(not_held(&path));
         }
         // By this machine's clock: to ask the leader for its own would take a write.
         let now = SystemTime::now();
@@ -141,7 +141,7 @@ fn victim<'a>(
         .collect();
     match holders[..] {
         [holder] => Ok(holder),
-        [] => Err(nobody(path)),
+        [] => Err(not_held(path)),
         _ => Err(Failure::operation(
             format!("{} contenders hold {path}", holders.len()),
             Some("say which one is to be deleted: --break=NAME"),
@@ -149,7 +149,7 @@ fn victim<'a>(
     }
 }
 
-fn nobody(path: &NodePath) -> Failure {
+fn not_held(path: &NodePath) -> Failure {
     Failure::operation(
         format!("{path} has no holder, so there is nothing to break"),
         None,

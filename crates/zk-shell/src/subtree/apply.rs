@@ -358,8 +358,7 @@ impl Comparison {
 
     /// Says the result, as in `12 nodes are equal, 1 is missing`.
     pub(crate) fn words(&self) -> String {
-        let mut words = format!("{} equal", nodes(self.equal));
-        for (count, what) in [
+        let rest = [
             (self.missing, "missing"),
             (self.different, "different"),
             (self.left, "different and left as they were"),
@@ -369,12 +368,8 @@ impl Comparison {
                 self.unreadable,
                 "not compared, because this session may not read them",
             ),
-        ] {
-            if count > 0 {
-                words = format!("{words}, {count} {what}");
-            }
-        }
-        words
+        ];
+        counts(format!("{} equal", nodes(self.equal)), &rest)
     }
 }
 
@@ -391,8 +386,7 @@ impl Changes {
 
     /// Says what changed, as in `3 nodes created, 1 changed, 2 left as they were`.
     pub(crate) fn words(&self) -> String {
-        let mut words = format!("{} created", nodes(self.created));
-        for (count, what) in [
+        let rest = [
             (self.data_set, "with other data"),
             (self.acl_set, "with other access rules"),
             (self.left, "left as they were"),
@@ -400,12 +394,8 @@ impl Changes {
                 self.unreadable,
                 "left because this session may not read them",
             ),
-        ] {
-            if count > 0 {
-                words = format!("{words}, {count} {what}");
-            }
-        }
-        words
+        ];
+        counts(format!("{} created", nodes(self.created)), &rest)
     }
 }
 
@@ -415,6 +405,16 @@ impl Mode<'_> {
             writer.reach(path);
         }
     }
+}
+
+/// Joins the first count and those of the rest that are not zero.
+fn counts(first: String, rest: &[(u64, &str)]) -> String {
+    let rest = rest.iter().filter(|(count, _)| *count > 0);
+    let rest = rest.map(|(count, what)| format!("{count} {what}"));
+    std::iter::once(first)
+        .chain(rest)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Formats a number of nodes.

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_wrote_are_refused() {
+    fn lines_of_no_export_are_refused() {
         for line in [
             "",
             "{}",

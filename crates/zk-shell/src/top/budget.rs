@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_nobody_looks_at_are_not_asked() {
+    fn words_without_an_open_view_are_not_asked() {
         let schedule = Schedule::default();
         assert_eq!(schedule.next(|_| false, 5), None);
         assert_eq!(
