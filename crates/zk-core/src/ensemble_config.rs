@@ -8,8 +8,28 @@ use std::sync::Mutex;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ServerAddress;
 
-/// The servers of the newest configuration that an application's sessions have seen; empty if none has seen one.
-pub(crate) type TrackedServers = Arc<Mutex<Vec<ServerAddress>>>;
+/// The newest configuration that an application's sessions have seen.
+pub(crate) type TrackedServers = Arc<Mutex<NewestServers>>;
+
+/// The servers of a configuration, with its version; empty without one.
+#[derive(Debug, Default)]
+pub(crate) struct NewestServers {
+    version: Option<i64>,
+    addresses: Vec<ServerAddress>,
+}
+
+impl NewestServers {
+    /// Replaces the servers by those of a newer version.
+    pub(crate) fn update(&mut self, version: Option<i64>, addresses: Vec<ServerAddress>) {
+        if version > self.version {
+            *self = Self { version, addresses };
+        }
+    }
+
+    pub(crate) fn addresses(&self) -> &[ServerAddress] {
+        &self.addresses
+    }
+}
 
 /// The dynamic configuration of an ensemble; returned by [`Session::config`](crate::Session::config).
 #[derive(Debug, Clone, PartialEq, Eq)]

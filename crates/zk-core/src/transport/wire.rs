@@ -65,7 +65,7 @@ use ensemble_tracker::EnsembleTracker;
 #[derive(Debug)]
 pub(crate) struct WireTransport {
     client: wire::Client,
-    create_fallback: CreateFallback,
+    create_fallback: Arc<CreateFallback>,
     link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
@@ -145,11 +145,11 @@ impl WireTransport {
             broken: observed.broken,
             session_id: SessionId::new(session_id),
             session_timeout: observed.session_timeout,
-            create_fallback: CreateFallback::new(
+            create_fallback: Arc::new(CreateFallback::new(
                 client.clone(),
                 session_id,
                 options.assumed_release,
-            ),
+            )),
             _tracking: tracking,
             client,
         })
@@ -300,18 +300,18 @@ impl Transport for WireTransport {
     }
 
     fn submit(&self, request: Request) -> Reply {
-        let client = self.client.clone();
         let link = self.link.clone();
-        let create_fallback = self.create_fallback.clone();
+        let fallback = Arc::clone(&self.create_fallback);
         Box::pin(async move {
             let sent = to_request(&request);
-            if let Some(plain) = create_fallback.instead_of(&sent) {
-                return create_fallback.send(&request, plain, link).await;
+            // Boxed because it is large, and not for servers since 3.5.
+            if let Some(plain) = fallback.instead_of(&sent) {
+                return Box::pin(fallback.send(&request, plain, link)).await;
             }
-            let answer = client.request(&sent).await;
-            if let Some(plain) = create_fallback.after(&sent, &answer) {
-                create_fallback.await_close(&answer).await;
-                return create_fallback.send(&request, plain, link).await;
+            let answer = fallback.client.request(&sent).await;
+            if let Some(plain) = fallback.after(&sent, &answer) {
+                Box::pin(fallback.await_close(&answer)).await;
+                return Box::pin(fallback.send(&request, plain, link)).await;
             }
             Answer {
                 header: header(&answer),

@@ -25,8 +25,7 @@ async fn a_create_whose_stat_is_not_read_is_a_success() {
     let (_, created) = session.create("/cut", "data").await.expect("it is created");
     lost.happened(MAX_WAIT).await.expect("the link was cut");
     let stat = other.stat("/cut").await.expect("the node is there");
-    assert_eq!(created.czxid, stat.czxid);
-    assert_eq!(created.data_length, 4);
+    assert_eq!(created, stat, "read on the next connection");
 
     let held = proxy.on(stat_of("/deleted")).once().hold();
     let create = session.spawn({

@@ -4,10 +4,10 @@
 //! then on the session uses `create`, and reads the stat behind it. Every server knows both requests.
 //!
 //! The reply to a create names the transaction that created the node, so the outcome and the stat are known without the
-//! second reply but for the time of the creation. If the node cannot be read (another client has deleted it, or the
-//! connection broke), that is the time of this machine's clock; the create is never reported as unknown, nor repeated.
+//! second reply but for the time of the creation. It is read again after a connection loss. If the node is not found
+//! (another client has deleted it), or cannot be read within two seconds, that is the time of this machine's clock. A
+//! create that was answered is not repeated.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,11 +30,11 @@ use super::response;
 use super::to_stat;
 
 /// Whether the servers of a session have refused `create2`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct CreateFallback {
-    client: wire::Client,
+    pub(super) client: wire::Client,
     session_id: i64,
-    was_refused: Arc<AtomicBool>,
+    was_refused: AtomicBool,
 }
 
 impl CreateFallback {
@@ -47,7 +47,7 @@ impl CreateFallback {
         Self {
             client,
             session_id,
-            was_refused: Arc::new(AtomicBool::new(would_be_refused)),
+            was_refused: AtomicBool::new(would_be_refused),
         }
     }
 
@@ -72,8 +72,8 @@ impl CreateFallback {
         Some(plain)
     }
 
-    /// Waits until the connection is over on which a server has refused a request: one that it does not know. It closes
-    /// the connection behind the refusal, and may still carry out what it reads meanwhile, without a reply.
+    /// Waits for the end of the connection on which a server refused a request that it does not know. The server closes
+    /// it, and meanwhile may carry out what it reads without replying.
     pub(super) async fn await_close(&self, refusal: &Result<wire::Answer, wire::RequestError>) {
         let Err(error) = refusal else {
             return;
@@ -130,7 +130,19 @@ impl CreateFallback {
             path: path.to_owned(),
             watch: false,
         };
-        let found = tokio::time::timeout(STAT_TIMEOUT, self.client.request(&exists)).await;
+        let read = async {
+            loop {
+                match self.client.request(&exists).await {
+                    // On the next connection: callers rely on the clock of the leader.
+                    Err(wire::RequestError {
+                        kind: wire::RequestErrorKind::Unknown { .. },
+                        ..
+                    }) => {}
+                    answer => break answer,
+                }
+            }
+        };
+        let found = tokio::time::timeout(STAT_TIMEOUT, read).await;
         match found.map(|found| found.map(|found| found.reply)) {
             Ok(Ok(wire::Reply::Stat(stat))) if stat.czxid == zxid => stat.ctime,
             _ => {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use zk_wire as wire;
 use zk_wire::Host;
 
-use crate::connect_string::ServerAddress;
 use crate::ensemble_config::EnsembleConfig;
+use crate::ensemble_config::NewestServers;
 use crate::ensemble_config::TrackedServers;
 
 /// The servers of the connect string, and those of the newest configuration. Clones share them.
@@ -73,22 +73,25 @@ impl EnsembleTracker {
             return;
         }
         let hosts = addresses.iter().map(|address| address.0.clone()).collect();
-        *self.lock() = addresses;
+        self.lock().update(config.version(), addresses);
         if change == ConfigChange::Newer {
             tracing::info!(?hosts, "the servers of the ensemble have changed");
             client.update_hosts(hosts);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<ServerAddress>> {
+    fn lock(&self) -> MutexGuard<'_, NewestServers> {
         let configured = self.configured.lock();
         configured.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the configured servers, and then the others of the connect string.
     fn all(&self) -> Vec<Host> {
-        let configured = self.lock().clone();
-        let mut all: Vec<Host> = configured.into_iter().map(|address| address.0).collect();
+        let hosts = |newest: &NewestServers| {
+            let addresses = newest.addresses().iter();
+            addresses.map(|address| address.0.clone()).collect()
+        };
+        let mut all: Vec<Host> = hosts(&self.lock());
         for host in &*self.connect_string {
             if !all.contains(host) {
                 all.push(host.clone());
@@ -147,6 +150,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect_string::ServerAddress;
 
     fn host(name: &str) -> Host {
         Host {
@@ -180,9 +184,13 @@ mod tests {
         let configured = TrackedServers::default();
         let tracker = EnsembleTracker::new(&["a", "b"].map(host), &configured);
         assert_eq!(tracker.all(), ["a", "b"].map(host));
-        *tracker.lock() = ["b", "c"].map(|name| ServerAddress(host(name))).to_vec();
+        let addresses = |names: [&str; 2]| names.map(|name| ServerAddress(host(name))).to_vec();
+        tracker.lock().update(Some(5), addresses(["b", "c"]));
         assert_eq!(tracker.all(), ["b", "c", "a"].map(host));
         let successor = EnsembleTracker::new(&[host("a")], &configured);
+        assert_eq!(successor.all(), ["b", "c", "a"].map(host));
+        // Its server lags.
+        successor.lock().update(Some(3), addresses(["a", "b"]));
         assert_eq!(successor.all(), ["b", "c", "a"].map(host));
     }
 }
