@@ -167,6 +167,9 @@ async fn read_workers(
     data: &[u8],
     mut names: Vec<String>,
 ) -> Result<IdsSnapshot, Error> {
+    names.retain(|name| {
+        worker_slots::number(name).is_some() || worker_slots::mark_number(name).is_some()
+    });
     names.sort_unstable();
     let (mut holders, mut marks) = (Vec::new(), Vec::new());
     let paths = names.iter().map(|name| child(path, name));

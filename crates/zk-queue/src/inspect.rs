@@ -247,7 +247,7 @@ impl QueueSnapshot {
             } else {
                 self.ready += 1;
             }
-            let number = key.sequence.to_string();
+            let number = key.sequence.number();
             if first.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
                 first = Some((number, name.as_str()));
             }
