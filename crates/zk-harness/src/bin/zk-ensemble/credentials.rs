@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use zk_harness::{Ensemble, SaslDigest, Spec, superuser_digest};
 
-/// Adds a SASL user, unless the settings have users, and a superuser. Returns the password of the superuser.
+/// Adds a SASL user, unless the settings have users, and replaces the superuser. Returns the password of the superuser.
 pub(crate) fn add(spec: &mut Spec) -> String {
     let users = spec
         .sasl_digest

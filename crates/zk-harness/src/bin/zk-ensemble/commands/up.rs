@@ -262,17 +262,20 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
         "its connections are not encrypted",
     );
     check(
-        options.auth && spec.sasl_digest.is_none(),
+        options.auth && !spec.sasl_digest.as_ref().is_some_and(|sasl| sasl.required),
         "its clients do not authenticate",
     );
     if let Some(file) = &options.config {
-        let wanted = self::spec(options)?;
+        let mut wanted = self::spec(options)?;
         let mut there = spec.clone();
         there.directory = None;
         if options.auth {
             // `up` has added them.
-            there.superuser = None;
-            there.sasl_digest.clone_from(&wanted.sasl_digest);
+            there.superuser.clone_from(&wanted.superuser);
+            match wanted.sasl_digest.take() {
+                Some(users) => wanted.sasl_digest = Some(users.required()),
+                None => there.sasl_digest = None,
+            }
         }
         if there != wanted && other.is_empty() {
             other.push(format!("those of {} differ", file.display()));
