@@ -57,7 +57,7 @@ pub(crate) struct Cli {
     )]
     pub(crate) connect: Option<String>,
 
-    /// The longest the whole command may take
+    /// The longest a command may take; with export, import and mirror the longest of each request
     #[arg(long, global = true, default_value = "10s", value_name = "TIME", value_parser = parse_timeout)]
     pub(crate) timeout: Duration,
 

@@ -107,7 +107,7 @@ impl Context {
         let remaining = self.remaining();
         if let Some(session) = &self.session {
             if !session.state().is_lost() {
-                return Ok(session.clone());
+                return Ok(session.with_operation_timeout(self.timeout));
             }
             let id = session.id();
             tell(&format!(
@@ -117,7 +117,7 @@ impl Context {
         }
         let session = self.open(remaining).await?;
         self.session = Some(session.clone());
-        Ok(session)
+        Ok(session.with_operation_timeout(self.timeout))
     }
 
     /// Returns the session if there is one.
@@ -235,12 +235,6 @@ impl Context {
         &self.output
     }
 
-    /// Returns whether results are JSON.
-    #[cfg(feature = "top")]
-    pub(crate) fn is_json(&self) -> bool {
-        self.settings.is_json
-    }
-
     /// Opens a session at another ensemble, with the same options. Close it with [`close_other`](Self::close_other).
     pub(crate) async fn open_other(&mut self, connect: &str) -> Result<Session, Failure> {
         let remaining = self.remaining();
@@ -283,7 +277,7 @@ impl Context {
     async fn open_at(&self, connect: String, timeout: Duration) -> Result<Session, Failure> {
         let mut builder = Session::builder(connect)
             .connect_timeout(timeout)
-            .operation_timeout(self.settings.timeout);
+            .operation_timeout(self.timeout);
         let from_env = Credentials::from_env(DIGEST)?;
         for Credentials { user, password } in from_env.iter().chain(&self.credentials) {
             builder = builder.digest_auth(user, password);

@@ -221,26 +221,26 @@ impl Crawl {
                 Children::TooMany
             } else {
                 self.known += count;
-                to_list.push(at);
+                to_list.push((at, count));
                 Children::Listed
             };
             entry.read = Some((stat, children, Vec::new()));
         }
-        let paths = to_list.iter().map(|&at| &self.stack[at].path);
+        let paths = to_list.iter().map(|&(at, _)| &self.stack[at].path);
         let lists = self.session.list_many(paths).timeout(context.remaining());
-        for (at, list) in to_list.into_iter().zip(lists.await?) {
+        for ((at, count), list) in to_list.into_iter().zip(lists.await?) {
+            // The family may have changed since its stat was read, or may not be listed.
+            let listed = list.as_ref().map_or(0, Vec::len);
+            self.known = (self.known + listed).saturating_sub(count);
             let entry = &mut self.stack[at];
             match (&mut entry.read, list) {
-                (Some((stat, _, names)), Ok(list)) => {
-                    // The family may have grown since its stat was read.
-                    let expected = usize::try_from(stat.num_children).unwrap_or(usize::MAX);
-                    self.known = (self.known + list.len()).saturating_sub(expected);
-                    *names = list;
-                }
+                (Some((_, _, names)), Ok(list)) => *names = list,
                 (Some((_, children, _)), Err(error)) if error.kind() == ErrorKind::NoAuth => {
                     *children = Children::Forbidden;
                 }
-                (read, Err(error)) if error.is_no_node() => *read = None,
+                (read, Err(error)) if error.is_no_node() && !entry.is_last.is_empty() => {
+                    *read = None;
+                }
                 (_, Err(error)) => return Err(error.into()),
                 (None, Ok(_)) => {}
             }

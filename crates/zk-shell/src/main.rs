@@ -1,4 +1,4 @@
-//! The ordinary shell commands on nodes, with the meaning and the output of ZooKeeper's own shell.
+//! A shell for ZooKeeper: the commands of ZooKeeper's own shell, and those on subtrees, recipes and servers.
 //!
 //! Answers go to standard output, everything else to standard error.
 //! The exit status is 0 when the command worked, 1 when it failed, 2 when it was not understood.

@@ -97,6 +97,7 @@ enum Next {
 
 /// Runs a line and reports its failure.
 async fn run_line(context: &mut Context, line: &str) -> Next {
+    context.begin_command(None, false);
     let result = match line::parse(line) {
         Ok(Parsed::Nothing) => Ok(()),
         Ok(Parsed::Quit) => return Next::Leave,

@@ -43,14 +43,6 @@ pub(crate) fn words(time: Duration) -> String {
     }
 }
 
-/// Returns milliseconds since 1970, for JSON.
-pub(crate) fn millis(time: SystemTime) -> u64 {
-    let since = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Text of one cell: one line, not too long, and never empty.
 pub(crate) fn cell(text: &str) -> String {
     let mut shown: String = text.chars().take(MOST_SHOWN).collect();
@@ -98,6 +90,5 @@ mod tests {
             assert_eq!(age(now - Duration::from_secs(seconds), now), expected);
         }
         assert_eq!(age(now + Duration::from_secs(9), now), "0s");
-        assert_eq!(millis(now), 1_000_000_000);
     }
 }

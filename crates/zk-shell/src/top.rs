@@ -102,7 +102,7 @@ struct Live {
 impl Top {
     /// Shows the ensemble, or a recording.
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let has_json = context.is_json();
+        let has_json = context.output().is_json();
         if let Some(file) = &self.replay {
             let (model, player) = read_recording(file)?;
             return match self.svg {

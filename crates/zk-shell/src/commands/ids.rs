@@ -16,9 +16,9 @@ use crate::context::Context;
 use crate::date::java_date;
 use crate::escape;
 use crate::failure::Failure;
+use crate::output::millis;
 use crate::table::age;
 use crate::table::columns;
-use crate::table::millis;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -135,7 +135,7 @@ fn document(path: &NodePath, snapshot: &IdsSnapshot) -> Value {
             json!({"kind": "counter", "taken": taken, "changed": millis(*changed)})
         }
         IdsSnapshot::Zxids { last, changed } => {
-            json!({"kind": "zxids", "last": last, "changed": millis(*changed)})
+            json!({"kind": "zxids", "last": format!("{last:#x}"), "changed": millis(*changed)})
         }
         IdsSnapshot::Sequence { next } => json!({"kind": "sequence", "next": next}),
         IdsSnapshot::Workers {

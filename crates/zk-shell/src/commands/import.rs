@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use super::value::STANDARD_INPUT;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
@@ -31,6 +32,7 @@ use crate::subtree::reconcile::Reconcile;
 use crate::subtree::reconcile::Wanted;
 use crate::subtree::writer::Writer;
 use crate::subtree::writer::authenticate;
+use crate::subtree::writer::create_parents;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -63,7 +65,7 @@ pub(crate) struct Import {
 impl Import {
     /// Checks the whole file, creates the nodes and compares them. The time limit applies to each request.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
-        let mut archive = open(&self.file)?;
+        let mut archive = open(context, &self.file)?;
         let mut paths = TopLevel::default();
         let read = archive.read(&mut |node| paths.add(&node));
         let (header, summary) = read.map_err(|error| self.not_read(&error, NOT_IMPORTED))?;
@@ -123,11 +125,7 @@ impl Import {
         let mut mode = if self.dry_run {
             Mode::Print(context.output())
         } else {
-            if let Some(parent) = path.parent().filter(|parent| !parent.is_root())
-                && session.exists(&parent).await?.is_none()
-            {
-                session.create(&parent, "").parents().idempotent().await?;
-            }
+            create_parents(session, path).await?;
             Mode::Write(Box::new(Writer::new(session, path)))
         };
         let progress = Progress::new("imported", Some(summary.nodes));
@@ -285,8 +283,9 @@ impl TopLevel {
     }
 }
 
-fn open(file: &Path) -> Result<ArchiveFile, Failure> {
-    let opened = if file == Path::new("-") {
+fn open(context: &Context, file: &Path) -> Result<ArchiveFile, Failure> {
+    let opened = if file.as_os_str() == STANDARD_INPUT {
+        context.take_stdin()?;
         ArchiveFile::from_stream(std::io::stdin().lock())
     } else {
         ArchiveFile::open(file)

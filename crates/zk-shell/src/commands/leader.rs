@@ -15,9 +15,9 @@ use super::queue::missing;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
+use crate::output::millis;
 use crate::table::age;
 use crate::table::columns;
-use crate::table::millis;
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -21,10 +21,10 @@ use crate::ask::confirm;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
+use crate::output::millis;
 use crate::table::age;
 use crate::table::cell;
 use crate::table::columns;
-use crate::table::millis;
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -32,6 +32,7 @@ use crate::subtree::walk::RESERVED;
 use crate::subtree::walk::Walk;
 use crate::subtree::writer::Writer;
 use crate::subtree::writer::authenticate;
+use crate::subtree::writer::create_parents;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -158,7 +159,7 @@ impl Mirror {
                     format!("{count} of the target would be deleted, and nothing was written");
                 confirm(context, &format!("Delete {count}? [y/N] "), &refusal).await?;
             }
-            self.create_parents(both).await?;
+            create_parents(&both.target, &both.target_path).await?;
             let writer = Writer::new(&both.target, &both.target_path);
             let mut mode = Mode::Write(Box::new(writer));
             changes = self.pass(both, &mut mode, "mirrored").await?;
@@ -264,20 +265,6 @@ impl Mirror {
             &progress,
         )
         .await
-    }
-
-    async fn create_parents(&self, both: &Both) -> Result<(), Failure> {
-        let parent = both.target_path.parent().filter(|parent| !parent.is_root());
-        if let Some(parent) = parent
-            && both.target.exists(&parent).await?.is_none()
-        {
-            both.target
-                .create(&parent, "")
-                .parents()
-                .idempotent()
-                .await?;
-        }
-        Ok(())
     }
 }
 

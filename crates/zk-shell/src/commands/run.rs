@@ -43,6 +43,7 @@ impl Run {
     ) -> Result<(), Failure> {
         let (mut failed, mut ran) = (0, 0);
         for (at, line) in text.lines().enumerate() {
+            context.begin_command(None, false);
             let place = format!("{name}, line {}", at + 1);
             let result = match line::parse(line) {
                 Ok(Parsed::Nothing) => continue,

@@ -19,6 +19,7 @@ use super::node::RelativePath;
 use super::reconcile::Pair;
 use super::reconcile::Reconcile;
 use super::writer::Writer;
+use crate::crawl::counted;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::tell;
@@ -419,11 +420,7 @@ fn counts(first: String, rest: &[(u64, &str)]) -> String {
 
 /// Formats a number of nodes.
 pub(crate) fn nodes(count: u64) -> String {
-    if count == 1 {
-        "1 node".to_owned()
-    } else {
-        format!("{count} nodes")
-    }
+    counted(count, "node")
 }
 
 fn accepted(step: Step, path: &NodePath) -> Result<Step, Failure> {

@@ -235,6 +235,16 @@ pub(crate) async fn authenticate(session: &Session) -> Result<(), Failure> {
     Ok(session.add_digest_auth("zk-import", &password).await?)
 }
 
+/// Creates the parents of the root of a subtree.
+pub(crate) async fn create_parents(session: &Session, root: &NodePath) -> Result<(), Failure> {
+    if let Some(parent) = root.parent().filter(|parent| !parent.is_root())
+        && session.exists(&parent).await?.is_none()
+    {
+        session.create(&parent, "").parents().idempotent().await?;
+    }
+    Ok(())
+}
+
 /// Names the node that was refused, or says how to continue.
 fn failure(error: &zk_core::Error, paths: &[NodePath]) -> Failure {
     if error.is_outcome_unknown() || error.failed_part().is_none() {

@@ -79,6 +79,7 @@ impl Dashboard {
     async fn run(mut self, mut keys: Keys) -> Result<(), Failure> {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.ask_for_view();
         loop {
             self.draw()?;
             tokio::select! {
@@ -139,6 +140,12 @@ impl Dashboard {
                 }
             }
         }
+        self.ask_for_view();
+        false
+    }
+
+    /// Lets only what the open view shows be asked for.
+    fn ask_for_view(&self) {
         if let Source::Live(live) = &self.source {
             let view = self.screen.view;
             live.views.send_if_modified(|views| {
@@ -147,7 +154,6 @@ impl Dashboard {
                 is_new
             });
         }
-        false
     }
 
     fn take(&mut self, sample: Sample) -> Result<(), Failure> {

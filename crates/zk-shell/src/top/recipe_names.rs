@@ -72,6 +72,9 @@ fn kind_of(name: &str) -> Option<RecipeKind> {
         "__READ__",
     ]) {
         Some(RecipeKind::Lock)
+    } else if starts(&["x-", "read-", "write-"]) {
+        // Those of ZooKeeper's recipe and of HBase.
+        Some(RecipeKind::Lock)
     } else if starts(&["qn-", "queue-", "entry-", "w-"]) {
         Some(RecipeKind::Queue)
     } else {
@@ -81,9 +84,8 @@ fn kind_of(name: &str) -> Option<RecipeKind> {
 
 fn is_shared(name: &str) -> bool {
     Sequence::split(name).is_some_and(|(stem, _)| {
-        ["__READ__", "__rlock__", "lease-"]
-            .iter()
-            .any(|marker| stem.ends_with(marker))
+        let markers = ["__READ__", "__rlock__", "lease-"];
+        stem.starts_with("read-") || markers.iter().any(|marker| stem.ends_with(marker))
     })
 }
 
@@ -120,6 +122,22 @@ mod tests {
                 RecipeKind::Lock,
                 "x__WRIT__0000000001",
                 1,
+            ),
+            (
+                &["x-72075-0000000002", "x-72076-0000000001"],
+                RecipeKind::Lock,
+                "x-72076-0000000001",
+                1,
+            ),
+            (
+                &[
+                    "read-1-0000000001",
+                    "read-2-0000000002",
+                    "write-3-0000000003",
+                ],
+                RecipeKind::Lock,
+                "read-1-0000000001",
+                2,
             ),
             (
                 &["f__lock__0000000001"],

@@ -283,6 +283,14 @@ async fn ids_say_how_far_they_have_come() {
                 && json["taken"].as_i64().unwrap() >= 1000,
             "{text}"
         );
+        zk_id::ZxidIds::new(&session, "/zxids")
+            .unwrap()
+            .next()
+            .await
+            .unwrap();
+        let (_, json) = both(&session, connect, &["ids", "/zxids"]).await;
+        let last = json["last"].as_str().unwrap_or_default();
+        assert!(last.starts_with("0x"), "{json}");
         let workers = WorkerIds::new(&session, "/workers", 16)
             .unwrap()
             .with_description("host a")

@@ -62,10 +62,11 @@ async fn a_file_of_commands_runs_in_one_session_up_to_a_failure() {
         std::fs::write(&file, format!("run {name}\n")).unwrap();
         let said = zk(connect, &["run", name]).await;
         assert!(said.contains("cannot run another"), "{said}");
-        let script = b"set /s -\n";
-        let output = finish(command(connect, &["run", "-"]), script).await;
-        let err = String::from_utf8(output.stderr).unwrap();
-        assert!(err.contains("standard input was read already"), "{err}");
+        for script in ["set /s -\n", "import - /x\n"] {
+            let output = finish(command(connect, &["run", "-"]), script.as_bytes()).await;
+            let err = String::from_utf8(output.stderr).unwrap();
+            assert!(err.contains("standard input was read already"), "{err}");
+        }
     })
     .await;
 }

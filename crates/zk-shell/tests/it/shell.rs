@@ -71,6 +71,10 @@ async fn a_person_completes_recalls_and_interrupts() {
             terminal.press("no command at all\u{3}");
             terminal.line("get /app");
             terminal.expect("data of /app\r\n");
+            // Neither data nor a line with a blank before it is kept.
+            terminal.line("set /app/items confidential");
+            terminal.line(" get /app/items");
+            terminal.expect("confidential\r\n");
             // An ephemeral node does not hold up the shell.
             terminal.line("create -e /held");
             terminal.expect("Created /held\r\n");
@@ -99,6 +103,9 @@ async fn a_person_completes_recalls_and_interrupts() {
         let file = state.path().join("zk/history");
         let history = std::fs::read_to_string(&file).unwrap();
         assert!(history.contains("get ../counter\n"), "{history}");
+        for left_out in ["confidential", "get /app/items"] {
+            assert!(!history.contains(left_out), "{history}");
+        }
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         session.close().await.unwrap();

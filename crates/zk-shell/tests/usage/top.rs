@@ -120,11 +120,11 @@ fn top_sends_at_most_five_requests_in_any_second() {
     requests.extend(admin.requests());
     requests.sort_by_key(|(at, _)| *at);
     assert!(requests.len() >= 14, "{requests:?}");
-    for window in requests.windows(6) {
-        let time = window[5].0 - window[0].0;
+    for window in requests.windows(3) {
+        let time = window[2].0 - window[0].0;
         assert!(
             time.as_millis() >= 900,
-            "six requests in {time:?}: {window:?}"
+            "three requests in {time:?}: {window:?}"
         );
     }
     for word in ["srvr", "mntr", "conf", "dirs", "cons", "wchp", "dump"] {
