@@ -73,7 +73,7 @@ usage: cargo xtask COMMAND [ARGS]
   test zookeeper-client [deep] [ARGS]
                   run the tests on real servers with that client instead of zk-wire
   test --zookeeper VERSION [deep] [ARGS]
-                  run what each version is known by on that version, such as 3.9.3, and write its column of the table in
+                  use each feature once on that version, such as 3.9.3, and write its column of the table in
                   docs/compatibility.md; with deep or ARGS run the tests on real servers on it instead
   test --zookeeper all
                   do so for each version of the table
