@@ -268,10 +268,13 @@ async fn work_queue(one: &Session, other: &Session) -> anyhow::Result<()> {
     let producer = WorkQueue::new(one, "/work", Text)?;
     let consumer = WorkQueue::new(other, "/work", Text)?;
     producer.offer(&"item".to_owned()).await?;
+    // A server may lag behind the one of the other session.
+    other.sync("/work").await?;
     let claim = consumer.try_claim().await?.context("an item was offered")?;
     ensure!(claim.item() == "item");
     ensure!(producer.try_claim().await?.is_none(), "it is claimed");
     claim.acknowledge().await?;
+    one.sync("/work").await?;
     ensure!(producer.is_empty().await?);
     Ok(())
 }
