@@ -456,13 +456,19 @@ impl Session {
     }
 
     /// Pauses before another attempt. Returns why the session is over if it ends before `pause` has passed, or is over
-    /// already.
+    /// already; even then other tasks run meanwhile.
     ///
     /// # Cancel safety
     ///
     /// Safe, nothing happened.
     pub async fn pause(&self, pause: Duration) -> Option<SessionEnd> {
-        tokio::time::timeout(pause, self.lost()).await.ok()
+        let end = tokio::time::timeout(pause, self.lost()).await.ok();
+        if end.is_some() {
+            // With a lost session nothing waits: a loop of attempts that another branch of a `select!` should end would
+            // never return to it.
+            tokio::task::yield_now().await;
+        }
+        end
     }
 
     /// Asks the leader whether the session is over. Returns `false` if there is no reply within the session timeout.

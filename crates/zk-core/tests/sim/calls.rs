@@ -17,6 +17,7 @@ use zk_sim::Ensemble;
 use zk_sim::matching;
 use zk_sim::matching::gets;
 use zk_sim::matching::sets;
+use zk_sim::wait::polled;
 
 use crate::pass;
 use crate::server_error;
@@ -257,7 +258,9 @@ async fn pause_ends_after_its_time_or_with_the_session() {
     });
     assert_eq!(end, Some(SessionEnd::Expired));
     assert!(start.elapsed() < pause * 2, "it did not wait");
-    let over = session.pause(pause).now_or_never();
+    // Other tasks run, also between the attempts of a loop without another await.
+    assert_eq!(polled(1, session.pause(pause)).await, None);
+    let over = polled(2, session.pause(pause)).await;
     assert_eq!(over, Some(Some(SessionEnd::Expired)));
 }
 

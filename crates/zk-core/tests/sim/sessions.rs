@@ -13,7 +13,9 @@ use zk_core::SessionBound;
 use zk_core::SessionEnd;
 use zk_core::Sessions;
 use zk_core::SessionsEnd;
+use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
+use zk_sim::matching::exists;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
@@ -239,6 +241,34 @@ async fn kept_value_is_made_again_after_each_loss() {
     sessions.close().await.unwrap();
     until("the end is seen", async || kept.current().is_none()).await;
     assert!(matches!(kept.ready().await, Err(SessionsEnd::Closed)));
+}
+
+// covers: C6
+#[tokio::test(start_paused = true)]
+async fn attempt_that_ends_its_session_is_followed_by_one_with_the_next_session() {
+    let sim = Ensemble::new(3);
+    let sessions = sim.open_sessions();
+    let first = next(&sessions).await;
+    // The attempt hears of the end from its reply, before anything else does.
+    sim.session(first.id()).delay_end(Duration::from_secs(1));
+    let expired = TransportError::Ended(SessionEnd::Expired);
+    sim.on(exists("/presence")).refuse(expired);
+    let attempts = AtomicUsize::new(0);
+    let kept = sessions.keep(move |session: Session| {
+        let number = attempts.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            number < 10,
+            "one attempt after the other with a lost session"
+        );
+        async move {
+            let path = "/presence";
+            session.exists(path).await?;
+            session.create(path, "").ephemeral().await?;
+            Ok::<_, zk_core::Error>(Presence { session, path })
+        }
+    });
+    let made = soon("it is made", kept.ready()).await.unwrap();
+    assert_ne!(made.session.id(), first.id());
 }
 
 // covers: C6
