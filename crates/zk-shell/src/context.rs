@@ -110,10 +110,16 @@ impl Context {
                 return Ok(session.with_operation_timeout(self.timeout));
             }
             let id = session.id();
+            self.session = None;
+            if self.is_script {
+                return Err(Failure::operation(
+                    format!("session {id} of this file is over, and its ephemeral nodes with it"),
+                    Some("begin again: what the commands before it relied on may be gone"),
+                ));
+            }
             tell(&format!(
                 "note: session {id} is over, and its ephemeral nodes with it; opening another\n"
             ));
-            self.session = None;
         }
         let session = self.open(remaining).await?;
         self.session = Some(session.clone());
@@ -243,16 +249,14 @@ impl Context {
 
     /// Closes a session of another ensemble.
     pub(crate) async fn close_other(&mut self, session: Session) {
-        let timeout = CLOSE_TIMEOUT.min(self.remaining());
-        drop(tokio::time::timeout(timeout, session.close()).await);
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, session.close()).await);
     }
 
     /// Closes the session.
-    pub(crate) async fn close(mut self) {
-        let timeout = CLOSE_TIMEOUT.min(self.remaining());
+    pub(crate) async fn close(self) {
         if let Some(session) = self.session {
             // The result is known; a session whose close is not acknowledged ends at its timeout.
-            drop(tokio::time::timeout(timeout, session.close()).await);
+            drop(tokio::time::timeout(CLOSE_TIMEOUT, session.close()).await);
         }
     }
 

@@ -46,6 +46,26 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Returns a JSON document in which such characters are written as numbers.
+pub(crate) fn json(document: &str) -> Cow<'_, str> {
+    // `serde_json` does so for those before the space.
+    if !document.contains(is_risky) {
+        return Cow::Borrowed(document);
+    }
+    let mut safe = String::with_capacity(document.len());
+    for c in document.chars() {
+        if is_risky(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
 /// Returns whether a terminal acts upon a character, or shows nothing for it.
 fn is_risky(c: char) -> bool {
     let is_line_or_tab = matches!(c, '\n' | '\t');
@@ -82,6 +102,22 @@ mod tests {
             let is_kept = matches!(c, '\n' | '\t');
             assert_eq!(block(&c.to_string()) == c.to_string(), is_kept);
         }
+    }
+
+    #[test]
+    fn json_stays_the_same_document_without_what_controls_a_terminal() {
+        let hostile = "größe\u{9b}31m\u{202e}\u{7f}\u{e0041}\u{1b}[2J👍";
+        let document = serde_json::json!({ hostile: hostile });
+        let shown = json(&document.to_string()).into_owned();
+        assert!(!shown.contains(is_risky), "{shown:?}");
+        assert!(
+            shown.contains("größe\\u009b31m") && shown.contains("👍"),
+            "{shown}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            document
+        );
     }
 
     #[test]

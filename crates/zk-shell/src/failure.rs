@@ -130,7 +130,7 @@ impl Failure {
             "help": self.help,
             "exit": self.exit_status(),
         });
-        format!("{document}\n")
+        escape::json(&format!("{document}\n")).into_owned()
     }
 }
 

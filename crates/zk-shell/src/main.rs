@@ -18,6 +18,7 @@ mod crawl;
 mod credentials;
 mod date;
 mod decode;
+mod diff;
 mod editor;
 mod escape;
 mod failure;

@@ -197,7 +197,8 @@ pub(crate) fn names(names: &[String]) -> String {
 
 /// Prints one JSON document on a line.
 pub(crate) fn print_json(document: &Value) -> Result<(), Failure> {
-    print(format!("{document}\n").as_bytes())
+    let document = format!("{document}\n");
+    print(escape::json(&document).as_bytes())
 }
 
 /// Writes to standard output.

@@ -235,7 +235,7 @@ fn history_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 fn is_secret(line: &str) -> bool {
     let lower = line.to_lowercase();
     [
-        "addauth", "digest:", "super:", "password", "passwd", "secret", "token",
+        "auth", "digest:", "super:", "password", "passwd", "secret", "token",
     ]
     .iter()
     .any(|word| lower.contains(word))
@@ -264,6 +264,8 @@ mod tests {
         for line in [
             "addauth alice",
             "  AddAuth alice:x",
+            "adauth alice:x",
+            "ZK_AUTH=alice:x",
             "setacl /a digest:alice:aGFzaA==:r",
             "set /app/password hunter2",
             "set /a api-token=x",

@@ -14,6 +14,7 @@ use crate::crawl::counted;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output;
+use crate::protected::protected;
 
 /// The arguments of `getacl`.
 #[derive(Debug, Args)]
@@ -78,6 +79,15 @@ impl Setacl {
             })?);
         }
         let acl = Acl::new(entries);
+        let shown = escape::line(path.as_str()).into_owned();
+        if self.recursive
+            && let Some(reason) = protected(&path, &context.chroot())
+        {
+            return Err(Failure::usage(
+                format!("no ACL is changed: {shown} is protected, because {reason}"),
+                "give a node further down, or change one node at a time, without -R",
+            ));
+        }
         let session = context.session().await?;
         if !self.recursive {
             let request = session.set_acl(&path, acl).timeout(context.remaining());
@@ -89,7 +99,6 @@ impl Setacl {
                 .output()
                 .result(String::new, || json!({"path": path.as_str(), "changed": 1}));
         }
-        let shown = escape::line(path.as_str()).into_owned();
         let crawl = Crawl::new(&session, &path, self.limit, None);
         let (paths, summary) = crawl.collect(context).await?;
         if let Some(note) = summary.forbidden_note() {

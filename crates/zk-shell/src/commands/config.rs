@@ -9,7 +9,6 @@ use std::time::SystemTime;
 use clap::Subcommand;
 use serde_json::Value;
 use serde_json::json;
-use similar::TextDiff;
 use zk_config::Event;
 use zk_config::Expected;
 use zk_config::KeyChange;
@@ -28,6 +27,7 @@ use zk_core::codec::Toml;
 
 use crate::context::Context;
 use crate::date::java_date;
+use crate::diff;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::chain;
@@ -309,7 +309,7 @@ async fn follow(output: &Output, session: &Session, path: &NodePath) -> Result<(
 
 /// Returns the unified diff of two texts; empty if they are equal.
 fn difference(old_name: &str, old: &str, new_name: &str, new: &str) -> String {
-    TextDiff::from_lines(old, new)
+    diff::lines(old, new)
         .unified_diff()
         .header(old_name, new_name)
         .to_string()

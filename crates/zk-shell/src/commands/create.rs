@@ -80,9 +80,7 @@ impl Create {
         )?;
         if self.ephemeral && !context.has_next_command() {
             let is_stdin_read = self.data.as_deref() == Some(value::STANDARD_INPUT);
-            let held = hold::until_released(&session, is_stdin_read).await;
-            context.restart_clock();
-            held
+            hold::until_released(&session, is_stdin_read).await
         } else {
             Ok(())
         }

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use clap::Args;
 use serde_json::Value;
 use serde_json::json;
-use similar::TextDiff;
 use zk_cache::CacheOptions;
 use zk_cache::Event;
 use zk_cache::Node;
@@ -18,6 +17,7 @@ use crate::crawl::Crawl;
 use crate::crawl::DEFAULT_LIMIT;
 use crate::crawl::counted;
 use crate::date::clock_time;
+use crate::diff;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::chain;
@@ -109,7 +109,6 @@ impl Watch {
                 None => break,
             }
         }
-        context.restart_clock();
         Ok(())
     }
 
@@ -195,7 +194,7 @@ impl Watch {
 
 /// Returns the lines that were removed and added, indented, with two lines around them.
 fn difference(output: &Output, old: &str, new: &str) -> String {
-    let difference = TextDiff::from_lines(old, new);
+    let difference = diff::lines(old, new);
     let mut unified = difference.unified_diff();
     let shown = unified
         .context_radius(2)

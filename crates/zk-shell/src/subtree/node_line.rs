@@ -13,6 +13,7 @@ use zk_core::Permissions;
 
 use super::node::RelativePath;
 use super::node::SubtreeNode;
+use crate::escape;
 
 /// What the first line or entry says of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +155,8 @@ pub(crate) fn parse_node(line: &[u8]) -> Result<SubtreeNode, String> {
 
 /// Formats a value whose fields are texts, numbers and lists of such.
 pub(crate) fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts and numbers can be written as JSON")
+    let line = serde_json::to_string(value).expect("texts and numbers can be written as JSON");
+    escape::json(&line).into_owned()
 }
 
 fn acl_lines(acl: &Acl) -> Vec<AclLine> {

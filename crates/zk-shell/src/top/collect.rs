@@ -99,7 +99,14 @@ impl Collector {
                     schedule.refused(word, self.clock.now());
                     missing(word, self.admin_port)
                 }
-                (Err(error), Route::ClientPort) => Reading::Down(error),
+                (Err(error), Route::ClientPort) if word == Word::Srvr => Reading::Down(error),
+                // A busy server takes long for the expensive words.
+                (Err(error), Route::ClientPort) => {
+                    schedule.refused(word, self.clock.now());
+                    let word = word.as_str().to_owned();
+                    let remedy = format!("{error}; it is asked again later");
+                    Reading::Missing(Missing { word, remedy })
+                }
             };
             let was_down = is_down;
             is_down = matches!(reading, Reading::Down(_));
@@ -158,9 +165,15 @@ async fn ask(host: &str, port: u16, request: &[u8]) -> io::Result<Vec<u8>> {
         .read_to_end(&mut reply)
         .await;
     match read {
+        Ok(_) if reply.len() as u64 == LONGEST_REPLY => Err(io::Error::other(format!(
+            "the reply is longer than {} MiB",
+            LONGEST_REPLY >> 20
+        ))),
         Ok(_) => Ok(reply),
         // Some releases reset the connection after the reply.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(reply),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset && reply.ends_with(b"\n") => {
+            Ok(reply)
+        }
         Err(error) => Err(error),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn run(view: View, model: Model, source: Source) -> Result<(), 
         model,
         screen: Screen::new(view),
         source,
-        held: Vec::new(),
+        frozen: None,
         has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
     tokio::select! {
@@ -70,8 +70,8 @@ struct Dashboard {
     model: Model,
     screen: Screen,
     source: Source,
-    /// What came while the dashboard is paused.
-    held: Vec<Sample>,
+    /// What is shown while live data is paused.
+    frozen: Option<Model>,
     has_colours: bool,
 }
 
@@ -90,21 +90,22 @@ impl Dashboard {
                     Some(Input::Resized) => {}
                     None => return Err(Failure::operation("the terminal is gone", None)),
                 },
-                sample = next(&mut self.source) => self.take(sample)?,
+                sample = next(&mut self.source) => self.take(&sample)?,
                 _ = ticks.tick() => self.tick(),
             }
             // What has come meanwhile is drawn at once.
             while let Source::Live(live) = &mut self.source
                 && let Ok(sample) = live.samples.try_recv()
             {
-                self.take(sample)?;
+                self.take(&sample)?;
             }
         }
     }
 
     /// Returns whether the key ends the dashboard.
     fn press(&mut self, key: KeyEvent) -> bool {
-        let table = self.screen.arranged(self.screen.view.table(&self.model));
+        let shown = self.frozen.as_ref().unwrap_or(&self.model);
+        let table = self.screen.arranged(self.screen.view.table(shown));
         let rows: Vec<_> = table.rows.iter().map(|row| row.id().to_owned()).collect();
         match self.screen.press(key, &rows) {
             Effect::Quit => return true,
@@ -115,11 +116,8 @@ impl Dashboard {
                 }
             }
             Effect::Pause => {
-                if !self.screen.is_paused {
-                    for sample in std::mem::take(&mut self.held) {
-                        self.model.apply(&sample);
-                    }
-                }
+                let is_frozen = self.screen.is_paused && matches!(self.source, Source::Live(_));
+                self.frozen = is_frozen.then(|| self.model.clone());
             }
             Effect::Step => {
                 if let Source::Replay(player) = &mut self.source {
@@ -156,24 +154,18 @@ impl Dashboard {
         }
     }
 
-    fn take(&mut self, sample: Sample) -> Result<(), Failure> {
+    fn take(&mut self, sample: &Sample) -> Result<(), Failure> {
         if let Source::Live(live) = &mut self.source {
-            live.record(&sample)?;
+            live.record(sample)?;
         }
-        if !self.screen.is_paused {
-            self.model.apply(&sample);
-        } else if self.held.len() < MOST_HELD {
-            self.held.push(sample);
-        }
+        self.model.apply(sample);
         Ok(())
     }
 
     fn tick(&mut self) {
-        if self.screen.is_paused {
-            return;
-        }
         match &mut self.source {
             Source::Live(live) => self.model.tick(live.clock.now()),
+            Source::Replay(_) if self.screen.is_paused => {}
             Source::Replay(player) => {
                 for sample in player.advance(super::clock::milliseconds(TICK)) {
                     self.model.apply(sample);
@@ -197,7 +189,8 @@ impl Dashboard {
             },
             has_colours: self.has_colours,
         };
-        let (model, screen) = (&self.model, &self.screen);
+        let model = self.frozen.as_ref().unwrap_or(&self.model);
+        let screen = &self.screen;
         let drawn = self
             .terminal
             .draw(|frame| draw(frame, model, screen, &status));
@@ -272,4 +265,3 @@ fn unstarted(error: &std::io::Error) -> Failure {
 
 const TICK: Duration = Duration::from_millis(250);
 const POLL: Duration = Duration::from_millis(100);
-const MOST_HELD: usize = 100_000;

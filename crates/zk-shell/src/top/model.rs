@@ -15,7 +15,7 @@ use super::sample::Tree;
 use super::word::Word;
 
 /// The ensemble as the samples show it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     /// The time of the newest sample, or of the last tick, in milliseconds since 1970.
     pub(crate) now: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Event {
 }
 
 /// One server.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Server {
     pub(crate) figures: Figures,
     /// When figures were read last.

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use tokio::sync::mpsc;
 use zk_core::Error;
+use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_lock::OwnerInfo;
 
@@ -121,7 +122,10 @@ impl NodeReader {
             match lists {
                 Ok(lists) => {
                     for (path, list) in batch.iter().zip(lists) {
-                        crawl.listed(path, list.map_err(|error| unlisted(&error)));
+                        match listed(list) {
+                            Ok(list) => crawl.listed(path, list),
+                            Err(error) => return self.send(given_up(&error)).await,
+                        }
                     }
                 }
                 // Servers before 3.6 read no nodes together, and a reply may be too long.
@@ -129,8 +133,10 @@ impl NodeReader {
                     for path in &batch {
                         self.take_turn().await;
                         let list = session.list(path).timeout(READ_TIMEOUT).await;
-                        let list = list.map(|(names, _)| names);
-                        crawl.listed(path, list.map_err(|error| unlisted(&error)));
+                        match listed(list.map(|(names, _)| names)) {
+                            Ok(list) => crawl.listed(path, list),
+                            Err(error) => return self.send(given_up(&error)).await,
+                        }
                         self.send(Reading::Tree(crawl.progress())).await?;
                     }
                 }
@@ -259,12 +265,19 @@ impl NodeReader {
     }
 }
 
-fn unlisted(error: &Error) -> Unlisted {
-    if error.is_no_node() {
-        Unlisted::Gone
-    } else {
-        Unlisted::Unreadable
+/// Returns what a crawl makes of a list, or an error that ends the crawl: it is not about the node.
+fn listed(list: Result<Vec<String>, Error>) -> Result<Result<Vec<String>, Unlisted>, Error> {
+    match list {
+        Ok(names) => Ok(Ok(names)),
+        Err(error) if error.is_no_node() => Ok(Err(Unlisted::Gone)),
+        Err(error) if error.kind() == ErrorKind::NoAuth => Ok(Err(Unlisted::Unreadable)),
+        Err(error) => Err(error),
     }
+}
+
+/// The tree of the last complete crawl stays.
+fn given_up(error: &Error) -> Reading {
+    Reading::NoSession(format!("the crawl has ended early: {error}"))
 }
 
 fn unknown(path: &str) -> Recipe {

@@ -167,7 +167,11 @@ impl Table {
             let cells: Vec<&str> = row.cells.iter().map(|cell| cell.text.as_str()).collect();
             lines.push(self.line(&cells, &widths));
         }
-        lines.extend(self.notes.iter().map(|note| format!("! {note}")));
+        lines.extend(
+            self.notes
+                .iter()
+                .map(|note| format!("! {}", escape::line(note))),
+        );
         lines.push(String::new());
         lines.join("\n")
     }

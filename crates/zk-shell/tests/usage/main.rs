@@ -51,6 +51,21 @@ fn malformed_connect_string_is_quoted_with_the_rule() {
 }
 
 #[test]
+fn acl_of_what_everything_depends_on_is_not_changed_with_all_below() {
+    for path in ["/", "/zookeeper", "/zookeeper/config"] {
+        let said = zk(
+            &[],
+            &["--connect", "a:1", "setacl", "-R", path, "world:anyone:r"],
+        );
+        let problem = format!("error: no ACL is changed: {path} is protected, because ");
+        assert!(
+            said.contains(&problem) && said.ends_with("exit 2"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn bad_paths_are_refused_before_connecting() {
     for (path, message) in [
         ("", r#"path is empty; the root is "/""#),

@@ -99,6 +99,27 @@ fn top_asks_the_admin_server_what_the_client_port_refuses() {
 
 // covers: O6
 #[test]
+fn server_with_a_reply_that_cannot_be_read_is_not_down() {
+    let server = Server::start(|word| match word {
+        "srvr" => {
+            "Zookeeper version: 3.9.6-x\nReceived: 10\nSent: 9\nZxid: 0x7\nMode: standalone\n"
+                .to_owned()
+        }
+        "cons" => " /127.0.0.1:1[1](queued=0,recved=1,sent=1)\n".repeat(300_000),
+        word => not_listed(word),
+    });
+    let connect = format!("127.0.0.1:{}", server.port);
+    let shown = zk(
+        &[],
+        &["top", "--once", "--show", "sessions", "--connect", &connect],
+    );
+    let note = format!("! cons is not available from {connect}: the reply is longer than 8 MiB");
+    assert!(shown.contains(&note), "{shown}");
+    assert!(!shown.contains("is down"), "{shown}");
+}
+
+// covers: O6
+#[test]
 fn top_sends_at_most_five_requests_in_any_second() {
     // Everything is refused everywhere, so that each word is asked twice.
     let client_port = Server::start(not_listed);
