@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -44,19 +46,19 @@ impl io::Write for Log {
     }
 }
 
-/// Returns the ways to print a secret: as it is, as a list of bytes, in hexadecimal, and in Base64 at any offset.
-pub(crate) fn printed_forms(secret: &str) -> Vec<String> {
-    let bytes = secret.as_bytes();
-    let list = format!("{bytes:?}");
+/// Returns the ways to print a secret: as text, as a list of bytes, in hexadecimal, and in Base64 at any offset.
+pub(crate) fn printed_forms(secret: &[u8]) -> Vec<String> {
+    let list = format!("{secret:?}");
     let list = list.trim_matches(['[', ']']).to_owned();
-    let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+    let hex = secret.iter().fold(String::new(), |mut hex, byte| {
         write!(hex, "{byte:02x}").expect("writing to a string does not fail");
         hex
     });
-    let mut forms = vec![secret.to_owned(), list, hex.to_uppercase(), hex];
+    let mut forms = vec![list, hex.to_uppercase(), hex];
+    forms.extend(str::from_utf8(secret).map(str::to_owned));
     for offset in 0..3 {
-        let padded = [&vec![0; offset], bytes].concat();
-        let text = base64(&padded);
+        let padded = [&vec![0; offset], secret].concat();
+        let text = STANDARD_NO_PAD.encode(&padded);
         // Without the characters that depend on the neighbours.
         let first = [0, 2, 3][offset];
         let last = padded.len() * 8 / 6;
@@ -65,32 +67,16 @@ pub(crate) fn printed_forms(secret: &str) -> Vec<String> {
     forms
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let number = (0..3).fold(0_u32, |number, at| {
-            number << 8 | u32::from(group.get(at).copied().unwrap_or(0))
-        });
-        for at in 0..=group.len() {
-            let digit = number >> (18 - 6 * at) & 63;
-            text.push(char::from(ALPHABET[digit as usize]));
-        }
-    }
-    text
-}
-
 #[test]
 fn secrets_are_found_in_each_form() {
-    assert_eq!(base64(b"light work"), "bGlnaHQgd29yaw");
-    let forms = printed_forms("wonderland");
+    let forms = printed_forms(b"wonderland");
     for text in [
         "user wonderland".to_owned(),
         format!("{:?}", b"alice:wonderland"),
         "616c6963653a776f6e6465726c616e64".to_owned(),
-        base64(b"alice:wonderland"),
-        base64(b"ann:wonderland!"),
-        base64(b"to:wonderland?!"),
+        STANDARD_NO_PAD.encode(b"alice:wonderland"),
+        STANDARD_NO_PAD.encode(b"ann:wonderland!"),
+        STANDARD_NO_PAD.encode(b"to:wonderland?!"),
     ] {
         assert!(forms.iter().any(|form| text.contains(form)), "{text}");
     }

@@ -20,6 +20,8 @@ use zk_counter::AtomicCounter;
 use zk_counter::CounterOptions;
 use zk_counter::SharedCount;
 use zk_counter::SharedValue;
+use zk_discovery::Dubbo;
+use zk_discovery::DubboProvider;
 use zk_discovery::Instance;
 use zk_discovery::Registry;
 use zk_discovery::Serverset;
@@ -48,6 +50,9 @@ use zk_lock::ReentrantLock;
 use zk_lock::RwLock;
 use zk_lock::Semaphore;
 use zk_queue::Queue;
+use zk_queue::QueueOptions;
+use zk_queue::WorkLayout;
+use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 
 use super::failure::Failure;
@@ -80,7 +85,7 @@ impl Held {
 
 /// The recipes; the rights that they need on the parent of their path and on their own nodes, in the letters of ZooKeeper's
 /// shell; and what happens instead of an error without one of these.
-pub(crate) const RECIPES: [(&str, &str, &str); 36] = [
+pub(crate) const RECIPES: [(&str, &str, &str); 39] = [
     ("AtomicCounter", "crw", ""),
     ("Barrier", "cd", ""),
     ("BlockIds", "crw", ""),
@@ -107,9 +112,11 @@ pub(crate) const RECIPES: [(&str, &str, &str); 36] = [
     ("Publisher", "crw", ""),
     ("Publisher, history", "crwa", ""),
     ("Queue", "cdrw", ""),
+    ("Queue, priority and delay", "cdrw", ""),
     ("RaceLock", "cdr", ""),
     ("ReentrantLock", "cdr", ""),
     ("Registry", "cdr", ""),
+    ("Registry, Dubbo", "cdr", ""),
     ("Registry, serverset", "cdr", ""),
     ("RwLock, reader", "cdr", ""),
     ("RwLock, writer", "cdr", ""),
@@ -128,6 +135,7 @@ pub(crate) const RECIPES: [(&str, &str, &str); 36] = [
     ("TreeCache", "r", ""),
     ("WorkerIds", "cdr", ""),
     ("WorkQueue", "cdrw", ""),
+    ("WorkQueue, Curator", "cdrw", ""),
     ("ZxidIds", "cw", ""),
 ];
 
@@ -250,12 +258,32 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
                 Ok(())
             })
         }
+        "Queue, priority and delay" => {
+            let options = QueueOptions::default().with_layout(zk_queue::Layout::Native);
+            let queue = Queue::with_options(session, path, Text, &options)?;
+            queue.offer(&"urgent".to_owned()).priority(-1).await?;
+            let later = queue.offer(&"later".to_owned());
+            later.delay(Duration::from_secs(3600)).await?;
+            Held::new(&format!("{queue:?}"), async move {
+                queue.remove().await?;
+                Ok(())
+            })
+        }
         "RaceLock" => release!(RaceLock::new(session, path)?.acquire().await?),
         "ReentrantLock" => release!(ReentrantLock::new(session, path)?.acquire().await?),
         "Registry" => {
             let instance = Instance::builder("mail", "payload".to_owned()).id("one");
             let instance = instance.address("127.0.0.1").build()?;
             let registration = Registry::new(session, path)?.register(instance).await?;
+            Held::new(&format!("{registration:?}"), async move {
+                Ok(registration.unregister().await?)
+            })
+        }
+        "Registry, Dubbo" => {
+            let instance = Instance::builder("mail", DubboProvider::new("dubbo"));
+            let instance = instance.address("127.0.0.1").port(1).build()?;
+            let registry = Registry::new(session, path)?.with_layout(Dubbo);
+            let registration = registry.register(instance).await?;
             Held::new(&format!("{registration:?}"), async move {
                 Ok(registration.unregister().await?)
             })
@@ -339,6 +367,16 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             }
             let buried = queue.try_claim().await?.expect("it was offered");
             buried.bury("for the test").await?;
+            let claim = queue.try_claim().await?.expect("it was offered");
+            Held::new(&format!("{queue:?} {claim:?}"), async move {
+                Ok(claim.acknowledge().await?)
+            })
+        }
+        "WorkQueue, Curator" => {
+            let lock_path = format!("{path}-claims").parse().expect("it is a path");
+            let options = WorkOptions::default().with_layout(WorkLayout::Curator { lock_path });
+            let queue = WorkQueue::with_options(session, path, Text, &options)?;
+            queue.offer(&"item".to_owned()).await?;
             let claim = queue.try_claim().await?.expect("it was offered");
             Held::new(&format!("{queue:?} {claim:?}"), async move {
                 Ok(claim.acknowledge().await?)
