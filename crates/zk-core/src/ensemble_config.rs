@@ -19,9 +19,11 @@ pub(crate) struct NewestServers {
 }
 
 impl NewestServers {
-    /// Replaces the servers by those of a newer version.
+    /// Replaces the servers unless they are of an older version: a server lags.
+    ///
+    /// Those of the same version may differ: until the first reconfiguration it is 0, whatever the servers' files say.
     pub(crate) fn update(&mut self, version: Option<i64>, addresses: Vec<ServerAddress>) {
-        if version > self.version {
+        if version >= self.version {
             *self = Self { version, addresses };
         }
     }

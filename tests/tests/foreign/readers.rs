@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use zk_barrier::DoubleBarrier;
 use zk_barrier::Layout as BarrierLayout;
@@ -379,6 +380,10 @@ async fn read(name: &str, session: &Session, other: &Session, inbox: &[u8]) {
             let typed: Typed<String> = Typed::node(PATH, Text).unwrap().build();
             let _follow = typed.follow(session);
             tried!(typed.ready());
+            let subtree = Typed::subtree(PATH, |nodes| Ok(format!("{nodes:?}")));
+            let subtree = subtree.unwrap().build();
+            let _follow_subtree = subtree.follow(session);
+            tried!(subtree.ready());
             tried!(
                 publisher.publish(PATH, &"value".to_owned()),
                 publisher.history(PATH)
@@ -439,6 +444,7 @@ async fn read(name: &str, session: &Session, other: &Session, inbox: &[u8]) {
             tried!(partitioner.next());
         }
         "ids" => {
+            tried!(zk_id::Inspector::new(session, PATH).unwrap().snapshot());
             let workers = WorkerIds::new(session, PATH, 4).unwrap();
             tried!(workers.holders(), workers.claim());
             let snowflakes = Snowflakes::new(session, PATH, zk_id::Layout::TWITTER).unwrap();
@@ -490,6 +496,8 @@ async fn election(session: &Session, other: &Session, inbox: &[u8]) {
 }
 
 async fn queues(session: &Session) {
+    let inspector = zk_queue::Inspector::new(session, PATH).unwrap();
+    tried!(inspector.snapshot(SystemTime::UNIX_EPOCH));
     for layout in [
         QueueLayout::Recipe,
         QueueLayout::Native,
@@ -518,6 +526,14 @@ async fn queues(session: &Session) {
 
 async fn work_queues(session: &Session) {
     let lock_path = || NodePath::parse("/r/locks").unwrap();
+    let inspector = zk_queue::Inspector::new(session, PATH).unwrap();
+    tried!(
+        inspector.snapshot(SystemTime::UNIX_EPOCH),
+        inspector
+            .clone()
+            .with_lock_path(lock_path())
+            .snapshot(SystemTime::UNIX_EPOCH)
+    );
     for layout in [
         WorkLayout::Native,
         WorkLayout::KazooLocking,
@@ -525,6 +541,12 @@ async fn work_queues(session: &Session) {
             lock_path: lock_path(),
         },
         WorkLayout::CuratorPriority {
+            lock_path: lock_path(),
+        },
+        WorkLayout::CuratorDelay {
+            lock_path: lock_path(),
+        },
+        WorkLayout::CuratorId {
             lock_path: lock_path(),
         },
     ] {

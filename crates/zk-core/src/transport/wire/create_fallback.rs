@@ -135,9 +135,9 @@ impl CreateFallback {
                 match self.client.request(&exists).await {
                     // On the next connection: callers rely on the clock of the leader.
                     Err(wire::RequestError {
-                        kind: wire::RequestErrorKind::Unknown { .. },
+                        kind: wire::RequestErrorKind::Unknown { why, .. },
                         ..
-                    }) => {}
+                    }) if !matches!(why, wire::Loss::ServerFailed(_)) => {}
                     answer => break answer,
                 }
             }

@@ -192,5 +192,8 @@ mod tests {
         // Its server lags.
         successor.lock().update(Some(3), addresses(["a", "b"]));
         assert_eq!(successor.all(), ["b", "c", "a"].map(host));
+        // The files of the servers were changed, without a reconfiguration.
+        successor.lock().update(Some(5), addresses(["c", "d"]));
+        assert_eq!(successor.all(), ["c", "d", "a"].map(host));
     }
 }
