@@ -83,6 +83,8 @@ impl Context {
             ));
         }
         self.is_script = true;
+        // None of its commands relied on it.
+        self.session.take_if(|session| session.state().is_lost());
         self.place.get_or_insert_with(NodePath::root);
         Ok(())
     }
@@ -249,14 +251,13 @@ impl Context {
 
     /// Closes a session of another ensemble.
     pub(crate) async fn close_other(&mut self, session: Session) {
-        drop(tokio::time::timeout(CLOSE_TIMEOUT, session.close()).await);
+        close(session).await;
     }
 
     /// Closes the session.
     pub(crate) async fn close(self) {
         if let Some(session) = self.session {
-            // The result is known; a session whose close is not acknowledged ends at its timeout.
-            drop(tokio::time::timeout(CLOSE_TIMEOUT, session.close()).await);
+            close(session).await;
         }
     }
 
@@ -294,6 +295,11 @@ impl Context {
         }
         Ok(builder.connect().await?)
     }
+}
+
+/// The result is known; a session whose close is not acknowledged ends at its timeout.
+async fn close(session: Session) {
+    drop(session.with_operation_timeout(CLOSE_TIMEOUT).close().await);
 }
 
 /// The variables of the environment with a user and a password, of the digest scheme and of SASL.

@@ -235,7 +235,7 @@ fn history_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 fn is_secret(line: &str) -> bool {
     let lower = line.to_lowercase();
     [
-        "auth", "digest:", "super:", "password", "passwd", "secret", "token",
+        "auth ", "auth=", "digest:", "super:", "password", "passwd", "secret", "token",
     ]
     .iter()
     .any(|word| lower.contains(word))
@@ -272,7 +272,12 @@ mod tests {
         ] {
             assert!(is_secret(line), "{line}");
         }
-        for line in ["ls /", "setacl /a world:anyone:r", "set /a b"] {
+        for line in [
+            "ls /",
+            "ls /authors",
+            "setacl /a world:anyone:r",
+            "set /a b",
+        ] {
             assert!(!is_secret(line), "{line}");
         }
     }

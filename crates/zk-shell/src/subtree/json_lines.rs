@@ -15,6 +15,7 @@ use super::node_line::Trailer;
 use super::node_line::format_node;
 use super::node_line::parse_node;
 use super::node_line::to_json;
+use crate::escape;
 
 /// Writes the header.
 pub(super) fn begin(file: &mut impl Write, header: &Header) -> std::io::Result<()> {
@@ -23,7 +24,8 @@ pub(super) fn begin(file: &mut impl Write, header: &Header) -> std::io::Result<(
 
 /// Writes the line of a node.
 pub(super) fn add(file: &mut impl Write, node: &SubtreeNode) -> std::io::Result<()> {
-    writeln!(file, "{}", format_node(node))
+    // It may be written to a terminal.
+    writeln!(file, "{}", escape::json(&format_node(node)))
 }
 
 /// Writes the trailer.

@@ -13,7 +13,6 @@ use zk_core::Permissions;
 
 use super::node::RelativePath;
 use super::node::SubtreeNode;
-use crate::escape;
 
 /// What the first line or entry says of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,8 +154,7 @@ pub(crate) fn parse_node(line: &[u8]) -> Result<SubtreeNode, String> {
 
 /// Formats a value whose fields are texts, numbers and lists of such.
 pub(crate) fn to_json(value: &impl Serialize) -> String {
-    let line = serde_json::to_string(value).expect("texts and numbers can be written as JSON");
-    escape::json(&line).into_owned()
+    serde_json::to_string(value).expect("texts and numbers can be written as JSON")
 }
 
 fn acl_lines(acl: &Acl) -> Vec<AclLine> {

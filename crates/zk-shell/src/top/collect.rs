@@ -103,6 +103,8 @@ impl Collector {
                 // A busy server takes long for the expensive words.
                 (Err(error), Route::ClientPort) => {
                     schedule.refused(word, self.clock.now());
+                    // It may be down.
+                    schedule.due_now(Word::Srvr);
                     let word = word.as_str().to_owned();
                     let remedy = format!("{error}; it is asked again later");
                     Reading::Missing(Missing { word, remedy })
@@ -171,10 +173,15 @@ async fn ask(host: &str, port: u16, request: &[u8]) -> io::Result<Vec<u8>> {
         ))),
         Ok(_) => Ok(reply),
         // Some releases reset the connection after the reply.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset && reply.ends_with(b"\n") => {
-            Ok(reply)
+        Err(error) => {
+            let is_whole = reply.last().is_none_or(|end| b"\n}".contains(end));
+            let is_reset = error.kind() == io::ErrorKind::ConnectionReset;
+            if is_reset && is_whole {
+                Ok(reply)
+            } else {
+                Err(error)
+            }
         }
-        Err(error) => Err(error),
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::UNIX_EPOCH;
 
 use tokio::sync::mpsc;
 use zk_core::Error;
-use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_lock::OwnerInfo;
 
@@ -90,8 +89,10 @@ impl NodeReader {
                 },
             };
             let done = if is_crawl_wanted {
-                is_crawl_wanted = false;
-                self.crawl(&current).await
+                let crawled = self.crawl(&current).await;
+                // Again with the next session.
+                is_crawl_wanted = matches!(crawled, Ok(Crawled::SessionLost));
+                crawled.map(drop)
             } else {
                 let path = self.paths[turn % self.paths.len()].clone();
                 turn += 1;
@@ -106,7 +107,7 @@ impl NodeReader {
         }
     }
 
-    async fn crawl(&mut self, session: &Session) -> Result<(), NotTaken> {
+    async fn crawl(&mut self, session: &Session) -> Result<Crawled, NotTaken> {
         let mut crawl = Crawl::new(self.clock.now(), self.crawl_limit);
         loop {
             let batch = crawl.batch(LISTED_TOGETHER);
@@ -124,7 +125,7 @@ impl NodeReader {
                     for (path, list) in batch.iter().zip(lists) {
                         match listed(list) {
                             Ok(list) => crawl.listed(path, list),
-                            Err(error) => return self.send(given_up(&error)).await,
+                            Err(lost) => return Ok(lost),
                         }
                     }
                 }
@@ -135,7 +136,7 @@ impl NodeReader {
                         let list = session.list(path).timeout(READ_TIMEOUT).await;
                         match listed(list.map(|(names, _)| names)) {
                             Ok(list) => crawl.listed(path, list),
-                            Err(error) => return self.send(given_up(&error)).await,
+                            Err(lost) => return Ok(lost),
                         }
                         self.send(Reading::Tree(crawl.progress())).await?;
                     }
@@ -150,7 +151,8 @@ impl NodeReader {
             }
         }
         self.last_crawl = Some(crawl);
-        self.send(Reading::Tree(tree)).await
+        self.send(Reading::Tree(tree)).await?;
+        Ok(Crawled::Whole)
     }
 
     async fn read_recipe(&mut self, session: &Session, path: &str) -> Result<(), NotTaken> {
@@ -265,19 +267,20 @@ impl NodeReader {
     }
 }
 
-/// Returns what a crawl makes of a list, or an error that ends the crawl: it is not about the node.
-fn listed(list: Result<Vec<String>, Error>) -> Result<Result<Vec<String>, Unlisted>, Error> {
+/// How a crawl has ended.
+enum Crawled {
+    Whole,
+    SessionLost,
+}
+
+/// Returns what a crawl makes of a list.
+fn listed(list: Result<Vec<String>, Error>) -> Result<Result<Vec<String>, Unlisted>, Crawled> {
     match list {
         Ok(names) => Ok(Ok(names)),
         Err(error) if error.is_no_node() => Ok(Err(Unlisted::Gone)),
-        Err(error) if error.kind() == ErrorKind::NoAuth => Ok(Err(Unlisted::Unreadable)),
-        Err(error) => Err(error),
+        Err(error) if error.is_fatal() => Err(Crawled::SessionLost),
+        Err(_) => Ok(Err(Unlisted::Unreadable)),
     }
-}
-
-/// The tree of the last complete crawl stays.
-fn given_up(error: &Error) -> Reading {
-    Reading::NoSession(format!("the crawl has ended early: {error}"))
 }
 
 fn unknown(path: &str) -> Recipe {

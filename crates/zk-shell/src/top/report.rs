@@ -19,6 +19,7 @@ use super::views::View;
 use super::word::Word;
 use crate::failure::Failure;
 use crate::output::print;
+use crate::output::print_json;
 
 /// Prints reports until the reader is gone, or one if there is to be only one.
 pub(crate) async fn run(
@@ -112,12 +113,10 @@ impl Reporter<'_> {
         let since = std::mem::replace(&mut self.reported, self.model.now);
         let events = self.model.events.iter();
         let events: Vec<&Event> = events.filter(|event| event.at > since).collect();
-        let text = if self.has_json {
-            format!("{}\n", json(self.model.now, &tables, &events))
-        } else {
-            plain(self.model.now, &tables, &events)
-        };
-        print(text.as_bytes())
+        if self.has_json {
+            return print_json(&json(self.model.now, &tables, &events));
+        }
+        print(plain(self.model.now, &tables, &events).as_bytes())
     }
 }
 

@@ -141,11 +141,12 @@ fn top_sends_at_most_five_requests_in_any_second() {
     requests.extend(admin.requests());
     requests.sort_by_key(|(at, _)| *at);
     assert!(requests.len() >= 14, "{requests:?}");
-    for window in requests.windows(3) {
-        let time = window[2].0 - window[0].0;
+    // At most two words in a second, with time for a listener that was not scheduled.
+    for window in requests.windows(5) {
+        let time = window[4].0 - window[0].0;
         assert!(
-            time.as_millis() >= 900,
-            "three requests in {time:?}: {window:?}"
+            time.as_millis() >= 1500,
+            "five requests in {time:?}: {window:?}"
         );
     }
     for word in ["srvr", "mntr", "conf", "dirs", "cons", "wchp", "dump"] {
