@@ -154,7 +154,7 @@ fn build(
     if is_there && !watched {
         cargo.arg("--quiet");
     } else if !is_there {
-        eprintln!("building {program} (first time only: about a minute)");
+        eprintln!("building {program} (first time only: some minutes)");
     }
     Ok(cargo.status().context("cannot run cargo")?.success())
 }

@@ -464,8 +464,8 @@ impl Session {
     pub async fn pause(&self, pause: Duration) -> Option<SessionEnd> {
         let end = tokio::time::timeout(pause, self.lost()).await.ok();
         if end.is_some() {
-            // With a lost session nothing waits: a loop of attempts that another branch of a `select!` should end would
-            // never return to it.
+            // A lost session refuses each attempt at once. Without this, a loop of attempts in one branch of a `select!`
+            // would never let the branch run that ends it.
             tokio::task::yield_now().await;
         }
         end

@@ -491,6 +491,8 @@ impl<T: Send + 'static> Queue<T> {
     /// Counts the items.
     ///
     /// Every child of the queue's nodes counts, including children that are not items and items that are not due yet.
+    /// The server of the session may lag: what another session did a moment ago counts after a
+    /// [`sync`](zk_core::Session::sync).
     ///
     /// # Errors
     ///

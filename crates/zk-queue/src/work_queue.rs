@@ -359,7 +359,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Claims the first unclaimed item; `None` if there is none.
+    /// Claims the first unclaimed item; `None` if there is none, or the server of the session does not know it yet.
     ///
     /// # Errors
     ///
@@ -605,6 +605,9 @@ impl<T: Send + 'static> WorkQueue<T> {
     }
 
     /// Counts the items, including those that are claimed or not due yet, without the dead letters.
+    ///
+    /// The server of the session may lag: what another session did a moment ago counts after a
+    /// [`sync`](zk_core::Session::sync).
     ///
     /// # Errors
     ///

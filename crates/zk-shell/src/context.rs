@@ -297,8 +297,8 @@ impl Context {
     }
 }
 
-/// The result is known; a session whose close is not acknowledged ends at its timeout.
-async fn close(session: Session) {
+/// Closes a session. If that is not acknowledged in time, the session ends at its timeout.
+pub(crate) async fn close(session: Session) {
     drop(session.with_operation_timeout(CLOSE_TIMEOUT).close().await);
 }
 

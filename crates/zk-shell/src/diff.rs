@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
-/// Returns the difference of two texts. Two long texts with little in common are shown as replaced, because the smallest
-/// difference of them may take hours to find.
+/// Returns the difference of two texts, not always the smallest one: for long texts with little in common that takes time
+/// that grows with the product of their lengths.
 pub(crate) fn lines<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, 'a, str> {
     TextDiff::configure().timeout(LIMIT).diff_lines(old, new)
 }

@@ -46,9 +46,10 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns a JSON document in which such characters are written as numbers.
+/// Returns the same JSON document without characters that a terminal acts upon, or shows nothing for: `\u202e` stands for
+/// one.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
-    // `serde_json` does so for those before the space.
+    // They are in strings only, and `serde_json` has escaped those before the space.
     if !document.contains(is_risky) {
         return Cow::Borrowed(document);
     }
@@ -56,8 +57,8 @@ pub(crate) fn json(document: &str) -> Cow<'_, str> {
     for c in document.chars() {
         if is_risky(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a string does not fail.
-                let _ = write!(safe, "\\u{unit:04x}");
+                // Writing to a text cannot fail.
+                _ = write!(safe, "\\u{unit:04x}");
             }
         } else {
             safe.push(c);

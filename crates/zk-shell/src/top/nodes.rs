@@ -20,6 +20,7 @@ use super::sample::Reading;
 use super::sample::Recipe;
 use super::sample::RecipeKind;
 use super::sample::Sample;
+use crate::context::close;
 use crate::failure::Failure;
 
 /// What is read of the nodes, and where the samples go.
@@ -99,8 +100,7 @@ impl NodeReader {
                 self.read_recipe(&current, &path).await
             };
             if done.is_err() {
-                // The result of the close is of no interest.
-                drop(tokio::time::timeout(CLOSE_TIMEOUT, current.close()).await);
+                close(current).await;
                 return;
             }
             session = Some(current);
@@ -322,4 +322,3 @@ const OWNER_SHOWN: usize = 60;
 /// In milliseconds.
 const OPEN_AGAIN: u64 = 2_000;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
