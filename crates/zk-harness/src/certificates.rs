@@ -36,6 +36,7 @@ use crate::config::Plan;
 #[cfg(doc)]
 use crate::ensemble::Ensemble;
 use crate::error::Error;
+use crate::private_files::{create_directory, write};
 
 /// Where the certificates of an ensemble are, and how to replace those of its servers.
 #[derive(Debug, Clone)]
@@ -108,9 +109,7 @@ impl Certificates {
 
 /// Creates both authorities, and certificates for all servers and for clients.
 pub(crate) fn create(plan: &Plan) -> Result<(), Error> {
-    let directory = plan.certificate_directory();
-    fs::create_dir_all(&directory)
-        .map_err(|source| Error::io("create the directory", &directory, source))?;
+    create_directory(&plan.certificate_directory())?;
     for name in [AUTHORITY, OTHER_AUTHORITY] {
         let key = KeyPair::generate().map_err(|error| failed(plan, error))?;
         let params = authority_params(name).self_signed(&key);
@@ -229,10 +228,6 @@ fn files(plan: &Plan, name: &str) -> Identity {
         certificate: directory.join(format!("{name}.pem")),
         key: directory.join(format!("{name}-key.pem")),
     }
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Error> {
-    fs::write(file, text).map_err(|source| Error::io("write", file, source))
 }
 
 fn failed(plan: &Plan, error: rcgen::Error) -> Error {

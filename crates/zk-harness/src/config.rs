@@ -273,6 +273,8 @@ impl Plan {
             "#!/bin/sh\n\
              # Starts server {id} of this ensemble in the foreground; Ctrl-C stops it. It logs to server.log.\n\
              set -eu\n\
+             # No other user may read what it writes.\n\
+             umask 077\n\
              cd {directory}\n\
              if [ -s server.pid ] && grep -qsF -e {marker} \"/proc/$(cat server.pid)/cmdline\"; then\n\
              \x20   echo \"server {id} already runs as process $(cat server.pid)\" >&2\n\

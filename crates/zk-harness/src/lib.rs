@@ -48,6 +48,8 @@
 //!
 //! # Files of an ensemble
 //!
+//! Only the user who started it may access them. A directory that exists already keeps its mode.
+//!
 //! ```text
 //! <directory>/
 //!   ensemble.json            the settings, if it was detached or kept
@@ -90,6 +92,7 @@ mod error;
 mod health;
 mod older;
 mod ports;
+mod private_files;
 mod process;
 mod profile;
 mod reaper;

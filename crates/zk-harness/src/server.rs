@@ -291,7 +291,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] without a valid answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 30 s.
     ///
     /// # Cancel safety
     ///
@@ -304,7 +304,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] without a valid answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 30 s.
     ///
     /// # Cancel safety
     ///
@@ -317,7 +317,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] without a valid answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 30 s.
     ///
     /// # Cancel safety
     ///
@@ -330,7 +330,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] without a valid answer within 2 s.
+    /// [`Error::Admin`] without a valid answer within 30 s.
     ///
     /// # Cancel safety
     ///
@@ -343,7 +343,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Admin`] if there is no answer within 2 s.
+    /// [`Error::Admin`] if there is no answer within 30 s.
     ///
     /// # Cancel safety
     ///
@@ -530,6 +530,6 @@ const fn refused(state: ProcessState) -> &'static str {
     }
 }
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const REACT_WITHIN: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(5);

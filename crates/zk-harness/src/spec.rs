@@ -252,12 +252,18 @@ impl Spec {
             let line = error
                 .span()
                 .map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            let source = text.lines().nth(line - 1).unwrap_or_default().trim();
-            SpecError::new(
-                format!("line {line}"),
-                format!("`{source}`"),
-                error.message(),
-            )
+            let lines: Vec<&str> = text.lines().take(line).map(str::trim).collect();
+            let table = lines.iter().rfind(|line| line.starts_with('['));
+            let source = *lines.last().unwrap_or(&"");
+            // Its users have passwords.
+            let is_secret = source.contains(SASL_DIGEST)
+                || table.is_some_and(|table| table.contains(SASL_DIGEST));
+            let source = if is_secret {
+                "(secret)".to_owned()
+            } else {
+                format!("`{source}`")
+            };
+            SpecError::new(format!("line {line}"), source, error.message())
         })
     }
 
@@ -470,6 +476,9 @@ const OWN_KEYS: [&str; 17] = [
     "standaloneEnabled",
     "DigestAuthenticationProvider.superDigest",
 ];
+
+/// The table whose values are passwords.
+const SASL_DIGEST: &str = "sasl_digest";
 
 /// The keys of `zoo.cfg` that [`Spec::tls`] sets and that no property can.
 const TLS_KEYS: [&str; 4] = [

@@ -127,6 +127,8 @@ fn the_start_script_quotes_special_characters() {
     #!/bin/sh
     # Starts server 1 of this ensemble in the foreground; Ctrl-C stops it. It logs to server.log.
     set -eu
+    # No other user may read what it writes.
+    umask 077
     cd '/tmp/an ensemble/server-1'
     if [ -s server.pid ] && grep -qsF -e '-Dzk.harness.ensemble=/tmp/an ensemble/server-1/' "/proc/$(cat server.pid)/cmdline"; then
         echo "server 1 already runs as process $(cat server.pid)" >&2

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::container::{self, ContainerImage};
 use crate::error::Error;
 use crate::fault::ClockLibrary;
 use crate::ports;
+use crate::private_files;
 use crate::reaper::Reaper;
 use crate::spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning};
 use crate::unique_name::unique_name;
@@ -407,7 +409,7 @@ impl EnsembleBuilder {
         let hold = hold.map_err(|source| Error::io("keep the lock on", &directory, source))?;
         let mut guard = Reaper::spawn(&directory, hold)?;
         guard.remove_at_end(&directory)?;
-        files::create_directory(&directory).map_err(unwritable)?;
+        private_files::create_directory(&directory).map_err(unwritable)?;
         let memory_directory = match self.spec.data {
             DataStore::Memory => Some(memory_directory(&mut guard)?),
             DataStore::Disk => None,
@@ -585,7 +587,8 @@ fn unwritable(error: Error) -> Error {
 fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
     let directory = files::memory_directory();
     guard.remove_at_end(&directory)?;
-    fs::create_dir(&directory).map_err(|error| {
+    let created = fs::DirBuilder::new().mode(0o700).create(&directory);
+    created.map_err(|error| {
         SpecError::new(
             "data",
             "memory",

@@ -3,13 +3,14 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::{Plan, STATE_FILE};
 use crate::container;
 use crate::error::Error;
 use crate::fault;
+use crate::private_files::{create_directory, write as write_file, write_program};
 use crate::unique_name::unique_name;
 
 /// Writes every file that the servers need. It is idempotent.
@@ -36,10 +37,7 @@ pub(super) fn write(plan: &Plan) -> Result<(), Error> {
         if plan.clock_library.is_some() && !clock.exists() {
             write_file(&clock, &fault::UNMOVED.text())?;
         }
-        let script = plan.start_script(id);
-        write_file(&script, &plan.render_start_script(member))?;
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
-            .map_err(|source| Error::io("make executable", &script, source))?;
+        write_program(&plan.start_script(id), &plan.render_start_script(member))?;
     }
     Ok(())
 }
@@ -53,22 +51,11 @@ pub(super) fn removable_paths(plan: &Plan) -> Vec<&Path> {
     paths
 }
 
-pub(super) fn create_directory(directory: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(directory)
-        .map_err(|source| Error::io("create the directory", directory, source))
-}
-
 pub(super) fn save(plan: &Plan) -> Result<(), Error> {
     let file = plan.state_file();
     let text = serde_json::to_string_pretty(plan)
         .map_err(|error| Error::io("write", &file, error.into()))?;
-    // Renamed when complete, so that a reader never sees a part of it.
-    let draft = plan.directory.join(format!("{STATE_FILE}.new"));
-    write_file(&draft, &text)?;
-    fs::rename(&draft, &file).map_err(|source| Error::io("write", &file, source))
+    write_file(&file, &text)
 }
 
 pub(super) fn load(directory: &Path) -> Result<Plan, Error> {
@@ -119,10 +106,6 @@ fn is_same(one: &Path, other: &Path) -> bool {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
         _ => false,
     }
-}
-
-fn write_file(file: &Path, text: &str) -> Result<(), Error> {
-    fs::write(file, text).map_err(|source| Error::io("write", file, source))
 }
 
 /// The machine's memory file system.

@@ -10,7 +10,7 @@ use super::Ensemble;
 #[cfg(doc)]
 use super::EnsembleBuilder;
 #[cfg(feature = "tls")]
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, Flaw};
 use crate::error::Error;
 use crate::server::Server;
 
@@ -75,6 +75,32 @@ impl Ensemble {
         } else {
             Err(NO_TLS)
         }
+    }
+
+    /// Replaces the certificates that servers show to clients, restarts these servers, and waits until all serve.
+    ///
+    /// The first server gets a certificate with the first flaw, or one without, and so on; the servers after the last
+    /// flaw keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`certificates`](Self::certificates), [`Certificates::replace_server`], [`Server::restart`] and
+    /// [`wait_serving`](Self::wait_serving). Some servers may have been restarted then.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future may leave one server stopped.
+    #[cfg(feature = "tls")]
+    pub async fn replace_certificates(
+        &self,
+        flaws: impl IntoIterator<Item = Option<Flaw>>,
+    ) -> Result<(), Error> {
+        let certificates = self.certificates()?;
+        for (server, flaw) in self.servers.iter().zip(flaws) {
+            certificates.replace_server(server.id(), flaw)?;
+            server.restart().await?;
+        }
+        self.wait_serving().await
     }
 
     /// Returns whether it was started with fault proxies or links, which [`start_proxies`](Self::start_proxies) restarts.

@@ -8,6 +8,7 @@ use zk_provision::Search;
 
 use super::Unavailable;
 use crate::error::Error;
+use crate::private_files;
 use crate::server::Server;
 
 /// The offset of a server's wall clock from the machine's.
@@ -88,11 +89,7 @@ impl Server {
             }
             .into());
         }
-        // Renamed when complete, so that the server never reads a part of it.
-        let draft = self.directory().join(format!("{FILE}.new"));
-        fs::write(&draft, shift.text())
-            .and_then(|()| fs::rename(&draft, &file))
-            .map_err(|source| Error::io("write", &file, source))
+        private_files::write(&file, &shift.text())
     }
 }
 

@@ -3,13 +3,14 @@
 //! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::SpecError;
 
-/// The users that the servers know, with the SASL mechanism DIGEST-MD5.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The users that the servers know, with the SASL mechanism DIGEST-MD5. Debug output contains no passwords.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SaslDigest {
@@ -17,6 +18,7 @@ pub struct SaslDigest {
     /// characters other than `"` and `\`.
     pub users: BTreeMap<String, String>,
     /// `sessionRequireClientSASLAuth`: whether the servers refuse every request of a client without SASL. Default false.
+    /// Servers before 3.6 do not know it, and refuse none.
     ///
     /// The harness itself has no SASL. With this setting a start waits until the servers have elected a leader and
     /// grant sessions, and no node is written; and [`Ensemble::expire`](crate::Ensemble::expire) fails.
@@ -60,5 +62,14 @@ impl SaslDigest {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for SaslDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslDigest")
+            .field("users", &self.users.keys())
+            .field("required", &self.required)
+            .finish()
     }
 }

@@ -124,6 +124,29 @@ fn an_invalid_value_is_reported_with_field_and_rule() {
     }
 }
 
+// covers: H1 S1
+#[test]
+fn no_message_and_no_debug_output_contains_a_password() {
+    let wrong = "users = { alice = \"secret\", bob = 3 }";
+    insta::assert_snapshot!(
+        parse_error(&format!("servers = 3\n[sasl_digest]\n{wrong}\n")),
+        @"line 3 = (secret): invalid type: integer `3`, expected a string"
+    );
+    insta::assert_snapshot!(
+        parse_error(&format!("sasl_digest = {{ {wrong} }}\n")),
+        @"line 1 = (secret): invalid type: integer `3`, expected a string"
+    );
+    let spec = Spec {
+        sasl_digest: Some(SaslDigest::new([("alice", "secret")])),
+        ..Spec::default()
+    };
+    let printed = format!("{spec:?}");
+    assert!(
+        printed.contains("alice") && !printed.contains("secret"),
+        "{printed}"
+    );
+}
+
 // covers: H1
 #[test]
 fn an_unknown_key_or_a_wrong_type_is_reported_with_its_line() {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 use std::time::Instant;
 
-/// Waits until `condition` holds; panics with `what` if it does not within 20 s.
+/// Waits until `condition` holds; panics with `what` if it does not within a minute.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
         #[expect(
             clippy::disallowed_methods,
             reason = "the pause between two checks of the condition"

@@ -48,7 +48,7 @@ async fn a_minority_reports_that_it_does_not_serve(ensemble: Ensemble) {
     ensemble.server(1).unwrap().kill().await.unwrap();
     ensemble.server(2).unwrap().stop().await.unwrap();
     // The survivor notices within the sync limit.
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     let seen = loop {
         match ensemble.leader().await {
             Err(Error::NoQuorum { seen }) if seen.contains("does not serve requests") => {
@@ -56,7 +56,7 @@ async fn a_minority_reports_that_it_does_not_serve(ensemble: Ensemble) {
             }
             other => assert!(
                 tokio::time::Instant::now() < deadline,
-                "still {other:?} after 20 s"
+                "still {other:?} after a minute"
             ),
         }
     };

@@ -22,7 +22,7 @@ impl Silent {
     /// Opens or resumes a session; `None` if the server grants none.
     fn open(server: &Server, session: i64, password: [u8; 16]) -> Option<Self> {
         let mut link = TcpStream::connect(server.client_address()).unwrap();
-        link.set_read_timeout(Some(Duration::from_secs(10)))
+        link.set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         let mut hello = vec![0, 0, 0, 45, 0, 0, 0, 0];
         hello.extend([0; 8]);
@@ -66,7 +66,7 @@ async fn expire_ends_a_session_at_any_server_at_once() {
 
 async fn leads(ensemble: &Ensemble) -> u32 {
     ensemble
-        .wait_leader(Duration::from_secs(20))
+        .wait_leader(Duration::from_secs(60))
         .await
         .unwrap()
         .id()

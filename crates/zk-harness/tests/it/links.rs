@@ -16,7 +16,7 @@ use crate::support::raw::OK;
 use crate::support::raw::RawClient;
 use crate::support::raw::request;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 async fn linked(version: &str) -> Ensemble {
     in_memory(3)
@@ -176,7 +176,7 @@ async fn a_slow_link_makes_a_follower_lag(version: &str) {
         .unwrap();
     let mut writer = RawClient::open(leader.client_address()).await.unwrap();
     let mut reader = RawClient::open(follower.client_address()).await.unwrap();
-    // Half of the sync limit.
+    // A fifth of the sync limit.
     let lag = Duration::from_secs(1);
     let links = ensemble.links().unwrap();
     links

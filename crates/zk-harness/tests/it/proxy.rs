@@ -21,7 +21,7 @@ use crate::support::raw::RawClient;
 use crate::support::raw::Request;
 use crate::support::raw::request;
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 /// Long enough for a frame that is not held to arrive.
 const A_WHILE: Duration = Duration::from_millis(200);
 

@@ -4,6 +4,50 @@ use zk_harness::SaslDigest;
 
 use crate::support::{in_memory, java_shell};
 
+// covers: H1
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn no_other_user_can_read_the_files_of_an_ensemble() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use zk_harness::{Ensemble, superuser_digest};
+    let users = SaslDigest::new([("alice", "secret")]);
+    let ensemble = in_memory(1).tls(true).sasl_digest(users);
+    let ensemble = ensemble.superuser(superuser_digest("secret"));
+    let ensemble = ensemble.start().await.unwrap();
+    ensemble.replace_certificates([None]).await.unwrap();
+    let ensemble = Ensemble::attach(&ensemble.detach().unwrap()).unwrap();
+    ensemble.kill_all().await.unwrap();
+    let mut paths: Vec<_> = ensemble.directories().map(ToOwned::to_owned).collect();
+    let mut modes = std::collections::BTreeMap::new();
+    while let Some(path) = paths.pop() {
+        let metadata = std::fs::symlink_metadata(&path).unwrap();
+        if metadata.is_dir() {
+            let entries = std::fs::read_dir(&path).unwrap();
+            paths.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+        modes.insert(path, metadata.permissions().mode());
+    }
+    ensemble.down().await.unwrap();
+    for name in [
+        "ensemble.json",
+        "zoo-1.cfg",
+        "jaas.conf",
+        "certificate.pem",
+        "peer-certificate.pem",
+        "ca-key.pem",
+        "client-key.pem",
+        "server.log",
+        "myid",
+        "version-2",
+    ] {
+        let is_there = modes.keys().any(|path| path.ends_with(name));
+        assert!(is_there, "{name} is not in {modes:?}");
+    }
+    for (path, mode) in modes {
+        assert_eq!(mode & 0o077, 0, "{} has {mode:o}", path.display());
+    }
+}
+
 /// Properties with which the client in Java uses TLS.
 #[cfg(feature = "tls")]
 fn tls_properties(

@@ -101,7 +101,7 @@ async fn every_four_letter_word_is_answered() {
     // The nodes of the readiness probes are removed with their sessions.
     for server in ensemble.servers() {
         // A lagging follower may still show them for a moment.
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         loop {
             let dump = server.four_letter("dump").await.unwrap();
             let left = server.mntr().await.unwrap();
@@ -110,7 +110,7 @@ async fn every_four_letter_word_is_answered() {
                 break;
             }
             let now = tokio::time::Instant::now();
-            assert!(now < deadline, "{left:?} nodes left after 20 s: {dump}");
+            assert!(now < deadline, "{left:?} nodes left after a minute: {dump}");
         }
     }
     ensemble.down().await.unwrap();

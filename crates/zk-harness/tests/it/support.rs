@@ -13,9 +13,10 @@ mod waiting;
 
 pub(crate) use waiting::eventually;
 
-/// Returns a builder for an ensemble without disk flushes.
+/// Returns a builder for an ensemble without disk flushes, whose quorum outlasts pauses of the machine of up to 5 s.
 pub(crate) fn in_memory(servers: usize) -> EnsembleBuilder {
-    Ensemble::builder().servers(servers).data(DataStore::Memory)
+    let builder = Ensemble::builder().servers(servers).sync_limit(25);
+    builder.data(DataStore::Memory)
 }
 
 /// Counts the processes with the marker of the ensemble in `directory`.

@@ -11,7 +11,7 @@ use zk_provision::Distribution;
 
 use crate::world::wait_for;
 
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// A server process, killed when dropped.
 struct Server(Child);

@@ -180,7 +180,7 @@ pub(crate) struct UpArgs {
     /// Encrypt all connections; clients have to present a certificate, and `env` prints where one is.
     #[arg(long, conflicts_with = "proxied")]
     pub(crate) tls: bool,
-    /// Refuse clients that do not authenticate with SASL; `env` prints the credentials of a user.
+    /// Refuse clients that do not authenticate with SASL, from 3.6 on; `env` prints the credentials of a user.
     #[arg(long)]
     pub(crate) auth: bool,
     /// Keep the files when the ensemble is taken down or does not start.

@@ -302,4 +302,4 @@ fn broken(error: &io::Error) -> Broken {
     }
 }
 
-const WITHIN: Duration = Duration::from_secs(20);
+const WITHIN: Duration = Duration::from_secs(60);
