@@ -20,3 +20,7 @@ pub use crate::wire::request_body::Create;
 pub use crate::wire::request_body::Part;
 pub use crate::wire::request_body::RequestBody;
 pub use crate::wire::request_body::WatchLists;
+pub use crate::wire::secret::Secret;
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ pub(crate) mod reply;
 pub(crate) mod reply_body;
 mod request;
 pub(crate) mod request_body;
+pub(crate) mod secret;
 
 pub use op::Op;
 pub use request::Request;

@@ -271,7 +271,7 @@ impl Connection {
 
     fn resume(&mut self, connect: Connect) {
         let session = SessionId::from_i64(connect.session);
-        let attached = if connect.password == self.password(session) {
+        let attached = if connect.password.0 == self.password(session) {
             self.driver.attach(session, self.server, connect.last_zxid)
         } else {
             Err(Attachment::Expired)
@@ -336,7 +336,7 @@ impl Connection {
                     credentials,
                     ..
                 },
-            )) => return self.authenticate(session, number, xid, &scheme, &credentials),
+            )) => return self.authenticate(session, number, xid, &scheme, &credentials.0),
             Ok((xid, op, body)) => {
                 let expected = Expected::of(xid, op, &body);
                 (decode::content(op, body), expected)

@@ -71,7 +71,8 @@
 //! | no server that has granted the session sends a whole message for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
 //! | the credentials of the [`Config`] or the password for SASL are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
-//! | credentials that are added are refused, or the server requires SASL | the request is refused, and the session is over: [`SessionEnd::AuthFailed`] |
+//! | credentials that are added are refused | the request is refused, and the session is over: [`SessionEnd::AuthFailed`] |
+//! | the server requires SASL, or another authentication that the session has not made | the first request is refused, and the session is over: [`SessionEnd::AuthRequired`] |
 //! | a certificate is refused, by the client or by the server | [`Loss::Tls`], with what is wrong; the next host is dialled |
 //! | a server does not prove that it knows the password, or has no SASL | [`Loss::Sasl`]; the next host is dialled |
 //! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default). It is asked on the next connections, too; where one name stands for several servers, another one may reply |
@@ -155,6 +156,7 @@ pub use proto::WatchEvent;
 pub use proto::WatchEventKind;
 pub use proto::WatchKind;
 pub use server_role::ServerRole;
+pub use session::CertificateRefusal;
 pub use session::Host;
 pub use session::Loss;
 pub use session::NotSent;

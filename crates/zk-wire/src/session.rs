@@ -56,6 +56,7 @@ pub use event::SubmitError;
 pub use event::Ticket;
 pub use hosts::Host;
 pub use probe::Probe;
+pub use tls_failure::CertificateRefusal;
 pub use tls_failure::TlsFailure;
 
 use authentication::Authentication;

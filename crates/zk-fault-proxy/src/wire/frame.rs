@@ -2,7 +2,10 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::fmt;
+
 use super::jute::Encoder;
+use super::secret::Secret;
 
 /// Puts a payload into a frame.
 pub(crate) fn wrap(payload: &[u8]) -> Vec<u8> {
@@ -12,14 +15,14 @@ pub(crate) fn wrap(payload: &[u8]) -> Vec<u8> {
 /// Splits a stream into pieces, whose concatenation is always the stream.
 #[derive(Debug)]
 pub struct FrameDecoder {
-    buffer: Vec<u8>,
+    buffer: Secret,
     /// The start of the next piece in the buffer.
     at: usize,
     mode: Mode,
 }
 
-/// A part of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A part of a stream. Its debug output has no bytes, because they may be a password.
+#[derive(Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a reader handles each of these")]
 pub enum Piece {
     /// A whole frame with its length prefix.
@@ -57,7 +60,7 @@ impl FrameDecoder {
 
     fn new(mode: Mode) -> Self {
         Self {
-            buffer: Vec::new(),
+            buffer: Secret(Vec::new()),
             at: 0,
             mode,
         }
@@ -65,9 +68,9 @@ impl FrameDecoder {
 
     /// Returns the buffer to which received bytes are appended.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
-        self.buffer.drain(..self.at);
+        self.buffer.0.drain(..self.at);
         self.at = 0;
-        &mut self.buffer
+        &mut self.buffer.0
     }
 
     /// Returns all further bytes as raw pieces.
@@ -77,7 +80,7 @@ impl FrameDecoder {
 
     /// Returns the next piece, if it is complete.
     pub fn next_piece(&mut self) -> Option<Piece> {
-        let waiting = self.buffer.len() - self.at;
+        let waiting = self.buffer.0.len() - self.at;
         if waiting == 0 {
             return None;
         }
@@ -96,7 +99,7 @@ impl FrameDecoder {
     }
 
     fn take_frame(&mut self) -> Option<Piece> {
-        let rest = &self.buffer[self.at..];
+        let rest = &self.buffer.0[self.at..];
         let prefix = *rest.first_chunk::<PREFIX>()?;
         if self.mode == Mode::Start && prefix.iter().all(u8::is_ascii_alphabetic) {
             self.mode = Mode::Raw;
@@ -134,12 +137,12 @@ impl FrameDecoder {
 
     /// Returns the incomplete frame at the end of the stream.
     pub(crate) fn remainder(&mut self) -> Option<Piece> {
-        let waiting = self.buffer.len() - self.at;
+        let waiting = self.buffer.0.len() - self.at;
         (waiting > 0).then(|| Piece::Raw(self.cut(waiting)))
     }
 
     fn cut(&mut self, len: usize) -> Vec<u8> {
-        let piece = self.buffer[self.at..self.at + len].to_vec();
+        let piece = self.buffer.0[self.at..self.at + len].to_vec();
         self.at += len;
         piece
     }
@@ -163,6 +166,19 @@ impl Piece {
             | Self::NoFrame(bytes)
             | Self::Raw(bytes) => bytes,
         }
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, bytes) = match self {
+            Self::Frame(bytes) => ("Frame", bytes),
+            Self::LongFrame(bytes) => ("LongFrame", bytes),
+            Self::Word(bytes) => ("Word", bytes),
+            Self::NoFrame(bytes) => ("NoFrame", bytes),
+            Self::Raw(bytes) => ("Raw", bytes),
+        };
+        write!(f, "{kind}({} bytes)", bytes.len())
     }
 }
 

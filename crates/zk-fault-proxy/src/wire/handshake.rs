@@ -8,6 +8,7 @@ use super::frame;
 use super::jute::DecodeError;
 use super::jute::Decoder;
 use super::jute::Encoder;
+use super::secret::Secret;
 
 /// Encodes the request for a new session.
 pub(crate) fn connect(timeout: Duration) -> Vec<u8> {
@@ -40,7 +41,7 @@ pub struct Connect {
     /// The session to resume; 0 for a new one.
     pub session: i64,
     /// The password of the session; 16 bytes.
-    pub password: Vec<u8>,
+    pub password: Secret,
     /// Whether a server without a quorum may grant a read-only session; `None` from clients before 3.4.
     pub read_only: Option<bool>,
 }
@@ -58,7 +59,7 @@ impl Connect {
             last_zxid: from.long("the newest zxid seen")?,
             timeout: from.int("the session timeout")?,
             session: from.long("the session id")?,
-            password: from.buffer("the session password")?.to_vec(),
+            password: Secret(from.buffer("the session password")?.to_vec()),
             read_only: from.bool("the read-only flag").ok(),
         })
     }
@@ -75,7 +76,7 @@ pub struct Connected {
     /// The session.
     pub session: i64,
     /// The password of the session; 16 bytes.
-    pub password: Vec<u8>,
+    pub password: Secret,
     /// Whether the session is read-only; `None` for clients that sent no such flag.
     pub read_only: Option<bool>,
 }
@@ -92,7 +93,7 @@ impl Connected {
             protocol_version: from.int("the protocol version")?,
             timeout: from.int("the session timeout")?,
             session: from.long("the session id")?,
-            password: from.buffer("the session password")?.to_vec(),
+            password: Secret(from.buffer("the session password")?.to_vec()),
             read_only: from.bool("the read-only flag").ok(),
         })
     }
@@ -101,7 +102,7 @@ impl Connected {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Encoder::default();
         to.int(self.protocol_version).int(self.timeout);
-        to.long(self.session).buffer(&self.password);
+        to.long(self.session).buffer(&self.password.0);
         if let Some(read_only) = self.read_only {
             to.bool(read_only);
         }
@@ -139,7 +140,7 @@ mod tests {
             last_zxid: 7,
             timeout: 4000,
             session: 0x0300_05e3_2370_0000,
-            password: vec![0; 16],
+            password: Secret(vec![0; 16]),
             read_only: Some(false),
         };
         assert_eq!(Connect::decode(&payload), Ok(expected.clone()));
@@ -157,7 +158,7 @@ mod tests {
             protocol_version: 0,
             timeout: 4000,
             session: 0x0300_05e3_2370_0000,
-            password: vec![7; 16],
+            password: Secret(vec![7; 16]),
             read_only: None,
         };
         let mut payload = [

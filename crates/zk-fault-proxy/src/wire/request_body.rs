@@ -8,6 +8,7 @@ use super::jute::DecodeError;
 use super::jute::Decoder;
 use super::op::Op;
 use super::record::AclEntry;
+use super::secret::Secret;
 
 /// A request with everything in it.
 ///
@@ -131,12 +132,12 @@ pub enum RequestBody {
         /// How the credentials are checked, for example `digest`.
         scheme: String,
         /// The credentials.
-        credentials: Vec<u8>,
+        credentials: Secret,
     },
     /// [`Op::Sasl`].
     Sasl {
         /// The token of the mechanism.
-        token: Vec<u8>,
+        token: Secret,
     },
     /// [`Op::Ping`], which has no fields.
     Ping,
@@ -301,10 +302,10 @@ pub(super) fn fields(op: Op, from: &mut Decoder<'_>) -> Result<RequestBody, Deco
         Op::Auth => RequestBody::Auth {
             kind: from.int("the kind of credentials")?,
             scheme: from.string("the scheme of credentials")?,
-            credentials: from.buffer("credentials")?.to_vec(),
+            credentials: Secret(from.buffer("credentials")?.to_vec()),
         },
         Op::Sasl => RequestBody::Sasl {
-            token: from.buffer("a token")?.to_vec(),
+            token: Secret(from.buffer("a token")?.to_vec()),
         },
         Op::Ping => RequestBody::Ping,
         Op::WhoAmI => RequestBody::WhoAmI,

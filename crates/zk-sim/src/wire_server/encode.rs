@@ -21,6 +21,7 @@ use zk_fault_proxy::codec::Connected;
 use zk_fault_proxy::codec::PartResult;
 use zk_fault_proxy::codec::ReplyBody;
 use zk_fault_proxy::codec::RequestBody;
+use zk_fault_proxy::codec::Secret;
 use zk_fault_proxy::codec::Stat;
 use zk_fault_proxy::codec::WatchEventKind;
 use zk_fault_proxy::codec::notification;
@@ -182,7 +183,7 @@ pub(super) fn granted(
         protocol_version: 0,
         timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
         session: session.as_i64(),
-        password,
+        password: Secret(password),
         read_only: connect.read_only.map(|_| is_read_only),
     }
     .encode()
@@ -194,7 +195,7 @@ pub(super) fn expired(connect: &Connect) -> Vec<u8> {
         protocol_version: 0,
         timeout: 0,
         session: 0,
-        password: vec![0; 16],
+        password: Secret(vec![0; 16]),
         read_only: connect.read_only.map(|_| false),
     }
     .encode()
@@ -269,6 +270,7 @@ pub(super) fn code_of(kind: ErrorKind) -> i32 {
         ErrorKind::SessionExpired | ErrorKind::SessionClosed => SESSION_EXPIRED,
         ErrorKind::InvalidAcl => -114,
         ErrorKind::AuthFailed => AUTH_FAILED,
+        ErrorKind::AuthRequired => -124,
         ErrorKind::SessionMoved => -118,
         ErrorKind::ReadOnlyServer => -119,
         ErrorKind::QuotaExceeded => -125,

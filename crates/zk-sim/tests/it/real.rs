@@ -86,7 +86,7 @@ impl Notes {
     }
 
     async fn fired(&mut self, what: &str, watch: &mut Watch) {
-        let event = tokio::time::timeout(Duration::from_secs(10), watch.changed())
+        let event = tokio::time::timeout(Duration::from_secs(60), watch.changed())
             .await
             .unwrap_or_else(|_| panic!("waited for the watch: {what}"));
         self.lines.push(format!("{what}: {event:?}"));

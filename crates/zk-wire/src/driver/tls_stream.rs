@@ -14,6 +14,7 @@ use rustls::CertificateError;
 use rustls::ClientConnection;
 use tokio::net::TcpStream;
 
+use crate::session::CertificateRefusal;
 use crate::session::Host;
 use crate::session::TlsFailure;
 use crate::tls::Tls;
@@ -23,6 +24,7 @@ use crate::tls::Tls;
 pub(super) struct TlsStream {
     tcp: TcpStream,
     tls: ClientConnection,
+    has_certificate: bool,
 }
 
 impl TlsStream {
@@ -32,8 +34,14 @@ impl TlsStream {
         // It reads files.
         let prepared = tokio::task::spawn_blocking(move || tls.for_host(&at));
         let (config, name) = prepared.await?.map_err(io::Error::other)?;
-        let tls = ClientConnection::new(config, name).map_err(failed)?;
-        let mut stream = Self { tcp, tls };
+        let has_certificate = config.client_auth_cert_resolver.has_certs();
+        let tls = ClientConnection::new(config, name)
+            .map_err(|error| io::Error::other(failure(error)))?;
+        let mut stream = Self {
+            tcp,
+            tls,
+            has_certificate,
+        };
         loop {
             let is_flushed = is_done(stream.try_flush())?;
             if !stream.tls.is_handshaking() && is_flushed {
@@ -113,8 +121,17 @@ impl TlsStream {
         processed.map(drop).map_err(|error| {
             // The server receives the reason, if the socket takes it.
             drop(self.tls.write_tls(&mut Socket(&self.tcp)));
-            failed(error)
+            io::Error::other(self.refusal(&error).unwrap_or_else(|| failure(error)))
         })
+    }
+
+    /// Returns the failure if the error is that the server refuses the client.
+    fn refusal(&self, error: &rustls::Error) -> Option<TlsFailure> {
+        let rustls::Error::AlertReceived(alert) = *error else {
+            return None;
+        };
+        let is_agreed = self.tls.negotiated_cipher_suite().is_some();
+        refusal(alert, self.has_certificate, is_agreed).map(TlsFailure::ClientRefused)
     }
 
     fn is_at_end(&mut self) -> bool {
@@ -163,12 +180,41 @@ fn is_failure(error: &io::Error) -> bool {
     inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<TlsFailure>)
 }
 
-fn failed(error: rustls::Error) -> io::Error {
-    io::Error::other(failure(error))
+/// Returns why the server refuses the client; `None` if the alert is not about a certificate.
+fn refusal(
+    alert: AlertDescription,
+    has_certificate: bool,
+    is_agreed: bool,
+) -> Option<CertificateRefusal> {
+    use AlertDescription as Alert;
+    use CertificateRefusal as Refusal;
+    match alert {
+        Alert::CertificateRequired => Some(Refusal::NoCertificate),
+        Alert::CertificateExpired
+        | Alert::CertificateRevoked
+        | Alert::UnknownCA
+        | Alert::BadCertificate
+        | Alert::UnsupportedCertificate
+        | Alert::CertificateUnknown
+        | Alert::AccessDenied
+            if !has_certificate =>
+        {
+            Some(Refusal::NoCertificate)
+        }
+        // Java sends it with TLS 1.2. Once both sides have agreed on the cryptography, nothing else is missing.
+        Alert::HandshakeFailure if !has_certificate && is_agreed => Some(Refusal::NoCertificate),
+        Alert::CertificateExpired => Some(Refusal::Expired),
+        Alert::CertificateRevoked => Some(Refusal::Revoked),
+        Alert::UnknownCA => Some(Refusal::UnknownAuthority),
+        Alert::BadCertificate
+        | Alert::UnsupportedCertificate
+        | Alert::CertificateUnknown
+        | Alert::AccessDenied => Some(Refusal::Unexplained(format!("{alert:?}"))),
+        _ => None,
+    }
 }
 
 fn failure(error: rustls::Error) -> TlsFailure {
-    use AlertDescription as Alert;
     use CertificateError as Invalid;
     use rustls::Error;
     match error {
@@ -190,16 +236,6 @@ fn failure(error: rustls::Error) -> TlsFailure {
             Invalid::Revoked => TlsFailure::Revoked,
             error => TlsFailure::InvalidCertificate(error.to_string()),
         },
-        Error::AlertReceived(
-            alert @ (Alert::BadCertificate
-            | Alert::UnsupportedCertificate
-            | Alert::CertificateRevoked
-            | Alert::CertificateExpired
-            | Alert::CertificateUnknown
-            | Alert::UnknownCA
-            | Alert::AccessDenied
-            | Alert::CertificateRequired),
-        ) => TlsFailure::ClientRefused(format!("{alert:?}")),
         error => TlsFailure::Other(error.to_string()),
     }
 }
@@ -211,3 +247,6 @@ fn bare_name(name: &str) -> String {
         .and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"').to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,6 +182,8 @@ pub enum SessionEnd {
     Expired,
     /// The server refused the credentials.
     AuthFailed,
+    /// The server requires SASL, or another authentication that the session has not made.
+    AuthRequired,
     /// The runtime of its task has shut down. The ensemble expires it after its timeout.
     RuntimeEnded,
 }
@@ -194,6 +196,7 @@ impl fmt::Display for SessionEnd {
             Self::Closed => "it was closed",
             Self::Expired => "it has expired",
             Self::AuthFailed => "the server refused the credentials",
+            Self::AuthRequired => "the server requires authentication",
             Self::RuntimeEnded => "its runtime has ended",
         })
     }

@@ -116,9 +116,8 @@ impl Session {
             Role::Handshake | Role::Internal if frame.is_close() => match reply {
                 Ok(_) => self.end(SessionEnd::Closed),
                 Err(ErrorCode::SESSION_EXPIRED) => self.end(SessionEnd::Expired),
-                Err(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) => {
-                    self.end(SessionEnd::AuthFailed);
-                }
+                Err(ErrorCode::AUTH_FAILED) => self.end(SessionEnd::AuthFailed),
+                Err(_) if needs_sasl => self.end(SessionEnd::AuthRequired),
                 // The next connection sends it again.
                 Err(code) => {
                     self.outgoing.push_back(frame);
@@ -134,7 +133,7 @@ impl Session {
         }
         // Every later connection would be refused, too.
         if needs_sasl && !matches!(self.phase, Phase::Over(_)) {
-            self.end(SessionEnd::AuthFailed);
+            self.end(SessionEnd::AuthRequired);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum TlsFailure {
     /// The server's certificate was signed by an unknown authority.
-    #[error("the server's certificate was not signed by a trusted authority")]
+    #[error("the server's certificate was signed by an unknown authority")]
     UnknownAuthority,
     /// The server's certificate is for another host.
     #[error("the server's certificate is for {}, not for {expected}", presented.join(", "))]
@@ -35,8 +35,8 @@ pub enum TlsFailure {
     #[error("the server's certificate is not valid: {0}")]
     InvalidCertificate(String),
     /// The server refused the client's certificate, or the client has none.
-    #[error("the server refused the client's certificate, or it needs one: {0}")]
-    ClientRefused(String),
+    #[error(transparent)]
+    ClientRefused(CertificateRefusal),
     /// The certificates or the key of the client cannot be read or used. Nothing was sent.
     #[error("{0}")]
     Configuration(String),
@@ -46,6 +46,32 @@ pub enum TlsFailure {
     /// The handshake failed for another reason.
     #[error("{0}")]
     Other(String),
+}
+
+/// Why a server refused a client, as far as its TLS alert says.
+///
+/// Servers in Java send the same alert, [`Unexplained`](Self::Unexplained), for a certificate that has expired as for one of
+/// an unknown authority; their logs have the reason. Other servers, and proxies before them, are more precise.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CertificateRefusal {
+    /// It needs a certificate, and the client has shown none.
+    #[error("the server needs a client certificate, and none was given")]
+    NoCertificate,
+    /// The certificate has expired.
+    #[error("the server refused the client's certificate: it has expired")]
+    Expired,
+    /// The certificate was revoked.
+    #[error("the server refused the client's certificate: it was revoked")]
+    Revoked,
+    /// The certificate was signed by an authority that the server does not know.
+    #[error("the server refused the client's certificate: it was signed by an unknown authority")]
+    UnknownAuthority,
+    /// The alert, which is the value, does not say what is wrong with the certificate.
+    #[error(
+        "the server refused the client's certificate with the alert {0}, which does not say why; is it valid, and its authority known to the server?"
+    )]
+    Unexplained(String),
 }
 
 fn in_words(duration: Duration) -> String {

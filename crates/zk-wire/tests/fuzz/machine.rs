@@ -8,6 +8,8 @@
 //! - requests leave in the order in which they were submitted, also over a reconnect, and no more than allowed are in
 //!   flight;
 //! - a valid reply gives its request the outcome that it says, and nothing valid breaks a connection;
+//! - with a chroot, the server is sent other paths than the program names, and a new node outside of it breaks the
+//!   connection;
 //! - each connection begins with the session's id, its credentials and exactly the watches that are set;
 //! - what waits, and what is received and not complete, is within the limits;
 //! - the session never wants to be woken at a moment that has passed, and nothing happens after its end.
@@ -26,6 +28,7 @@ use zk_wire::Credentials;
 use zk_wire::ErrorCode;
 use zk_wire::Loss;
 use zk_wire::MultiOp;
+use zk_wire::MultiResult;
 use zk_wire::NewNode;
 use zk_wire::Reply;
 use zk_wire::Request;
@@ -359,9 +362,10 @@ impl Run<'_> {
     }
 
     fn submit(&mut self, what: What, path: &str) {
+        let sent = request(what, &self.outer(path), self.submitted.len());
         let request = request(what, path, self.submitted.len());
         let mut content = BytesMut::new();
-        let len = request.encode(Xid::FIRST, &mut content);
+        let len = sent.encode(Xid::FIRST, &mut content);
         let config = &self.program.config;
         match self.session.submit(&request) {
             Ok(ticket) => {
@@ -407,6 +411,44 @@ impl Run<'_> {
         // One request that is too great for the queue may be alone in it.
         let most = config.max_queued_bytes + (1 + config.max_in_flight) * config.max_request;
         assert!(bytes <= most, "{bytes} bytes wait");
+    }
+
+    /// Returns the server's name of a path of the session; one that does not begin with `/` is not below the chroot.
+    fn outer(&self, path: &str) -> String {
+        let chroot = self.program.config.chroot.to_string();
+        match path {
+            _ if chroot == "/" => path.to_owned(),
+            "" => String::new(),
+            "/" => chroot,
+            path => chroot + path,
+        }
+    }
+
+    /// Returns what the server sends so that the session makes this reply of it, and whether a new node is elsewhere.
+    /// Paths of this session's ephemeral nodes that are elsewhere are removed from the reply.
+    fn outer_reply(&self, reply: &mut Reply) -> (Reply, bool) {
+        let mut sent = reply.clone();
+        let mut created = Vec::new();
+        match &mut sent {
+            Reply::Created { path, .. } => created.push(path),
+            Reply::Multi(Ok(results)) => created.extend(results.iter_mut().filter_map(path_of)),
+            Reply::Paths(paths) => {
+                for path in paths {
+                    *path = self.outer(path);
+                }
+            }
+            _ => {}
+        }
+        let is_root = self.outer("/") == "/";
+        let mut is_elsewhere = false;
+        for path in created {
+            is_elsewhere |= !is_root && !path.starts_with('/');
+            *path = self.outer(path);
+        }
+        if let Reply::Paths(paths) = reply {
+            paths.retain(|path| is_root || path.starts_with('/'));
+        }
+        (sent, is_elsewhere)
     }
 
     fn cancel(&mut self, at: usize) {
@@ -643,7 +685,7 @@ impl Run<'_> {
                 WatchKind::PersistentRecursive => [3, 5].contains(&watcher_type),
             };
             assert!(
-                watched != path || !is_meant,
+                self.outer(watched) != path || !is_meant,
                 "a needed watch is removed: {kind:?} of {path}"
             );
         }
@@ -690,18 +732,20 @@ impl Run<'_> {
             return;
         };
         let reply = replies::draw(to.shape, &mut Unstructured::new(seed));
-        let reply = reply.unwrap_or_else(|_| {
+        let mut reply = reply.unwrap_or_else(|_| {
             let zeros = [0; 128];
             replies::draw(to.shape, &mut Unstructured::new(&zeros)).expect("zeros suffice")
         });
-        let mut body = replies::body(&reply);
-        let (mut xid, mut code, mut is_malformed) = (to.xid, 0, false);
+        let (sent, mut is_malformed) = self.outer_reply(&mut reply);
+        let mut body = replies::body(&sent);
+        let (mut xid, mut code) = (to.xid, 0);
         match how {
             Answer::Refused(refusal) => {
                 code = refusal;
                 body.clear();
+                is_malformed = false;
             }
-            Answer::CutShort => is_malformed = body.pop().is_some(),
+            Answer::CutShort => is_malformed |= body.pop().is_some(),
             // Not one that announces an event.
             Answer::WrongNumber(delta) if xid > 0 && xid + delta != -1 => xid += delta,
             Answer::Done | Answer::Early | Answer::WrongNumber(_) => {}
@@ -741,7 +785,7 @@ impl Run<'_> {
             zxid: None,
         };
         self.send(
-            &replies::notification(kind, path),
+            &replies::notification(kind, &self.outer(path)),
             Meaning::Notification(event),
         );
     }
@@ -826,8 +870,12 @@ impl Run<'_> {
                 timeout,
             } => {
                 let is_resumed = self.session_id == 0 || self.session_id == session_id;
+                let watches = self.watches.values();
+                let watches = watches
+                    .map(|(path, kind)| (self.outer(path), *kind))
+                    .collect();
                 let connection = self.connection.as_mut().expect("there is a connection");
-                connection.unset_watches = self.watches.values().cloned().collect();
+                connection.unset_watches = watches;
                 is_resumed && !timeout.is_zero()
             }
             Meaning::Notification(event) => {
@@ -927,7 +975,7 @@ impl Run<'_> {
             }
             WatchKind::Persistent => watched == path,
             WatchKind::PersistentRecursive => {
-                let is_below = watched == "/" || path.starts_with(&format!("{watched}/"));
+                let is_below = path.starts_with(&format!("{}/", watched.trim_end_matches('/')));
                 event != WatchEventKind::ChildrenChanged && (watched == path || is_below)
             }
         };
@@ -945,7 +993,7 @@ impl Run<'_> {
 /// Returns a request; those without a watch differ by their number.
 fn request(what: What, path: &str, number: usize) -> Request {
     let (watched, watch) = (path.to_owned(), true);
-    let path = format!("{path}/{number}");
+    let path = format!("{}/{number}", path.trim_end_matches('/'));
     match what {
         What::Sync => Request::Sync { path },
         What::Set(len) => Request::SetData {
@@ -981,8 +1029,16 @@ fn request(what: What, path: &str, number: usize) -> Request {
         },
         What::Auth => Request::Auth(Credentials {
             scheme: "digest".to_owned(),
-            data: path.into(),
+            data: format!("user{number}").into(),
         }),
+        What::Ephemerals => Request::GetEphemerals { prefix: path },
+    }
+}
+
+fn path_of(result: &mut MultiResult) -> Option<&mut String> {
+    match result {
+        MultiResult::Created { path, .. } => Some(path),
+        _ => None,
     }
 }
 
@@ -1049,7 +1105,7 @@ fn long_at(bytes: &[u8], at: usize) -> i64 {
 
 const PREFIX: usize = 4;
 /// The most bytes that a request to remove a watch has.
-const REMOVAL: usize = 24;
+const REMOVAL: usize = 28;
 const SESSION_ID: i64 = 0x100;
 const EXISTS: i32 = 3;
 const PING: i32 = 11;

@@ -12,6 +12,8 @@ mod frames;
 mod machine;
 mod program;
 mod replies;
+#[cfg(feature = "digest-md5")]
+mod texts;
 
 fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..most)
@@ -32,6 +34,14 @@ proptest! {
         input in bytes(400).prop_map(|bytes| decoders::Input::from_bytes(&bytes)),
     ) {
         decoders::check(&input);
+    }
+
+    #[cfg(feature = "digest-md5")]
+    #[test]
+    fn a_text_of_a_server_is_read_or_refused(
+        input in bytes(200).prop_map(|bytes| texts::Input::from_bytes(&bytes)),
+    ) {
+        texts::check(&input);
     }
 
     // covers: W4

@@ -73,6 +73,7 @@ pub(crate) enum What {
         recursive: bool,
     },
     Auth,
+    Ephemerals,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +124,7 @@ fn config(from: &mut Unstructured<'_>) -> Result<Config> {
             data: format!("user{user}:secret").into(),
         });
     }
+    config.chroot = from.choose(&["/", "/", "/app"])?.parse().expect("a path");
     Ok(config)
 }
 
@@ -162,7 +164,7 @@ fn step(from: &mut Unstructured<'_>) -> Result<Step> {
         }
         26 => Step::Notify {
             kind: from.int_in_range(0..=5)?,
-            path: from.choose(&PATHS)?,
+            path: from.choose(&NOTIFIED)?,
         },
         27 => {
             let len = from.int_in_range(0..=24)?.min(from.len());
@@ -178,7 +180,7 @@ fn step(from: &mut Unstructured<'_>) -> Result<Step> {
         39..=43 => Step::Exchange,
         44..=46 => Step::Notify {
             kind: from.int_in_range(1..=4)?,
-            path: from.choose(&PATHS)?,
+            path: from.choose(&NOTIFIED)?,
         },
         _ if from.ratio(1, 4)? => Step::Abandon,
         _ => Step::Close,
@@ -186,7 +188,7 @@ fn step(from: &mut Unstructured<'_>) -> Result<Step> {
 }
 
 fn what(from: &mut Unstructured<'_>) -> Result<What> {
-    Ok(match from.int_in_range(0..=9)? {
+    Ok(match from.int_in_range(0..=10)? {
         0 => What::Sync,
         1 => What::Set(from.int_in_range(0..=250)?),
         2 => What::Create,
@@ -196,6 +198,7 @@ fn what(from: &mut Unstructured<'_>) -> Result<What> {
         6 => What::AddWatch { recursive: false },
         7 => What::AddWatch { recursive: true },
         8 => What::Auth,
+        9 => What::Ephemerals,
         _ => What::Get,
     })
 }
@@ -226,4 +229,6 @@ fn answer(from: &mut Unstructured<'_>) -> Result<Answer> {
 /// The session timeout that is asked for, and mostly granted.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(9);
 const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/ab"];
+/// The last one is below no path; behind the chroot it is the name of another node.
+const NOTIFIED: [&str; 5] = ["/", "/a", "/a/b", "/ab", "le"];
 const MAX_STEPS: usize = 400;

@@ -28,7 +28,7 @@ mod sessions;
 mod tls;
 
 /// How long a test waits for what it expects.
-const MAX_WAIT: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Waits for what is expected, and says so if it does not come.
 async fn expected<T>(what: &str, waiting: impl Future<Output = T>) -> T {

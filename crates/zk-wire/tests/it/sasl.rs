@@ -148,7 +148,7 @@ async fn a_wrong_password_or_none_ends_the_session() {
                     "{error}"
                 );
                 let is_over = |state: &ConnectionState| {
-                    *state == ConnectionState::Over(SessionEnd::AuthFailed)
+                    *state == ConnectionState::Over(SessionEnd::AuthRequired)
                 };
                 let mut states = without.states();
                 drop(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::certificates::Flaw;
 use zk_harness::certificates::Identity;
@@ -28,7 +29,11 @@ use crate::request;
 
 /// Starts servers, which offer TLS 1.2 before 3.9, and then 1.3 alone.
 async fn start(servers: usize, version: &str) -> Ensemble {
-    let mut ensemble = Ensemble::builder().servers(servers).zookeeper(version);
+    let mut ensemble = Ensemble::builder()
+        .servers(servers)
+        .zookeeper(version)
+        // Large nodes on a busy disk would take longer than servers wait for one another.
+        .data(DataStore::Memory);
     if version == "3.9" {
         ensemble = ensemble.property("ssl.enabledProtocols", "TLSv1.3");
         ensemble = ensemble.property("ssl.protocol", "TLSv1.3");

@@ -16,6 +16,7 @@ use zk_fault_proxy::codec::Part;
 use zk_fault_proxy::codec::PartResult;
 use zk_fault_proxy::codec::ReplyBody;
 use zk_fault_proxy::codec::RequestBody;
+use zk_fault_proxy::codec::Secret;
 use zk_wire::AclEntry;
 use zk_wire::CreateMode;
 use zk_wire::Credentials;
@@ -82,7 +83,7 @@ proptest! {
             last_zxid: last_zxid_seen,
             timeout,
             session: session_id,
-            password,
+            password: Secret(password),
             read_only: Some(read_only),
         };
         prop_assert_eq!(Connect::decode(&payload(&stream)), Ok(expected));
@@ -138,7 +139,7 @@ proptest! {
             protocol_version: 0,
             timeout,
             session,
-            password: password.clone(),
+            password: Secret(password.clone()),
             read_only,
         };
         let expected = ConnectResponse {
@@ -233,12 +234,12 @@ fn described(request: &Request) -> (Op, RequestBody) {
             let body = RequestBody::Auth {
                 kind: 0,
                 scheme,
-                credentials: data.to_vec(),
+                credentials: Secret(data.to_vec()),
             };
             (Op::Auth, body)
         }
         Request::Sasl(SaslToken(token)) => {
-            let token = token.to_vec();
+            let token = Secret(token.to_vec());
             (Op::Sasl, RequestBody::Sasl { token })
         }
         Request::SetWatches {

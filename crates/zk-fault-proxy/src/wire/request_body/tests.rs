@@ -207,14 +207,14 @@ fn all() -> Vec<(i32, Vec<u8>, RequestBody)> {
             RequestBody::Auth {
                 kind: 0,
                 scheme: "digest".to_owned(),
-                credentials: b"a:b".to_vec(),
+                credentials: Secret(b"a:b".to_vec()),
             },
         ),
         (
             102,
             text("t"),
             RequestBody::Sasl {
-                token: b"t".to_vec(),
+                token: Secret(b"t".to_vec()),
             },
         ),
         (11, vec![], RequestBody::Ping),

@@ -608,7 +608,7 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     output.unwrap_or_else(|_| panic!("waited {SOON:?} for {what}"))
 }
 
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(60);
 const PROGRAMS: &str = "FAULT_PROGRAMS";
 const DEFAULT_PROGRAMS: u64 = 10;
 

@@ -224,7 +224,7 @@ fn a_server_that_requires_sasl_ends_a_session_without() {
     };
     let expected = [
         Event::Answered(ticket, outcome),
-        Event::Over(SessionEnd::AuthFailed),
+        Event::Over(SessionEnd::AuthRequired),
     ];
     assert_eq!(peer.events(), expected);
     // The first request may be the session's own.
@@ -233,7 +233,7 @@ fn a_server_that_requires_sasl_ends_a_session_without() {
     peer.pass(TIMEOUT / 3);
     peer.sent();
     peer.reply(-2, -124, b"");
-    assert_eq!(peer.events(), [Event::Over(SessionEnd::AuthFailed)]);
+    assert_eq!(peer.events(), [Event::Over(SessionEnd::AuthRequired)]);
 }
 
 // covers: C22

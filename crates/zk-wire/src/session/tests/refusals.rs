@@ -28,7 +28,7 @@ fn a_refused_close_ends_the_session_only_if_it_is_over() {
         (0, SessionEnd::Closed),
         (-112, SessionEnd::Expired),
         (-115, SessionEnd::AuthFailed),
-        (-124, SessionEnd::AuthFailed),
+        (-124, SessionEnd::AuthRequired),
     ] {
         let mut peer = Peer::new();
         peer.connect();
