@@ -44,27 +44,35 @@ fn parse_entry(text: &str) -> Result<AclEntry, String> {
     if letters.is_empty() {
         return Err("there are no permissions; write letters of cdrwa".to_owned());
     }
+    let permissions = permissions(letters)?;
+    Ok(AclEntry::new(permissions, scheme, id))
+}
+
+/// Parses permissions, as they are printed or in another order.
+pub(crate) fn permissions(letters: &str) -> Result<Permissions, String> {
     let mut permissions = Permissions::NONE;
     for letter in letters.chars() {
-        permissions = permissions
-            | match letter {
-                'c' => Permissions::CREATE,
-                'd' => Permissions::DELETE,
-                'r' => Permissions::READ,
-                'w' => Permissions::WRITE,
-                'a' => Permissions::ADMIN,
-                _ => {
-                    return Err(format!(
-                        "{letter:?} is no permission; write letters of cdrwa"
-                    ));
-                }
-            };
+        let one = match letter {
+            'c' => Permissions::CREATE,
+            'd' => Permissions::DELETE,
+            'r' => Permissions::READ,
+            'w' => Permissions::WRITE,
+            'a' => Permissions::ADMIN,
+            _ => {
+                return Err(format!(
+                    "{letter:?} is no permission; write letters of cdrwa"
+                ));
+            }
+        };
+        permissions = permissions | one;
     }
-    Ok(AclEntry::new(permissions, scheme, id))
+    Ok(permissions)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn written(text: &str) -> Option<Vec<String>> {
@@ -121,6 +129,20 @@ mod tests {
             ",",
         ] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_as_it_is_printed_or_refused(
+            text in prop_oneof![any::<String>(), "[a,:é]{0,6}(:[a-z]{0,3})?", "([a-z]{0,2}:[^:]{0,3}:[cdrwa,]{0,6},?){0,3}"],
+        ) {
+            if let Ok(entries) = parse(&text) {
+                let printed: Vec<_> = entries.iter().map(entry).collect();
+                let again: Vec<_> = printed.iter().map(|entry| parse_entry(entry)).collect();
+                let entries: Vec<_> = entries.into_iter().map(Ok).collect();
+                prop_assert_eq!(again, entries);
+            }
         }
     }
 }

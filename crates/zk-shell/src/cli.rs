@@ -8,6 +8,7 @@ use clap::Subcommand;
 use crate::commands::acl::Getacl;
 use crate::commands::acl::Setacl;
 use crate::commands::addauth::Addauth;
+use crate::commands::cd::Cd;
 use crate::commands::config::Config;
 use crate::commands::create::Create;
 use crate::commands::delete::Delete;
@@ -23,7 +24,6 @@ use crate::commands::leader::Leader;
 use crate::commands::locks::Locks;
 use crate::commands::ls::Ls;
 use crate::commands::mirror::Mirror;
-use crate::commands::place::Cd;
 use crate::commands::queue::Queue;
 use crate::commands::rm::Rm;
 use crate::commands::run::Run;
@@ -35,14 +35,14 @@ use crate::commands::txn::Txn;
 use crate::commands::watch::Watch;
 use crate::commands::what::What;
 use crate::context::Settings;
-use crate::span::parse_timeout;
+use crate::duration::parse_timeout;
 
 /// A shell for ZooKeeper: without a command interactive, at a terminal.
 ///
 /// With ZK_AUTH=user:password in the environment the session is authenticated with the digest scheme; the password
 /// has no place on the command line, where every user of the machine can read it.
 ///
-/// Exit status: 0 worked, 1 failed, 2 not understood.
+/// Exit status: 0 worked, 1 failed, 2 not understood, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 #[derive(Debug, Parser)]
 #[expect(clippy::doc_markdown, reason = "it is printed as it stands by --help")]
 #[command(name = "zk", version, max_term_width = 100)]
@@ -110,15 +110,17 @@ pub(crate) enum Command {
     Find(Find),
     /// Print the lines of data in a subtree that match
     Grep(Grep),
-    /// Print where the bytes, the nodes and the largest families of a subtree are
+    /// Print the largest subtrees by bytes or nodes, or the nodes with the most children
     Du(Du),
     /// Print each change of a node or a subtree as it happens, with differences, until Ctrl-C
     Watch(Watch),
     /// Apply several changes, all or none
     Txn(Txn),
     /// Print the access control list of a node
+    #[command(alias = "getAcl")]
     Getacl(Getacl),
     /// Replace the access control list of a node, or of a subtree
+    #[command(alias = "setAcl")]
     Setacl(Setacl),
     /// Print who holds a lock and who waits for it
     Locks(Locks),
@@ -173,7 +175,7 @@ mod tests {
                 let parsed = Cli::try_parse_from(
                     ["zk".to_owned()]
                         .into_iter()
-                        .chain(crate::words::split(command).unwrap()),
+                        .chain(crate::shell_words::split(command).unwrap()),
                 );
                 assert!(parsed.is_ok(), "{command}: {parsed:?}");
             }

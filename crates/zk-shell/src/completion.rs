@@ -15,7 +15,7 @@ use zk_core::Session;
 
 use crate::cli::Cli;
 use crate::escape;
-use crate::place;
+use crate::resolve_path;
 
 /// What a person may have meant to type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) struct Completion {
 #[derive(Debug)]
 struct Source {
     session: Option<Session>,
-    place: NodePath,
+    current_path: NodePath,
 }
 
 /// What stands at the cursor.
@@ -58,7 +58,7 @@ impl Completion {
     pub(crate) fn new(runtime: Handle) -> Self {
         let source = Source {
             session: None,
-            place: NodePath::root(),
+            current_path: NodePath::root(),
         };
         Self {
             runtime,
@@ -67,10 +67,10 @@ impl Completion {
     }
 
     /// Takes paths from this session from now on.
-    pub(crate) fn update(&self, session: Option<&Session>, place: &NodePath) {
+    pub(crate) fn update(&self, session: Option<&Session>, current_path: &NodePath) {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         source.session = session.cloned();
-        source.place = place.clone();
+        source.current_path = current_path.clone();
     }
 
     /// Returns where the word before the cursor begins, and what it may become. It blocks, for a short time.
@@ -88,14 +88,14 @@ impl Completion {
     }
 
     fn paths(&self, text: &str) -> Vec<Candidate> {
-        let (session, place) = {
+        let (session, current_path) = {
             let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-            (source.session.clone(), source.place.clone())
+            (source.session.clone(), source.current_path.clone())
         };
         let (parent, prefix) = text.split_at(text.rfind('/').map_or(0, |at| at + 1));
         let path = match parent {
-            "" => Ok(place),
-            parent => place::resolve(Some(&place), parent),
+            "" => Ok(current_path),
+            parent => resolve_path::resolve(Some(&current_path), parent),
         };
         let (Some(session), Ok(path)) = (session, path) else {
             return Vec::new();
@@ -282,7 +282,7 @@ fn words(mut names: Vec<String>, prefix: &str) -> Vec<Candidate> {
 
 /// How long a completion may take.
 const TIME_LIMIT: Duration = Duration::from_millis(300);
-/// A family of more nodes is not listed: its reply would hold up the session, whatever becomes of the completion.
+/// More children are not listed: the reply would hold up the session, whatever becomes of the completion.
 const MOST_LISTED: u32 = 20_000;
 /// How many names are offered.
 const MOST_SHOWN: usize = 300;

@@ -1,21 +1,30 @@
 //! What a command works with: the session, the time it may take, where paths begin, and the output.
 
 use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 use std::time::Instant;
 
+use tokio::task::JoinHandle;
 use zk_core::ConnectString;
 use zk_core::ConnectionState;
+use zk_core::Error;
+use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Session;
 
-use crate::credentials;
+use crate::credentials::Access;
 use crate::credentials::Credentials;
+use crate::credentials::SESSION;
 use crate::editor::Editor;
 use crate::failure::Failure;
-use crate::failure::tell;
+use crate::file_io;
 use crate::output::Output;
-use crate::place;
+use crate::resolve_path;
+use crate::signals::Interrupter;
+use crate::signals::Signals;
+use crate::signals::Watchdog;
 
 /// The options that all commands have.
 #[derive(Debug)]
@@ -41,14 +50,28 @@ pub(crate) struct Context {
     session: Option<Session>,
     /// Those that were added to the ones from the environment.
     credentials: Vec<Credentials>,
-    /// When the time of the running command is up; `None` until it starts.
-    deadline: Option<Instant>,
+    /// When the time of the running command is up, and how long the reader of the output had taken when it started;
+    /// `None` until it starts.
+    deadline: Option<(Instant, Duration)>,
     /// Where relative paths begin; `None` for a single command, which has no relative paths.
-    place: Option<NodePath>,
+    current: Option<NodePath>,
     /// The terminal of the interactive shell.
     editor: Option<Editor>,
     is_script: bool,
     is_stdin_taken: Cell<bool>,
+    /// Whether a signal is how the running command ends.
+    ends_with_signal: bool,
+    /// The threads that write files, which are removed if their command ends early.
+    writing: Vec<Writing>,
+    interrupter: Rc<Interrupter>,
+    watchdog: Watchdog,
+}
+
+/// A file that a thread writes.
+#[derive(Debug)]
+struct Writing {
+    thread: JoinHandle<()>,
+    file: PathBuf,
 }
 
 impl Context {
@@ -61,16 +84,20 @@ impl Context {
             session: None,
             credentials: Vec::new(),
             deadline: None,
-            place: None,
+            current: None,
             editor: None,
             is_script: false,
             is_stdin_taken: Cell::new(false),
+            ends_with_signal: false,
+            writing: Vec::new(),
+            interrupter: Rc::default(),
+            watchdog: Watchdog::default(),
         }
     }
 
     /// Prepares for the lines of the interactive shell.
     pub(crate) fn begin_shell(&mut self, editor: Editor) {
-        self.place = Some(NodePath::root());
+        self.current = Some(NodePath::root());
         self.editor = Some(editor);
     }
 
@@ -85,7 +112,7 @@ impl Context {
         self.is_script = true;
         // None of its commands relied on it.
         self.session.take_if(|session| session.state().is_lost());
-        self.place.get_or_insert_with(NodePath::root);
+        self.current.get_or_insert_with(NodePath::root);
         Ok(())
     }
 
@@ -97,6 +124,7 @@ impl Context {
     /// Prepares for a command of the shell or a script.
     pub(crate) fn begin_command(&mut self, timeout: Option<Duration>, is_json: bool) {
         self.deadline = None;
+        self.ends_with_signal = false;
         self.timeout = timeout.unwrap_or(self.settings.timeout);
         self.output = Output::new(is_json || self.settings.is_json);
     }
@@ -119,9 +147,9 @@ impl Context {
                     Some("begin again: what the commands before it relied on may be gone"),
                 ));
             }
-            tell(&format!(
-                "note: session {id} is over, and its ephemeral nodes with it; opening another\n"
-            ));
+            let note =
+                format!("session {id} is over, and its ephemeral nodes with it; opening another");
+            self.output.note(&note).await;
         }
         let session = self.open(remaining).await?;
         self.session = Some(session.clone());
@@ -164,19 +192,20 @@ impl Context {
         Ok(())
     }
 
-    /// Returns whether sessions are authenticated as a user: from the environment, or with `addauth`.
-    pub(crate) fn has_credentials(&self) -> bool {
-        let mut variables = [DIGEST, SASL].iter();
-        !self.credentials.is_empty()
-            || variables.any(|variable| std::env::var_os(variable).is_some())
+    /// Returns what sessions prove their identity with: from the environment, or with `addauth`.
+    pub(crate) fn access(&self) -> Result<Access, Failure> {
+        let mut access = Access::from_env(SESSION)?;
+        access.digest.extend(self.credentials.iter().cloned());
+        Ok(access)
     }
 
     /// Returns the time that the running command has left.
     pub(crate) fn remaining(&mut self) -> Duration {
         let now = Instant::now();
-        let timeout = self.timeout;
-        let deadline = self.deadline.get_or_insert_with(|| now + timeout);
-        deadline.saturating_duration_since(now)
+        // The time that the reader of the output takes is not that of the command.
+        let waited = self.output.waited();
+        let (deadline, before) = *self.deadline.get_or_insert((now + self.timeout, waited));
+        (deadline + waited.saturating_sub(before)).saturating_duration_since(now)
     }
 
     /// Gives the command its whole time again, after it has waited for a person or followed a node.
@@ -190,30 +219,38 @@ impl Context {
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let worked = tokio::time::timeout(self.remaining(), work).await;
-        worked.unwrap_or_else(|_| Err(Failure::too_slow()))
+        worked.unwrap_or_else(|_| Err(Failure::too_slow(self.timeout)))
+    }
+
+    /// Returns the failure of a request that might take as long as the command had left.
+    pub(crate) fn failure(&self, error: Error) -> Failure {
+        match error.kind() {
+            ErrorKind::TimedOut => Failure::too_slow(self.timeout),
+            _ => error.into(),
+        }
     }
 
     /// Returns the path that an argument means.
     pub(crate) fn path(&self, argument: &str) -> Result<NodePath, Failure> {
-        Ok(place::resolve(self.place.as_ref(), argument)?)
+        Ok(resolve_path::resolve(self.current.as_ref(), argument)?)
     }
 
     /// Returns the path that an optional argument means: by default where relative paths begin.
     pub(crate) fn path_or_here(&self, argument: Option<&str>) -> Result<NodePath, Failure> {
         match argument {
             Some(argument) => self.path(argument),
-            None => Ok(self.place.clone().unwrap_or_else(NodePath::root)),
+            None => Ok(self.current.clone().unwrap_or_else(NodePath::root)),
         }
     }
 
     /// Lets relative paths begin at a node.
     pub(crate) fn go_to(&mut self, path: NodePath) {
-        self.place = Some(path);
+        self.current = Some(path);
     }
 
     /// Returns whether the session goes on after the running command.
     pub(crate) fn has_next_command(&self) -> bool {
-        self.place.is_some()
+        self.current.is_some()
     }
 
     /// Returns the terminal of the interactive shell.
@@ -238,26 +275,80 @@ impl Context {
         Ok(())
     }
 
+    /// Notes that the command runs until a signal, which is no failure then.
+    pub(crate) fn end_with_signal(&mut self) {
+        self.ends_with_signal = true;
+    }
+
+    /// Returns whether a signal is how the command ends.
+    pub(crate) fn ends_with_signal(&self) -> bool {
+        self.ends_with_signal
+    }
+
+    /// Keeps a thread that writes a file, so that the end of the program waits for it.
+    pub(crate) fn wait_at_end(&mut self, thread: JoinHandle<()>, file: PathBuf) {
+        self.writing.retain(|earlier| !earlier.thread.is_finished());
+        self.writing.push(Writing { thread, file });
+    }
+
+    /// Returns what passes signals on to the running command.
+    pub(crate) fn interrupter(&self) -> Rc<Interrupter> {
+        Rc::clone(&self.interrupter)
+    }
+
+    /// Returns what ends the program if it is stuck after a signal.
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
     /// Returns where results go.
     pub(crate) fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Opens a session at another ensemble, with the same options. Close it with [`close_other`](Self::close_other).
-    pub(crate) async fn open_other(&mut self, connect: &str) -> Result<Session, Failure> {
+    /// Opens a session beside that of the context, also at another ensemble. [`close`] it.
+    pub(crate) async fn open_other(
+        &mut self,
+        connect: String,
+        access: Access,
+    ) -> Result<Session, Failure> {
         let remaining = self.remaining();
-        self.open_at(connect.to_owned(), remaining).await
+        self.open_at(connect, remaining, access).await
     }
 
-    /// Closes a session of another ensemble.
-    pub(crate) async fn close_other(&mut self, session: Session) {
-        close(session).await;
-    }
-
-    /// Closes the session.
+    /// Closes the session, and waits until the files that were begun are removed, however long that takes, or until a
+    /// signal comes.
     pub(crate) async fn close(self) {
         if let Some(session) = self.session {
             close(session).await;
+        }
+        if self.writing.is_empty() {
+            return;
+        }
+        self.watchdog.stop();
+        let removing = async {
+            for Writing { mut thread, file } in self.writing {
+                let removed = tokio::time::timeout(SILENT_REMOVAL, &mut thread).await;
+                if removed.is_err() {
+                    let note = format!(
+                        "waiting until the unfinished export is removed; a signal leaves it as {}… in {}",
+                        file_io::TEMPORARY,
+                        file_io::parent(&file).display()
+                    );
+                    drop(tokio::join!(self.output.note(&note), thread));
+                }
+            }
+        };
+        // Without signals it waits to the end.
+        let signal = async {
+            match Signals::listen() {
+                Ok(mut signals) => signals.any().await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = removing => {}
+            _ = signal => {}
         }
     }
 
@@ -276,21 +367,26 @@ impl Context {
 
     /// Opens a session beside that of the context, within `timeout`.
     pub(crate) async fn open(&self, timeout: Duration) -> Result<Session, Failure> {
-        self.open_at(self.connect_string()?, timeout).await
+        self.open_at(self.connect_string()?, timeout, self.access()?)
+            .await
     }
 
-    async fn open_at(&self, connect: String, timeout: Duration) -> Result<Session, Failure> {
+    async fn open_at(
+        &self,
+        connect: String,
+        timeout: Duration,
+        access: Access,
+    ) -> Result<Session, Failure> {
         let mut builder = Session::builder(connect)
             .connect_timeout(timeout)
             .operation_timeout(self.timeout);
-        let from_env = Credentials::from_env(DIGEST)?;
-        for Credentials { user, password } in from_env.iter().chain(&self.credentials) {
+        for Credentials { user, password } in &access.digest {
             builder = builder.digest_auth(user, password);
         }
-        if let Some(Credentials { user, password }) = Credentials::from_env(SASL)? {
+        if let Some(Credentials { user, password }) = access.sasl {
             builder = builder.sasl_digest(user, password);
         }
-        if let Some(tls) = credentials::tls()? {
+        if let Some(tls) = access.tls {
             builder = builder.tls(tls);
         }
         Ok(builder.connect().await?)
@@ -302,26 +398,84 @@ pub(crate) async fn close(session: Session) {
     drop(session.with_operation_timeout(CLOSE_TIMEOUT).close().await);
 }
 
-/// The variables of the environment with a user and a password, of the digest scheme and of SASL.
-const DIGEST: &str = "ZK_AUTH";
-const SASL: &str = "ZK_SASL";
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the removal of an unfinished file takes before that is said.
+const SILENT_REMOVAL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::signals::tests::interrupt;
+
+    fn context(timeout: Duration) -> Context {
+        Context::new(Settings {
+            connect: None,
+            timeout,
+            is_json: false,
+        })
+    }
 
     #[test]
     fn credentials_that_were_added_count() {
-        let mut context = Context::new(Settings {
-            connect: None,
-            timeout: Duration::ZERO,
-            is_json: false,
-        });
+        let mut context = context(Duration::ZERO);
         context.credentials.push(Credentials {
             user: "alice".to_owned(),
             password: "secret".to_owned(),
         });
-        assert!(context.has_credentials());
+        assert!(context.access().unwrap().has_user());
+    }
+
+    // covers: O2
+    #[test]
+    fn the_time_that_the_reader_took_before_the_clock_started_again_is_not_added() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let mut context = context(HOUR);
+        let remaining = |context: &mut Context| context.remaining().as_secs().div_ceil(60);
+        context.output.add_waited(3 * HOUR);
+        assert_eq!(remaining(&mut context), 60);
+        context.output.add_waited(2 * HOUR);
+        assert_eq!(remaining(&mut context), 180);
+        context.restart_clock();
+        assert_eq!(remaining(&mut context), 60);
+    }
+
+    // covers: O4
+    #[tokio::test(start_paused = true)]
+    async fn the_end_waits_until_all_unfinished_files_are_removed() {
+        let mut context = context(Duration::ZERO);
+        let mut done = Vec::new();
+        for file in ["one/", "other/"] {
+            let (sender, removed) = std::sync::mpsc::channel();
+            done.push(sender);
+            let thread = tokio::task::spawn_blocking(move || removed.recv().unwrap());
+            context.wait_at_end(thread, PathBuf::from(file));
+        }
+        let watchdog = context.watchdog().clone();
+        let mut closing = std::pin::pin!(context.close());
+        // The first is the last to be removed.
+        for sender in done.into_iter().rev() {
+            for _ in 0..3 {
+                assert!(futures_util::poll!(&mut closing).is_pending());
+                tokio::time::advance(Duration::from_secs(600)).await;
+            }
+            sender.send(()).unwrap();
+        }
+        closing.await;
+        assert!(!watchdog.is_over().await);
+    }
+
+    // covers: O4
+    #[tokio::test]
+    async fn a_signal_ends_the_wait_for_an_unfinished_file() {
+        let mut context = context(Duration::ZERO);
+        let (done, removed) = std::sync::mpsc::channel();
+        let thread = tokio::task::spawn_blocking(move || removed.recv().unwrap());
+        context.wait_at_end(thread, PathBuf::from("export/"));
+        let mut closing = std::pin::pin!(context.close());
+        assert!(futures_util::poll!(&mut closing).is_pending());
+        interrupt();
+        let closed = tokio::time::timeout(Duration::from_secs(10), closing).await;
+        closed.expect("the signal arrives within 10 s");
+        done.send(()).unwrap();
     }
 }

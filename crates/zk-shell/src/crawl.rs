@@ -1,8 +1,11 @@
 //! Walks a subtree with few requests in flight and few nodes in memory, and says what it left out.
 //!
 //! Nodes come in the order of a listing: each before its children, children sorted by name. Requests are sent for up to
-//! [`BATCH`] nodes at a time. A family is listed only if its nodes fit into the limit; so a crawl holds at most as many
+//! [`BATCH`] nodes at a time. The children of a node are listed only if they fit into the limit; so a crawl holds at most as many
 //! paths as its limit, whatever it meets.
+//!
+//! It reads stats and names. `subtree::walk` also reads data and access rules, which have to belong together, and bounds their
+//! bytes; `top::crawl` counts by names alone, because `zk top` may send two reads a second.
 
 use futures_util::future::join_all;
 use zk_core::ErrorKind;
@@ -13,7 +16,7 @@ use zk_core::Stat;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
-use crate::failure::tell;
+use crate::output::Output;
 
 /// A node that a crawl has found.
 #[derive(Debug, Clone)]
@@ -176,10 +179,10 @@ impl Crawl {
         Ok((paths, self.summary))
     }
 
-    /// Tells on standard error what had to be left out; fails if the limit was the reason.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
+    /// Notes what had to be left out; fails if the limit was the reason.
+    pub(crate) async fn finish(self, output: &Output) -> Result<(), Failure> {
         if let Some(note) = self.summary.forbidden_note() {
-            tell(&format!("note: {note}\n"));
+            output.note(&note).await;
         }
         match self.summary.limit_problem(self.limit) {
             None => Ok(()),
@@ -210,7 +213,7 @@ impl Crawl {
                     entry.read = Some((Stat::zeroed(), Children::Hidden, Vec::new()));
                     continue;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(context.failure(error)),
             };
             let count = usize::try_from(stat.num_children).unwrap_or(usize::MAX);
             let children = if count == 0 {
@@ -228,8 +231,9 @@ impl Crawl {
         }
         let paths = to_list.iter().map(|&(at, _)| &self.stack[at].path);
         let lists = self.session.list_many(paths).timeout(context.remaining());
-        for ((at, count), list) in to_list.into_iter().zip(lists.await?) {
-            // The family may have changed since its stat was read, or may not be listed.
+        let lists = lists.await.map_err(|error| context.failure(error))?;
+        for ((at, count), list) in to_list.into_iter().zip(lists) {
+            // The children may have changed since the stat was read, or may not be listed.
             let listed = list.as_ref().map_or(0, Vec::len);
             self.known = (self.known + listed).saturating_sub(count);
             let entry = &mut self.stack[at];
@@ -241,7 +245,7 @@ impl Crawl {
                 (read, Err(error)) if error.is_no_node() && !entry.is_last.is_empty() => {
                     *read = None;
                 }
-                (_, Err(error)) => return Err(error.into()),
+                (_, Err(error)) => return Err(context.failure(error)),
                 (None, Ok(_)) => {}
             }
         }
@@ -311,6 +315,15 @@ impl Summary {
     }
 }
 
+/// Notes how many nodes have data that the session may not read, if any.
+pub(crate) async fn note_unreadable(output: &Output, nodes: u64) {
+    if nodes > 0 {
+        let nodes = counted(nodes, "node");
+        let note = format!("the data of {nodes} may not be read");
+        output.note(&note).await;
+    }
+}
+
 /// Returns a number with its noun.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     counted_as(number, noun, &format!("{noun}s"))
@@ -329,7 +342,12 @@ pub(crate) const DEFAULT_LIMIT: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use zk_sim::Ensemble;
+
     use super::*;
+    use crate::context::Settings;
 
     fn summary(nodes: &[(&str, u32, u32, Children)]) -> Summary {
         let mut summary = Summary::default();
@@ -364,6 +382,27 @@ mod tests {
             some.forbidden_note()
                 .unwrap()
                 .starts_with("the children of 2 nodes may not be listed, first /a/c;")
+        );
+    }
+
+    // covers: O2
+    #[tokio::test(start_paused = true)]
+    async fn a_crawl_that_takes_too_long_names_the_limit_of_the_command() {
+        let ensemble = Ensemble::new(1);
+        let session = ensemble.connect().await;
+        let mut context = Context::new(Settings {
+            connect: None,
+            timeout: Duration::from_millis(1),
+            is_json: false,
+        });
+        while !context.remaining().is_zero() {
+            std::hint::spin_loop();
+        }
+        let crawl = Crawl::new(&session, &NodePath::root(), 1, None);
+        let failure = crawl.count(&mut context).await.unwrap_err();
+        assert_eq!(
+            failure.to_string(),
+            "the time limit of the command, 1ms, had passed"
         );
     }
 }

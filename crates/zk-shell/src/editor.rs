@@ -35,7 +35,7 @@ use tokio::sync::oneshot;
 
 use crate::completion::Completion;
 use crate::failure::Failure;
-use crate::failure::tell;
+use crate::failure::write_stderr;
 
 /// The terminal. Requests are carried out one after the other.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ pub(crate) struct Editor {
 
 /// What came from the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub(crate) enum TerminalInput {
     Line(String),
     /// Ctrl-C.
     Interrupted,
@@ -62,9 +62,9 @@ pub(crate) struct Prompt {
 
 #[derive(Debug)]
 enum Request {
-    Line(Prompt, oneshot::Sender<Typed>),
+    Line(Prompt, oneshot::Sender<TerminalInput>),
     Remember(String),
-    Ask(String, oneshot::Sender<Typed>),
+    Ask(String, oneshot::Sender<TerminalInput>),
     Password(String, oneshot::Sender<Option<String>>),
 }
 
@@ -125,10 +125,10 @@ impl Editor {
     }
 
     /// Reads a line.
-    pub(crate) async fn line(&self, prompt: Prompt) -> Typed {
+    pub(crate) async fn line(&self, prompt: Prompt) -> TerminalInput {
         let (reply, typed) = oneshot::channel();
         drop(self.requests.send(Request::Line(prompt, reply)));
-        typed.await.unwrap_or(Typed::End)
+        typed.await.unwrap_or(TerminalInput::End)
     }
 
     /// Adds a line to the history.
@@ -141,7 +141,7 @@ impl Editor {
         let (reply, typed) = oneshot::channel();
         drop(self.requests.send(Request::Ask(question.to_owned(), reply)));
         match typed.await {
-            Ok(Typed::Line(answer)) => Some(answer),
+            Ok(TerminalInput::Line(answer)) => Some(answer),
             _ => None,
         }
     }
@@ -163,7 +163,7 @@ impl Editor {
 /// pasted line. The price is that the part of a line that was typed already is drawn again only with the next key that
 /// moves the cursor; it is not lost.
 pub(crate) fn print_above(text: &str, prompt: &Prompt) {
-    tell(&format!("\r\u{1b}[K{text}\r\n{}", prompt.styled));
+    write_stderr(&format!("\r\u{1b}[K{text}\r\n{}", prompt.styled));
 }
 
 /// The settings of a terminal, to be restored when the program ends while a line is being typed.
@@ -227,7 +227,7 @@ impl Terminal {
             }
             Request::Ask(question, reply) => {
                 let (text, last) = question.split_at(question.rfind('\n').map_or(0, |at| at + 1));
-                tell(text);
+                write_stderr(text);
                 self.set_prompt(None);
                 drop(reply.send(self.read(last)));
             }
@@ -241,11 +241,11 @@ impl Terminal {
         }
     }
 
-    fn read(&mut self, prompt: &str) -> Typed {
+    fn read(&mut self, prompt: &str) -> TerminalInput {
         match self.editor.readline(prompt) {
-            Ok(line) => Typed::Line(line),
-            Err(ReadlineError::Interrupted) => Typed::Interrupted,
-            Err(_) => Typed::End,
+            Ok(line) => TerminalInput::Line(line),
+            Err(ReadlineError::Interrupted) => TerminalInput::Interrupted,
+            Err(_) => TerminalInput::End,
         }
     }
 }
@@ -269,11 +269,11 @@ fn read_hidden(prompt: &str) -> Option<String> {
     let mut hidden = saved.0.clone()?;
     hidden.local_modes -= LocalModes::ECHO | LocalModes::ISIG;
     tcsetattr(rustix::stdio::stdin(), OptionalActions::Flush, &hidden).ok()?;
-    tell(prompt);
+    write_stderr(prompt);
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     saved.restore();
-    tell("\n");
+    write_stderr("\n");
     let line = line.trim_end_matches(['\n', '\r']);
     let is_cancelled = line.contains('\u{3}') || line.is_empty();
     (read.is_ok() && !is_cancelled).then(|| line.to_owned())

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::json;
 use zk_core::ConnectError;
@@ -11,46 +12,53 @@ use zk_core::ErrorKind;
 use zk_core::Operation;
 
 use crate::escape;
+use crate::signals::EndSignal;
 
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    is_usage: bool,
-    is_reader_gone: bool,
+    cause: Cause,
     /// Empty if nothing is to be printed.
     problem: String,
     help: Option<Cow<'static, str>>,
-    /// The kind of an error of the ensemble, by the name it has in the code.
-    kind: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// The command was not understood.
+    Usage,
+    /// The command was understood and failed.
+    Operation,
+    /// The ensemble refused it, or did not answer.
+    Ensemble(ErrorKind),
+    /// The reader of the output has closed it.
+    ReaderGone,
+    Signal(EndSignal),
 }
 
 impl Failure {
     /// The command was not understood.
     pub(crate) fn usage(problem: impl Into<String>, help: &'static str) -> Self {
         Self {
-            is_usage: true,
+            cause: Cause::Usage,
             problem: problem.into(),
             help: Some(help.into()),
-            kind: None,
-            is_reader_gone: false,
         }
     }
 
     /// The command was understood and failed.
     pub(crate) fn operation(problem: impl Into<String>, help: Option<&'static str>) -> Self {
         Self {
-            is_usage: false,
+            cause: Cause::Operation,
             problem: problem.into(),
             help: help.map(Cow::Borrowed),
-            kind: None,
-            is_reader_gone: false,
         }
     }
 
     /// The time limit of the command has elapsed.
-    pub(crate) fn too_slow() -> Self {
+    pub(crate) fn too_slow(limit: Duration) -> Self {
         Self::operation(
-            "the time for the command was up",
+            format!("the time limit of the command, {limit:?}, had passed"),
             Some("try again, or give it longer with --timeout"),
         )
     }
@@ -58,7 +66,15 @@ impl Failure {
     /// The reader of the output has closed it, as in `zk ls -R / | head`.
     pub(crate) fn reader_gone() -> Self {
         Self {
-            is_reader_gone: true,
+            cause: Cause::ReaderGone,
+            ..Self::silent()
+        }
+    }
+
+    /// A signal has ended the command.
+    pub(crate) fn interrupted(signal: EndSignal) -> Self {
+        Self {
+            cause: Cause::Signal(signal),
             ..Self::silent()
         }
     }
@@ -70,12 +86,25 @@ impl Failure {
 
     /// Returns whether the command was not understood.
     pub(crate) fn is_usage(&self) -> bool {
-        self.is_usage
+        self.cause == Cause::Usage
     }
 
-    /// Returns whether the reader of the output has closed it.
-    pub(crate) fn is_reader_gone(&self) -> bool {
-        self.is_reader_gone
+    /// Returns whether no further command may follow: a signal has come, or the reader of the output has closed it.
+    pub(crate) fn is_end(&self) -> bool {
+        self.cause == Cause::ReaderGone || self.is_interrupted()
+    }
+
+    /// Returns whether a signal has ended the command.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.signal().is_some()
+    }
+
+    /// Returns the signal that has ended the command.
+    pub(crate) fn signal(&self) -> Option<EndSignal> {
+        match self.cause {
+            Cause::Signal(signal) => Some(signal),
+            _ => None,
+        }
     }
 
     /// Says what the failure is about, in front of the problem.
@@ -97,10 +126,19 @@ impl Failure {
 
     /// Prints the failure, as JSON or as text, and turns it into the exit status.
     pub(crate) fn report(&self, is_json: bool) -> ExitCode {
-        if !self.problem.is_empty() {
-            tell(&if is_json { self.json() } else { self.text() });
-        }
+        write_stderr(&self.lines(is_json));
         ExitCode::from(self.exit_status())
+    }
+
+    /// Returns what [`Self::report`] prints.
+    pub(crate) fn lines(&self, is_json: bool) -> String {
+        if self.problem.is_empty() {
+            String::new()
+        } else if is_json {
+            self.json()
+        } else {
+            self.text()
+        }
     }
 
     /// What was wrong.
@@ -110,10 +148,15 @@ impl Failure {
     }
 
     fn exit_status(&self) -> u8 {
-        if self.is_usage { 2 } else { 1 }
+        match self.cause {
+            Cause::Usage => 2,
+            Cause::Signal(signal) => signal.exit_status(),
+            Cause::Operation | Cause::Ensemble(_) | Cause::ReaderGone => 1,
+        }
     }
 
-    fn text(&self) -> String {
+    /// Returns what is printed: the problem, and the remedy if there is one.
+    pub(crate) fn text(&self) -> String {
         let help = self
             .help
             .as_ref()
@@ -124,9 +167,14 @@ impl Failure {
     }
 
     fn json(&self) -> String {
+        let kind = match self.cause {
+            // By the name that it has in the code.
+            Cause::Ensemble(kind) => Some(format!("{kind:?}")),
+            _ => None,
+        };
         let document = json!({
             "error": self.problem,
-            "kind": self.kind,
+            "kind": kind,
             "help": self.help,
             "exit": self.exit_status(),
         });
@@ -143,11 +191,9 @@ impl fmt::Display for Failure {
 impl From<zk_core::ParsePathError> for Failure {
     fn from(error: zk_core::ParsePathError) -> Self {
         Self {
-            is_usage: true,
+            cause: Cause::Usage,
             problem: error.to_string(),
             help: None,
-            kind: None,
-            is_reader_gone: false,
         }
     }
 }
@@ -171,14 +217,14 @@ impl From<zk_core::Error> for Failure {
             (ErrorKind::NotConnected | ErrorKind::TimedOut, _) => {
                 Some("try again, or give it longer with --timeout")
             }
-            (ErrorKind::OutcomeUnknown, _) => Some("look at the node before doing it again"),
+            (ErrorKind::OutcomeUnknown, _) => Some("read the node before doing it again"),
             (ErrorKind::Unsupported, _) => {
                 Some("containers need a server of 3.5.1 or later, -t also extendedTypesEnabled")
             }
             _ => None,
         };
         Self {
-            kind: Some(format!("{:?}", error.kind())),
+            cause: Cause::Ensemble(error.kind()),
             ..Self::operation(chain(&error), help)
         }
     }
@@ -187,13 +233,10 @@ impl From<zk_core::Error> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match &error {
-            ConnectError::ConnectString(problem) => Self {
-                is_usage: true,
-                problem: problem.to_string(),
-                help: Some("as in --connect 127.0.0.1:2181,127.0.0.1:2182".into()),
-                kind: None,
-                is_reader_gone: false,
-            },
+            ConnectError::ConnectString(problem) => Self::usage(
+                problem.to_string(),
+                "as in --connect 127.0.0.1:2181,127.0.0.1:2182",
+            ),
             ConnectError::Unanswered(_) => Self::operation(
                 chain(&error),
                 Some("start the servers, or correct --connect or ZK_CONNECT"),
@@ -204,9 +247,12 @@ impl From<ConnectError> for Failure {
 }
 
 /// Writes to standard error, and ignores failures.
-pub(crate) fn tell(text: &str) {
-    // If standard error is closed, nothing is left to report to.
-    drop(std::io::stderr().write_all(text.as_bytes()));
+pub(crate) fn write_stderr(text: &str) {
+    // Even to write nothing, it would wait for another thread that writes.
+    if !text.is_empty() {
+        // If standard error is closed, nothing is left to report to.
+        drop(std::io::stderr().write_all(text.as_bytes()));
+    }
 }
 
 /// The message and those of its causes.

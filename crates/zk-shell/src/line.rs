@@ -11,7 +11,7 @@ use crate::cli::Command;
 use crate::command;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::words;
+use crate::shell_words;
 
 /// What a line means.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Line {
 
 /// Parses a line.
 pub(crate) fn parse(line: &str) -> Result<Parsed, Failure> {
-    let words = words::split(line).map_err(|problem| {
+    let words = shell_words::split(line).map_err(|problem| {
         Failure::usage(
             problem,
             "close the quote, or write \\' for the character itself",
@@ -66,8 +66,13 @@ pub(crate) fn parse(line: &str) -> Result<Parsed, Failure> {
             "start another zk for another ensemble",
         ));
     }
+    if words == ["help"] {
+        return Ok(Parsed::Help(commands()));
+    }
     let matches = Cli::command()
         .no_binary_name(true)
+        // There is one ensemble for all lines.
+        .mut_arg("connect", |argument| argument.hide(true))
         .try_get_matches_from(words);
     let parsed = matches.and_then(|matches| {
         let is_given = matches.value_source("timeout") == Some(ValueSource::CommandLine);
@@ -87,10 +92,14 @@ pub(crate) fn parse(line: &str) -> Result<Parsed, Failure> {
         Err(error) => {
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            Err(Failure::usage(
-                brief(text),
-                "`help COMMAND` explains a command",
-            ))
+            let command = words.iter().find(|word| !word.starts_with('-'));
+            let command =
+                command.filter(|name| Cli::command().find_subcommand(name.as_str()).is_some());
+            let help = match command {
+                Some(command) => format!("`help {command}` explains it"),
+                None => "`help` lists the commands".to_owned(),
+            };
+            Err(Failure::usage(brief(text), "").with_help(help))
         }
     }
 }
@@ -111,11 +120,23 @@ pub(crate) fn has_data(line: &str) -> bool {
     }
 }
 
-/// Returns the message of an error of the command line without the usage and the hint below it.
+/// Returns the message of an error of the command line without the usage and the hints below it.
 fn brief(text: &str) -> String {
     let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
-    let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).collect();
-    lines.join("\n")
+    let is_hint = |line: &&str| line.trim_start().starts_with("tip: to pass");
+    let lines = lines.filter(|line| !line.trim().is_empty() && !is_hint(line));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.replace("unrecognized subcommand", "there is no command")
+}
+
+/// Returns the list of the commands.
+fn commands() -> String {
+    let mut command = Cli::command().help_template("{subcommands}");
+    let list = command.render_help().to_string();
+    format!(
+        "{}\n\n`help COMMAND` explains one. All take --json and --timeout TIME.\n",
+        list.trim_end()
+    )
 }
 
 #[cfg(test)]
@@ -157,7 +178,8 @@ mod tests {
                 "Ls(Ls { stat: false, recursive: false, path: None }) Some(3s) true",
             ),
             ("ls --connect a:1", "--connect is not possible here"),
-            ("lz", "unrecognized subcommand 'lz'"),
+            ("lz", "there is no command 'lz'"),
+            ("ls -l", "unexpected argument '-l' found"),
             (
                 "get",
                 "the following required arguments were not provided:\n  <PATH>",
@@ -167,6 +189,29 @@ mod tests {
             let parsed = kind(line);
             assert!(parsed.starts_with(expected), "{line}: {parsed}");
             assert!(!parsed.contains("Usage"), "{line}: {parsed}");
+            assert!(!parsed.contains("tip:"), "{line}: {parsed}");
+        }
+    }
+
+    #[test]
+    fn help_is_about_what_is_possible_here() {
+        for (line, expected) in [
+            ("help", "`help COMMAND` explains one"),
+            ("help ls", "-R"),
+            ("ls --help", "--json"),
+        ] {
+            let Ok(Parsed::Help(text)) = parse(line) else {
+                panic!("{line} is no help");
+            };
+            assert!(text.contains(expected), "{line}: {text}");
+            assert!(!text.contains("--connect"), "{line}: {text}");
+        }
+        for (line, expected) in [
+            ("ls -l", "help: `help ls` explains it\n"),
+            ("lz", "help: `help` lists the commands\n"),
+        ] {
+            let failure = parse(line).unwrap_err();
+            assert!(failure.text().ends_with(expected), "{}", failure.text());
         }
     }
 

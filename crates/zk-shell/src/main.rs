@@ -1,40 +1,44 @@
 //! A shell for ZooKeeper: the commands of ZooKeeper's own shell, and those on subtrees, recipes and servers.
 //!
 //! Answers go to standard output, everything else to standard error.
-//! The exit status is 0 when the command worked, 1 when it failed, 2 when it was not understood.
+//! The exit status is 0 when the command worked, 1 when it failed, 2 when it was not understood, and 128 and the number
+//! of the signal when one has ended it.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 mod acl_text;
-mod ask;
 mod cli;
 mod command;
 mod commands;
 mod completion;
+mod confirm;
 mod context;
 mod crawl;
 mod credentials;
 mod date;
 mod decode;
 mod diff;
+mod duration;
 mod editor;
 mod escape;
 mod failure;
+mod file_io;
 mod filter;
 mod line;
 mod output;
-mod place;
 mod progress;
 mod protected;
+mod recipe_names;
+mod resolve_path;
 mod shell;
-mod span;
+mod shell_words;
+mod signals;
 mod subtree;
 mod table;
 #[cfg(feature = "top")]
 mod top;
-mod words;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
@@ -52,7 +56,7 @@ fn main() -> ExitCode {
     {
         Ok(runtime) => {
             let result = runtime.block_on(command::run(cli));
-            // A pending read of standard input must not keep the program alive.
+            // A pending read of a pipe or a terminal must not keep the program alive.
             runtime.shutdown_background();
             result
         }

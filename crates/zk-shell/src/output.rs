@@ -1,9 +1,12 @@
 //! Writes results to standard output: text as ZooKeeper's own shell prints it, or JSON.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::io;
 use std::io::IsTerminal as _;
 use std::io::Write as _;
+use std::time::Duration;
+use std::time::Instant;
 use std::time::SystemTime;
 
 use anstream::AutoStream;
@@ -18,6 +21,8 @@ use zk_core::Stat;
 use crate::date::java_date;
 use crate::escape;
 use crate::failure::Failure;
+use crate::failure::write_stderr;
+use crate::file_io::blocking;
 
 /// Where results go, and in which form.
 #[derive(Debug, Clone)]
@@ -25,6 +30,8 @@ pub(crate) struct Output {
     is_json: bool,
     is_terminal: bool,
     has_colours: bool,
+    /// How long the readers took.
+    waited: Cell<Duration>,
 }
 
 /// How a part of a text is shown where there are colours.
@@ -34,7 +41,7 @@ pub(crate) enum Style {
     /// The path of a node, in front of what is said about it.
     Path,
     /// A node with children.
-    Family,
+    Parent,
     /// An ephemeral node.
     Ephemeral,
     /// A text that was searched for.
@@ -51,6 +58,7 @@ impl Output {
             is_json,
             is_terminal: io::stdout().is_terminal(),
             has_colours: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+            waited: Cell::default(),
         }
     }
 
@@ -77,23 +85,100 @@ impl Output {
     /// Prints a result: a text that ends with a line break, or one JSON document on a line.
     ///
     /// Names and data in the text have to be [escaped](escape).
-    pub(crate) fn result(
+    pub(crate) async fn result(
         &self,
         text: impl FnOnce() -> String,
         document: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
-        if self.is_json {
-            print_json(&document())
+        let bytes = if self.is_json {
+            json_line(&document())
         } else {
-            print(text().as_bytes())
+            text().into_bytes()
+        };
+        self.print(bytes).await
+    }
+
+    /// Prints several [results](Self::result) at once.
+    pub(crate) async fn results<T>(
+        &self,
+        items: &[T],
+        text: impl Fn(&T) -> String,
+        document: impl Fn(&T) -> Value,
+    ) -> Result<(), Failure> {
+        let bytes = items.iter().flat_map(|item| {
+            if self.is_json {
+                json_line(&document(item))
+            } else {
+                text(item).into_bytes()
+            }
+        });
+        self.print(bytes.collect::<Vec<_>>()).await
+    }
+
+    /// Writes to standard output, and counts the time that its reader takes.
+    pub(crate) async fn print(&self, bytes: impl Into<Vec<u8>>) -> Result<(), Failure> {
+        let began = Instant::now();
+        let printed = print(bytes).await;
+        self.add_waited(began.elapsed());
+        printed
+    }
+
+    /// Counts a time that a reader has taken.
+    pub(crate) fn add_waited(&self, time: Duration) {
+        self.waited.set(self.waited.get() + time);
+    }
+
+    /// Returns how long the readers of the output took so far.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited.get()
+    }
+
+    /// Prints what is worth knowing beside the results, to standard error.
+    pub(crate) async fn note(&self, text: &str) {
+        self.remark("note", text).await;
+    }
+
+    /// Prints what may be wrong although the command works, to standard error.
+    pub(crate) async fn warning(&self, text: &str) {
+        self.remark("warning", text).await;
+    }
+
+    /// Prints a failure of a command that others follow.
+    pub(crate) async fn failure(&self, failure: &Failure) {
+        self.print_beside(failure.lines(self.is_json)).await;
+    }
+
+    /// Prints several warnings at once. It blocks until they are read.
+    pub(crate) fn warn_blocking(&self, texts: impl Iterator<Item = String>) {
+        let lines = texts.map(|text| self.remark_line("warning", &text));
+        write_stderr(&lines.collect::<String>());
+    }
+
+    async fn remark(&self, kind: &str, text: &str) {
+        self.print_beside(self.remark_line(kind, text)).await;
+    }
+
+    fn remark_line(&self, kind: &str, text: &str) -> String {
+        if self.is_json {
+            let document = format!("{}\n", json!({ kind: text }));
+            escape::json(&document).into_owned()
+        } else {
+            format!("{kind}: {}\n", escape::block(text))
         }
     }
 
+    /// Writes to standard error on another thread, as [`print()`] does, and counts the time that its reader takes.
+    pub(crate) async fn print_beside(&self, text: String) {
+        let began = Instant::now();
+        blocking(move || write_stderr(&text)).await;
+        self.add_waited(began.elapsed());
+    }
+
     /// Prints the data of a node and a line break.
-    pub(crate) fn data(&self, data: &[u8]) -> Result<(), Failure> {
+    pub(crate) async fn data(&self, data: &[u8]) -> Result<(), Failure> {
         let mut shown = self.shown(data).into_owned();
         shown.push(b'\n');
-        print(&shown)
+        self.print(shown).await
     }
 
     /// Returns data as it is printed: on a terminal without what would control it, elsewhere as it is.
@@ -112,7 +197,7 @@ impl Style {
         if stat.ephemeral_owner.is_some() {
             Self::Ephemeral
         } else if stat.num_children > 0 {
-            Self::Family
+            Self::Parent
         } else {
             Self::Plain
         }
@@ -123,7 +208,7 @@ impl Style {
         match self {
             Self::Plain => anstyle::Style::new(),
             Self::Path => colour(AnsiColor::Magenta),
-            Self::Family => colour(AnsiColor::Blue).bold(),
+            Self::Parent => colour(AnsiColor::Blue).bold(),
             Self::Ephemeral | Self::Changed => colour(AnsiColor::Yellow),
             Self::Match => colour(AnsiColor::Red).bold(),
             Self::Added => colour(AnsiColor::Green),
@@ -189,6 +274,13 @@ pub(crate) fn add_data(document: &mut Value, data: &[u8]) {
     document["data"] = text.into();
 }
 
+/// Returns a document on a line.
+fn json_line(document: &Value) -> Vec<u8> {
+    escape::json(&format!("{document}\n"))
+        .into_owned()
+        .into_bytes()
+}
+
 /// The names of children on one line, in order.
 pub(crate) fn names(names: &[String]) -> String {
     let shown: Vec<_> = names.iter().map(|name| escape::line(name)).collect();
@@ -196,15 +288,24 @@ pub(crate) fn names(names: &[String]) -> String {
 }
 
 /// Prints one JSON document on a line.
-pub(crate) fn print_json(document: &Value) -> Result<(), Failure> {
-    let document = format!("{document}\n");
-    print(escape::json(&document).as_bytes())
+#[cfg(feature = "top")]
+pub(crate) async fn print_json(document: &Value) -> Result<(), Failure> {
+    print(json_line(document)).await
 }
 
-/// Writes to standard output.
-pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+/// Writes to standard output, on another thread: it takes as long as the reader does, and the session must live meanwhile.
+///
+/// If the caller is dropped, what was begun is still written, before anything that is printed later.
+pub(crate) async fn print(bytes: impl Into<Vec<u8>>) -> Result<(), Failure> {
+    let bytes = bytes.into();
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let write = move || {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&bytes).and_then(|()| stdout.flush())
+    };
+    match blocking(write).await {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::reader_gone()),
         Err(error) => Err(Failure::operation(

@@ -1,6 +1,7 @@
 //! A progress bar on standard error, if that is a terminal.
 
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use indicatif::ProgressDrawTarget;
@@ -14,7 +15,7 @@ impl Progress {
     /// Begins a bar; `verb` says what is done to the nodes, and `total` how many there are about, if that is known.
     pub(crate) fn new(verb: &'static str, total: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr_with_hz(4)
+            ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
         };
@@ -28,6 +29,10 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(total, target)
             .with_style(style)
             .with_message(verb);
+        // It is drawn on a thread of its own: a terminal that is stopped must not delay the session.
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(DRAWN_EVERY);
+        }
         Self(bar)
     }
 
@@ -42,3 +47,5 @@ impl Drop for Progress {
         self.0.finish_and_clear();
     }
 }
+
+const DRAWN_EVERY: Duration = Duration::from_millis(250);

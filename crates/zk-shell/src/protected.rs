@@ -4,6 +4,8 @@
 
 use zk_core::NodePath;
 
+use crate::subtree::walk::RESERVED;
+
 /// Returns why a node is protected: as the whole ensemble sees it, it is the root, or in `/zookeeper`.
 ///
 /// `chroot` is that of the session which `path` is for.
@@ -14,7 +16,7 @@ pub(crate) fn protected(path: &NodePath, chroot: &NodePath) -> Option<&'static s
     });
     match names.next() {
         None => Some("it holds everything"),
-        Some("zookeeper") => Some("the servers keep their own nodes there"),
+        Some(RESERVED) => Some("the servers keep their own nodes there"),
         Some(_) => None,
     }
 }

@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 
 use tokio::runtime::Handle;
-use tokio::signal::unix::Signal;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
 use zk_core::ConnectString;
 use zk_core::ConnectionState;
 use zk_core::NodePath;
@@ -15,14 +12,16 @@ use crate::context::Context;
 use crate::editor::Editor;
 use crate::editor::Prompt;
 use crate::editor::SavedTerminal;
-use crate::editor::Typed;
+use crate::editor::TerminalInput;
 use crate::editor::print_above;
 use crate::escape;
 use crate::failure::Failure;
-use crate::failure::tell;
+use crate::failure::write_stderr;
 use crate::line;
 use crate::line::Parsed;
 use crate::output::Style;
+use crate::signals::EndSignal;
+use crate::signals::Signals;
 
 /// Runs the lines of the terminal until `quit`, Ctrl-D or a signal, and leaves the terminal as it was.
 pub(crate) async fn run(context: &mut Context) -> Result<(), Failure> {
@@ -39,7 +38,7 @@ async fn run_lines(context: &mut Context) -> Result<(), Failure> {
         if failure.is_usage() {
             return Err(failure);
         }
-        failure.report(context.output().is_json());
+        context.output().failure(&failure).await;
     }
     let completion = Completion::new(Handle::current());
     let has_colours = context.output().has_colours();
@@ -48,38 +47,47 @@ async fn run_lines(context: &mut Context) -> Result<(), Failure> {
     // After the editor, which takes the signal of Ctrl-C for itself when it starts.
     let mut signals = Signals::listen()?;
     context.begin_shell(editor.clone());
-    tell("`help` lists the commands, Tab completes commands and paths, Ctrl-D leaves.\n");
+    write_stderr("`help` lists the commands, Tab completes commands and paths, Ctrl-D leaves.\n");
     loop {
-        let place = context.path_or_here(None)?;
-        completion.update(context.open_session(), &place);
-        let prompt = prompt(context, &place);
+        let current_path = context.path_or_here(None)?;
+        completion.update(context.open_session(), &current_path);
+        let prompt = prompt(context, &current_path);
         let typed = tokio::select! {
+            // A terminal that hangs up also ends the line, and the signal is the reason.
+            biased;
+            signal = signals.terminated() => return Err(Failure::interrupted(signal)),
             typed = editor.line(prompt) => typed,
-            () = report_changes(context, &place) => Typed::End,
-            () = signals.end() => return Ok(()),
+            () = report_changes(context, &current_path) => TerminalInput::End,
         };
         let typed = match typed {
-            Typed::Line(line) => line,
-            Typed::Interrupted => continue,
-            Typed::End => return Ok(()),
+            TerminalInput::Line(line) => line,
+            TerminalInput::Interrupted => continue,
+            TerminalInput::End => return Ok(()),
         };
         // Text that was pasted may have several lines.
-        for line in typed.lines() {
+        for (at, line) in typed.lines().enumerate() {
+            // An earlier Ctrl-C must not end this command, which may have sent its write by then.
+            if signals.discard_interrupt().await && at > 0 {
+                break;
+            }
             if !line.trim().is_empty() && !is_secret(line) && !line::has_data(line) {
                 editor.remember(line.to_owned());
             }
-            let next = tokio::select! {
-                next = run_line(context, line) => next,
-                is_end = signals.any() => {
-                    tell("\n");
-                    if is_end { Next::Leave } else { Next::Prompt }
+            let interrupter = context.interrupter();
+            let running = async { Ok(run_line(context, line).await) };
+            let ended = signals.end(&interrupter, running).await;
+            let next = ended.unwrap_or_else(|interrupted| {
+                write_stderr("\n");
+                match interrupted.signal() {
+                    Some(EndSignal::Terminate | EndSignal::Hangup) => Next::Leave(Err(interrupted)),
+                    _ => Next::Prompt,
                 }
-            };
+            });
             context.end_script();
             match next {
                 Next::Line => {}
                 Next::Prompt => break,
-                Next::Leave => return Ok(()),
+                Next::Leave(result) => return result,
             }
         }
     }
@@ -91,8 +99,8 @@ enum Next {
     Line,
     /// The prompt, whatever else was typed.
     Prompt,
-    /// The end of the shell.
-    Leave,
+    /// The end of the shell, with its result.
+    Leave(Result<(), Failure>),
 }
 
 /// Runs a line and reports its failure.
@@ -100,61 +108,22 @@ async fn run_line(context: &mut Context, line: &str) -> Next {
     context.begin_command(None, false);
     let result = match line::parse(line) {
         Ok(Parsed::Nothing) => Ok(()),
-        Ok(Parsed::Quit) => return Next::Leave,
-        Ok(Parsed::Help(text)) => crate::output::print(text.as_bytes()),
+        Ok(Parsed::Quit) => return Next::Leave(Ok(())),
+        Ok(Parsed::Help(text)) => crate::output::print(text).await,
         Ok(Parsed::Command(line)) => line.run(context).await,
         Err(failure) => Err(failure),
     };
     match result {
         Ok(()) => Next::Line,
         Err(failure) => {
-            failure.report(context.output().is_json());
+            context.output().failure(&failure).await;
             Next::Prompt
         }
     }
 }
 
-/// The signals that end a command, and those that end the shell.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::operation(format!("cannot wait for signals: {error}"), None)
-            })
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-        })
-    }
-
-    /// Waits for any of them, and returns whether it ends the shell.
-    async fn any(&mut self) -> bool {
-        tokio::select! {
-            _ = self.interrupt.recv() => false,
-            _ = self.terminate.recv() => true,
-            _ = self.hangup.recv() => true,
-        }
-    }
-
-    /// Waits for one that ends the shell.
-    async fn end(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
-    }
-}
-
 /// Says above the line that is being typed how the connection changes. Never ends.
-async fn report_changes(context: &Context, place: &NodePath) {
+async fn report_changes(context: &Context, current_path: &NodePath) {
     if let Some(session) = context.open_session() {
         let mut changes = session.state_changes();
         // The first one is the state that the prompt shows.
@@ -173,13 +142,13 @@ async fn report_changes(context: &Context, place: &NodePath) {
                     session.id()
                 ),
             };
-            print_above(&format!("note: {text}"), &prompt(context, place));
+            print_above(&format!("note: {text}"), &prompt(context, current_path));
         }
     }
     std::future::pending::<()>().await;
 }
 
-fn prompt(context: &Context, place: &NodePath) -> Prompt {
+fn prompt(context: &Context, current_path: &NodePath) -> Prompt {
     let ensemble = ensemble(context.connect().unwrap_or_default());
     let (state, style) = match context.state() {
         Some(ConnectionState::Connected) => ("connected", Style::Added),
@@ -190,13 +159,13 @@ fn prompt(context: &Context, place: &NodePath) -> Prompt {
     };
     let output = context.output();
     let ensemble = escape::line(&ensemble);
-    let place = escape::line(place.as_str());
+    let current_path = escape::line(current_path.as_str());
     Prompt {
-        plain: format!("{ensemble} {state} {place}> "),
+        plain: format!("{ensemble} {state} {current_path}> "),
         styled: format!(
             "{ensemble} {} {}> ",
             output.styled(style, state),
-            output.styled(Style::Family, &place)
+            output.styled(Style::Parent, &current_path)
         ),
     }
 }
@@ -207,9 +176,7 @@ fn ensemble(connect: &str) -> String {
         return "?".to_owned();
     };
     let first = parsed.servers().first();
-    let first = first.map_or_else(String::new, |server| {
-        format!("{}:{}", server.host(), server.port())
-    });
+    let first = first.map_or_else(String::new, ToString::to_string);
     let others = match parsed.servers().len() {
         0 | 1 => String::new(),
         servers => format!("+{}", servers - 1),
@@ -252,6 +219,7 @@ mod tests {
             ("zk1", "zk1:2181"),
             ("zk1:2181,zk2:2181,zk3:2181", "zk1:2181+2"),
             ("zk1:2181,zk2:2181/app/x", "zk1:2181+1/app/x"),
+            ("[fe80::1]:2182,[::1]", "[fe80::1]:2182+1"),
             ("", "?"),
         ] {
             assert_eq!(ensemble(connect), expected, "{connect}");

@@ -3,8 +3,11 @@
 
 pub(crate) mod apply;
 pub(crate) mod archive;
-pub(crate) mod check;
-pub(crate) mod deletion;
+pub(crate) mod background_writer;
+pub(crate) mod compare;
+pub(crate) mod counts;
+pub(crate) mod delete_extra;
+pub(crate) mod deletion_plan;
 pub(crate) mod difference;
 pub(crate) mod directory;
 pub(crate) mod file_name;
@@ -14,5 +17,6 @@ pub(crate) mod node;
 pub(crate) mod node_line;
 pub(crate) mod reconcile;
 pub(crate) mod tar_file;
+pub(crate) mod validator;
 pub(crate) mod walk;
 pub(crate) mod writer;

@@ -1,10 +1,7 @@
 //! `zk top`: a live dashboard of an ensemble, and the same as text or JSON, live or from a recording.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::BufWriter;
 use std::io::IsTerminal;
-use std::io::Write as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,14 +14,15 @@ use zk_core::ConnectString;
 use zk_core::NodePath;
 
 use crate::context::Context;
+use crate::duration::parse_timeout;
 use crate::failure::Failure;
 use crate::output::print;
-use crate::span::parse_timeout;
 
 mod admin_server;
 mod budget;
 mod clock;
 mod collect;
+mod contenders;
 mod crawl;
 mod dashboard;
 mod draw;
@@ -32,7 +30,7 @@ mod four_letter;
 mod model;
 mod nodes;
 mod player;
-mod recipe_names;
+mod recording;
 mod report;
 mod sample;
 mod screen;
@@ -44,6 +42,8 @@ mod word;
 use clock::Clock;
 use model::Model;
 use player::Player;
+use recording::IsCut;
+use recording::Recorder;
 use sample::Sample;
 use views::View;
 
@@ -85,7 +85,7 @@ pub(crate) struct Top {
 /// Where samples come from.
 enum Source {
     Live(Live),
-    Replay(Player),
+    Replay(Box<Player>),
 }
 
 /// The tasks that read an ensemble; they end when this is dropped.
@@ -95,7 +95,7 @@ struct Live {
     /// What is open, which decides what is asked.
     views: watch::Sender<BTreeSet<View>>,
     crawls: mpsc::Sender<()>,
-    recording: Option<BufWriter<File>>,
+    recorder: Option<Recorder>,
     _tasks: JoinSet<()>,
 }
 
@@ -104,22 +104,41 @@ impl Top {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let has_json = context.output().is_json();
         if let Some(file) = &self.replay {
-            let (model, player) = read_recording(file)?;
-            return match self.svg {
+            let (mut player, mut is_cut) = open_recording(file).await?;
+            // The servers are those that it has readings of.
+            let mut model = Model::default();
+            match self.svg {
                 Some(size) => {
-                    let image = image(self.first_view(), model, player, size);
-                    print(image.as_bytes())
+                    player.finish(|sample| model.apply(sample)).await?;
+                    print(image(self.first_view(), &model, size)).await?;
                 }
-                None => self.show(has_json, model, Source::Replay(player)).await,
-            };
+                None => {
+                    self.show(has_json, model, Source::Replay(Box::new(player)))
+                        .await?;
+                }
+            }
+            if is_cut.try_recv().is_ok() {
+                let file = file.display();
+                let note = format!("{file} ends in the middle of a line, which is left out");
+                context.output().note(&note).await;
+            }
+            return Ok(());
         }
         let connect = context.connect_string()?;
         let servers: ConnectString = connect
             .parse()
             .map_err(zk_core::ConnectError::ConnectString)?;
-        let recording = self.record.as_deref().map(create_recording).transpose()?;
+        let (recorder, recorded) = match &self.record {
+            Some(file) => {
+                let (recorder, recorded) = Recorder::create(file).await?;
+                (Some(recorder), Some(recorded))
+            }
+            None => (None, None),
+        };
+        // A signal leaves the time to write what was read.
+        let mut interruption = context.interrupter().interruption();
         let clock = Clock::start();
-        let (to_samples, samples) = mpsc::channel(CHANNEL);
+        let (to_samples, samples) = mpsc::channel(SAMPLES_WAITING);
         let shown = self.show.iter().copied().collect();
         let (to_views, views) = watch::channel(shown);
         let (to_crawls, crawls) = mpsc::channel(1);
@@ -144,14 +163,21 @@ impl Top {
             samples,
             views: to_views,
             crawls: to_crawls,
-            recording,
+            recorder,
             _tasks: tasks,
         };
         let open = async || context.open(CONNECT_TIMEOUT).await;
-        tokio::select! {
-            shown = self.show(has_json, Model::new(&addresses), Source::Live(live)) => shown,
-            () = nodes.run(open, crawls) => std::future::pending().await,
+        let showing = self.show(has_json, Model::new(&addresses), Source::Live(live));
+        // The reader of the nodes ends with the view, and closes its session.
+        let (shown, ()) = tokio::join!(
+            interruption.end(Box::pin(showing)),
+            Box::pin(nodes.run(open, crawls)),
+        );
+        if let Some(recorded) = recorded {
+            // If it has failed, that is why the rest has ended.
+            recording::finish(recorded).await?;
         }
+        shown
     }
 
     async fn show(&self, has_json: bool, model: Model, source: Source) -> Result<(), Failure> {
@@ -168,11 +194,8 @@ impl Top {
     }
 }
 
-/// Draws the dashboard at the end of a recording, in SVG.
-fn image(view: View, mut model: Model, mut player: Player, (width, height): (u16, u16)) -> String {
-    for sample in player.finish() {
-        model.apply(sample);
-    }
+/// Draws the dashboard in SVG.
+fn image(view: View, model: &Model, (width, height): (u16, u16)) -> String {
     let screen = screen::Screen::new(view);
     let status = draw::Status {
         mode: "live".to_owned(),
@@ -181,52 +204,24 @@ fn image(view: View, mut model: Model, mut player: Player, (width, height): (u16
     let backend = ratatui::backend::TestBackend::new(width, height);
     // A screen in memory has no errors.
     let Ok(mut terminal) = ratatui::Terminal::new(backend);
-    let Ok(drawn) = terminal.draw(|frame| draw::draw(frame, &model, &screen, &status));
+    let Ok(drawn) = terminal.draw(|frame| draw::draw(frame, model, &screen, &status));
     svg::image(drawn.buffer)
 }
 
-fn create_recording(file: &Path) -> Result<BufWriter<File>, Failure> {
-    let created = File::create_new(file);
-    created.map(BufWriter::new).map_err(|error| {
-        Failure::operation(
-            format!("cannot create the recording {}: {error}", file.display()),
-            Some("name a file that does not exist yet"),
-        )
-    })
-}
-
-fn read_recording(file: &Path) -> Result<(Model, Player), Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Failure::operation(
-            format!("cannot read the recording {}: {error}", file.display()),
-            Some("name a file that --record has written"),
-        )
-    })?;
-    let samples = player::parse_recording(&text).map_err(|line| {
-        Failure::operation(
-            format!("line {line} of {} is not a sample", file.display()),
-            Some("name a file that --record has written"),
-        )
-    })?;
-    let named = samples.iter().map(|sample| &sample.server);
-    let servers: BTreeSet<&String> = named.filter(|server| !server.is_empty()).collect();
-    let servers: Vec<String> = servers.into_iter().cloned().collect();
-    let player = Player::new(samples).ok_or_else(|| {
+async fn open_recording(file: &Path) -> Result<(Player, IsCut), Failure> {
+    let (samples, is_cut) = recording::open(file).await?;
+    let player = Player::new(samples).await?.ok_or_else(|| {
         Failure::operation(format!("the recording {} is empty", file.display()), None)
     })?;
-    Ok((Model::new(&servers), player))
+    Ok((player, is_cut))
 }
 
 impl Live {
-    /// Writes a sample to the recording.
-    fn record(&mut self, sample: &Sample) -> Result<(), Failure> {
-        let Some(recording) = &mut self.recording else {
-            return Ok(());
-        };
-        let line = serde_json::to_string(sample).map_err(|error| unrecorded(&error))?;
-        writeln!(recording, "{line}")
-            .and_then(|()| recording.flush())
-            .map_err(|error| unrecorded(&error))
+    /// Takes the next sample over into the model, and into the recording.
+    fn take(&self, model: &mut Model, sample: Sample) -> Result<(), Failure> {
+        model.apply(&sample);
+        let recorder = self.recorder.as_ref();
+        recorder.map_or(Ok(()), |recorder| recorder.write(sample))
     }
 
     /// Starts a crawl, unless one is waiting to start.
@@ -234,10 +229,6 @@ impl Live {
         // It is full while one waits.
         let _ = self.crawls.try_send(());
     }
-}
-
-fn unrecorded(error: &dyn std::error::Error) -> Failure {
-    Failure::operation(format!("cannot write the recording: {error}"), None)
 }
 
 fn parse_size(text: &str) -> Result<(u16, u16), String> {
@@ -249,7 +240,7 @@ fn parse_size(text: &str) -> Result<(u16, u16), String> {
 }
 
 /// How many samples may wait to be shown.
-const CHANNEL: usize = 1_024;
+const SAMPLES_WAITING: usize = 1_024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::place::require_next_command;
+use super::cd::require_next_command;
 use crate::context::Context;
 use crate::credentials::Credentials;
 use crate::failure::Failure;

@@ -1,6 +1,5 @@
 //! The `config` commands: put, get, compare, follow and roll back TOML documents.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,18 +24,18 @@ use zk_core::codec::Raw;
 use zk_core::codec::Text;
 use zk_core::codec::Toml;
 
+use super::input;
 use crate::context::Context;
 use crate::date::java_date;
 use crate::diff;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::chain;
-use crate::failure::tell;
+use crate::file_io;
+use crate::file_io::blocking;
 use crate::output::Output;
 use crate::output::add_data;
 use crate::output::millis;
-use crate::output::print;
-use crate::output::print_json;
 use crate::output::stat_json;
 
 /// The arguments.
@@ -99,9 +98,15 @@ impl Config {
     /// Runs one of the commands.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(path_of(&self))?;
+        let input = match &self {
+            Self::Put { file, .. } | Self::Diff { file, .. } => {
+                input::read_file(context, file).await?
+            }
+            _ => Vec::new(),
+        };
         let session = context.session().await?;
         let limit = context.remaining();
-        carry_out(context, &session, &path, &self, limit).await
+        carry_out(context, &session, &path, &self, &input, limit).await
     }
 }
 
@@ -117,12 +122,13 @@ fn path_of(command: &Config) -> &str {
     }
 }
 
-/// Runs a command; `limit` applies to all commands except `follow`.
+/// Runs a command; `input` is the file that it names, and `limit` applies to all commands except `follow`.
 async fn carry_out(
     context: &Context,
     session: &Session,
     path: &NodePath,
     command: &Config,
+    input: &[u8],
     limit: Duration,
 ) -> Result<(), Failure> {
     let output = context.output();
@@ -139,28 +145,33 @@ async fn carry_out(
             file,
             ..
         } => {
-            let document = read_file(context, file)?;
-            check(&document).map_err(|error| not_toml(file, &error))?;
+            check(input).map_err(|error| not_toml(file, &error))?;
             let expected = expecting.map_or(Expected::Any, expected);
-            let publish = publisher(*history).publish(path, &document);
+            let publish = publisher(*history).publish(path, &input.to_vec());
             let published = publish.expecting(expected).only_if_changed().await?;
-            output.result(|| describe(&published), || published_json(&published))
+            output
+                .result(|| describe(&published), || published_json(&published))
+                .await
         }
         Config::Get { file, .. } => {
             let (document, stat) = session.get(path).timeout(limit).await?;
             if let Err(error) = check(&document) {
-                tell(&format!("warning: {}\n", error.of_node(path)));
+                output.warning(&error.of_node(path).to_string()).await;
             }
             match file {
                 None if output.is_json() => {
                     let mut result = json!({"path": path.as_str(), "stat": stat_json(&stat)});
                     add_data(&mut result, &document);
-                    print_json(&result)
+                    output.result(String::new, || result).await
                 }
-                None => print(&output.shown(&document)),
-                Some(file) => std::fs::write(file, document).map_err(|error| {
-                    Failure::operation(format!("cannot write {}: {error}", file.display()), None)
-                }),
+                None => output.print(output.shown(&document)).await,
+                Some(file) => {
+                    let (name, file) = (file.display(), file.clone());
+                    let written = blocking(move || file_io::replace(&file, &document)).await;
+                    written.map_err(|error| {
+                        Failure::operation(format!("cannot write {name}: {error}"), None)
+                    })
+                }
             }
         }
         Config::Diff { file, .. } => {
@@ -169,14 +180,14 @@ async fn carry_out(
                 Err(zk_core::ReadError::Operation(error)) => return Err(error.into()),
                 Err(error) => return Err(Failure::operation(error.to_string(), None)),
             };
-            let ours = Text
-                .decode(&read_file(context, file)?)
-                .map_err(|error| not_toml(file, &error))?;
+            let ours = Text.decode(input).map_err(|error| not_toml(file, &error))?;
             let difference = difference(path.as_str(), &theirs, &file.display().to_string(), &ours);
-            output.result(
-                || escape::block(&difference).into_owned(),
-                || json!({"path": path.as_str(), "difference": difference}),
-            )?;
+            output
+                .result(
+                    || escape::block(&difference).into_owned(),
+                    || json!({"path": path.as_str(), "difference": difference}),
+                )
+                .await?;
             if difference.is_empty() {
                 Ok(())
             } else {
@@ -187,11 +198,12 @@ async fn carry_out(
         Config::History { .. } => {
             let history = publisher(0).history(path).await?;
             if history.is_empty() {
-                tell(&format!(
-                    "{path} has no history: no put or rollback has replaced anything there\n"
-                ));
+                let note = format!(
+                    "{path} has no history: no put or rollback has replaced anything there"
+                );
+                output.note(&note).await;
             }
-            history.iter().try_for_each(|one| {
+            for one in history {
                 let (revision, by, bytes) = (one.revision, one.replaced_by, one.data.len());
                 output.result(
                     || {
@@ -208,8 +220,9 @@ async fn carry_out(
                             "bytes": bytes,
                         })
                     },
-                )
-            })
+                ).await?;
+            }
+            Ok(())
         }
         Config::Rollback {
             expecting,
@@ -220,7 +233,9 @@ async fn carry_out(
             let publisher = publisher(*history);
             let back = publisher.roll_back(path, *revision, expected(*expecting));
             let published = back.await?;
-            output.result(|| describe(&published), || published_json(&published))
+            output
+                .result(|| describe(&published), || published_json(&published))
+                .await
         }
     }
 }
@@ -253,27 +268,29 @@ async fn follow(output: &Output, session: &Session, path: &NodePath) -> Result<(
     let mut last: Option<String> = None;
     while let Some(event) = events.next().await {
         let now = java_date(SystemTime::now());
-        let (what, value) = match event {
-            Event::Absent => ("is not there", None),
-            Event::Deleted => ("was deleted", None),
-            Event::Present(value) => ("is there", Some(value)),
-            Event::Created(value) => ("was created", Some(value)),
-            Event::Changed(value) => ("changed", Some(value)),
+        let (name, what, value) = match event {
+            Event::Absent => ("absent", "is not there", None),
+            Event::Deleted => ("deleted", "was deleted", None),
+            Event::Present(value) => ("present", "is there", Some(value)),
+            Event::Created(value) => ("created", "was created", Some(value)),
+            Event::Changed(value) => ("changed", "changed", Some(value)),
             Event::Invalid { error, .. } => {
                 output.result(
                     || escape::block(&format!("{now}  {error}\n")).into_owned(),
                     || json!({"event": "invalid", "path": path.as_str(), "problem": error.to_string()}),
-                )?;
+                ).await?;
                 continue;
             }
             Event::Failed(error) => return Err(error.into()),
             _ => return Err(Failure::operation("the session is lost", None)),
         };
         let Some(value) = value else {
-            output.result(
-                || escape::block(&format!("{now}  {path} {what}\n")).into_owned(),
-                || json!({"event": what, "path": path.as_str()}),
-            )?;
+            output
+                .result(
+                    || escape::block(&format!("{now}  {path} {what}\n")).into_owned(),
+                    || json!({"event": name, "path": path.as_str()}),
+                )
+                .await?;
             last = None;
             continue;
         };
@@ -281,27 +298,31 @@ async fn follow(output: &Output, session: &Session, path: &NodePath) -> Result<(
         let problem = check(value.value.as_bytes()).err();
         let problem = problem.map(|error| error.to_string());
         let before = last.as_deref().unwrap_or_default();
-        output.result(
-            || {
-                let complaint = problem.as_ref().map(|problem| format!("  {problem}\n"));
-                let said = [
-                    format!("{now}  {path} {what}: version {version}, revision {revision:#x}\n"),
-                    complaint.unwrap_or_default(),
-                    difference("before", before, "now", &value.value),
-                ];
-                escape::block(&said.concat()).into_owned()
-            },
-            || {
-                json!({
-                    "event": what,
-                    "path": path.as_str(),
-                    "version": version,
-                    "revision": format!("{revision:#x}"),
-                    "problem": problem,
-                    "data": value.value,
-                })
-            },
-        )?;
+        output
+            .result(
+                || {
+                    let complaint = problem.as_ref().map(|problem| format!("  {problem}\n"));
+                    let said = [
+                        format!(
+                            "{now}  {path} {what}: version {version}, revision {revision:#x}\n"
+                        ),
+                        complaint.unwrap_or_default(),
+                        difference("before", before, "now", &value.value),
+                    ];
+                    escape::block(&said.concat()).into_owned()
+                },
+                || {
+                    json!({
+                        "event": name,
+                        "path": path.as_str(),
+                        "version": version,
+                        "revision": format!("{revision:#x}"),
+                        "problem": problem,
+                        "data": value.value,
+                    })
+                },
+            )
+            .await?;
         last = Some(value.value);
     }
     Ok(())
@@ -353,34 +374,18 @@ fn check(document: &[u8]) -> Result<(), DecodeError> {
 }
 
 fn not_toml(file: &Path, error: &DecodeError) -> Failure {
-    let place = error
+    let location = error
         .position()
         .map(|at| format!(":{}:{}", at.line, at.column));
     Failure::operation(
         format!(
             "{}{}: {}",
             file.display(),
-            place.unwrap_or_default(),
+            location.unwrap_or_default(),
             error.message()
         ),
         Some("correct the file; nothing was published"),
     )
-}
-
-fn read_file(context: &Context, file: &Path) -> Result<Vec<u8>, Failure> {
-    let read = if file == Path::new("-") {
-        context.take_stdin()?;
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .lock()
-            .read_to_end(&mut bytes)
-            .map(|_| bytes)
-    } else {
-        std::fs::read(file)
-    };
-    read.map_err(|error| {
-        Failure::operation(format!("cannot read {}: {error}", file.display()), None)
-    })
 }
 
 impl From<PublishError> for Failure {
@@ -390,7 +395,7 @@ impl From<PublishError> for Failure {
             PublishError::Conflict { .. } => {
                 Some("somebody else has published meanwhile: `zk config diff` shows what")
             }
-            PublishError::OutcomeUnknown { .. } => Some("look at the node before doing it again"),
+            PublishError::OutcomeUnknown { .. } => Some("read the node before doing it again"),
             PublishError::NoSuchRevision { .. } => Some("`zk config history` lists the revisions"),
             _ => None,
         };

@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use super::hold;
-use super::value;
+use super::acl;
+use super::input;
+use super::keep_session;
 use crate::context::Context;
+use crate::duration::parse_ttl;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output;
-use crate::span::parse_ttl;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -44,6 +45,9 @@ pub(crate) struct Create {
     /// The data, or - to read it from standard input; none by default
     #[arg(allow_negative_numbers = true)]
     data: Option<String>,
+    /// Who may do what with it: scheme:id:permissions with the letters of cdrwa; everyone everything by default
+    #[arg(value_name = "ACL")]
+    entries: Vec<String>,
 }
 
 impl Create {
@@ -55,7 +59,8 @@ impl Create {
     /// Creates a node.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;
-        let data = value::read(context, self.data.as_deref(), self.file.as_deref())?;
+        let acl = acl::parse(&self.entries)?;
+        let data = input::read(context, self.data.as_deref(), self.file.as_deref()).await?;
         let session = context.session().await?;
         let mut request = session.create(&path, data).timeout(context.remaining());
         if self.sequential {
@@ -70,17 +75,23 @@ impl Create {
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);
         }
+        if !self.entries.is_empty() {
+            request = request.acl(acl);
+        }
         if self.parents {
             request = request.parents();
         }
         let (created, stat) = request.await?;
-        context.output().result(
-            || format!("Created {}\n", escape::line(created.as_str())),
-            || json!({"path": created.as_str(), "stat": output::stat_json(&stat)}),
-        )?;
+        context
+            .output()
+            .result(
+                || format!("Created {}\n", escape::line(created.as_str())),
+                || json!({"path": created.as_str(), "stat": output::stat_json(&stat)}),
+            )
+            .await?;
         if self.ephemeral && !context.has_next_command() {
-            let is_stdin_read = self.data.as_deref() == Some(value::STANDARD_INPUT);
-            hold::until_released(&session, is_stdin_read).await
+            let is_stdin_read = self.data.as_deref() == Some(input::STANDARD_INPUT);
+            keep_session::until_released(context, &session, is_stdin_read).await
         } else {
             Ok(())
         }

@@ -37,6 +37,7 @@ impl Delete {
         context
             .output()
             .result(String::new, || json!({"path": path.as_str()}))
+            .await
     }
 }
 

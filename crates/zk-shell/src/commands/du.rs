@@ -40,7 +40,7 @@ enum By {
     Bytes,
     /// The nodes of the subtree
     Nodes,
-    /// The children of the node alone: the largest families
+    /// The children of the node alone
     Children,
 }
 
@@ -72,12 +72,15 @@ impl Du {
         let rows = sorted(sums.finish(), self.by, self.top);
         if context.output().is_json() {
             for row in &rows {
-                context.output().result(String::new, || row.json())?;
+                context.output().result(String::new, || row.json()).await?;
             }
         } else {
-            context.output().result(|| table(&rows), || json!(null))?;
+            context
+                .output()
+                .result(|| table(&rows), || json!(null))
+                .await?;
         }
-        crawl.finish()
+        crawl.finish(context.output()).await
     }
 }
 

@@ -13,15 +13,15 @@ use zk_core::Stat;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
-use crate::failure::tell;
 use crate::progress::Progress;
-use crate::subtree::apply::nodes;
 use crate::subtree::archive::ArchiveWriter;
 use crate::subtree::archive::Format;
-use crate::subtree::check::Summary;
+use crate::subtree::background_writer::BackgroundWriter;
+use crate::subtree::counts::nodes;
 use crate::subtree::node_line::Header;
 use crate::subtree::reconcile::no_root;
 use crate::subtree::reconcile::unreadable;
+use crate::subtree::validator::Summary;
 use crate::subtree::walk::Found;
 use crate::subtree::walk::Walk;
 
@@ -66,18 +66,19 @@ impl Export {
         session.sync(&path).await?;
         let root = session.stat(&path).await?;
         let header = Header::new(path.as_str());
-        let writer = if is_stdout {
-            let stdout = io::BufWriter::new(io::stdout());
-            ArchiveWriter::to_stream(Box::new(stdout), &header)
-        } else {
-            ArchiveWriter::create(&self.file, format, &header)
-        };
-        let writer = writer.map_err(|error| not_written(&self.file, &error))?;
-        let written = self.write(&session, &path, &root, writer).await;
-        if written.is_err() && !is_stdout {
-            remove(&self.file, format);
+        let file = self.file.clone();
+        let (writer, thread) = BackgroundWriter::start(move || {
+            if is_stdout {
+                let stdout = io::BufWriter::new(io::stdout());
+                ArchiveWriter::to_stream(Box::new(stdout), &header)
+            } else {
+                ArchiveWriter::create(&file, format, &header)
+            }
+        });
+        if !is_stdout {
+            context.wait_at_end(thread, self.file.clone());
         }
-        let summary = written?;
+        let summary = self.write(&session, &path, &root, writer).await?;
         let text = || {
             format!(
                 "Exported {} with {} bytes of data from {}\nsha256 {}\n",
@@ -87,18 +88,24 @@ impl Export {
                 summary.sha256
             )
         };
-        if is_stdout {
-            tell(&text());
-            return Ok(());
-        }
-        context.output().result(text, || {
+        let document = || {
             json!({
                 "exported": summary.nodes,
                 "bytes": summary.bytes,
                 "sha256": summary.sha256,
                 "path": path.as_str(),
             })
-        })
+        };
+        if is_stdout {
+            let said = if context.output().is_json() {
+                format!("{}\n", escape::json(&document().to_string()))
+            } else {
+                text()
+            };
+            context.output().print_beside(said).await;
+            return Ok(());
+        }
+        context.output().result(text, document).await
     }
 
     async fn write(
@@ -106,7 +113,7 @@ impl Export {
         session: &Session,
         path: &NodePath,
         root: &Stat,
-        mut writer: ArchiveWriter,
+        mut writer: BackgroundWriter,
     ) -> Result<Summary, Failure> {
         // Servers before 3.6 do not count.
         let total = session.descendant_count(path).await.ok();
@@ -116,9 +123,8 @@ impl Export {
             match found {
                 Found::Node { node, .. } if node.is_ephemeral && !self.ephemerals => {}
                 Found::Node { node, .. } => {
-                    writer
-                        .add(&node)
-                        .map_err(|error| not_written(&self.file, &error))?;
+                    let written = writer.add(node).await;
+                    written.map_err(|error| not_written(&self.file, &error))?;
                     progress.add(1);
                 }
                 Found::Unreadable(below) => return Err(unreadable(below.below(path)?.as_str())),
@@ -134,23 +140,8 @@ impl Export {
                 Some("export it again once it is complete"),
             ));
         }
-        writer
-            .finish()
-            .map_err(|error| not_written(&self.file, &error))
-    }
-}
-
-/// Removes what this command has created.
-fn remove(file: &Path, format: Format) {
-    let removed = match format {
-        Format::Dir => std::fs::remove_dir_all(file),
-        Format::Json | Format::Tar => std::fs::remove_file(file),
-    };
-    if let Err(error) = removed {
-        tell(&format!(
-            "warning: the unfinished export {} stays: {error}\n",
-            file.display()
-        ));
+        let written = writer.finish().await;
+        written.map_err(|error| not_written(&self.file, &error))
     }
 }
 

@@ -6,18 +6,21 @@ use std::time::SystemTime;
 use clap::Args;
 use regex::Regex;
 use regex::bytes;
+use zk_core::ErrorKind;
 use zk_core::SessionId;
 
 use crate::context::Context;
 use crate::crawl::Children;
 use crate::crawl::Crawl;
 use crate::crawl::DEFAULT_LIMIT;
+use crate::crawl::Found;
+use crate::crawl::note_unreadable;
+use crate::duration::parse_age;
 use crate::escape;
 use crate::failure::Failure;
 use crate::filter;
 use crate::filter::Filter;
 use crate::output::Style;
-use crate::span::parse_age;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -82,10 +85,12 @@ impl Find {
             },
         };
         let mut crawl = Crawl::new(&session, &path, self.limit, self.depth);
+        let mut unreadable = 0;
         loop {
             let mut batch = crawl.next_with_little_data(context).await?;
             if batch.is_empty() {
-                return crawl.finish();
+                note_unreadable(context.output(), unreadable).await;
+                return crawl.finish(context.output()).await;
             }
             let now = SystemTime::now();
             batch.retain(|found| {
@@ -96,21 +101,26 @@ impl Find {
             if let Some(pattern) = &self.data {
                 let paths = batch.iter().map(|found| &found.path);
                 let read = session.get_many(paths).timeout(context.remaining()).await?;
-                let mut is_match = read
-                    .iter()
-                    .map(|node| node.as_ref().is_ok_and(|(data, _)| pattern.is_match(data)));
+                let mut is_match = read.iter().map(|node| match node {
+                    Ok((data, _)) => pattern.is_match(data),
+                    Err(error) => {
+                        unreadable += u64::from(error.kind() == ErrorKind::NoAuth);
+                        false
+                    }
+                });
                 batch.retain(|_| is_match.next() == Some(true));
             }
-            for found in batch {
-                let output = context.output();
-                output.result(
-                    || {
+            let output = context.output();
+            output
+                .results(
+                    &batch,
+                    |found| {
                         let shown = escape::line(found.path.as_str());
                         format!("{}\n", output.styled(Style::of(&found.stat), &shown))
                     },
-                    || found.json(),
-                )?;
-            }
+                    Found::json,
+                )
+                .await?;
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::decode::decode;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output;
-use crate::output::print;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -43,15 +42,15 @@ impl Get {
         let (data, stat) = session.get(&path).timeout(context.remaining()).await?;
         let output = context.output();
         if self.raw {
-            return print(&data);
+            return output.print(data).await;
         }
         if output.is_json() {
             let mut document = json!({"path": path.as_str(), "stat": output::stat_json(&stat)});
             output::add_data(&mut document, &data);
-            return output::print_json(&document);
+            return output.result(String::new, || document).await;
         }
         match self.decode {
-            None => output.data(&data)?,
+            None => output.data(&data).await?,
             Some(decoding) => {
                 let text = decode(&data, decoding).map_err(|problem| {
                     Failure::operation(
@@ -60,11 +59,13 @@ impl Get {
                     )
                 })?;
                 let end = if text.ends_with('\n') { "" } else { "\n" };
-                print(format!("{}{end}", escape::block(&text)).as_bytes())?;
+                output
+                    .print(format!("{}{end}", escape::block(&text)))
+                    .await?;
             }
         }
         if self.stat {
-            print(output::stat(&stat).as_bytes())
+            output.print(output::stat(&stat)).await
         } else {
             Ok(())
         }

@@ -9,10 +9,9 @@ use zk_core::ErrorKind;
 use crate::context::Context;
 use crate::crawl::Crawl;
 use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::counted;
+use crate::crawl::note_unreadable;
 use crate::escape;
 use crate::failure::Failure;
-use crate::failure::tell;
 use crate::output::Output;
 use crate::output::Style;
 
@@ -74,18 +73,16 @@ impl Grep {
                 };
                 for one in matches(&pattern, &data) {
                     has_found = true;
-                    self.print(context.output(), found.path.as_str(), &one, &pattern)?;
+                    self.print(context.output(), found.path.as_str(), &one, &pattern)
+                        .await?;
                     if self.paths_only {
                         break;
                     }
                 }
             }
         }
-        if unreadable > 0 {
-            let nodes = counted(unreadable, "node");
-            tell(&format!("note: the data of {nodes} may not be read\n"));
-        }
-        crawl.finish()?;
+        note_unreadable(context.output(), unreadable).await;
+        crawl.finish(context.output()).await?;
         if has_found {
             Ok(())
         } else {
@@ -109,33 +106,35 @@ impl Grep {
         })
     }
 
-    fn print(
+    async fn print(
         &self,
         output: &Output,
         path: &str,
         found: &Match<'_>,
         pattern: &Regex,
     ) -> Result<(), Failure> {
-        output.result(
-            || {
-                let path = output.styled(Style::Path, &escape::line(path));
-                match found.line {
-                    _ if self.paths_only => format!("{path}\n"),
-                    None => format!("{path}: data that is no text matches\n"),
-                    Some(_) => {
-                        format!("{path}:{}\n", highlighted(output, found.text, pattern))
+        output
+            .result(
+                || {
+                    let path = output.styled(Style::Path, &escape::line(path));
+                    match found.line {
+                        _ if self.paths_only => format!("{path}\n"),
+                        None => format!("{path}: data that is no text matches\n"),
+                        Some(_) => {
+                            format!("{path}:{}\n", highlighted(output, found.text, pattern))
+                        }
                     }
-                }
-            },
-            || {
-                let mut document = json!({"path": path});
-                if !self.paths_only {
-                    document["line"] = found.line.into();
-                    document["text"] = found.line.map(|_| found.text).into();
-                }
-                document
-            },
-        )
+                },
+                || {
+                    let mut document = json!({"path": path});
+                    if !self.paths_only {
+                        document["line"] = found.line.into();
+                        document["text"] = found.line.map(|_| found.text).into();
+                    }
+                    document
+                },
+            )
+            .await
     }
 }
 

@@ -44,10 +44,13 @@ impl Ids {
         };
         // By this machine's clock: to ask the leader for its own would take a write.
         let now = SystemTime::now();
-        context.output().result(
-            || text(&path, &snapshot, now),
-            || document(&path, &snapshot),
-        )
+        context
+            .output()
+            .result(
+                || text(&path, &snapshot, now),
+                || document(&path, &snapshot),
+            )
+            .await
     }
 }
 

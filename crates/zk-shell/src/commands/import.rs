@@ -10,26 +10,36 @@ use tokio::task::JoinHandle;
 use zk_core::NodePath;
 use zk_core::Session;
 
-use super::value::STANDARD_INPUT;
+use super::input::STANDARD_INPUT;
+use crate::confirm::confirm;
 use crate::context::Context;
+use crate::context::close;
+use crate::crawl::counted;
 use crate::escape;
 use crate::failure::Failure;
+use crate::file_io::blocking;
+use crate::output::Output;
 use crate::progress::Progress;
+use crate::signals::Interruption;
+use crate::subtree::apply::Changes;
+use crate::subtree::apply::Extras;
 use crate::subtree::apply::Mode;
-use crate::subtree::apply::Strictness;
-use crate::subtree::apply::Verdict;
 use crate::subtree::apply::apply;
 use crate::subtree::apply::check_target;
-use crate::subtree::apply::compare;
-use crate::subtree::apply::nodes;
 use crate::subtree::archive::ArchiveFile;
-use crate::subtree::check::Summary;
+use crate::subtree::compare::Strictness;
+use crate::subtree::compare::Verdict;
+use crate::subtree::compare::compare;
+use crate::subtree::counts::nodes;
 use crate::subtree::difference::Existing;
 use crate::subtree::format_error::FormatError;
 use crate::subtree::node::RelativePath;
 use crate::subtree::node::SubtreeNode;
+use crate::subtree::node_line::Header;
 use crate::subtree::reconcile::Reconcile;
 use crate::subtree::reconcile::Wanted;
+use crate::subtree::validator::Summary;
+use crate::subtree::writer::User;
 use crate::subtree::writer::Writer;
 use crate::subtree::writer::authenticate;
 use crate::subtree::writer::create_parents;
@@ -53,6 +63,12 @@ pub(crate) struct Import {
     /// Print what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Refuse to create more nodes than this
+    #[arg(long, value_name = "NODES", default_value_t = 100_000)]
+    limit: u64,
+    /// Do not ask before nodes are created in /
+    #[arg(short, long)]
+    yes: bool,
     /// Only compare the nodes with the export; exit status 1 if they differ
     #[arg(long, conflicts_with_all = ["existing", "resume", "dry_run"])]
     verify: bool,
@@ -65,44 +81,58 @@ pub(crate) struct Import {
 impl Import {
     /// Checks the whole file, creates the nodes and compares them. The time limit applies to each request.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
-        let mut archive = open(context, &self.file)?;
-        let mut paths = TopLevel::default();
-        let read = archive.read(&mut |node| paths.add(&node));
-        let (header, summary) = read.map_err(|error| self.not_read(&error, NOT_IMPORTED))?;
+        let archive = open(context, &self.file).await?;
+        let read = blocking(move || check(archive)).await;
+        let (archive, header, summary, paths) =
+            read.map_err(|error| self.not_read(&error, NOT_IMPORTED))?;
         let path = match &self.path {
             Some(path) => context.path(path)?,
             None => NodePath::parse(&header.root)?,
         };
         // It writes as a user that no other session can be, if it has no other one.
-        let is_own = !self.dry_run && !self.verify && !context.has_credentials();
-        let session = if is_own {
+        let is_own = !self.dry_run && !self.verify && !context.access()?.has_user();
+        let (session, user) = if is_own {
             let connect = context.connect_string()?;
-            context.open_other(&connect).await?
+            let session = context.open_other(connect, context.access()?).await?;
+            (session, User::OfSession)
         } else {
-            context.session().await?
+            (context.session().await?, User::Known)
         };
+        let target = Target {
+            session,
+            user,
+            path,
+        };
+        // From here on a signal must not keep the session from being closed, nor nodes from getting their rules.
+        let mut interruption = context.interrupter().interruption();
         let export = (archive, summary, paths);
         let result = async {
             if is_own {
-                authenticate(&session).await?;
+                let authenticating = authenticate(&target.session);
+                interruption.end(authenticating).await?;
             }
-            self.import(context, &session, &path, export).await
+            self.import(context, &target, export, &mut interruption)
+                .await
         }
         .await;
         if is_own {
-            context.close_other(session).await;
+            close(target.session).await;
         }
         result
     }
 
     async fn import(
         &self,
-        context: &Context,
-        session: &Session,
-        path: &NodePath,
+        context: &mut Context,
+        target: &Target,
         (archive, summary, paths): (ArchiveFile, Summary, TopLevel),
+        interruption: &mut Interruption,
     ) -> Result<(), Failure> {
-        session.sync(path).await?;
+        let Target {
+            session,
+            user,
+            path,
+        } = target;
         let existing = if self.resume {
             Existing::Resume
         } else {
@@ -114,70 +144,124 @@ impl Import {
                 may_have_extra: false,
                 may_root_differ: path.is_root(),
             };
-            return self
-                .compare(context, session, path, archive, &summary, strictness)
-                .await;
+            let comparing = self.compare(context, target, archive, &summary, strictness);
+            return interruption.end(comparing).await;
         }
         paths.check_target(session, path)?;
-        if existing == Existing::Fail {
-            paths.check_absent(session, path).await?;
-        }
-        let mut mode = if self.dry_run {
+        self.check_limit(&summary)?;
+        let preparing = async {
+            session.sync(path).await?;
+            if existing == Existing::Fail {
+                paths.check_absent(session, path).await?;
+            }
+            if self.dry_run {
+                return Ok(());
+            }
+            if path.is_root() && !self.yes {
+                let question = format!(
+                    "This creates up to {} with {} of data in /.\nImport? [y/N] ",
+                    nodes(summary.nodes),
+                    counted(summary.bytes, "byte")
+                );
+                confirm(context, &question, "nothing was written").await?;
+            }
+            create_parents(session, path).await
+        };
+        interruption.end(preparing).await?;
+        let mode = if self.dry_run {
             Mode::Print(context.output())
         } else {
-            create_parents(session, path).await?;
-            Mode::Write(Box::new(Writer::new(session, path)))
+            let writer = Writer::new(session, path, context.output(), *user);
+            Mode::Write(Box::new(writer))
         };
         let progress = Progress::new("imported", Some(summary.nodes));
         let (wanted, reading) = stream(archive);
         let mut reconcile = Reconcile::new(wanted, self.ephemerals, session, path);
-        let changes = apply(&mut reconcile, path, existing, &mut mode, &progress).await?;
+        let changes = apply(
+            &mut reconcile,
+            path,
+            existing,
+            Extras::Count,
+            mode,
+            &progress,
+            interruption,
+        )
+        .await?;
         drop((progress, reconcile));
-        let archive = self.finish(reading, CHANGED).await?;
-        let word = if self.dry_run {
-            "Would import"
-        } else {
-            "Imported"
-        };
-        context.output().result(
-            || {
-                format!(
-                    "{word} to {}: {}\n",
-                    escape::line(path.as_str()),
-                    changes.words()
-                )
-            },
-            || {
-                let mut document = changes.json();
-                document["path"] = path.as_str().into();
-                document["dry_run"] = self.dry_run.into();
-                document
-            },
-        )?;
-        if self.dry_run {
-            return Ok(());
-        }
-        session.sync(path).await?;
         let is_merged = matches!(existing, Existing::Skip | Existing::Overwrite);
         let strictness = Strictness {
             may_differ: existing == Existing::Skip,
             may_have_extra: is_merged || path.is_root(),
             may_root_differ: path.is_root(),
         };
-        self.compare(context, session, path, archive, &summary, strictness)
+        let reporting = async {
+            let archive = self.finish(reading, CHANGED).await?;
+            self.print(context.output(), path, &changes).await?;
+            if self.dry_run {
+                return Ok(());
+            }
+            self.compare(context, target, archive, &summary, strictness)
+                .await
+        };
+        interruption.end(reporting).await
+    }
+
+    /// Says what was written, or would be.
+    async fn print(
+        &self,
+        output: &Output,
+        path: &NodePath,
+        changes: &Changes,
+    ) -> Result<(), Failure> {
+        let word = if self.dry_run {
+            "Would import"
+        } else {
+            "Imported"
+        };
+        output
+            .result(
+                || {
+                    format!(
+                        "{word} to {}: {}\n",
+                        escape::line(path.as_str()),
+                        changes.words()
+                    )
+                },
+                || {
+                    let mut document = changes.json();
+                    document["path"] = path.as_str().into();
+                    document["dry_run"] = self.dry_run.into();
+                    document
+                },
+            )
             .await
+    }
+
+    /// Fails if the export has too many nodes.
+    fn check_limit(&self, summary: &Summary) -> Result<(), Failure> {
+        if summary.nodes <= self.limit {
+            return Ok(());
+        }
+        Err(Failure::operation(
+            format!(
+                "{} would be created, and the limit is {}; nothing was written",
+                nodes(summary.nodes),
+                self.limit
+            ),
+            Some("give more with --limit NODES if you mean all of them"),
+        ))
     }
 
     /// Compares all nodes with the export, and fails if they differ.
     async fn compare(
         &self,
         context: &Context,
-        session: &Session,
-        path: &NodePath,
+        Target { session, path, .. }: &Target,
         archive: ArchiveFile,
         summary: &Summary,
         strictness: Strictness,
     ) -> Result<(), Failure> {
+        session.sync(path).await?;
         let progress = Progress::new("compared", Some(summary.nodes));
         let (wanted, reading) = stream(archive);
         let mut reconcile = Reconcile::new(wanted, self.ephemerals, session, path);
@@ -199,7 +283,7 @@ impl Import {
                 format!("{verdict:?}: {}\nsha256 of the export {sha256}\n", found.words())
             },
             || json!({"verified": verdict == Verdict::Verified, "path": path.as_str(), "sha256": sha256, "nodes": found.json()}),
-        )?;
+        ).await?;
         match verdict {
             Verdict::Verified => Ok(()),
             Verdict::Different => Err(Failure::silent()),
@@ -229,6 +313,13 @@ impl Import {
     fn not_read(&self, error: &FormatError, help: &'static str) -> Failure {
         Failure::operation(format!("{}: {error}", self.file.display()), Some(help))
     }
+}
+
+/// Where the nodes are created.
+struct Target {
+    session: Session,
+    user: User,
+    path: NodePath,
 }
 
 /// The thread that reads an export; it returns the export for the next reading.
@@ -283,16 +374,26 @@ impl TopLevel {
     }
 }
 
-fn open(context: &Context, file: &Path) -> Result<ArchiveFile, Failure> {
+async fn open(context: &Context, file: &Path) -> Result<ArchiveFile, Failure> {
     let opened = if file.as_os_str() == STANDARD_INPUT {
         context.take_stdin()?;
-        ArchiveFile::from_stream(std::io::stdin().lock())
+        blocking(|| ArchiveFile::from_stream(std::io::stdin().lock())).await
     } else {
-        ArchiveFile::open(file)
+        let file = file.to_owned();
+        blocking(move || ArchiveFile::open(&file)).await
     };
     opened.map_err(|error| {
         Failure::operation(format!("cannot read {}: {error}", file.display()), None)
     })
+}
+
+/// Reads an export to its end.
+fn check(
+    mut archive: ArchiveFile,
+) -> Result<(ArchiveFile, Header, Summary, TopLevel), FormatError> {
+    let mut paths = TopLevel::default();
+    let (header, summary) = archive.read(&mut |node| paths.add(&node))?;
+    Ok((archive, header, summary, paths))
 }
 
 /// Reads an archive on another thread, so that slow disks do not delay the session, and returns it at the end.

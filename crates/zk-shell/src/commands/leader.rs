@@ -34,10 +34,13 @@ impl Leader {
         let elections = context.within(participants(&session, &path)).await?;
         // By this machine's clock: to ask the leader for its own would take a write.
         let now = SystemTime::now();
-        context.output().result(
-            || text(&path, &elections, now),
-            || document(&path, &elections),
-        )
+        context
+            .output()
+            .result(
+                || text(&path, &elections, now),
+                || document(&path, &elections),
+            )
+            .await
     }
 }
 

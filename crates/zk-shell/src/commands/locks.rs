@@ -17,7 +17,7 @@ use zk_lock::LockSnapshot;
 use zk_lock::Removal;
 use zk_lock::Role;
 
-use crate::ask::confirm;
+use crate::confirm::confirm;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
@@ -52,17 +52,20 @@ impl Locks {
         }
         // By this machine's clock: to ask the leader for its own would take a write.
         let now = SystemTime::now();
-        context.output().result(
-            || {
-                if is_missing {
-                    let path = escape::line(path.as_str());
-                    format!("{path} does not exist: the lock has no holder\n")
-                } else {
-                    text(&path, &snapshots, now)
-                }
-            },
-            || document(&path, &snapshots),
-        )?;
+        context
+            .output()
+            .result(
+                || {
+                    if is_missing {
+                        let path = escape::line(path.as_str());
+                        format!("{path} does not exist: the lock has no holder\n")
+                    } else {
+                        text(&path, &snapshots, now)
+                    }
+                },
+                || document(&path, &snapshots),
+            )
+            .await?;
         let Some(name) = &self.broken else {
             return Ok(());
         };
@@ -80,10 +83,13 @@ impl Locks {
             Removal::Deleted => "Deleted",
             Removal::Gone => "Gone before it was deleted:",
         };
-        context.output().result(
-            || format!("{said} {}\n", escape::line(node.as_str())),
-            || json!({"path": node.as_str(), "deleted": removal == Removal::Deleted}),
-        )
+        context
+            .output()
+            .result(
+                || format!("{said} {}\n", escape::line(node.as_str())),
+                || json!({"path": node.as_str(), "deleted": removal == Removal::Deleted}),
+            )
+            .await
     }
 }
 

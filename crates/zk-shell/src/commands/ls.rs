@@ -5,6 +5,7 @@ use serde_json::json;
 use zk_core::NodePath;
 
 use crate::context::Context;
+use crate::crawl::Crawl;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output;
@@ -39,30 +40,26 @@ impl Ls {
                 output::names(&names) + &stat.unwrap_or_default()
             },
             || json!({"path": path.as_str(), "children": names, "stat": output::stat_json(&stat)}),
-        )
+        ).await
     }
 }
 
 /// Prints each node before its children, children sorted by name.
 async fn tree(context: &mut Context, root: &NodePath) -> Result<(), Failure> {
     let session = context.session().await?;
-    let mut next = vec![root.clone()];
-    while let Some(path) = next.pop() {
-        match session.list(&path).timeout(context.remaining()).await {
-            Ok((mut names, _)) => {
-                context.output().result(
-                    || format!("{}\n", escape::line(path.as_str())),
-                    || json!({"path": path.as_str()}),
-                )?;
-                names.sort_unstable_by(|a, b| b.cmp(a));
-                for name in names {
-                    next.push(path.join(&name)?);
-                }
-            }
-            // Deleted since its parent was listed.
-            Err(error) if error.is_no_node() && path != *root => {}
-            Err(error) => return Err(error.into()),
+    let mut crawl = Crawl::new(&session, root, usize::MAX, None);
+    loop {
+        let batch = crawl.next_with_little_data(context).await?;
+        if batch.is_empty() {
+            return crawl.finish(context.output()).await;
         }
+        context
+            .output()
+            .results(
+                &batch,
+                |found| format!("{}\n", escape::line(found.path.as_str())),
+                |found| json!({"path": found.path.as_str()}),
+            )
+            .await?;
     }
-    Ok(())
 }

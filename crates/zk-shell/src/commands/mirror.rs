@@ -7,29 +7,38 @@ use clap::Args;
 use serde_json::json;
 use zk_core::NodePath;
 use zk_core::Session;
+use zk_core::Stat;
 
-use crate::ask::confirm;
+use crate::confirm::confirm;
 use crate::context::Context;
+use crate::context::close;
+use crate::credentials::has_target_variables;
 use crate::escape;
 use crate::failure::Failure;
-use crate::failure::tell;
+use crate::output::Output;
 use crate::progress::Progress;
+use crate::signals::Interruption;
 use crate::subtree::apply::Changes;
+use crate::subtree::apply::Extras;
 use crate::subtree::apply::Mode;
 use crate::subtree::apply::apply;
 use crate::subtree::apply::check_target;
-use crate::subtree::apply::delete;
-use crate::subtree::apply::nodes;
 use crate::subtree::apply::print_change;
-use crate::subtree::apply::tell_kept;
-use crate::subtree::deletion::Extra;
-use crate::subtree::deletion::Plan;
-use crate::subtree::deletion::plan;
+use crate::subtree::compare::Strictness;
+use crate::subtree::compare::Verdict;
+use crate::subtree::compare::compare;
+use crate::subtree::counts::nodes;
+use crate::subtree::delete_extra::delete;
+use crate::subtree::delete_extra::note_kept;
+use crate::subtree::deletion_plan::Plan;
+use crate::subtree::deletion_plan::plan;
 use crate::subtree::difference::Existing;
+use crate::subtree::reconcile::MORE_RIGHTS_FOR_TARGET;
 use crate::subtree::reconcile::Reconcile;
 use crate::subtree::reconcile::Wanted;
 use crate::subtree::walk::RESERVED;
 use crate::subtree::walk::Walk;
+use crate::subtree::writer::User;
 use crate::subtree::writer::Writer;
 use crate::subtree::writer::authenticate;
 use crate::subtree::writer::create_parents;
@@ -41,7 +50,8 @@ use crate::subtree::writer::create_parents;
     reason = "they are the flags of the command line"
 )]
 pub(crate) struct Mirror {
-    /// The target: an ensemble and a path, host:port,host:port/path, or only a path
+    /// The target: an ensemble and a path, host:port,host:port/path, or only a path; with the credentials and TLS
+    /// settings of the source, unless `ZK_TO_AUTH`, `ZK_TO_SASL` or `ZK_TO_TLS_CA` are in the environment
     #[arg(long, value_name = "TARGET")]
     to: String,
     /// Delete nodes of the target that the source does not have
@@ -55,8 +65,8 @@ pub(crate) struct Mirror {
         requires = "delete"
     )]
     limit: usize,
-    /// Do not ask before nodes are deleted
-    #[arg(short, long, requires = "delete")]
+    /// Do not ask before nodes are deleted, or created in /
+    #[arg(short, long)]
     yes: bool,
     /// Create the ephemeral nodes of the source too, as persistent ones
     #[arg(long)]
@@ -69,114 +79,107 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    /// Counts the differences, asks before anything is deleted, and writes. The time limit applies to each request.
+    /// Counts the differences, asks before anything is deleted, writes and compares. The time limit applies to each
+    /// request.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let source_path = context.path(&self.path)?;
         let (connect, target_path) = parse_target(&self.to)?;
+        let mut access = context.access()?;
+        let is_encrypted = access.tls.is_some();
+        let kept = access.replace_for_target()?;
+        if connect.is_some() && !kept.is_empty() {
+            let kept = kept.join(" and the ");
+            let note = format!(
+                "the target gets the {kept} of the source; the variables ZK_TO_… give it others"
+            );
+            context.output().note(&note).await;
+        }
+        if is_encrypted && access.tls.is_none() {
+            let note =
+                "the connection to the target is not encrypted, because ZK_TO_TLS_CA is empty";
+            context.output().note(note).await;
+        }
         let source = context.session().await?;
-        let has_user = context.has_credentials();
-        let target = match connect {
-            Some(connect) => context.open_other(connect).await?,
-            None if has_user => source.clone(),
-            None => {
-                let connect = context.connect_string()?;
-                context.open_other(&connect).await?
-            }
+        let user = if access.has_user() {
+            User::Known
+        } else {
+            User::OfSession
         };
-        let both = Both {
+        let is_own = connect.is_some() || user == User::OfSession || has_target_variables();
+        let target = if is_own {
+            let connect = match connect {
+                Some(connect) => connect.to_owned(),
+                None => context.connect_string()?,
+            };
+            context.open_other(connect, access).await?
+        } else {
+            source.clone()
+        };
+        // From here on a signal must not keep the session from being closed, nor nodes from getting their rules.
+        let mut interruption = context.interrupter().interruption();
+        let endpoints = Endpoints {
             source,
             source_path,
             target,
             target_path,
             is_other: connect.is_some(),
+            user,
         };
-        let result = async {
-            if !has_user {
-                authenticate(&both.target).await?;
-            }
-            self.mirror(context, &both).await
-        }
-        .await;
-        if both.is_other || !has_user {
-            context.close_other(both.target).await;
+        let result = self.mirror(context, &endpoints, &mut interruption).await;
+        if is_own {
+            close(endpoints.target).await;
         }
         result
     }
 
-    async fn mirror(&self, context: &mut Context, both: &Both) -> Result<(), Failure> {
-        both.source.sync(&both.source_path).await?;
-        both.target.sync(&both.target_path).await?;
-        check_target(&both.target_path, both.target.servers().chroot())?;
-        let root = both.source.stat(&both.source_path).await?;
-        both.check_apart().await?;
+    async fn mirror(
+        &self,
+        context: &mut Context,
+        endpoints: &Endpoints,
+        interruption: &mut Interruption,
+    ) -> Result<(), Failure> {
+        let root = interruption.end(endpoints.prepare()).await?;
 
         // First without changes, so that nothing is written if too much would be deleted.
-        let mut mode = if self.dry_run {
+        let mode = if self.dry_run {
             Mode::Print(context.output())
         } else {
             Mode::Count
         };
-        let mut changes = self.pass(both, &mut mode, "compared").await?;
+        let mut changes = self.pass(endpoints, mode, "compared", interruption).await?;
         let extra = std::mem::take(&mut changes.extra);
-        let mut extra_count = persistent(&extra);
         let seen = plan(extra, |_| self.delete);
-        let mut deletions = seen.delete.len() as u64;
-        if deletions > self.limit as u64 && !self.dry_run {
-            return Err(Failure::operation(
-                format!(
-                    "{} of the target would be deleted, and the limit is {}; nothing was written",
-                    nodes(deletions),
-                    self.limit
-                ),
-                Some("see with --dry-run which ones, and raise --limit if that is right"),
-            ));
-        }
-        let mut refused = 0;
         if self.dry_run {
-            for extra in &seen.delete {
-                let path = extra.path.below(&both.target_path)?;
-                print_change(context.output(), "delete", &path, None)?;
-            }
-            self.tell_kept(both, &seen)?;
-        } else {
-            if !seen.delete.is_empty() && !self.yes {
-                let count = nodes(deletions);
-                let shown = seen.delete.iter().rev().take(SHOWN).map(|extra| {
-                    let path = extra
-                        .path
-                        .below(&both.target_path)
-                        .unwrap_or_else(|_| both.target_path.clone());
-                    format!("  {}\n", escape::line(path.as_str()))
-                });
-                tell(&format!(
-                    "The source does not have {count} of the target:\n{}",
-                    shown.collect::<String>()
-                ));
-                if seen.delete.len() > SHOWN {
-                    tell(&format!("  and {} more\n", seen.delete.len() - SHOWN));
-                }
-                let refusal =
-                    format!("{count} of the target would be deleted, and nothing was written");
-                confirm(context, &format!("Delete {count}? [y/N] "), &refusal).await?;
-            }
-            create_parents(&both.target, &both.target_path).await?;
-            let writer = Writer::new(&both.target, &both.target_path);
-            let mut mode = Mode::Write(Box::new(writer));
-            changes = self.pass(both, &mut mode, "mirrored").await?;
+            let printing = self.print_dry_run(context.output(), endpoints, &seen, &changes);
+            return interruption.end(printing).await;
+        }
+        let asking = async {
+            self.ask(context, endpoints, &seen, changes.created).await?;
+            create_parents(&endpoints.target, &endpoints.target_path).await
+        };
+        interruption.end(asking).await?;
+        let writer = Writer::new(
+            &endpoints.target,
+            &endpoints.target_path,
+            context.output(),
+            endpoints.user,
+        );
+        let mode = Mode::Write(Box::new(writer));
+        let mut changes = self.pass(endpoints, mode, "mirrored", interruption).await?;
+        let finishing = async {
             // A source that is being deleted must not empty the target.
-            let root_now = both.source.exists(&both.source_path).await?;
+            let root_now = endpoints.source.exists(&endpoints.source_path).await?;
             if root_now.is_none_or(|now| now.czxid != root.czxid) {
                 return Err(Failure::operation(
                     format!(
                         "{} was deleted or replaced meanwhile; nothing of the target was deleted",
-                        both.source_path
+                        endpoints.source_path
                     ),
                     Some("run the command again once the source is complete"),
                 ));
             }
             // Only what was not wanted before, when that was confirmed, and is not wanted now.
             let extra = std::mem::take(&mut changes.extra);
-            extra_count = persistent(&extra);
             let approved: HashSet<_> = seen
                 .delete
                 .into_iter()
@@ -185,61 +188,184 @@ impl Mirror {
             let plan = plan(extra, |extra| {
                 approved.contains(&(extra.path.clone(), extra.czxid))
             });
-            self.tell_kept(both, &plan)?;
+            let output = context.output();
+            self.note_kept(output, endpoints, &plan).await?;
             let progress = Progress::new("deleted", Some(plan.delete.len() as u64));
-            let deleted = delete(&both.target, &both.target_path, plan.delete, &progress).await?;
-            (deletions, refused) = (deleted.count, deleted.refused);
+            let (target, root) = (&endpoints.target, &endpoints.target_path);
+            let deleted = delete(target, root, plan.delete, output, &progress).await?;
+            drop(progress);
+            self.print(output, endpoints, &changes, deleted.count)
+                .await?;
+            self.compare(output, endpoints).await?;
+            if deleted.refused > 0 {
+                let refused = nodes(deleted.refused);
+                return Err(Failure::operation(
+                    format!("this session may not delete {refused} of the target"),
+                    Some(MORE_RIGHTS_FOR_TARGET),
+                ));
+            }
+            Ok(())
+        };
+        interruption.end(finishing).await
+    }
+
+    /// Prints what is left to say of a dry run, after the changes.
+    async fn print_dry_run(
+        &self,
+        output: &Output,
+        endpoints: &Endpoints,
+        seen: &Plan,
+        changes: &Changes,
+    ) -> Result<(), Failure> {
+        for extra in &seen.delete {
+            let path = extra.path.below(&endpoints.target_path)?;
+            print_change(output, "delete", &path, None).await?;
         }
+        self.note_kept(output, endpoints, seen).await?;
+        let deletions = seen.delete.len() as u64;
+        self.print(output, endpoints, changes, deletions).await
+    }
+
+    /// Asks before nodes are deleted, or created in `/`; fails if too many would be deleted.
+    async fn ask(
+        &self,
+        context: &mut Context,
+        endpoints: &Endpoints,
+        seen: &Plan,
+        created: u64,
+    ) -> Result<(), Failure> {
+        let count = nodes(seen.delete.len() as u64);
+        if seen.delete.len() > self.limit {
+            return Err(Failure::operation(
+                format!(
+                    "{count} of the target would be deleted, and the limit is {}; nothing was written",
+                    self.limit
+                ),
+                Some("see with --dry-run which ones, and raise --limit if that is right"),
+            ));
+        }
+        if !seen.delete.is_empty() && !self.yes {
+            let mut list = format!("the source does not have {count} of the target:");
+            for extra in seen.delete.iter().rev().take(SHOWN) {
+                let path = extra.path.below(&endpoints.target_path)?;
+                list = format!("{list}\n  {}", escape::line(path.as_str()));
+            }
+            if seen.delete.len() > SHOWN {
+                list = format!("{list}\n  and {} more", seen.delete.len() - SHOWN);
+            }
+            context.output().note(&list).await;
+            let refusal =
+                format!("{count} of the target would be deleted, and nothing was written");
+            let question = format!("Delete {count}? [y/N] ");
+            confirm(context, &question, &refusal).await?;
+        }
+        if endpoints.target_path.is_root() && created > 0 && !self.yes {
+            let question = format!(
+                "This creates {} in / of the target.\nMirror? [y/N] ",
+                nodes(created)
+            );
+            confirm(context, &question, "nothing was written").await?;
+        }
+        Ok(())
+    }
+
+    /// Says what was changed, or would be.
+    async fn print(
+        &self,
+        output: &Output,
+        endpoints: &Endpoints,
+        changes: &Changes,
+        deletions: u64,
+    ) -> Result<(), Failure> {
         let word = if self.dry_run {
             "Would mirror"
         } else {
             "Mirrored"
         };
-        let kept = extra_count.saturating_sub(deletions);
-        context.output().result(
-            || {
-                let deleted = format!(", {deletions} deleted");
-                let kept = match kept {
-                    0 => String::new(),
-                    kept => format!(", {kept} that only the target has were kept"),
-                };
+        let kept = changes.extra_count.saturating_sub(deletions);
+        output
+            .result(
+                || {
+                    let deleted = format!(", {deletions} deleted");
+                    let kept = match kept {
+                        0 => String::new(),
+                        kept => format!(", {kept} that only the target has were kept"),
+                    };
+                    format!(
+                        "{word} {} to {}: {}{deleted}{kept}\n",
+                        escape::line(endpoints.source_path.as_str()),
+                        escape::line(&self.to),
+                        changes.words()
+                    )
+                },
+                || {
+                    let mut document = changes.json();
+                    document["deleted"] = json!(deletions);
+                    document["kept"] = json!(kept);
+                    document["path"] = endpoints.source_path.as_str().into();
+                    document["to"] = self.to.as_str().into();
+                    document["dry_run"] = self.dry_run.into();
+                    document
+                },
+            )
+            .await
+    }
+
+    /// Compares all nodes of the source with those of the target, and fails if they differ. Nodes that only the target
+    /// has were counted before.
+    async fn compare(&self, output: &Output, endpoints: &Endpoints) -> Result<(), Failure> {
+        endpoints.sync().await?;
+        let root = &endpoints.target_path;
+        let strictness = Strictness {
+            may_differ: false,
+            may_have_extra: true,
+            may_root_differ: root.is_root() && endpoints.target.servers().chroot().is_root(),
+        };
+        let progress = Progress::new("compared", None);
+        let mut reconcile = self.reconcile(endpoints);
+        let found = compare(&mut reconcile, root, strictness, output, &progress).await?;
+        drop(progress);
+        let verdict = found.verdict();
+        output
+            .result(
+                || format!("{verdict:?}: {}\n", found.words()),
+                || {
+                    json!({
+                        "verified": verdict == Verdict::Verified,
+                        "path": endpoints.source_path.as_str(),
+                        "to": self.to,
+                        "nodes": found.json(),
+                    })
+                },
+            )
+            .await?;
+        match verdict {
+            Verdict::Verified => Ok(()),
+            Verdict::Different => Err(Failure::operation(
+                "the target differs from the source as it is now",
+                Some("one of them was changed meanwhile: run the command again"),
+            )),
+            Verdict::Incomplete => Err(Failure::operation(
                 format!(
-                    "{word} {} to {}: {}{deleted}{kept}\n",
-                    escape::line(both.source_path.as_str()),
-                    escape::line(&self.to),
-                    changes.words()
-                )
-            },
-            || {
-                let mut document = changes.json();
-                document["deleted"] = json!(deletions);
-                document["kept"] = json!(kept);
-                document["path"] = both.source_path.as_str().into();
-                document["to"] = self.to.as_str().into();
-                document["dry_run"] = self.dry_run.into();
-                document
-            },
-        )?;
-        if refused > 0 {
-            return Err(Failure::operation(
-                format!(
-                    "this session may not delete {} of the target",
-                    nodes(refused)
+                    "{} could not be compared with the source",
+                    nodes(found.unreadable)
                 ),
-                Some(
-                    "put the credentials of a user who may into the environment: ZK_AUTH=user:password",
-                ),
-            ));
+                Some(MORE_RIGHTS_FOR_TARGET),
+            )),
         }
-        Ok(())
     }
 
     /// Names the nodes that are not wanted and cannot be deleted.
-    fn tell_kept(&self, both: &Both, plan: &Plan) -> Result<(), Failure> {
+    async fn note_kept(
+        &self,
+        output: &Output,
+        endpoints: &Endpoints,
+        plan: &Plan,
+    ) -> Result<(), Failure> {
         if self.delete {
             for path in &plan.keep {
                 let reason = "a node below it is ephemeral, new, or may not be read";
-                tell_kept(&path.below(&both.target_path)?, reason);
+                note_kept(output, &path.below(&endpoints.target_path)?, reason).await;
             }
         }
         Ok(())
@@ -248,37 +374,70 @@ impl Mirror {
     /// Walks over both subtrees once.
     async fn pass(
         &self,
-        both: &Both,
-        mode: &mut Mode<'_>,
+        endpoints: &Endpoints,
+        mode: Mode<'_>,
         verb: &'static str,
+        interruption: &mut Interruption,
     ) -> Result<Changes, Failure> {
         let progress = Progress::new(verb, None);
-        let walk = Walk::new(&both.source, &both.source_path);
-        let wanted = Wanted::Walk(Box::new(walk));
-        let mut reconcile =
-            Reconcile::new(wanted, self.ephemerals, &both.target, &both.target_path);
         apply(
-            &mut reconcile,
-            &both.target_path,
+            &mut self.reconcile(endpoints),
+            &endpoints.target_path,
             Existing::Overwrite,
+            if self.delete {
+                Extras::List
+            } else {
+                Extras::Count
+            },
             mode,
             &progress,
+            interruption,
         )
         .await
+    }
+
+    fn reconcile(&self, endpoints: &Endpoints) -> Reconcile {
+        let walk = Walk::new(&endpoints.source, &endpoints.source_path);
+        Reconcile::new(
+            Wanted::Walk(Box::new(walk)),
+            self.ephemerals,
+            &endpoints.target,
+            &endpoints.target_path,
+        )
     }
 }
 
 /// The two subtrees.
-struct Both {
+struct Endpoints {
     source: Session,
     source_path: NodePath,
     target: Session,
     target_path: NodePath,
     /// Whether the target was given with an ensemble.
     is_other: bool,
+    /// As whom the target is written.
+    user: User,
 }
 
-impl Both {
+impl Endpoints {
+    /// Checks that the target may be written, and returns the root of the source.
+    async fn prepare(&self) -> Result<Stat, Failure> {
+        if self.user == User::OfSession {
+            authenticate(&self.target).await?;
+        }
+        self.sync().await?;
+        check_target(&self.target_path, self.target.servers().chroot())?;
+        let root = self.source.stat(&self.source_path).await?;
+        self.check_apart().await?;
+        Ok(root)
+    }
+
+    /// Lets both sessions see everything that was written before.
+    async fn sync(&self) -> Result<(), Failure> {
+        self.source.sync(&self.source_path).await?;
+        Ok(self.target.sync(&self.target_path).await?)
+    }
+
     /// Fails if one subtree contains the other.
     async fn check_apart(&self) -> Result<(), Failure> {
         let source_path = self.absolute_source()?;
@@ -323,14 +482,9 @@ impl Both {
         }
         let ours = self.source.exists(&ours).await?;
         let theirs = self.target.exists(&theirs).await?;
-        let creation = |stat: zk_core::Stat| (stat.czxid, stat.ctime);
+        let creation = |stat: Stat| (stat.czxid, stat.ctime);
         Ok(ours.is_some() && ours.map(creation) == theirs.map(creation))
     }
-}
-
-/// Returns how many of the nodes are not ephemeral.
-fn persistent(extra: &[Extra]) -> u64 {
-    extra.iter().filter(|extra| !extra.is_ephemeral).count() as u64
 }
 
 /// Splits a target into a connect string and a path.

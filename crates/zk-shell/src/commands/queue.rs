@@ -54,10 +54,13 @@ impl Queue {
         let Some(snapshot) = snapshot else {
             return Err(missing(&path));
         };
-        context.output().result(
-            || text(&path, &snapshot, now),
-            || document(&path, &snapshot),
-        )
+        context
+            .output()
+            .result(
+                || text(&path, &snapshot, now),
+                || document(&path, &snapshot),
+            )
+            .await
     }
 }
 

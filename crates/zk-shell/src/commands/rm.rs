@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 use zk_core::NodePath;
 
-use crate::ask::confirm;
+use crate::confirm::confirm;
 use crate::context::Context;
 use crate::crawl::Crawl;
 use crate::crawl::DEFAULT_LIMIT;
@@ -38,10 +38,13 @@ impl Rm {
         let session = context.session().await?;
         if !self.recursive {
             session.delete(&path).timeout(context.remaining()).await?;
-            return context.output().result(
-                || format!("Deleted {}\n", escape::line(path.as_str())),
-                || json!({"path": path.as_str(), "counted": 1}),
-            );
+            return context
+                .output()
+                .result(
+                    || format!("Deleted {}\n", escape::line(path.as_str())),
+                    || json!({"path": path.as_str(), "counted": 1}),
+                )
+                .await;
         }
         let crawl = Crawl::new(&session, &path, self.limit, None);
         let summary = crawl.count(context).await?;
@@ -55,13 +58,17 @@ impl Rm {
             confirm(context, &question(&path, &summary), "nothing was deleted").await?;
         }
         let delete = session.delete(&path).recursive();
-        delete.timeout(context.remaining()).await?;
+        let deleted = delete.timeout(context.remaining()).await;
+        deleted.map_err(|error| context.failure(error))?;
         let shown = escape::line(path.as_str());
         let nodes = counted(summary.nodes as u64, "node");
-        context.output().result(
-            || format!("Deleted {shown}, about {nodes}\n"),
-            || json!({"path": path.as_str(), "counted": summary.nodes}),
-        )
+        context
+            .output()
+            .result(
+                || format!("Deleted {shown}, about {nodes}\n"),
+                || json!({"path": path.as_str(), "counted": summary.nodes}),
+            )
+            .await
     }
 }
 

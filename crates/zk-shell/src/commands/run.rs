@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::value;
+use super::input;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::line;
@@ -23,8 +23,8 @@ pub(crate) struct Run {
 impl Run {
     /// Runs the commands in order, and stops at the first that fails.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
-        let text = value::read_text(context, &self.file)?;
-        let name = if self.file.as_os_str() == value::STANDARD_INPUT {
+        let text = input::read_text(context, &self.file).await?;
+        let name = if self.file.as_os_str() == input::STANDARD_INPUT {
             "standard input".to_owned()
         } else {
             self.file.display().to_string()
@@ -44,23 +44,23 @@ impl Run {
         let (mut failed, mut ran) = (0, 0);
         for (at, line) in text.lines().enumerate() {
             context.begin_command(None, false);
-            let place = format!("{name}, line {}", at + 1);
+            let location = format!("{name}, line {}", at + 1);
             let result = match line::parse(line) {
                 Ok(Parsed::Nothing) => continue,
                 Ok(Parsed::Quit) => break,
-                Ok(Parsed::Help(text)) => crate::output::print(text.as_bytes()),
+                Ok(Parsed::Help(text)) => crate::output::print(text).await,
                 Ok(Parsed::Command(line)) => line.run(context).await,
                 Err(failure) => Err(failure),
             };
             ran += 1;
             match result {
                 Ok(()) => {}
-                Err(failure) if failure.is_reader_gone() => return Err(failure),
+                Err(failure) if failure.is_end() => return Err(failure),
                 Err(failure) if self.keep_going => {
                     failed += 1;
-                    failure.about(&place).report(context.output().is_json());
+                    context.output().failure(&failure.about(&location)).await;
                 }
-                Err(failure) => return Err(failure.about(&place)),
+                Err(failure) => return Err(failure.about(&location)),
             }
         }
         if failed == 0 {

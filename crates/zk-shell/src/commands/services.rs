@@ -62,6 +62,7 @@ impl Services {
         context
             .output()
             .result(|| text(&path, &services), || document(&path, &services))
+            .await
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::value;
+use super::input;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
@@ -38,22 +38,25 @@ impl Set {
     /// Replaces the data of a node.
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let path = context.path(&self.path)?;
-        let data = value::read(context, self.data.as_deref(), self.file.as_deref())?;
+        let data = input::read(context, self.data.as_deref(), self.file.as_deref()).await?;
         let session = context.session().await?;
         let request = session.set(&path, data).timeout(context.remaining());
         let stat = match self.version {
             Some(version) => request.version(version).await?,
             None => request.await?,
         };
-        context.output().result(
-            || {
-                if self.stat {
-                    output::stat(&stat)
-                } else {
-                    String::new()
-                }
-            },
-            || json!({"path": path.as_str(), "stat": output::stat_json(&stat)}),
-        )
+        context
+            .output()
+            .result(
+                || {
+                    if self.stat {
+                        output::stat(&stat)
+                    } else {
+                        String::new()
+                    }
+                },
+                || json!({"path": path.as_str(), "stat": output::stat_json(&stat)}),
+            )
+            .await
     }
 }

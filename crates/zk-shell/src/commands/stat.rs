@@ -20,9 +20,12 @@ impl Stat {
         let path = context.path(&self.path)?;
         let session = context.session().await?;
         let stat = session.stat(&path).timeout(context.remaining()).await?;
-        context.output().result(
-            || output::stat(&stat),
-            || json!({"path": path.as_str(), "stat": output::stat_json(&stat)}),
-        )
+        context
+            .output()
+            .result(
+                || output::stat(&stat),
+                || json!({"path": path.as_str(), "stat": output::stat_json(&stat)}),
+            )
+            .await
     }
 }

@@ -35,23 +35,23 @@ impl Tree {
         let path = context.path_or_here(self.path.as_deref())?;
         let session = context.session().await?;
         let mut crawl = Crawl::new(&session, &path, self.limit, self.depth);
-        while let Some(found) = crawl.next(context).await? {
+        loop {
+            let batch = crawl.next_with_little_data(context).await?;
             let output = context.output();
-            output.result(
-                || {
-                    let name = if found.depth == 0 {
-                        path.as_str()
-                    } else {
-                        found.path.name().unwrap_or_default()
-                    };
-                    let style = Style::of(&found.stat);
-                    let name = output.styled(style, &escape::line(name));
-                    format!("{}{name}{}\n", branch(&found.is_last), self.remark(&found))
-                },
-                || found.json(),
-            )?;
+            if batch.is_empty() {
+                return crawl.finish(output).await;
+            }
+            let text = |found: &Found| {
+                let name = if found.depth == 0 {
+                    path.as_str()
+                } else {
+                    found.path.name().unwrap_or_default()
+                };
+                let name = output.styled(Style::of(&found.stat), &escape::line(name));
+                format!("{}{name}{}\n", branch(&found.is_last), self.remark(found))
+            };
+            output.results(&batch, text, Found::json).await?;
         }
-        crawl.finish()
     }
 
     /// Returns what follows the name of a node.

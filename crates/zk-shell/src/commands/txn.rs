@@ -10,12 +10,13 @@ use zk_core::CreateMode;
 use zk_core::OpResult;
 use zk_core::Transaction;
 
-use super::value;
+use super::input;
+use super::keep_session;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output;
-use crate::words;
+use crate::shell_words;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -75,7 +76,7 @@ impl Txn {
     pub(crate) async fn run(self, context: &mut Context) -> Result<(), Failure> {
         let mut lines = self.operations;
         if let Some(file) = &self.file {
-            let text = value::read_text(context, file)?;
+            let text = input::read_text(context, file).await?;
             lines.extend(text.lines().map(str::to_owned));
         }
         let mut parts = Vec::new();
@@ -127,21 +128,42 @@ impl Txn {
                 )
             }
         })?;
-        context.output().result(
-            || {
-                let lines = results.iter().zip(&paths);
-                lines
-                    .map(|(result, path)| described(result, &escape::line(path.as_str())))
-                    .collect()
-            },
-            || {
-                let results = results.iter().zip(&paths);
-                let documents: Vec<Value> = results
-                    .map(|(result, path)| document(result, path.as_str()))
-                    .collect();
-                json!({"results": documents})
-            },
-        )
+        context
+            .output()
+            .result(
+                || {
+                    let lines = results.iter().zip(&paths);
+                    lines
+                        .map(|(result, path)| described(result, &escape::line(path.as_str())))
+                        .collect()
+                },
+                || {
+                    let results = results.iter().zip(&paths);
+                    let documents: Vec<Value> = results
+                        .map(|(result, path)| document(result, path.as_str()))
+                        .collect();
+                    json!({"results": documents})
+                },
+            )
+            .await?;
+        let mut parts = operations.iter();
+        let has_ephemeral = parts.any(|part| {
+            matches!(
+                part,
+                Part::Create {
+                    ephemeral: true,
+                    ..
+                }
+            )
+        });
+        if has_ephemeral && !context.has_next_command() {
+            let is_stdin_read = self
+                .file
+                .is_some_and(|file| file.as_os_str() == input::STANDARD_INPUT);
+            keep_session::until_released(context, &session, is_stdin_read).await
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -193,7 +215,7 @@ impl Part {
 
 /// Parses a line; `None` if it is empty or a comment.
 fn parse(line: &str) -> Result<Option<Part>, String> {
-    let words = words::split(line)?;
+    let words = shell_words::split(line)?;
     if words.is_empty() {
         return Ok(None);
     }

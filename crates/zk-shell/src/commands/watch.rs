@@ -18,13 +18,13 @@ use crate::crawl::DEFAULT_LIMIT;
 use crate::crawl::counted;
 use crate::date::clock_time;
 use crate::diff;
+use crate::duration::parse_timeout;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::chain;
 use crate::output;
 use crate::output::Output;
 use crate::output::Style;
-use crate::span::parse_timeout;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) struct Watch {
     /// End after so many changes
     #[arg(long, value_name = "CHANGES")]
     count: Option<usize>,
-    /// Refuse to follow more nodes than this, whose data is kept in memory
+    /// Follow no more nodes than this, whose data is kept in memory
     #[arg(long, value_name = "NODES", default_value_t = DEFAULT_LIMIT)]
     limit: usize,
     /// The node, which need not exist
@@ -75,18 +75,22 @@ impl Watch {
             .within(async { Ok(cache.synchronized().await) })
             .await?;
         let before = loaded.map_err(|end| Failure::operation(chain(&end), None))?;
+        let mut nodes = before.len();
+        self.check_limit(nodes)?;
         let output = context.output().clone();
-        output.result(
-            || {
-                let nodes = counted(before.len() as u64, "node");
-                let path = escape::line(path.as_str());
-                format!(
-                    "{}  watching {path}, {nodes}\n",
-                    clock_time(SystemTime::now())
-                )
-            },
-            || json!({"event": "watching", "path": path.as_str(), "nodes": before.len()}),
-        )?;
+        output
+            .result(
+                || {
+                    let nodes = counted(before.len() as u64, "node");
+                    let path = escape::line(path.as_str());
+                    format!(
+                        "{}  watching {path}, {nodes}\n",
+                        clock_time(SystemTime::now())
+                    )
+                },
+                || json!({"event": "watching", "path": path.as_str(), "nodes": before.len()}),
+            )
+            .await?;
         let mut events = cache.events_since(&before);
         let started = Instant::now();
         let (mut changes, mut missed) = (0, None);
@@ -104,7 +108,13 @@ impl Watch {
             match event {
                 Some(event) => {
                     changes += usize::from(is_change(&event));
-                    self.print(&output, &event, &mut missed)?;
+                    match event {
+                        Event::Created(_) => nodes += 1,
+                        Event::Deleted(_) => nodes = nodes.saturating_sub(1),
+                        _ => {}
+                    }
+                    self.print(&output, &event, &mut missed).await?;
+                    self.check_limit(nodes)?;
                 }
                 None => break,
             }
@@ -112,8 +122,22 @@ impl Watch {
         Ok(())
     }
 
+    /// Fails if there are more nodes than may be followed.
+    fn check_limit(&self, nodes: usize) -> Result<(), Failure> {
+        if nodes <= self.limit || !self.recursive {
+            return Ok(());
+        }
+        Err(Failure::operation(
+            format!(
+                "the subtree has grown beyond {} nodes, and is no longer watched",
+                self.limit
+            ),
+            Some("give more with --limit NODES, or watch less"),
+        ))
+    }
+
     /// Prints an event. `missed` is the number of changes since the connection was lost; `None` while it is there.
-    fn print(
+    async fn print(
         &self,
         output: &Output,
         event: &Event,
@@ -136,29 +160,29 @@ impl Watch {
                     let length = stat.data_length;
                     format!("{line}, {length} B{kind}\n{}", self.difference(output, None, Some(node)))
                 },
-                || document("created", node, None),
-            ),
+                || self.document("created", node, None),
+            ).await,
             Event::Changed { old, new } => output.result(
                 || {
                     let line = line(Style::Changed, "changed", new);
                     let version = new.stat().version;
                     format!("{line}, version {version}\n{}", self.difference(output, Some(old), Some(new)))
                 },
-                || document("changed", new, Some(old)),
-            ),
+                || self.document("changed", new, Some(old)),
+            ).await,
             Event::Deleted(node) => output.result(
                 || {
                     let line = line(Style::Removed, "deleted", node);
                     format!("{line}\n{}", self.difference(output, Some(node), None))
                 },
-                || document("deleted", node, None),
-            ),
+                || self.document("deleted", node, None),
+            ).await,
             Event::Stale => {
                 *missed = Some(0);
                 output.result(
                     || format!("{now}  the connection is lost; what changes meanwhile follows\n"),
                     || json!({"event": "stale"}),
-                )
+                ).await
             }
             Event::Synchronized { .. } => {
                 let Some(missed) = missed.take() else {
@@ -170,12 +194,12 @@ impl Watch {
                         format!("{now}  connected and complete again; {changes} meanwhile\n")
                     },
                     || json!({"event": "synchronized", "missed": missed}),
-                )
+                ).await
             }
             Event::Incomplete { path, reason } => output.result(
                 || format!("{now}  {}: {reason}\n", escape::line(path.as_str())),
                 || json!({"event": "incomplete", "path": path.as_str(), "reason": reason.to_string()}),
-            ),
+            ).await,
             Event::Ended(end) => Err(Failure::operation(chain(end), None)),
             _ => Ok(()),
         }
@@ -189,6 +213,25 @@ impl Watch {
         let text =
             |node: Option<&Node>| escape::bytes(node.and_then(Node::data).unwrap_or_default());
         difference(output, &text(old), &text(new))
+    }
+
+    /// Returns an event as JSON.
+    fn document(&self, event: &str, node: &Node, old: Option<&Node>) -> Value {
+        let mut document = json!({
+            "event": event,
+            "path": node.path(),
+            "stat": output::stat_json(&node.stat()),
+        });
+        if self.quiet {
+            return document;
+        }
+        output::add_data(&mut document, node.data().unwrap_or_default());
+        if let Some(old) = old {
+            let mut before = json!({});
+            output::add_data(&mut before, old.data().unwrap_or_default());
+            document["old"] = before;
+        }
+        document
     }
 }
 
@@ -216,21 +259,6 @@ fn is_change(event: &Event) -> bool {
         event,
         Event::Created(_) | Event::Changed { .. } | Event::Deleted(_)
     )
-}
-
-fn document(event: &str, node: &Node, old: Option<&Node>) -> Value {
-    let mut document = json!({
-        "event": event,
-        "path": node.path(),
-        "stat": output::stat_json(&node.stat()),
-    });
-    output::add_data(&mut document, node.data().unwrap_or_default());
-    if let Some(old) = old {
-        let mut before = json!({});
-        output::add_data(&mut before, old.data().unwrap_or_default());
-        document["old"] = before;
-    }
-    document
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use super::queue::missing;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
+use crate::recipe_names::RecipeKind;
+use crate::recipe_names::recipe_kind;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -28,19 +30,22 @@ impl What {
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
         let guess = guess(&data, &names);
-        context.output().result(
-            || {
-                let path = escape::line(path.as_str());
-                match guess.command {
-                    Some(command) => format!(
-                        "{path} looks like {}: try `zk {command} {path}`\n",
-                        guess.what
-                    ),
-                    None => format!("{path} looks like {}\n", guess.what),
-                }
-            },
-            || json!({"path": path.as_str(), "what": guess.what, "command": guess.command}),
-        )
+        context
+            .output()
+            .result(
+                || {
+                    let path = escape::line(path.as_str());
+                    match guess.command {
+                        Some(command) => format!(
+                            "{path} looks like {}: try `zk {command} {path}`\n",
+                            guess.what
+                        ),
+                        None => format!("{path} looks like {}\n", guess.what),
+                    }
+                },
+                || json!({"path": path.as_str(), "what": guess.what, "command": guess.command}),
+            )
+            .await
     }
 }
 
@@ -54,65 +59,36 @@ struct Guess {
 
 fn guess(data: &[u8], names: &[String]) -> Guess {
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
-    let any = |test: &dyn Fn(&str) -> bool| names.iter().any(|name| test(name));
     let with = |what, command| Guess {
         what,
         command: Some(command),
     };
-    if data.starts_with(b"zk-queue ") || (has("items") && (has("receipts") || has("claims"))) {
-        with("a queue of these libraries", "queue")
-    } else if has("entries") || has("taken") {
-        with("a locking queue of kazoo", "queue")
-    } else if any(&|name| {
-        name.starts_with("qn-") || name.starts_with("queue-") || name.starts_with("entry-")
-    }) {
-        with("a queue", "queue")
-    } else if data.starts_with(b"zk-id ") {
-        with("ids of these libraries", "ids")
-    } else if any(&|name| name.contains("-latch-")) {
-        with("an election of Curator's LeaderLatch", "leader")
-    } else if has("leases") && has("locks") {
-        Guess {
-            what: "a semaphore of Curator's; `zk locks` shows its queue below `locks`",
-            command: None,
+    let without = |what| Guess {
+        what,
+        command: None,
+    };
+    let is_of_member = |name: &String| name == "providers" || name.starts_with("member_");
+    let is_counter = data.len() == 8 && data[0] == 0;
+    match recipe_kind(names) {
+        _ if data.starts_with(b"zk-queue ") => with("a queue of these libraries", "queue"),
+        RecipeKind::WorkQueue if has("items") => with("a queue of these libraries", "queue"),
+        RecipeKind::WorkQueue => with("a locking queue of kazoo", "queue"),
+        RecipeKind::Queue => with("a queue", "queue"),
+        _ if data.starts_with(b"zk-id ") => with("ids of these libraries", "ids"),
+        RecipeKind::Leader => with("an election of Curator's LeaderLatch", "leader"),
+        RecipeKind::Lock => with("a lock or an election", "locks"),
+        _ if has("leases") && has("locks") => {
+            without("a semaphore of Curator's; `zk locks` shows its queue below `locks`")
         }
-    } else if any(&|name| is_contender(name)) {
-        with("a lock or an election", "locks")
-    } else if any(&|name| name == "providers" || name.starts_with("member_")) {
-        Guess {
-            what: "a service; `zk services` with the path of its parent shows the instances",
-            command: None,
+        _ if names.iter().any(is_of_member) => {
+            without("a service; `zk services` with the path of its parent shows the instances")
         }
-    } else if data.len() == 8 && names.iter().all(|name| name.starts_with("after-")) && data[0] == 0
-    {
-        with("a counter of eight bytes", "ids")
-    } else if data.is_empty() && names.is_empty() {
-        Guess {
-            what: "an empty node",
-            command: None,
+        _ if is_counter && names.iter().all(|name| name.starts_with("after-")) => {
+            with("a counter of eight bytes", "ids")
         }
-    } else {
-        Guess {
-            what: "no recipe that this program knows",
-            command: None,
-        }
+        RecipeKind::Empty if data.is_empty() => without("an empty node"),
+        _ => without("no recipe that this program knows"),
     }
-}
-
-/// Returns whether a child waits in a queue for a lock or for leadership.
-fn is_contender(name: &str) -> bool {
-    let marks = [
-        "-lock-",
-        "__lock__",
-        "__rlock__",
-        "__READ__",
-        "__WRIT__",
-        "-lease-",
-    ];
-    let is_writelock =
-        name.starts_with("x-") || name.starts_with("read-") || name.starts_with("write-");
-    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
-    digits >= 10 && (is_writelock || marks.iter().any(|mark| name.contains(mark)))
 }
 
 #[cfg(test)]
@@ -125,7 +101,7 @@ mod tests {
         for (data, names, command) in [
             (&b"zk-queue recipe"[..], &[][..], Some("queue")),
             (b"", &["items", "receipts"], Some("queue")),
-            (b"", &["entries"], Some("queue")),
+            (b"", &["entries", "taken"], Some("queue")),
             (b"", &["entry-100-0000000000"], Some("queue")),
             (b"", &["queue-0000000000"], Some("queue")),
             (b"zk-id 16 workers", &["worker-00001"], Some("ids")),

@@ -1,5 +1,6 @@
 //! An exported subtree in one of three formats: lines of JSON, a tar file, or a directory.
 
+use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::BufReader;
@@ -7,18 +8,23 @@ use std::io::BufWriter;
 use std::io::Read as _;
 use std::io::Seek as _;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 
-use super::check::Checker;
-use super::check::Summary;
+use tempfile::NamedTempFile;
+use tempfile::TempDir;
+
 use super::directory;
 use super::format_error::FormatError;
 use super::json_lines;
 use super::node::SubtreeNode;
 use super::node_line::Header;
 use super::tar_file;
+use super::validator::Summary;
+use super::validator::Validator;
+use crate::file_io::TEMPORARY;
+use crate::file_io::parent;
+use crate::file_io::sync_directory;
 
 /// What is done with each node that is read; an error ends the reading.
 pub(crate) type OnNode<'a> = &'a mut dyn FnMut(SubtreeNode) -> Result<(), FormatError>;
@@ -37,14 +43,15 @@ pub(crate) enum Format {
 /// An export that is being written.
 pub(crate) struct ArchiveWriter {
     target: Target,
-    checker: Checker,
+    validator: Validator,
 }
 
 enum Target {
     Stream(Box<dyn Write>),
-    Json(BufWriter<File>),
-    Tar(tar::Builder<BufWriter<File>>),
-    Dir(PathBuf),
+    Json(BufWriter<NamedTempFile>, PathBuf),
+    Tar(tar::Builder<BufWriter<NamedTempFile>>, PathBuf),
+    /// With the directory that is being written in it.
+    Dir(TempDir, PathBuf),
 }
 
 /// An export that can be read, more than once.
@@ -74,27 +81,38 @@ impl Format {
 }
 
 impl ArchiveWriter {
-    /// Creates a file or directory, which must not exist, and writes the header.
+    /// Begins a file or directory, which must not exist, under a temporary name beside it, and writes the header.
+    ///
+    /// It is removed if the writer is dropped before it has finished.
     pub(crate) fn create(file: &Path, format: Format, header: &Header) -> io::Result<Self> {
+        // Without the slash at the end that stands for a directory.
+        let file: PathBuf = file.components().collect();
+        if fs::symlink_metadata(&file).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut temporary = tempfile::Builder::new();
+        temporary.prefix(TEMPORARY);
         let target = match format {
             Format::Json => {
-                let mut lines = BufWriter::new(new_file(file)?);
+                let mut lines = BufWriter::new(temporary.tempfile_in(parent(&file))?);
                 json_lines::begin(&mut lines, header)?;
-                Target::Json(lines)
+                Target::Json(lines, file)
             }
             Format::Tar => {
-                let mut archive = tar::Builder::new(BufWriter::new(new_file(file)?));
+                let created = temporary.tempfile_in(parent(&file))?;
+                let mut archive = tar::Builder::new(BufWriter::new(created));
                 tar_file::begin(&mut archive, header)?;
-                Target::Tar(archive)
+                Target::Tar(archive, file)
             }
             Format::Dir => {
-                directory::begin(file, header)?;
-                Target::Dir(file.to_owned())
+                let temporary = temporary.tempdir_in(parent(&file))?;
+                directory::begin(&temporary.path().join(DIRECTORY), header)?;
+                Target::Dir(temporary, file)
             }
         };
         Ok(Self {
             target,
-            checker: Checker::default(),
+            validator: Validator::default(),
         })
     }
 
@@ -103,40 +121,65 @@ impl ArchiveWriter {
         json_lines::begin(&mut stream, header)?;
         Ok(Self {
             target: Target::Stream(stream),
-            checker: Checker::default(),
+            validator: Validator::default(),
         })
     }
 
     /// Writes the next node of a walk.
     pub(crate) fn add(&mut self, node: &SubtreeNode) -> io::Result<()> {
-        self.checker
+        self.validator
             .accept("", node)
             .map_err(|error| io::Error::other(error.to_string()))?;
         match &mut self.target {
             Target::Stream(file) => json_lines::add(file, node),
-            Target::Json(file) => json_lines::add(file, node),
-            Target::Tar(file) => tar_file::add(file, node),
-            Target::Dir(at) => directory::add(at, node),
+            Target::Json(file, _) => json_lines::add(file, node),
+            Target::Tar(file, _) => tar_file::add(file, node),
+            Target::Dir(at, _) => directory::add(&at.path().join(DIRECTORY), node),
         }
     }
 
-    /// Writes the trailer, without which the export counts as interrupted, and has a file or directory written to its
-    /// disk.
-    pub(crate) fn finish(mut self) -> io::Result<Summary> {
-        let summary = self.checker.summary();
-        match &mut self.target {
-            Target::Stream(file) => json_lines::finish(file, &summary)?,
-            Target::Json(file) => {
-                json_lines::finish(file, &summary)?;
-                file.get_ref().sync_all()?;
+    /// Writes the trailer, without which the export counts as interrupted, and gives a file or directory its name, once
+    /// it is on its disk. It never replaces another. If it is not wanted by then, it is removed, and `None` returned.
+    pub(crate) fn finish(self, is_wanted: &dyn Fn() -> bool) -> io::Result<Option<Summary>> {
+        let summary = self.validator.summary();
+        let (file, name) = match self.target {
+            Target::Stream(mut file) => {
+                json_lines::finish(&mut file, &summary)?;
+                return Ok(Some(summary));
             }
-            Target::Tar(file) => {
-                tar_file::finish(file, &summary)?;
-                file.get_ref().get_ref().sync_all()?;
+            Target::Json(mut file, name) => {
+                json_lines::finish(&mut file, &summary)?;
+                (file, name)
             }
-            Target::Dir(at) => directory::finish(at, &summary)?,
+            Target::Tar(mut file, name) => {
+                tar_file::finish(&mut file, &summary)?;
+                (file.into_inner()?, name)
+            }
+            Target::Dir(at, name) => {
+                let written = at.path().join(DIRECTORY);
+                directory::finish(&written, &summary)?;
+                if !is_wanted() {
+                    return Ok(None);
+                }
+                // It replaces at most an empty directory that was made meanwhile.
+                fs::rename(written, &name).map_err(|error| match error.kind() {
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory => {
+                        io::ErrorKind::AlreadyExists.into()
+                    }
+                    _ => error,
+                })?;
+                sync_directory(&parent(&name))?;
+                return Ok(Some(summary));
+            }
+        };
+        let file = file.into_inner()?;
+        file.as_file().sync_all()?;
+        if !is_wanted() {
+            return Ok(None);
         }
-        Ok(summary)
+        file.persist_noclobber(&name)?;
+        sync_directory(&parent(&name))?;
+        Ok(Some(summary))
     }
 }
 
@@ -184,12 +227,8 @@ impl ArchiveFile {
     }
 }
 
-/// Data and access rules are for the person who exports them.
-fn new_file(file: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true).mode(0o600).open(file)
-}
-
+/// The directory of an export until it has its name.
+const DIRECTORY: &str = "export";
 /// The longest data of a node: more does not fit into a reply that clients read.
 pub(crate) const MAX_DATA: u64 = 16 << 20;
 

@@ -8,14 +8,14 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct FormatError {
     /// Such as `line 3` or `entry tree/a/=data`; empty for the file as a whole.
-    place: String,
+    location: String,
     problem: String,
 }
 
 impl FormatError {
-    pub(crate) fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(location: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
-            place: place.into(),
+            location: location.into(),
             problem: problem.into(),
         }
     }
@@ -24,8 +24,8 @@ impl FormatError {
         Self::new("", problem)
     }
 
-    pub(crate) fn io(place: impl Into<String>, error: &io::Error) -> Self {
-        Self::new(place, format!("cannot be read: {error}"))
+    pub(crate) fn io(location: impl Into<String>, error: &io::Error) -> Self {
+        Self::new(location, format!("cannot be read: {error}"))
     }
 
     /// The end is missing: the export was interrupted, or the file was cut.
@@ -36,11 +36,11 @@ impl FormatError {
 
 impl std::fmt::Display for FormatError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.place.is_empty() {
+        if self.location.is_empty() {
             f.write_str(&self.problem)
         } else {
             // A name in a hostile file must not reach the terminal as it is.
-            write!(f, "{}: {}", self.place.escape_debug(), self.problem)
+            write!(f, "{}: {}", self.location.escape_debug(), self.problem)
         }
     }
 }

@@ -6,8 +6,6 @@ use std::io::Write;
 
 use super::archive::MAX_DATA;
 use super::archive::OnNode;
-use super::check::Checker;
-use super::check::Summary;
 use super::format_error::FormatError;
 use super::node::SubtreeNode;
 use super::node_line::Header;
@@ -15,6 +13,8 @@ use super::node_line::Trailer;
 use super::node_line::format_node;
 use super::node_line::parse_node;
 use super::node_line::to_json;
+use super::validator::Summary;
+use super::validator::Validator;
 use crate::escape;
 
 /// Writes the header.
@@ -45,26 +45,27 @@ pub(super) fn read(
         return Err(FormatError::cut());
     }
     let header = Header::parse(&line).map_err(|problem| FormatError::new("line 1", problem))?;
-    let mut checker = Checker::default();
+    let mut validator = Validator::default();
     loop {
         number += 1;
-        let place = format!("line {number}");
-        if !read_line(&mut file, &mut line, &place)? {
+        let location = format!("line {number}");
+        if !read_line(&mut file, &mut line, &location)? {
             return Err(FormatError::cut());
         }
         if let Ok(trailer) = serde_json::from_slice::<Trailer>(&line) {
-            let summary = checker.finish(&trailer)?;
-            let more = read_line(&mut file, &mut line, &place)? || !line.is_empty();
+            let summary = validator.finish(&trailer)?;
+            let more = read_line(&mut file, &mut line, &location)? || !line.is_empty();
             if more {
                 return Err(FormatError::new(
-                    place,
+                    location,
                     "more follows after the end of the export",
                 ));
             }
             return Ok((header, summary));
         }
-        let node = parse_node(&line).map_err(|problem| FormatError::new(place.clone(), problem))?;
-        checker.accept(&place, &node)?;
+        let node =
+            parse_node(&line).map_err(|problem| FormatError::new(location.clone(), problem))?;
+        validator.accept(&location, &node)?;
         on_node(node)?;
     }
 }
@@ -73,19 +74,19 @@ pub(super) fn read(
 fn read_line(
     file: &mut impl BufRead,
     line: &mut Vec<u8>,
-    place: &str,
+    location: &str,
 ) -> Result<bool, FormatError> {
     line.clear();
     let mut bounded = file.take(MAX_LINE + 1);
     bounded
         .read_until(b'\n', line)
-        .map_err(|error| FormatError::io(place, &error))?;
+        .map_err(|error| FormatError::io(location, &error))?;
     if line.pop_if(|last| *last == b'\n').is_some() {
         return Ok(true);
     }
     if line.len() as u64 > MAX_LINE {
         return Err(FormatError::new(
-            place,
+            location,
             format!("it is longer than {MAX_LINE} bytes, and no line of a node is"),
         ));
     }
@@ -97,6 +98,10 @@ const MAX_LINE: u64 = 6 * MAX_DATA + (4 << 20);
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+    use serde_json::json;
+
     use super::*;
     use crate::subtree::archive::tests::nodes;
 
@@ -105,12 +110,12 @@ mod tests {
     fn a_file_has_one_node_a_line() {
         let mut file = Vec::new();
         begin(&mut file, &Header::new("/app")).unwrap();
-        let mut checker = Checker::default();
+        let mut validator = Validator::default();
         for node in nodes(&[("", "x"), ("a", "é\u{1b}[2J")]) {
-            checker.accept("", &node).unwrap();
+            validator.accept("", &node).unwrap();
             add(&mut file, &node).unwrap();
         }
-        finish(&mut file, &checker.summary()).unwrap();
+        finish(&mut file, &validator.summary()).unwrap();
         let text = String::from_utf8(file).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
@@ -132,5 +137,66 @@ mod tests {
         let endless = std::io::BufReader::new(std::io::repeat(b'x'));
         let error = read(endless, &mut |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("longer than"), "{error}");
+    }
+
+    /// The value of a field: one that fits, one of another type, or none.
+    fn field(fitting: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value = Value> {
+        let others = prop::sample::select(vec![
+            Value::Null,
+            json!(true),
+            json!(-1),
+            json!([[]]),
+            json!({"scheme": 1}),
+            json!([{"scheme": "", "id": "", "permissions": "cdrwa", "more": 1}]),
+        ]);
+        prop_oneof![4 => fitting, 1 => others]
+    }
+
+    fn text(regex: &'static str) -> impl Strategy<Value = Value> {
+        regex.prop_map(Value::from)
+    }
+
+    /// The line of a node in which anything may be wrong.
+    fn line() -> impl Strategy<Value = String> {
+        let acl = ("[a-z]{0,3}", ".{0,3}", "[cdrwax]{0,6}").prop_map(|(scheme, id, permissions)| {
+            json!([{"scheme": scheme, "id": id, "permissions": permissions}])
+        });
+        let fields = (
+            field(text("[a-z./\u{0}\u{e000}]{0,6}")),
+            prop::option::of(field(text(".{0,6}"))),
+            prop::option::of(field(text("[A-Za-z0-9+/]{0,6}={0,3}"))),
+            prop::option::of(field(acl)),
+            prop::option::of(field(any::<bool>().prop_map(Value::from))),
+        );
+        let lines = fields.prop_map(|(path, text, base64, acl, ephemeral)| {
+            let fields = [
+                ("path", Some(path)),
+                ("text", text),
+                ("base64", base64),
+                ("acl", acl),
+                ("ephemeral", ephemeral),
+            ];
+            let fields = fields
+                .into_iter()
+                .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+            Value::Object(fields.collect()).to_string()
+        });
+        prop_oneof![8 => lines, 1 => any::<String>(), 1 => Just(r#"{"nodes":1,"sha256":""}"#.to_owned())]
+    }
+
+    proptest! {
+        // covers: O4
+        #[test]
+        fn any_line_is_refused_or_written_as_it_was_read(lines in prop::collection::vec(line(), 0..6)) {
+            for line in &lines {
+                if let Ok(node) = parse_node(line.as_bytes()) {
+                    let written = format_node(&node);
+                    prop_assert_eq!(parse_node(written.as_bytes()), Ok(node));
+                }
+            }
+            let file = format!("{}\n{}\n", to_json(&Header::new("/app")), lines.join("\n"));
+            // No checksum is that of these lines.
+            prop_assert!(read(file.as_bytes(), &mut |_| Ok(())).is_err());
+        }
     }
 }

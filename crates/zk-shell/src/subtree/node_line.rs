@@ -9,10 +9,10 @@ use serde::Serialize;
 use zk_core::Acl;
 use zk_core::AclEntry;
 use zk_core::Bytes;
-use zk_core::Permissions;
 
 use super::node::RelativePath;
 use super::node::SubtreeNode;
+use crate::acl_text;
 
 /// What the first line or entry says of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,31 +175,10 @@ fn acl(lines: Vec<AclLine>) -> Result<Acl, String> {
     }
     let mut entries = Vec::with_capacity(lines.len());
     for line in lines {
-        let permissions = parse_permissions(&line.permissions).ok_or_else(|| {
-            format!(
-                "permissions {:?} are not letters of \"cdrwa\"",
-                line.permissions
-            )
-        })?;
+        let permissions = acl_text::permissions(&line.permissions)?;
         entries.push(AclEntry::new(permissions, line.scheme, line.id));
     }
     Ok(Acl::new(entries))
-}
-
-fn parse_permissions(letters: &str) -> Option<Permissions> {
-    letters
-        .chars()
-        .try_fold(Permissions::NONE, |found, letter| {
-            let one = match letter {
-                'c' => Permissions::CREATE,
-                'd' => Permissions::DELETE,
-                'r' => Permissions::READ,
-                'w' => Permissions::WRITE,
-                'a' => Permissions::ADMIN,
-                _ => return None,
-            };
-            Some(found | one)
-        })
 }
 
 #[expect(
@@ -215,17 +194,6 @@ const VERSION: u32 = 1;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_set_of_permissions_is_read_as_it_is_written() {
-        let all = ["c", "d", "r", "w", "a"];
-        for bits in 0..32_u32 {
-            let letters = (0..5).filter(|at| bits & 1 << at != 0).map(|at| all[at]);
-            let letters: String = letters.collect();
-            assert_eq!(parse_permissions(&letters).unwrap().to_string(), letters);
-        }
-        assert_eq!(parse_permissions("x"), None);
-    }
 
     // covers: O4
     #[test]

@@ -43,7 +43,8 @@ pub(crate) enum Pair {
         node: SubtreeNode,
         has_children: bool,
     },
-    Both {
+    /// The node exists.
+    Present {
         node: SubtreeNode,
         stat: Stat,
         difference: Difference,
@@ -121,7 +122,7 @@ impl Reconcile {
             }
             (Some(node), Some(Found::Node { node: found, stat })) => {
                 let difference = difference(&node, &found);
-                Pair::Both {
+                Pair::Present {
                     node,
                     stat,
                     difference,
@@ -160,6 +161,14 @@ impl Reconcile {
     /// Returns the node that is the root for the session of the existing nodes.
     pub(crate) fn chroot(&self) -> &NodePath {
         self.existing.chroot()
+    }
+
+    /// Returns what helps a session that may not do something to an existing node.
+    pub(crate) const fn remedy(&self) -> &'static str {
+        match self.wanted {
+            Wanted::Walk(_) => MORE_RIGHTS_FOR_TARGET,
+            Wanted::Archive(_) => MORE_RIGHTS,
+        }
     }
 
     /// Returns how many ephemeral nodes were passed over so far.
@@ -211,6 +220,12 @@ pub(crate) fn unreadable(path: &str) -> Failure {
         format!(
             "this session may not read the node {path:?} of the subtree, or its children or access rules"
         ),
-        Some("put the credentials of a user who may into the environment: ZK_AUTH=user:password"),
+        Some(MORE_RIGHTS),
     )
 }
+
+const MORE_RIGHTS: &str =
+    "put the credentials of a user who may into the environment: ZK_AUTH=user:password";
+/// The target of `mirror` may have others than the source.
+pub(crate) const MORE_RIGHTS_FOR_TARGET: &str =
+    "put the credentials of a user who may into the environment: ZK_TO_AUTH=user:password";

@@ -9,8 +9,6 @@ use zk_core::Bytes;
 
 use super::archive::MAX_DATA;
 use super::archive::OnNode;
-use super::check::Checker;
-use super::check::Summary;
 use super::directory::ATTRIBUTES;
 use super::directory::DATA;
 use super::directory::HEADER;
@@ -26,6 +24,8 @@ use super::node_line::Attributes;
 use super::node_line::Header;
 use super::node_line::Trailer;
 use super::node_line::to_json;
+use super::validator::Summary;
+use super::validator::Validator;
 
 /// Writes the header.
 pub(super) fn begin<W: Write>(file: &mut tar::Builder<W>, header: &Header) -> io::Result<()> {
@@ -39,21 +39,21 @@ pub(super) fn begin<W: Write>(file: &mut tar::Builder<W>, header: &Header) -> io
 
 /// Writes a node. The entry of a directory is written only for nodes that have no other one.
 pub(super) fn add<W: Write>(file: &mut tar::Builder<W>, node: &SubtreeNode) -> io::Result<()> {
-    let place = path_of(&node.path);
+    let location = path_of(&node.path);
     let attributes = Attributes::of(node);
     if !attributes.are_default() {
         append(
             file,
-            &place.join(ATTRIBUTES),
+            &location.join(ATTRIBUTES),
             EntryType::Regular,
             to_json(&attributes).as_bytes(),
         )?;
     }
     if !node.data.is_empty() {
-        append(file, &place.join(DATA), EntryType::Regular, &node.data)?;
+        append(file, &location.join(DATA), EntryType::Regular, &node.data)?;
     }
     if attributes.are_default() && node.data.is_empty() {
-        append(file, &place, EntryType::Directory, b"")?;
+        append(file, &location, EntryType::Directory, b"")?;
     }
     Ok(())
 }
@@ -103,27 +103,27 @@ pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summ
         _ => FormatError::whole(format!("it is no export of `zk`, or damaged: {error}")),
     };
     let (mut header, mut trailer): (Option<Header>, Option<Trailer>) = (None, None);
-    let mut checker = Checker::default();
+    let mut validator = Validator::default();
     let mut parts: Option<Parts> = None;
-    let mut emit = |parts: Parts, checker: &mut Checker| {
-        let place = format!("entry {}", path_of(&parts.path).display());
+    let mut emit = |parts: Parts, validator: &mut Validator| {
+        let location = format!("entry {}", path_of(&parts.path).display());
         let node = parts
             .attributes
             .unwrap_or_default()
             .into_node(parts.path, Bytes::from(parts.data.unwrap_or_default()))
-            .map_err(|problem| FormatError::new(place.clone(), problem))?;
-        checker.accept(&place, &node)?;
+            .map_err(|problem| FormatError::new(location.clone(), problem))?;
+        validator.accept(&location, &node)?;
         on_node(node)
     };
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let place = format!("entry {name}");
-        let refused = |problem: &str| FormatError::new(place.clone(), problem);
+        let location = format!("entry {name}");
+        let refused = |problem: &str| FormatError::new(location.clone(), problem);
         if trailer.is_some() {
             return Err(refused("more follows after the end of the export"));
         }
-        let bytes = content(&mut entry, &place)?;
+        let bytes = content(&mut entry, &location)?;
         if header.is_none() {
             if name != HEADER {
                 return Err(refused(
@@ -135,7 +135,7 @@ pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summ
         }
         if name == TRAILER {
             if let Some(parts) = parts.take() {
-                emit(parts, &mut checker)?;
+                emit(parts, &mut validator)?;
             }
             trailer =
                 Some(serde_json::from_slice(&bytes).map_err(|error| refused(&error.to_string()))?);
@@ -146,7 +146,7 @@ pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summ
             parse(&name, is_directory).ok_or_else(|| refused("it is not of an export"))?;
         let path = RelativePath::parse(&path).map_err(|error| refused(&error.to_string()))?;
         if let Some(other) = parts.take_if(|parts| parts.path != path) {
-            emit(other, &mut checker)?;
+            emit(other, &mut validator)?;
         }
         let parts = parts.get_or_insert(Parts {
             path,
@@ -157,7 +157,7 @@ pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summ
             Some(DATA) => parts.data.replace(bytes).is_none(),
             Some(_) => parts
                 .attributes
-                .replace(parse_attributes(&place, &bytes)?)
+                .replace(parse_attributes(&location, &bytes)?)
                 .is_none(),
             None => true,
         };
@@ -167,23 +167,23 @@ pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summ
     }
     let header = header.ok_or_else(FormatError::cut)?;
     let trailer = trailer.ok_or_else(FormatError::cut)?;
-    Ok((header, checker.finish(&trailer)?))
+    Ok((header, validator.finish(&trailer)?))
 }
 
 /// Reads the bytes of an entry, which must be a regular file or a directory.
-fn content(entry: &mut tar::Entry<'_, impl Read>, place: &str) -> Result<Vec<u8>, FormatError> {
+fn content(entry: &mut tar::Entry<'_, impl Read>, location: &str) -> Result<Vec<u8>, FormatError> {
     if !matches!(
         entry.header().entry_type(),
         EntryType::Regular | EntryType::Directory
     ) {
         return Err(FormatError::new(
-            place,
+            location,
             "it is neither a file nor a directory",
         ));
     }
     if entry.size() > MAX_DATA {
         return Err(FormatError::new(
-            place,
+            location,
             format!("it is longer than {MAX_DATA} bytes, and no node is"),
         ));
     }
@@ -191,7 +191,7 @@ fn content(entry: &mut tar::Entry<'_, impl Read>, place: &str) -> Result<Vec<u8>
     match entry.read_to_end(&mut bytes) {
         Ok(read) if read as u64 == entry.size() => Ok(bytes),
         Ok(_) => Err(FormatError::cut()),
-        Err(error) => Err(FormatError::io(place, &error)),
+        Err(error) => Err(FormatError::io(location, &error)),
     }
 }
 
@@ -219,7 +219,10 @@ fn parse(name: &str, is_directory: bool) -> Option<(String, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::subtree::archive::tests::nodes;
 
     fn tar_of(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut file = tar::Builder::new(Vec::new());
@@ -297,5 +300,51 @@ mod tests {
         let endless = header.as_bytes().chain(io::repeat(b'{'));
         let error = read(endless, &mut |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("longer than"), "{error}");
+    }
+
+    /// Replaces a byte; if that is in the header of an entry, the header gets the checksum that it needs to be read.
+    fn change(file: &mut [u8], at: usize, byte: u8) {
+        file[at] = byte;
+        let block = &mut file[at / BLOCK * BLOCK..][..BLOCK];
+        let mut header = tar::Header::new_old();
+        header.as_mut_bytes().copy_from_slice(block);
+        if block[257..].starts_with(b"ustar") && !(148..156).contains(&(at % BLOCK)) {
+            header.set_cksum();
+            block.copy_from_slice(header.as_bytes());
+        }
+    }
+
+    const BLOCK: usize = 512;
+
+    proptest! {
+        // covers: O4
+        #[test]
+        fn a_changed_file_is_refused_or_has_the_same_nodes(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), 0..160_usize, any::<u8>()), 1..5),
+        ) {
+            let written = nodes(&[("", "x"), ("a", ""), ("a/b", "yz"), ("c", "1")]);
+            let mut archive = tar::Builder::new(Vec::new());
+            begin(&mut archive, &Header::new("/app")).unwrap();
+            let mut validator = Validator::default();
+            for node in &written {
+                validator.accept("", node).unwrap();
+                add(&mut archive, node).unwrap();
+            }
+            finish(&mut archive, &validator.summary()).unwrap();
+            let mut file = archive.into_inner().unwrap();
+            for (block, at, byte) in changes {
+                // Most blocks are empty beyond that.
+                let block = block.index(file.len() / BLOCK) * BLOCK;
+                change(&mut file, block + at, byte);
+            }
+            let mut found = Vec::new();
+            let is_whole = read(&file[..], &mut |node| {
+                found.push(node);
+                Ok(())
+            });
+            if is_whole.is_ok() {
+                prop_assert_eq!(found, written);
+            }
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! Reads a subtree of an ensemble in the order of a walk, many nodes at a time and with bounded memory.
 //!
+//! What is read ahead is bounded: the data, and the paths of children whose parent was not returned yet. The paths of the
+//! other children that are still to come are held in any case.
+//!
 //! It is not a snapshot: each node is as it was at one moment, but those moments differ.
 
 use std::collections::VecDeque;
@@ -24,7 +27,7 @@ pub(crate) struct Walk {
     root: NodePath,
     /// What comes next, in order.
     sequence: VecDeque<Entry>,
-    /// The length of the data in it.
+    /// The bytes that were read ahead: the sum of those of each [`Entry::Read`].
     held_bytes: usize,
     batch: usize,
 }
@@ -43,7 +46,11 @@ pub(crate) enum Found {
 #[derive(Debug)]
 enum Entry {
     Unread(RelativePath),
-    Read(Found),
+    Read {
+        found: Found,
+        /// The length of its data, and of the paths of its children, which follow in the sequence.
+        bytes: usize,
+    },
 }
 
 impl Walk {
@@ -63,8 +70,8 @@ impl Walk {
         loop {
             match self.sequence.pop_front() {
                 None => return Ok(None),
-                Some(Entry::Read(found)) => {
-                    self.held_bytes -= found.bytes();
+                Some(Entry::Read { found, bytes }) => {
+                    self.held_bytes -= bytes;
                     return Ok(Some(found));
                 }
                 Some(entry) => {
@@ -122,15 +129,17 @@ impl Walk {
                     paths.pop();
                     if let Some(Some((found, mut names))) = read.next_back() {
                         names.sort_unstable_by(|a, b| b.cmp(a));
+                        let mut bytes = found.data_length();
                         for name in names {
                             let child = found.path().child(&name);
+                            bytes += child.as_str().len();
                             self.sequence.push_front(Entry::Unread(child));
                         }
-                        self.held_bytes += found.bytes();
-                        self.sequence.push_front(Entry::Read(found));
+                        self.held_bytes += bytes;
+                        self.sequence.push_front(Entry::Read { found, bytes });
                     }
                 }
-                entry @ Entry::Read(_) => self.sequence.push_front(entry),
+                entry @ Entry::Read { .. } => self.sequence.push_front(entry),
             }
         }
         Ok(())
@@ -151,15 +160,15 @@ impl Walk {
                 .iter()
                 .map(|path| self.session.acl(path).into_future()),
         );
-        let lists = self.session.list_many(&paths).into_future();
-        let (lists, acls) = try_join(lists, async { Ok(acls.await) }).await?;
-        let acls: Vec<Result<(Acl, Stat), Error>> = acls;
-        let lengths = acls.iter().map(|acl| match acl {
-            Ok((_, stat)) => stat.data_length as usize,
-            Err(_) => 0,
-        });
+        let acls: Vec<Result<(Acl, Stat), Error>> = acls.await;
+        let lengths = acls
+            .iter()
+            .zip(nodes)
+            .map(|(acl, node)| acl.as_ref().map_or(0, |(_, stat)| length_of(node, stat)));
         let fitting = fitting(lengths);
-        let data = self.session.get_many(&paths[..fitting]).await?;
+        let lists = self.session.list_many(&paths[..fitting]).into_future();
+        let data = self.session.get_many(&paths[..fitting]).into_future();
+        let (lists, data) = try_join(lists, data).await?;
         let mut found = Vec::with_capacity(fitting);
         let parts = acls.into_iter().zip(lists).zip(data);
         for ((path, node), ((acl, names), data)) in paths.iter().zip(nodes).zip(parts) {
@@ -237,7 +246,7 @@ impl Found {
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn data_length(&self) -> usize {
         match self {
             Self::Node { node, .. } => node.data.len(),
             Self::Unreadable(_) => 0,
@@ -282,19 +291,28 @@ fn check_visible(path: &NodePath, acl: &Acl) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns how many nodes to read: the first, and further ones while their data fits.
+/// Returns about how many bytes reading a node takes. How long the names of its children are shows when they are read.
+fn length_of(node: &RelativePath, stat: &Stat) -> usize {
+    let child = node.as_str().len() + LENGTH_OF_NAME;
+    let children = (stat.num_children as usize).saturating_mul(child);
+    children.saturating_add(stat.data_length as usize)
+}
+
+/// Returns how many nodes to read: the first, and further ones while they fit.
 fn fitting(lengths: impl Iterator<Item = usize>) -> usize {
     let mut bytes = 0;
     let fitting = lengths.take_while(|length| {
         let is_first = bytes == 0;
-        bytes += length.max(&1);
+        bytes = length.max(&1).saturating_add(bytes);
         is_first || bytes <= BYTES_AHEAD
     });
     fitting.count()
 }
 
-/// How much data is read ahead of what is returned.
+/// How much is read ahead of what is returned.
 const BYTES_AHEAD: usize = 8 << 20;
+/// Names of recipes are a little shorter, as `_c_<uuid>-lock-0000000001` is.
+const LENGTH_OF_NAME: usize = 64;
 /// How many entries of the sequence one read may skip.
 const ENTRIES_AHEAD: usize = 8 * LARGEST_BATCH;
 const FIRST_BATCH: usize = 16;
@@ -306,7 +324,56 @@ pub(crate) const RESERVED: &str = "zookeeper";
 
 #[cfg(test)]
 mod tests {
+    use zk_sim::Ensemble;
+
     use super::*;
+
+    #[test]
+    fn many_children_take_as_much_room_as_much_data() {
+        let path = RelativePath::parse("queue/items").unwrap();
+        let length = |data_length, num_children| {
+            let mut stat = Stat::zeroed();
+            (stat.data_length, stat.num_children) = (data_length, num_children);
+            length_of(&path, &stat)
+        };
+        assert_eq!(length(7, 0), 7);
+        assert_eq!(length(7, 2), 7 + 2 * (11 + LENGTH_OF_NAME));
+        let families = [length(0, 100_000), length(0, 100_000)];
+        assert_eq!(fitting(families.into_iter()), 1);
+        assert_eq!(fitting([length(0, 10); 512].into_iter()), 512);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn names_count_until_their_parent_is_returned() {
+        let ensemble = Ensemble::new(1);
+        let session = ensemble.connect().await;
+        for path in ["/r/a/one", "/r/a/three", "/r/b/two"] {
+            session.create(path, "1234").parents().await.unwrap();
+        }
+        let root = NodePath::parse("/r").unwrap();
+        let mut walk = Walk::new(&session, &root);
+        let mut held = Vec::new();
+        while let Some(found) = walk.next().await.unwrap() {
+            held.push((found.path().as_str().to_owned(), walk.held_bytes));
+        }
+        // `b` is read together with `a`, and each with its data; parents have none.
+        let below_b = "b/two".len();
+        let held: Vec<_> = held
+            .iter()
+            .map(|(path, held)| (path.as_str(), *held))
+            .collect();
+        assert_eq!(
+            held,
+            [
+                ("", 0),
+                ("a", below_b),
+                ("a/one", below_b + 8),
+                ("a/three", below_b + 4),
+                ("b", 4),
+                ("b/two", 0),
+            ]
+        );
+    }
 
     #[test]
     fn what_is_read_ahead_fits_into_memory_or_is_one_node() {

@@ -3,10 +3,14 @@
 //! A node that will get children is created with rules that let the user of this session continue, and gets its own
 //! rules after its last child. Any other node has its rules from the beginning.
 
+use std::time::Duration;
+
+use futures_util::future::join;
 use futures_util::future::join_all;
 use zk_core::Acl;
 use zk_core::AclEntry;
 use zk_core::CreateMode;
+use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Permissions;
 use zk_core::Session;
@@ -16,12 +20,14 @@ use super::node::RelativePath;
 use crate::escape;
 use crate::failure::Failure;
 use crate::failure::chain;
-use crate::failure::tell;
+use crate::file_io::blocking;
+use crate::output::Output;
 
 /// Changes that are sent in the order in which they are made.
 pub(crate) struct Writer {
     session: Session,
     root: NodePath,
+    output: Output,
     /// The transactions to be sent next, with the paths of their parts.
     full: Vec<(Transaction, Vec<NodePath>)>,
     filling: Option<(Transaction, Vec<NodePath>)>,
@@ -31,6 +37,16 @@ pub(crate) struct Writer {
     open: Vec<Unfinished>,
     /// Nodes whose children are complete, and whose rules are still to be set.
     closed: Vec<Unfinished>,
+    user: User,
+}
+
+/// As whom the session writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    /// A user that other sessions can be, too.
+    Known,
+    /// A user of this session alone.
+    OfSession,
 }
 
 /// A node without its own rules yet.
@@ -43,16 +59,18 @@ struct Unfinished {
 
 impl Writer {
     /// The session must be authenticated as a user.
-    pub(crate) fn new(session: &Session, root: &NodePath) -> Self {
+    pub(crate) fn new(session: &Session, root: &NodePath, output: &Output, user: User) -> Self {
         Self {
             session: session.clone(),
             root: root.clone(),
+            output: output.clone(),
             full: Vec::new(),
             filling: None,
             filling_bytes: 0,
             unsent_bytes: 0,
             open: Vec::new(),
             closed: Vec::new(),
+            user,
         }
     }
 
@@ -125,20 +143,58 @@ impl Writer {
         self.flush().await
     }
 
-    /// Sets the rules of the nodes that were created, as far as possible, after a failure.
+    /// Sets the rules of the nodes that were created, as far as possible, after a failure or an interruption.
+    ///
+    /// The nodes to which children are still missing stay open to the user, if another session can be that user: it
+    /// could not continue otherwise.
     pub(crate) async fn abandon(&mut self) {
-        self.closed.append(&mut self.open);
+        self.open.retain(|node| node.is_created);
         self.closed.retain(|node| node.is_created);
+        match self.user {
+            User::OfSession => self.closed.append(&mut self.open),
+            User::Known => {
+                let mut exist = Vec::with_capacity(self.open.len());
+                for node in &self.open {
+                    exist.push(self.may_exist(node).await);
+                }
+                let mut exist = exist.into_iter();
+                self.open.retain(|_| exist.next() == Some(true));
+            }
+        }
         drop(self.set_rules().await);
+    }
+
+    /// [Abandons](Self::abandon) the nodes within a time, also if standard error is not read.
+    pub(crate) async fn abandon_in(mut self, time: Duration) {
+        let output = self.output.clone();
+        let note = output.note(
+            "interrupted; what was written stays: run the command again to continue, an import with --resume",
+        );
+        // What was not reached is named in the end.
+        drop(tokio::time::timeout(time, join(note, self.abandon())).await);
+        drop(tokio::time::timeout(NAMING, self.end()).await);
+    }
+
+    /// Names the nodes that are left with temporary rules, on another thread.
+    pub(crate) async fn end(self) {
+        blocking(move || drop(self)).await;
+    }
+
+    /// Returns whether a node was created, as far as that can be read.
+    async fn may_exist(&self, node: &Unfinished) -> bool {
+        match node.path.below(&self.root) {
+            Ok(path) => !matches!(self.session.exists(&path).await, Ok(None)),
+            Err(_) => false,
+        }
     }
 
     /// Sets the rules of the nodes whose children are complete. Those that fail stay in the list.
     async fn set_rules(&mut self) -> Result<(), Failure> {
         let mut failed = None;
-        let mut done = 0;
-        let mut left = Vec::new();
-        while done < self.closed.len() {
-            let some = &self.closed[done..self.closed.len().min(done + ACLS_AT_ONCE)];
+        let mut left = 0;
+        while left < self.closed.len() {
+            let end = self.closed.len().min(left + ACLS_AT_ONCE);
+            let some = &self.closed[left..end];
             let mut paths = Vec::with_capacity(some.len());
             for node in some {
                 paths.push(node.path.below(&self.root)?);
@@ -147,25 +203,22 @@ impl Writer {
                 .iter()
                 .zip(some)
                 .map(|(path, node)| self.session.set_acl(path, node.acl.clone()).into_future());
-            for (at, result) in join_all(set).await.into_iter().enumerate() {
-                match result {
-                    Ok(_) => {}
-                    Err(error) => {
-                        // A node that does not exist is not open.
-                        if !error.is_no_node() {
-                            left.push(done + at);
-                        }
-                        failed.get_or_insert(error);
-                    }
+            let results = join_all(set).await;
+            // At once, so that nothing is done again if the rest is dropped.
+            let rest = self.closed.split_off(end);
+            let some = self.closed.split_off(left);
+            for (node, result) in some.into_iter().zip(results) {
+                let Err(error) = result else { continue };
+                // A node that does not exist is not open, and neither is one that refuses this session: it has its
+                // own rules already, if those could be set and the reply was lost.
+                if !error.is_no_node() && error.kind() != ErrorKind::NoAuth {
+                    self.closed.push(node);
                 }
+                failed.get_or_insert(error);
             }
-            done += paths.len();
+            left = self.closed.len();
+            self.closed.extend(rest);
         }
-        let mut at = 0;
-        self.closed.retain(|_| {
-            at += 1;
-            left.binary_search(&(at - 1)).is_ok()
-        });
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -203,7 +256,8 @@ impl Writer {
         self.full.extend(self.filling.take());
         (self.filling_bytes, self.unsent_bytes) = (0, 0);
         let (transactions, paths): (Vec<_>, Vec<_>) = self.full.drain(..).unzip();
-        // A transaction that follows a failed one fails as well, because its parents are missing.
+        // They are carried out in this order, parents first. Those that follow a failed one may still succeed; a
+        // repetition of the command finds what they wrote.
         let commits = join_all(transactions.into_iter().map(Transaction::commit));
         for (result, paths) in commits.await.into_iter().zip(paths) {
             result.map_err(|error| failure(&error, &paths))?;
@@ -214,18 +268,22 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Names the nodes that may be left with temporary rules, because of a failure or an interruption.
+    /// Names the nodes that are left with temporary rules, because of a failure or an interruption.
     fn drop(&mut self) {
+        let until = match self.user {
+            User::Known => ", until the command is run again as this user, an import with --resume",
+            User::OfSession => "",
+        };
         let left = self.closed.iter().chain(&self.open);
-        for node in left.filter(|node| node.is_created) {
-            let Ok(path) = node.path.below(&self.root) else {
-                continue;
-            };
-            tell(&format!(
-                "warning: {} may be left with an entry in its access rules for the user of this session, beside its own\n",
+        let left = left.filter(|node| node.is_created);
+        let warnings = left.filter_map(|node| {
+            let path = node.path.below(&self.root).ok()?;
+            Some(format!(
+                "{} may be left with an entry in its access rules for the user of this session, beside its own{until}",
                 escape::line(path.as_str())
-            ));
-        }
+            ))
+        });
+        self.output.warn_blocking(warnings);
     }
 }
 
@@ -280,5 +338,62 @@ const TRANSACTIONS: usize = 8;
 const UNSENT_BYTES: usize = 4 << 20;
 const MOST_CLOSED: usize = 4096;
 const ACLS_AT_ONCE: usize = 256;
+/// How long naming nodes may take after a signal: standard error may not be read.
+const NAMING: Duration = Duration::from_secs(1);
 /// The header of a part and the numbers in it.
 const BYTES_PER_PART: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use zk_sim::Ensemble;
+
+    use super::*;
+
+    // covers: O4
+    #[tokio::test(start_paused = true)]
+    async fn only_nodes_without_their_own_rules_are_named_after_an_interruption() {
+        let ensemble = Ensemble::builder()
+            .latency(Duration::from_millis(3))
+            .build();
+        let session = ensemble.connect().digest("bob", "secret").await;
+        let output = Output::new(false);
+        let rules = Acl::read_only();
+        let mut interrupted_at = Vec::new();
+        for millis in 0.. {
+            let root = NodePath::parse(&format!("/r{millis}")).unwrap();
+            session.create(&root, "").await.unwrap();
+            let mut writer = Writer::new(&session, &root, &output, User::Known);
+            let nodes: Vec<_> = (0..NODES)
+                .map(|node| RelativePath::parse(&node.to_string()).unwrap())
+                .collect();
+            for node in &nodes {
+                let create = writer.create(node, Vec::new(), &rules, true);
+                create.await.unwrap();
+            }
+            let finishing = writer.finish();
+            let finished = tokio::time::timeout(Duration::from_millis(millis), finishing).await;
+            interrupted_at.push(writer.closed.len());
+            writer.abandon().await;
+            assert!(
+                writer.closed.is_empty() && writer.open.is_empty(),
+                "{millis}"
+            );
+            for node in &nodes {
+                let path = node.below(&root).unwrap();
+                match session.acl(&path).await {
+                    Ok((acl, _)) => assert_eq!(acl, rules, "{millis}: {path}"),
+                    Err(error) => assert!(error.is_no_node(), "{millis}: {error}"),
+                }
+            }
+            if let Ok(finished) = finished {
+                finished.unwrap();
+                break;
+            }
+        }
+        interrupted_at.dedup();
+        assert_eq!(interrupted_at, [NODES, 9, 0]);
+    }
+
+    /// More than get their rules at once.
+    const NODES: usize = ACLS_AT_ONCE + 9;
+}

@@ -19,7 +19,7 @@ use super::word::Word;
 /// Returns the request for a word, without a body.
 pub(crate) fn request(word: Word, host: &str) -> String {
     // A server that is asked with HTTP/1.0 closes the connection at the end of the reply, and sends no chunks.
-    let command = word.command();
+    let command = word.admin_command();
     format!("GET /commands/{command} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n")
 }
 
@@ -28,18 +28,18 @@ pub(crate) fn parse(word: Word, reply: &[u8]) -> Result<Reading, Refusal> {
     let head_end = reply
         .windows(4)
         .position(|window| window == b"\r\n\r\n")
-        .ok_or(Refusal::NotUnderstood)?;
+        .ok_or(Refusal::UnknownWord)?;
     let (head, body) = (&reply[..head_end], &reply[head_end + 4..]);
     let mut status = head.split(|byte| *byte == b' ');
     if !head.starts_with(b"HTTP/") || status.nth(1) != Some(b"200") {
-        return Err(Refusal::NotUnderstood);
+        return Err(Refusal::UnknownWord);
     }
-    let document: Value = serde_json::from_slice(body).map_err(|_| Refusal::NotUnderstood)?;
+    let document: Value = serde_json::from_slice(body).map_err(|_| Refusal::UnknownWord)?;
     if let Some(error) = document.get("error").and_then(Value::as_str) {
         return Err(if error.contains("not currently serving") {
-            Refusal::NotServing
+            Refusal::NoQuorum
         } else {
-            Refusal::NotUnderstood
+            Refusal::UnknownWord
         });
     }
     match word {
@@ -104,7 +104,7 @@ fn server_stats(document: &Value) -> Figures {
 fn connections(document: &Value) -> Result<Vec<Connection>, Refusal> {
     let lists = ["connections", "secure_connections"].map(|key| document.get(key));
     if lists.iter().all(Option::is_none) {
-        return Err(Refusal::NotUnderstood);
+        return Err(Refusal::UnknownWord);
     }
     let all = lists
         .into_iter()
@@ -141,7 +141,7 @@ fn object<'a>(
     let object = document.get(key).and_then(Value::as_object);
     object
         .map(serde_json::Map::iter)
-        .ok_or(Refusal::NotUnderstood)
+        .ok_or(Refusal::UnknownWord)
 }
 
 /// Ids of sessions and transactions are 64 bits, which Java writes with a sign.

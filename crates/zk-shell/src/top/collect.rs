@@ -51,7 +51,7 @@ impl Collector {
         let mut budget = Budget::new(WORDS_PER_SECOND);
         let mut schedule = Schedule::default();
         let mut routes = BTreeMap::<Word, Route>::new();
-        let mut is_down = false;
+        let mut is_serving = true;
         let mut asked = 0;
         loop {
             let now = self.clock.now();
@@ -59,7 +59,7 @@ impl Collector {
                 let views = self.views.borrow_and_update();
                 let is_wanted = |word: Word| {
                     // One word is enough to see that a server is back.
-                    if is_down {
+                    if !is_serving {
                         return word == Word::Srvr;
                     }
                     word.is_cheap() || views.iter().any(|view| view.words().contains(&word))
@@ -87,7 +87,7 @@ impl Collector {
             let route = routes.get(&word).copied().unwrap_or(Route::ClientPort);
             let reading = match (self.ask(word, route).await, route) {
                 (Ok(Ok(reading)), _) => reading,
-                (Ok(Err(Refusal::NotServing)), _) => no_quorum(),
+                (Ok(Err(Refusal::NoQuorum)), _) => no_quorum(),
                 (Ok(Err(_)), Route::ClientPort) => {
                     // The AdminServer may know it; that is a request of its own.
                     routes.insert(word, Route::AdminServer);
@@ -110,12 +110,13 @@ impl Collector {
                     Reading::Missing(Missing { word, remedy })
                 }
             };
-            let was_down = is_down;
-            is_down = matches!(reading, Reading::Down(_));
-            if is_down {
+            let was_serving = is_serving;
+            is_serving = !matches!(reading, Reading::Down(_)) && reading != no_quorum();
+            if matches!(reading, Reading::Down(_)) {
                 routes.clear();
-            } else if was_down {
-                // It may have other settings now.
+            }
+            if is_serving && !was_serving {
+                // It may have other settings now, and other words were not asked or not answered.
                 schedule = Schedule::default();
                 schedule.asked(word, sent);
             }
@@ -141,7 +142,7 @@ impl Collector {
             Route::ClientPort => (self.port, word.as_str().to_owned()),
             Route::AdminServer => (self.admin_port, admin_server::request(word, &self.host)),
         };
-        let asking = ask(&self.host, port, request.as_bytes());
+        let asking = exchange(&self.host, port, request.as_bytes());
         let reply = match timeout(REPLY_TIMEOUT, asking).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(error)) => return Err(error.to_string()),
@@ -158,7 +159,7 @@ impl Collector {
 }
 
 /// Sends a request and reads until the server closes the connection, or until the longest reply.
-async fn ask(host: &str, port: u16, request: &[u8]) -> io::Result<Vec<u8>> {
+async fn exchange(host: &str, port: u16, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((host, port)).await?;
     stream.write_all(request).await?;
     let mut reply = Vec::new();

@@ -1,21 +1,23 @@
 //! Runs the dashboard in the terminal: keys, samples and the clock in, frames out.
 
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ratatui::Terminal;
+use ratatui::backend::Backend;
 use ratatui::crossterm::event;
 use ratatui::crossterm::event::Event;
 use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::event::KeyEventKind;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::Source;
+use super::clock::milliseconds;
 use super::draw::Status;
 use super::draw::draw;
 use super::model::Model;
@@ -25,7 +27,8 @@ use super::screen::Screen;
 use super::views::View;
 use crate::failure::Failure;
 
-/// Shows the dashboard until a key or a signal ends it, and restores the terminal in any case.
+/// Shows the dashboard until a key ends it. The terminal is restored then, and also if the caller drops the future, as it
+/// does when a signal comes.
 pub(crate) async fn run(view: View, model: Model, source: Source) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(
@@ -33,9 +36,6 @@ pub(crate) async fn run(view: View, model: Model, source: Source) -> Result<(), 
             "add --plain, or --json, for reports without one",
         ));
     }
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| unstarted(&error))?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| unstarted(&error))?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(|error| unstarted(&error))?;
     // It also restores the terminal when the program panics.
     let terminal = ratatui::try_init().map_err(|error| unstarted(&error))?;
     let _restored = RestoredTerminal;
@@ -48,12 +48,7 @@ pub(crate) async fn run(view: View, model: Model, source: Source) -> Result<(), 
         frozen: None,
         has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
-    tokio::select! {
-        ended = dashboard.run(keys) => ended,
-        _ = interrupt.recv() => Ok(()),
-        _ = terminate.recv() => Ok(()),
-        _ = hangup.recv() => Ok(()),
-    }
+    dashboard.run(keys).await
 }
 
 /// Restores the terminal when it is dropped.
@@ -65,17 +60,20 @@ impl Drop for RestoredTerminal {
     }
 }
 
-struct Dashboard {
-    terminal: ratatui::DefaultTerminal,
+struct Dashboard<B: Backend> {
+    terminal: Terminal<B>,
     model: Model,
     screen: Screen,
     source: Source,
-    /// What is shown while live data is paused.
+    /// What is shown while live data is paused; meanwhile samples go on to `model`, which keeps a bounded past.
     frozen: Option<Model>,
     has_colours: bool,
 }
 
-impl Dashboard {
+impl<B: Backend> Dashboard<B>
+where
+    B::Error: Display,
+{
     async fn run(mut self, mut keys: Keys) -> Result<(), Failure> {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -84,31 +82,30 @@ impl Dashboard {
             self.draw()?;
             tokio::select! {
                 key = keys.events.recv() => match key {
-                    Some(Input::Key(key)) => if self.press(key) {
+                    Some(Input::Key(key)) => if self.press(key).await? {
                         return Ok(());
                     },
                     Some(Input::Resized) => {}
                     None => return Err(Failure::operation("the terminal is gone", None)),
                 },
-                sample = next(&mut self.source) => self.take(&sample)?,
-                _ = ticks.tick() => self.tick(),
+                sample = next(&mut self.source) => self.take(sample)?,
+                _ = ticks.tick() => self.tick().await?,
             }
             // What has come meanwhile is drawn at once.
             while let Source::Live(live) = &mut self.source
                 && let Ok(sample) = live.samples.try_recv()
             {
-                self.take(&sample)?;
+                self.take(sample)?;
             }
         }
     }
 
     /// Returns whether the key ends the dashboard.
-    fn press(&mut self, key: KeyEvent) -> bool {
+    async fn press(&mut self, key: KeyEvent) -> Result<bool, Failure> {
         let shown = self.frozen.as_ref().unwrap_or(&self.model);
         let table = self.screen.arranged(self.screen.view.table(shown));
-        let rows: Vec<_> = table.rows.iter().map(|row| row.id().to_owned()).collect();
-        match self.screen.press(key, &rows) {
-            Effect::Quit => return true,
+        match self.screen.press(key, &table) {
+            Effect::Quit => return Ok(true),
             Effect::Draw => {}
             Effect::Crawl => {
                 if let Source::Live(live) = &self.source {
@@ -121,10 +118,9 @@ impl Dashboard {
             }
             Effect::Step => {
                 if let Source::Replay(player) = &mut self.source {
-                    for sample in player.step() {
-                        self.model.apply(sample);
-                    }
-                    self.model.tick(player.position());
+                    let model = &mut self.model;
+                    if_in_time(player.step(|sample| model.apply(sample))).await?;
+                    model.tick(player.position());
                 }
             }
             Effect::Faster => {
@@ -139,7 +135,7 @@ impl Dashboard {
             }
         }
         self.ask_for_view();
-        false
+        Ok(false)
     }
 
     /// Lets only what the open view shows be asked for.
@@ -154,31 +150,31 @@ impl Dashboard {
         }
     }
 
-    fn take(&mut self, sample: &Sample) -> Result<(), Failure> {
-        if let Source::Live(live) = &mut self.source {
-            live.record(sample)?;
+    fn take(&mut self, sample: Sample) -> Result<(), Failure> {
+        match &self.source {
+            Source::Live(live) => live.take(&mut self.model, sample),
+            Source::Replay(_) => Ok(()),
         }
-        self.model.apply(sample);
-        Ok(())
     }
 
-    fn tick(&mut self) {
+    async fn tick(&mut self) -> Result<(), Failure> {
         match &mut self.source {
             Source::Live(live) => self.model.tick(live.clock.now()),
             Source::Replay(_) if self.screen.is_paused => {}
             Source::Replay(player) => {
-                for sample in player.advance(super::clock::milliseconds(TICK)) {
-                    self.model.apply(sample);
-                }
-                self.model.tick(player.position());
+                let model = &mut self.model;
+                let tick = milliseconds(TICK);
+                if_in_time(player.advance(tick, |sample| model.apply(sample))).await?;
+                model.tick(player.position());
             }
         }
+        Ok(())
     }
 
     fn draw(&mut self) -> Result<(), Failure> {
         let mode = match &self.source {
             Source::Replay(player) => player.progress(),
-            Source::Live(live) if live.recording.is_some() => "recording".to_owned(),
+            Source::Live(live) if live.recorder.is_some() => "recording".to_owned(),
             Source::Live(_) => "live".to_owned(),
         };
         let status = Status {
@@ -198,6 +194,12 @@ impl Dashboard {
             Failure::operation(format!("cannot write to the terminal: {error}"), None)
         })
     }
+}
+
+/// Plays a recording, but not for so long that keys have to wait.
+async fn if_in_time(playing: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let played = tokio::time::timeout(TICK, playing).await;
+    played.unwrap_or(Ok(()))
 }
 
 /// The next sample of an ensemble; a recording has its own clock.
@@ -265,3 +267,6 @@ fn unstarted(error: &std::io::Error) -> Failure {
 
 const TICK: Duration = Duration::from_millis(250);
 const POLL: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

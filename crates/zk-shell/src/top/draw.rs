@@ -10,12 +10,16 @@ use ratatui::text::Line;
 use ratatui::text::Span;
 use ratatui::widgets::Paragraph;
 
+use super::model::Leadership;
 use super::model::Model;
+use super::model::RATES;
+use super::model::age;
 use super::screen::KEYS;
 use super::screen::Screen;
 use super::table::Emphasis;
 use super::table::Row;
 use super::table::Table;
+use super::table::padded;
 use super::table::printable;
 use super::table::width_of;
 use super::views::View;
@@ -38,17 +42,22 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, screen: &Screen, status
         lines.extend(help());
     } else {
         let table = screen.arranged(screen.view.table(model));
-        let selected = screen.selected.min(table.rows.len().saturating_sub(1));
-        let pen = Pen {
+        let renderer = Renderer {
             width,
             has_colours: status.has_colours,
         };
         match &screen.detailed {
-            Some(id) => match table.rows.iter().find(|row| row.id() == id) {
-                Some(row) => lines.extend(detail(&table, row, body)),
-                None => lines.push(Line::raw(format!("  {id} is gone"))),
-            },
-            None => lines.extend(pen.overview(model, screen, &table, selected, body)),
+            Some(id) => {
+                if let Some(at) = table.position(id) {
+                    let row = &table.rows[at];
+                    let below = screen.view.detail(model, row);
+                    lines.extend(detail(&table, row, &below, body));
+                } else {
+                    let id = printable(&id.join(" at "));
+                    lines.push(Line::raw(format!("  {id} is gone")));
+                }
+            }
+            None => lines.extend(renderer.overview(model, screen, &table, body)),
         }
     }
     lines.truncate(height.saturating_sub(1));
@@ -57,37 +66,40 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, screen: &Screen, status
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// What lines are drawn with.
-struct Pen {
+/// Draws lines of a width, with colours or without.
+struct Renderer {
     width: usize,
     has_colours: bool,
 }
 
-impl Pen {
+impl Renderer {
     /// The table, what is missing, the rates of the servers, and the last events.
     fn overview(
         &self,
         model: &Model,
         screen: &Screen,
         table: &Table,
-        selected: usize,
         height: usize,
     ) -> Vec<Line<'static>> {
         let notes = table.notes.len().min(height / 3);
         let events = if screen.view == View::Servers {
-            model.events.len().min(6)
+            // As many as there is room for beside the rows and the rates.
+            let used = table.rows.len() + notes + model.servers.len() + 4;
+            let room = height.saturating_sub(used).max(MIN_EVENTS);
+            model.events.len().min(room)
         } else {
             model.events.len().min(1)
         };
         let below = notes + if events > 0 { events + 1 } else { 0 };
         let rows = height.saturating_sub(below + 2).max(3);
-        let mut lines = self.table(table, screen, selected, rows);
+        let mut lines = self.table(table, screen, rows);
         for note in &table.notes[..notes] {
-            let style = self.style(Emphasis::Alarm);
-            lines.push(Line::styled(
-                fitted(&format!("! {note}"), self.width),
-                style,
-            ));
+            let style = if note.is_problem {
+                self.style(Emphasis::Alarm)
+            } else {
+                Style::new().add_modifier(Modifier::DIM)
+            };
+            lines.push(Line::styled(fitted(&note.line(), self.width), style));
         }
         if screen.view == View::Servers {
             let room = height.saturating_sub(lines.len() + events + 1);
@@ -110,13 +122,8 @@ impl Pen {
         lines
     }
 
-    fn table(
-        &self,
-        table: &Table,
-        screen: &Screen,
-        selected: usize,
-        rows: usize,
-    ) -> Vec<Line<'static>> {
+    fn table(&self, table: &Table, screen: &Screen, rows: usize) -> Vec<Line<'static>> {
+        let selected = screen.selected(table);
         let columns = self.shown_columns(table, screen.first_column);
         let order = screen.order();
         let mut title = String::from("  ");
@@ -185,33 +192,41 @@ impl Pen {
         shown
     }
 
-    /// The requests per second of each server, as bars.
+    /// The requests per second of each server, as bars, one for each second up to now.
     fn rates(&self, model: &Model, room: usize) -> Vec<Line<'static>> {
         let servers = model.servers.len();
         if room < servers + 2 {
             return Vec::new();
         }
         let all = model.servers.values().flat_map(|server| &server.rates);
-        let highest = all.copied().max().unwrap_or(0).max(1);
+        let highest = all.map(|(_, rate)| *rate).max().unwrap_or(0).max(1);
         let names = model
             .servers
             .keys()
             .map(|address| width_of(&printable(address)));
         let name_width = names.max().unwrap_or(0);
-        let bars = self.width.saturating_sub(name_width + 4).min(120);
+        let bars = self.width.saturating_sub(name_width + 5).min(RATES);
         let mut lines = vec![
             Line::default(),
             Line::styled(
-                fitted(&format!("  requests/s, up to {highest}"), self.width),
+                fitted(
+                    &format!("  requests/s in the last {bars} s, up to {highest}"),
+                    self.width,
+                ),
                 Style::new().add_modifier(Modifier::BOLD),
             ),
         ];
         for (address, server) in &model.servers {
-            let skipped = server.rates.len().saturating_sub(bars);
-            let levels = server.rates.iter().skip(skipped);
-            let bars: String = levels.map(|rate| bar(*rate, highest)).collect();
+            let seconds = (0..bars as u64).rev();
+            let bars: String = seconds
+                .map(|ago| {
+                    let second = (model.now / 1_000).saturating_sub(ago);
+                    let rate = server.rate_in(second);
+                    rate.map_or(' ', |rate| bar(rate, highest))
+                })
+                .collect();
             let name = padded(&printable(address), name_width, false);
-            lines.push(Line::raw(format!("  {name}  {bars}")));
+            lines.push(Line::raw(format!("  {name}  {bars}").trim_end().to_owned()));
         }
         lines
     }
@@ -232,23 +247,15 @@ impl Pen {
 }
 
 fn title(model: &Model, status: &Status, width: usize) -> Line<'static> {
-    let up = model
-        .servers
-        .values()
-        .filter(|server| server.down.is_none());
-    let up = up.count();
-    let leader = model.servers.iter().find(|(_, server)| {
-        matches!(
-            server.figures.role.as_deref(),
-            Some("leader" | "standalone")
-        )
-    });
-    let leader = leader.map_or_else(
-        || "no leader".to_owned(),
-        |(address, _)| format!("leader {}", printable(address)),
-    );
+    let serving = model.servers.values().filter(|server| server.is_serving());
+    let serving = serving.count();
+    let leader = match model.leadership() {
+        Leadership::Leader(address) => format!("leader {}", printable(address)),
+        Leadership::LostFor(time) => format!("NO LEADER for {}", age(time)),
+        Leadership::NeverSeen => "no leader seen".to_owned(),
+    };
     let left = format!(
-        " zk top  {up} of {} servers up, {leader}",
+        " zk top  {serving} of {} servers serving, {leader}",
         model.servers.len()
     );
     let right = format!("{}  {} UTC ", status.mode, time_of_day(model.now));
@@ -304,7 +311,7 @@ fn help() -> Vec<Line<'static>> {
 }
 
 /// All cells of a row, a line each, and then its details.
-fn detail(table: &Table, row: &Row, height: usize) -> Vec<Line<'static>> {
+fn detail(table: &Table, row: &Row, below: &[String], height: usize) -> Vec<Line<'static>> {
     let cells = table.columns.iter().zip(&row.cells);
     let mut lines: Vec<_> = cells
         .map(|(column, cell)| {
@@ -318,7 +325,7 @@ fn detail(table: &Table, row: &Row, height: usize) -> Vec<Line<'static>> {
         })
         .collect();
     // Two columns of cells where one is too long, so that the details have room.
-    if lines.len() + row.detail.len() > height && lines.len() > 6 {
+    if lines.len() + below.len() > height && lines.len() > 6 {
         let right = lines.split_off(lines.len().div_ceil(2));
         for (left, right) in lines.iter_mut().zip(right) {
             let gap = 38_usize.saturating_sub(left.width()).max(2);
@@ -327,9 +334,12 @@ fn detail(table: &Table, row: &Row, height: usize) -> Vec<Line<'static>> {
         }
     }
     lines.push(Line::default());
-    lines.extend(row.detail.iter().map(|line| Line::raw(format!("  {line}"))));
+    lines.extend(below.iter().map(|line| Line::raw(format!("  {line}"))));
     lines
 }
+
+/// How many events of the servers are shown at least.
+const MIN_EVENTS: usize = 6;
 
 fn bar(rate: u64, highest: u64) -> char {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -346,15 +356,6 @@ pub(crate) fn time_of_day(milliseconds: u64) -> String {
         seconds / 60 % 60,
         seconds % 60
     )
-}
-
-fn padded(text: &str, width: usize, is_number: bool) -> String {
-    let pad = " ".repeat(width.saturating_sub(width_of(text)));
-    if is_number {
-        format!("{pad}{text}")
-    } else {
-        format!("{text}{pad}")
-    }
 }
 
 /// Cuts a text that is wider than `width` cells.

@@ -15,11 +15,11 @@ use super::word::Word;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The word is not in `4lw.commands.whitelist`.
-    Unlisted,
+    NotWhitelisted,
     /// The server has no quorum.
-    NotServing,
+    NoQuorum,
     /// The reply is empty, or of another form: the release does not know the word.
-    NotUnderstood,
+    UnknownWord,
 }
 
 /// Parses the reply to a word.
@@ -28,10 +28,10 @@ pub(crate) fn parse(word: Word, reply: &[u8]) -> Result<Reading, Refusal> {
     let text = text.trim_start_matches(['\n', '\r']);
     let first = text.lines().next().unwrap_or_default();
     if first.contains(NOT_SERVING) {
-        return Err(Refusal::NotServing);
+        return Err(Refusal::NoQuorum);
     }
     if first.contains(NOT_LISTED) {
-        return Err(Refusal::Unlisted);
+        return Err(Refusal::NotWhitelisted);
     }
     match word {
         Word::Srvr => figures(srvr(text)),
@@ -47,7 +47,7 @@ pub(crate) fn parse(word: Word, reply: &[u8]) -> Result<Reading, Refusal> {
 /// Figures of which at least one is there.
 pub(crate) fn figures(figures: Figures) -> Result<Reading, Refusal> {
     if figures == Figures::default() {
-        Err(Refusal::NotUnderstood)
+        Err(Refusal::UnknownWord)
     } else {
         Ok(Reading::Figures(figures))
     }
@@ -139,7 +139,7 @@ fn cons(text: &str) -> Result<Vec<Connection>, Refusal> {
     let connections: Vec<_> = lines.filter_map(connection).collect();
     // The asker itself is always there.
     if connections.is_empty() {
-        Err(Refusal::NotUnderstood)
+        Err(Refusal::UnknownWord)
     } else {
         Ok(connections)
     }
@@ -199,7 +199,7 @@ fn watches(text: &str) -> Result<BTreeMap<String, Vec<u64>>, Refusal> {
     }
     // A server without watches replies with an empty line, or nothing.
     if watches.is_empty() && !text.trim().is_empty() {
-        return Err(Refusal::NotUnderstood);
+        return Err(Refusal::UnknownWord);
     }
     Ok(watches)
 }
@@ -209,7 +209,7 @@ fn ephemerals(text: &str) -> Result<BTreeMap<u64, Vec<String>>, Refusal> {
     let mut lines = text
         .lines()
         .skip_while(|line| !line.starts_with("Sessions with Ephemerals"));
-    lines.next().ok_or(Refusal::NotUnderstood)?;
+    lines.next().ok_or(Refusal::UnknownWord)?;
     let mut ephemerals = BTreeMap::<u64, Vec<String>>::new();
     let mut session = None;
     for line in lines {

@@ -13,6 +13,7 @@ use super::clock::milliseconds;
 use super::draw::time_of_day;
 use super::model::Event;
 use super::model::Model;
+use super::sample::Sample;
 use super::table::Table;
 use super::table::printable;
 use super::views::View;
@@ -37,18 +38,18 @@ pub(crate) async fn run(
     match source {
         Source::Live(live) => reporter.live(options, live).await,
         Source::Replay(mut player) => {
-            if options.once {
-                for sample in player.finish() {
-                    reporter.model.apply(sample);
-                }
-                return reporter.report();
-            }
             while !player.is_over() {
-                for sample in player.advance(milliseconds(options.interval)) {
-                    reporter.model.apply(sample);
-                }
+                let model = &mut reporter.model;
+                let play = |sample: &Sample| model.apply(sample);
+                let played = if options.once {
+                    player.finish(play).await
+                } else {
+                    player.advance(milliseconds(options.interval), play).await
+                };
                 reporter.model.tick(player.position());
-                reporter.report()?;
+                // What comes before an error is worth a report.
+                reporter.report().await?;
+                played?;
             }
             Ok(())
         }
@@ -73,19 +74,19 @@ impl Reporter<'_> {
         loop {
             match tokio::time::timeout_at(next, live.samples.recv()).await {
                 Ok(Some(sample)) => {
-                    live.record(&sample)?;
-                    self.model.apply(&sample);
+                    live.take(&mut self.model, sample)?;
                 }
                 // No task is left that reads.
-                Ok(None) => return self.report(),
+                Ok(None) => return self.report().await,
                 Err(_) => {
                     self.model.tick(live.clock.now());
-                    if options.once && !self.is_complete(options) && began.elapsed() < LAST {
-                        next += AGAIN;
+                    if options.once && !self.is_complete(options) && began.elapsed() < ONCE_TIMEOUT
+                    {
+                        next += ONCE_INTERVAL;
                         continue;
                     }
                     next += options.interval;
-                    self.report()?;
+                    self.report().await?;
                     if options.once {
                         return Ok(());
                     }
@@ -104,7 +105,7 @@ impl Reporter<'_> {
             .is_complete(&words, &options.watch_path, has_tree)
     }
 
-    fn report(&mut self) -> Result<(), Failure> {
+    async fn report(&mut self) -> Result<(), Failure> {
         let tables = self.views.iter().map(|view| {
             let table = view.table(&self.model).arranged("", view.order());
             (*view, table)
@@ -114,9 +115,9 @@ impl Reporter<'_> {
         let events = self.model.events.iter();
         let events: Vec<&Event> = events.filter(|event| event.at > since).collect();
         if self.has_json {
-            return print_json(&json(self.model.now, &tables, &events));
+            return print_json(&json(self.model.now, &tables, &events)).await;
         }
-        print(plain(self.model.now, &tables, &events).as_bytes())
+        print(plain(self.model.now, &tables, &events)).await
     }
 }
 
@@ -147,7 +148,8 @@ fn json(now: u64, tables: &[(View, Table)], events: &[&Event]) -> Value {
     for (view, table) in tables {
         document.insert(view.name().to_owned(), table.json());
         if !table.notes.is_empty() {
-            notes.insert(view.name().to_owned(), Value::from(table.notes.clone()));
+            let texts = table.notes.iter().map(|note| note.text.as_str());
+            notes.insert(view.name().to_owned(), texts.collect());
         }
     }
     let events = events.iter().map(|event| {
@@ -163,6 +165,6 @@ fn json(now: u64, tables: &[(View, Table)], events: &[&Event]) -> Value {
 }
 
 /// How often a single report is tried.
-const AGAIN: Duration = Duration::from_millis(200);
+const ONCE_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a single report waits for what it shows.
-const LAST: Duration = Duration::from_secs(120);
+const ONCE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::recipe_names::RecipeKind;
+
 /// One reading of one server, or of the nodes if `server` is empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
@@ -38,6 +40,8 @@ pub(crate) enum Reading {
     Missing(Missing),
     /// A lock, leader election or queue.
     Recipe(Recipe),
+    /// The node of a recipe that a crawl has found is gone.
+    RecipeGone(String),
     /// The sizes of the subtrees.
     Tree(Tree),
     /// The nodes cannot be read.
@@ -129,18 +133,6 @@ pub(crate) struct Connection {
     pub(crate) max_latency: Option<f64>,
 }
 
-/// What kind of recipe uses a path, by the names of its children.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RecipeKind {
-    Lock,
-    Leader,
-    Queue,
-    WorkQueue,
-    /// Nothing that is known.
-    Unknown,
-}
-
 /// Who holds a path, for how long, and what waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recipe {
@@ -151,7 +143,7 @@ pub(crate) struct Recipe {
     pub(crate) session: Option<u64>,
     /// When the holder's node, or the oldest item, was created: milliseconds since 1970, by the leader's clock.
     pub(crate) since: Option<u64>,
-    /// Contenders behind the holder, or items of a queue.
+    /// Contenders behind the holder, or items of a queue. Of no meaning with a problem.
     pub(crate) waiting: u64,
     /// Items of a work queue that consumers have claimed.
     pub(crate) claimed: Option<u64>,
@@ -169,14 +161,22 @@ pub(crate) struct Tree {
     pub(crate) is_cut: bool,
     /// Whether the crawl is still going on.
     pub(crate) is_running: bool,
-    /// How many subtrees this session may not read.
-    pub(crate) unreadable: u64,
+    /// How many nodes have children that this session may not list.
+    #[serde(alias = "unreadable")]
+    pub(crate) refused: u64,
+    /// How many nodes could not be listed for another reason, so that the counts are too low, and the first reason.
+    #[serde(default)]
+    pub(crate) failed: u64,
+    #[serde(default)]
+    pub(crate) failure: Option<String>,
     /// How long ago the crawl was that it is compared with, in milliseconds.
     pub(crate) compared_with: Option<u64>,
     pub(crate) subtrees: Vec<Subtree>,
-    /// The paths that recipes use.
+    /// The first paths that recipes use, and how many more there are.
     #[serde(default)]
     pub(crate) recipes: Vec<String>,
+    #[serde(default)]
+    pub(crate) more_recipes: u64,
 }
 
 /// A node with children.

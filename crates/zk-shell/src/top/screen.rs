@@ -7,6 +7,7 @@ use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::event::KeyModifiers;
 
 use super::table::Order;
+use super::table::RowId;
 use super::table::Table;
 use super::views::View;
 
@@ -16,11 +17,14 @@ pub(crate) struct Screen {
     pub(crate) view: View,
     pub(crate) filter: String,
     pub(crate) is_filter_edited: bool,
-    pub(crate) selected: usize,
+    /// The place of the selected row, and the row itself, which is followed when the order changes. At first the
+    /// selection stays at the top.
+    selected: usize,
+    selected_row: Option<RowId>,
     /// The second column that is shown, where not all have room.
     pub(crate) first_column: usize,
-    /// The id of the row that is shown with all it has.
-    pub(crate) detailed: Option<String>,
+    /// The row that is shown with all it has.
+    pub(crate) detailed: Option<RowId>,
     pub(crate) has_help: bool,
     pub(crate) is_paused: bool,
     orders: [Order; View::ALL.len()],
@@ -49,6 +53,7 @@ impl Screen {
             filter: String::new(),
             is_filter_edited: false,
             selected: 0,
+            selected_row: None,
             first_column: 1,
             detailed: None,
             has_help: false,
@@ -66,10 +71,18 @@ impl Screen {
         table.arranged(&self.filter, self.order())
     }
 
-    /// Does what a key says, of a table whose rows have these ids.
-    pub(crate) fn press(&mut self, key: KeyEvent, rows: &[String]) -> Effect {
-        let last = rows.len().saturating_sub(1);
-        self.selected = self.selected.min(last);
+    /// Returns the place of the selected row in the arranged table.
+    pub(crate) fn selected(&self, table: &Table) -> usize {
+        let row = self.selected_row.as_ref();
+        let at = row.and_then(|row| table.position(row));
+        let last = table.rows.len().saturating_sub(1);
+        at.unwrap_or(self.selected).min(last)
+    }
+
+    /// Does what a key says, of the arranged table.
+    pub(crate) fn press(&mut self, key: KeyEvent, table: &Table) -> Effect {
+        let last = table.rows.len().saturating_sub(1);
+        let selected = self.selected(table);
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
                 KeyCode::Char('c') => Effect::Quit,
@@ -96,15 +109,11 @@ impl Screen {
             KeyCode::Char('-') => return Effect::Slower,
             KeyCode::Char('?' | 'h') => self.has_help = true,
             KeyCode::Char('/') => self.is_filter_edited = true,
-            KeyCode::Char('s') => {
+            KeyCode::Char(key @ ('s' | 'S')) => {
+                let next = if key == 's' { following } else { preceding };
                 let columns = self.view.columns().len();
                 let order = &mut self.orders[self.view as usize];
-                order.column = (order.column + 1) % columns;
-            }
-            KeyCode::Char('S') => {
-                let columns = self.view.columns().len();
-                let order = &mut self.orders[self.view as usize];
-                order.column = (order.column + columns - 1) % columns;
+                order.column = next(order.column, columns);
             }
             KeyCode::Char('r') => {
                 let order = &mut self.orders[self.view as usize];
@@ -116,23 +125,22 @@ impl Screen {
                     self.open(*view);
                 }
             }
-            KeyCode::Tab => self.open(View::ALL[(self.view as usize + 1) % View::ALL.len()]),
+            KeyCode::Tab => self.open(View::ALL[following(self.view as usize, View::ALL.len())]),
             KeyCode::BackTab => {
-                let views = View::ALL.len();
-                self.open(View::ALL[(self.view as usize + views - 1) % views]);
+                self.open(View::ALL[preceding(self.view as usize, View::ALL.len())]);
             }
             KeyCode::Enter => {
-                let selected = rows.get(self.selected).cloned();
-                self.detailed = selected.filter(|_| self.detailed.is_none());
+                let row = table.rows.get(selected).map(|row| table.id(row));
+                self.detailed = row.filter(|_| self.detailed.is_none());
             }
             KeyCode::Esc if self.detailed.is_some() => self.detailed = None,
             KeyCode::Esc => self.filter.clear(),
-            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
-            KeyCode::PageUp => self.selected = self.selected.saturating_sub(PAGE),
-            KeyCode::PageDown => self.selected = (self.selected + PAGE).min(last),
-            KeyCode::Home => self.selected = 0,
-            KeyCode::End => self.selected = last,
+            KeyCode::Up | KeyCode::Char('k') => self.select(table, selected.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.select(table, (selected + 1).min(last)),
+            KeyCode::PageUp => self.select(table, selected.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.select(table, (selected + PAGE).min(last)),
+            KeyCode::Home => self.select_top(),
+            KeyCode::End => self.select(table, last),
             KeyCode::Left => self.first_column = self.first_column.saturating_sub(1).max(1),
             KeyCode::Right => {
                 let columns = self.view.columns().len();
@@ -143,9 +151,20 @@ impl Screen {
         Effect::Draw
     }
 
+    fn select(&mut self, table: &Table, at: usize) {
+        self.selected = at;
+        self.selected_row = table.rows.get(at).map(|row| table.id(row));
+    }
+
+    /// Selects what is at the top, whichever row that is.
+    fn select_top(&mut self) {
+        self.selected = 0;
+        self.selected_row = None;
+    }
+
     fn open(&mut self, view: View) {
         self.view = view;
-        self.selected = 0;
+        self.select_top();
         self.first_column = 1;
         self.detailed = None;
     }
@@ -165,8 +184,18 @@ impl Screen {
             }
             _ => {}
         }
-        self.selected = 0;
+        self.select_top();
     }
+}
+
+/// The index after `at` of so many; the first one after the last.
+const fn following(at: usize, count: usize) -> usize {
+    (at + 1) % count
+}
+
+/// The index before `at` of so many; the last one before the first.
+const fn preceding(at: usize, count: usize) -> usize {
+    (at + count - 1) % count
 }
 
 const PAGE: usize = 10;
@@ -192,14 +221,25 @@ pub(crate) const KEYS: [(&str, &str); 12] = [
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::table::Cell;
+    use super::super::table::Column;
+    use super::super::table::Row;
     use super::*;
 
-    fn rows(count: usize) -> Vec<String> {
-        (0..count).map(|row| row.to_string()).collect()
+    const COLUMNS: &[Column] = &[Column::id("ROW", "row")];
+
+    fn table(rows: &[&str]) -> Table {
+        let rows = rows.iter().map(|row| Row::new(vec![Cell::text(*row)]));
+        Table {
+            columns: COLUMNS,
+            rows: rows.collect(),
+            notes: Vec::new(),
+        }
     }
 
     fn press(screen: &mut Screen, code: KeyCode) -> Effect {
-        screen.press(KeyEvent::new(code, KeyModifiers::NONE), &rows(3))
+        let table = table(&["0", "1", "2"]);
+        screen.press(KeyEvent::new(code, KeyModifiers::NONE), &table)
     }
 
     fn typed(screen: &mut Screen, text: &str) {
@@ -230,7 +270,7 @@ mod tests {
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         let mut screen = Screen::new(View::Servers);
         screen.is_filter_edited = true;
-        assert_eq!(screen.press(interrupt, &[]), Effect::Quit);
+        assert_eq!(screen.press(interrupt, &table(&[])), Effect::Quit);
     }
 
     #[test]
@@ -300,11 +340,32 @@ mod tests {
             (KeyCode::PageUp, 0),
         ] {
             press(&mut screen, code);
-            assert_eq!(screen.selected, expected, "{code:?}");
+            let selected = screen.selected(&table(&["0", "1", "2"]));
+            assert_eq!(selected, expected, "{code:?}");
         }
-        screen.selected = 9;
-        screen.press(KeyEvent::new(KeyCode::F(1), KeyModifiers::NONE), &[]);
-        assert_eq!(screen.selected, 0);
+        press(&mut screen, KeyCode::End);
+        assert_eq!(screen.selected(&table(&["0", "1"])), 1);
+        assert_eq!(screen.selected(&table(&[])), 0);
+    }
+
+    // covers: O6
+    #[test]
+    fn the_selection_follows_its_row_when_the_order_changes() {
+        let mut screen = Screen::new(View::Servers);
+        // At first it is whatever is at the top.
+        assert_eq!(screen.selected(&table(&["2", "1", "0"])), 0);
+        press(&mut screen, KeyCode::Down);
+        assert_eq!(screen.selected(&table(&["1", "0", "2"])), 0);
+        assert_eq!(screen.selected(&table(&["2", "0", "1"])), 2);
+        // Without the row it stays where it was.
+        assert_eq!(screen.selected(&table(&["2", "0", "3"])), 1);
+        let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
+        screen.press(enter, &table(&["2", "0", "1"]));
+        assert_eq!(screen.detailed, Some(vec!["1".to_owned()]));
+        press(&mut screen, KeyCode::Esc);
+        press(&mut screen, KeyCode::Home);
+        assert_eq!(screen.selected(&table(&["1", "0", "2"])), 0);
+        assert_eq!(screen.selected(&table(&["2", "0", "1"])), 0);
     }
 
     #[test]
@@ -312,13 +373,16 @@ mod tests {
         let mut screen = Screen::new(View::Servers);
         press(&mut screen, KeyCode::Down);
         press(&mut screen, KeyCode::Enter);
-        assert_eq!(screen.detailed.as_deref(), Some("1"));
+        assert_eq!(screen.detailed, Some(vec!["1".to_owned()]));
         press(&mut screen, KeyCode::Esc);
         assert_eq!(screen.detailed, None);
         press(&mut screen, KeyCode::Enter);
         press(&mut screen, KeyCode::Enter);
         assert_eq!(screen.detailed, None);
-        screen.press(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), &[]);
+        screen.press(
+            KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE),
+            &table(&[]),
+        );
         assert_eq!(screen.detailed, None);
     }
 
@@ -333,11 +397,13 @@ mod tests {
             ];
             let mut screen = Screen::new(View::Servers);
             for (c, other, count) in keys {
-                screen.press(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), &rows(count));
-                screen.press(KeyEvent::new(others[other], KeyModifiers::NONE), &rows(count));
+                let table = table(&["0", "1", "2", "3", "4"][..count]);
+                screen.press(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), &table);
+                screen.press(KeyEvent::new(others[other], KeyModifiers::NONE), &table);
                 let columns = screen.view.columns().len();
                 prop_assert!(screen.order().column < columns && screen.first_column < columns);
-                prop_assert!(screen.selected == 0 || screen.selected < count);
+                let selected = screen.selected(&table);
+                prop_assert!(selected == 0 || selected < count);
             }
         }
     }

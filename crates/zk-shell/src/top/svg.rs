@@ -25,41 +25,41 @@ pub(crate) fn image(buffer: &Buffer) -> String {
         let mut x = 0;
         while x < area.width {
             let cell = &buffer[(x, y)];
-            let look = Look::of(cell);
+            let style = CellStyle::of(cell);
             let mut text = String::new();
             let start = x;
-            while x < area.width && Look::of(&buffer[(x, y)]) == look {
+            while x < area.width && CellStyle::of(&buffer[(x, y)]) == style {
                 text.push_str(buffer[(x, y)].symbol());
                 x += 1;
             }
-            look.draw(&mut svg, &text, (start, y), x - start);
+            style.draw(&mut svg, &text, (start, y), x - start);
         }
     }
     svg.push_str("</g>\n</svg>\n");
     svg
 }
 
-/// How a run of cells looks.
+/// The style that the cells of a run have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
-    ink: &'static str,
-    paper: Option<&'static str>,
+struct CellStyle {
+    foreground: &'static str,
+    background: Option<&'static str>,
     is_bold: bool,
     is_underlined: bool,
 }
 
-impl Look {
+impl CellStyle {
     fn of(cell: &Cell) -> Self {
-        let ink = match cell.fg {
+        let foreground = match cell.fg {
             Color::Green => "#7bd88f",
             Color::Red => "#ff7b72",
             _ if cell.modifier.contains(Modifier::DIM) => "#8b949e",
-            _ => INK,
+            _ => FOREGROUND,
         };
         let is_reversed = cell.modifier.contains(Modifier::REVERSED);
         Self {
-            ink: if is_reversed { BACKGROUND } else { ink },
-            paper: is_reversed.then_some(ink),
+            foreground: if is_reversed { BACKGROUND } else { foreground },
+            background: is_reversed.then_some(foreground),
             is_bold: cell.modifier.contains(Modifier::BOLD),
             is_underlined: cell.modifier.contains(Modifier::UNDERLINED),
         }
@@ -70,10 +70,10 @@ impl Look {
         let y = u32::from(y) * CELL_HEIGHT + MARGIN;
         let width = u32::from(cells) * CELL_WIDTH;
         // Writing to a string does not fail.
-        if let Some(paper) = self.paper {
+        if let Some(background) = self.background {
             let _ = writeln!(
                 svg,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{CELL_HEIGHT}\" fill=\"{paper}\"/>"
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{CELL_HEIGHT}\" fill=\"{background}\"/>"
             );
         }
         let shown = text.trim_end();
@@ -95,7 +95,7 @@ impl Look {
             svg,
             "<text x=\"{x}\" y=\"{}\" textLength=\"{used}\" fill=\"{}\"{bold}{underline}>{}</text>",
             y + BASELINE,
-            self.ink,
+            self.foreground,
             escaped(shown)
         );
     }
@@ -115,7 +115,7 @@ const CELL_HEIGHT: u32 = 17;
 const BASELINE: u32 = 13;
 const MARGIN: u32 = 10;
 const BACKGROUND: &str = "#0d1117";
-const INK: &str = "#e6edf3";
+const FOREGROUND: &str = "#e6edf3";
 
 #[cfg(test)]
 mod tests {

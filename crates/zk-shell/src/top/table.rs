@@ -15,7 +15,12 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) key: &'static str,
     pub(crate) is_number: bool,
+    /// Whether its text tells the row from others, by itself or with other columns of this kind.
+    pub(crate) is_in_id: bool,
 }
+
+/// What tells a row from the others of its table: the texts of some of its cells.
+pub(crate) type RowId = Vec<String>;
 
 impl Column {
     pub(crate) const fn text(title: &'static str, key: &'static str) -> Self {
@@ -23,6 +28,15 @@ impl Column {
             title,
             key,
             is_number: false,
+            is_in_id: false,
+        }
+    }
+
+    /// A text that is in the id of the row.
+    pub(crate) const fn id(title: &'static str, key: &'static str) -> Self {
+        Self {
+            is_in_id: true,
+            ..Self::text(title, key)
         }
     }
 
@@ -31,6 +45,7 @@ impl Column {
             title,
             key,
             is_number: true,
+            is_in_id: false,
         }
     }
 }
@@ -82,6 +97,14 @@ impl Cell {
         }
     }
 
+    /// The text without escapes; empty unless the cell was made of a text.
+    pub(crate) fn raw(&self) -> &str {
+        match &self.value {
+            CellValue::Text(text) => text,
+            CellValue::Unknown | CellValue::Number(_) => "",
+        }
+    }
+
     fn json(&self) -> Value {
         match &self.value {
             CellValue::Unknown => Value::Null,
@@ -106,8 +129,6 @@ pub(crate) enum Emphasis {
 pub(crate) struct Row {
     pub(crate) cells: Vec<Cell>,
     pub(crate) emphasis: Emphasis,
-    /// What the detail view shows below the cells, a line each.
-    pub(crate) detail: Vec<String>,
 }
 
 impl Row {
@@ -115,13 +136,7 @@ impl Row {
         Self {
             cells,
             emphasis: Emphasis::None,
-            detail: Vec::new(),
         }
-    }
-
-    /// What tells the row from others.
-    pub(crate) fn id(&self) -> &str {
-        self.cells.first().map_or("", |cell| cell.text.as_str())
     }
 }
 
@@ -129,8 +144,37 @@ impl Row {
 pub(crate) struct Table {
     pub(crate) columns: &'static [Column],
     pub(crate) rows: Vec<Row>,
-    /// What is missing, and other remarks, a line each.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A line below a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) text: String,
+    /// Whether something is missing or wrong.
+    pub(crate) is_problem: bool,
+}
+
+impl Note {
+    pub(crate) fn problem(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            is_problem: true,
+        }
+    }
+
+    pub(crate) fn remark(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            is_problem: false,
+        }
+    }
+
+    /// The line, with a mark if it is a problem.
+    pub(crate) fn line(&self) -> String {
+        let mark = if self.is_problem { "! " } else { "  " };
+        format!("{mark}{}", escape::line(&self.text))
+    }
 }
 
 /// By which column a table is sorted.
@@ -141,6 +185,17 @@ pub(crate) struct Order {
 }
 
 impl Table {
+    pub(crate) fn id(&self, row: &Row) -> RowId {
+        let cells = self.columns.iter().zip(&row.cells);
+        let of_id = cells.filter(|(column, _)| column.is_in_id);
+        of_id.map(|(_, cell)| cell.raw().to_owned()).collect()
+    }
+
+    /// Returns the place of a row, if it is there.
+    pub(crate) fn position(&self, id: &RowId) -> Option<usize> {
+        self.rows.iter().position(|row| self.id(row) == *id)
+    }
+
     /// Keeps the rows with `filter` in one of their cells, in any case, and sorts them. Unknown values come last.
     pub(crate) fn arranged(mut self, filter: &str, order: Order) -> Self {
         let filter = filter.to_lowercase();
@@ -167,11 +222,7 @@ impl Table {
             let cells: Vec<&str> = row.cells.iter().map(|cell| cell.text.as_str()).collect();
             lines.push(self.line(&cells, &widths));
         }
-        lines.extend(
-            self.notes
-                .iter()
-                .map(|note| format!("! {}", escape::line(note))),
-        );
+        lines.extend(self.notes.iter().map(Note::line));
         lines.push(String::new());
         lines.join("\n")
     }
@@ -179,14 +230,7 @@ impl Table {
     fn line(&self, cells: &[&str], widths: &[usize]) -> String {
         let cells = cells.iter().zip(widths).zip(self.columns);
         let cells: Vec<_> = cells
-            .map(|((cell, &width), column)| {
-                let pad = " ".repeat(width.saturating_sub(width_of(cell)));
-                if column.is_number {
-                    format!("{pad}{cell}")
-                } else {
-                    format!("{cell}{pad}")
-                }
-            })
+            .map(|((cell, &width), column)| padded(cell, width, column.is_number))
             .collect();
         cells.join("  ").trim_end().to_owned()
     }
@@ -256,11 +300,21 @@ pub(crate) fn width_of(text: &str) -> usize {
     ratatui::text::Span::raw(text).width()
 }
 
+/// The text with spaces up to a width, before it if it is a number.
+pub(crate) fn padded(text: &str, width: usize, is_number: bool) -> String {
+    let spaces = " ".repeat(width.saturating_sub(width_of(text)));
+    if is_number {
+        format!("{spaces}{text}")
+    } else {
+        format!("{text}{spaces}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] = &[Column::text("NAME", "name"), Column::number("N", "n")];
+    const COLUMNS: &[Column] = &[Column::id("NAME", "name"), Column::number("N", "n")];
 
     fn table() -> Table {
         let row = |name: &str, number: Option<u64>| {
@@ -275,7 +329,7 @@ mod tests {
                 row("c", Some(9)),
                 row("é", Some(100)),
             ],
-            notes: vec!["mntr is missing".to_owned()],
+            notes: vec![Note::problem("mntr is missing"), Note::remark("press c")],
         }
     }
 
@@ -328,7 +382,7 @@ mod tests {
     fn plain_text_has_aligned_columns_and_notes() {
         assert_eq!(
             table().plain(),
-            "NAME    N\nb      10\nAbc     -\nc       9\né     100\n! mntr is missing\n"
+            "NAME    N\nb      10\nAbc     -\nc       9\né     100\n! mntr is missing\n  press c\n"
         );
     }
 

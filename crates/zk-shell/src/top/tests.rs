@@ -17,17 +17,20 @@ const IMAGES: [(&str, &str, View, (u16, u16)); 2] = [
 ];
 
 // covers: O6
-#[test]
-fn images_of_the_readme_are_those_of_the_recording() {
+#[tokio::test]
+async fn images_of_the_readme_are_those_of_the_recording() {
     let readme = include_str!("../../README.md");
     for (name, image_there, view, (width, height)) in IMAGES {
         let file = Path::new("src/top/fixtures/killed-leader.jsonl");
-        let (model, player) = read_recording(file).expect("a recording");
+        let (mut player, _) = open_recording(file).await.expect("a recording");
+        let mut model = Model::default();
+        let played = player.finish(|sample| model.apply(sample));
+        played.await.expect("samples");
         let view_name = view.name();
         let command = format!(
             "zk top --replay src/top/fixtures/killed-leader.jsonl --show {view_name} --svg {width}x{height} > docs/{name}"
         );
-        let made = image(view, model, player, (width, height));
+        let made = image(view, &model, (width, height));
         assert!(made == image_there, "make it again: {command}");
         assert!(readme.contains(&format!("(docs/{name})")), "{name}");
     }
@@ -43,32 +46,23 @@ fn sizes_of_images_are_width_and_height() {
     }
 }
 
-#[test]
-fn recordings_that_cannot_be_used_are_named() {
+#[tokio::test]
+async fn recordings_that_cannot_be_used_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("r.jsonl");
-    let problem = |file: &Path| {
-        let failure = read_recording(file).map(drop).unwrap_err();
+    let problem = async || {
+        let failure = open_recording(&file).await.map(drop).unwrap_err();
         failure.problem().to_owned()
     };
+    let missing = problem().await;
     assert!(
-        problem(&file).starts_with("cannot read the recording "),
-        "{}",
-        problem(&file)
+        missing.starts_with("cannot read the recording "),
+        "{missing}"
     );
     std::fs::write(&file, "\n").unwrap();
-    assert!(problem(&file).ends_with(" is empty"), "{}", problem(&file));
+    let empty = problem().await;
+    assert!(empty.ends_with(" is empty"), "{empty}");
     std::fs::write(&file, "\nnot JSON\n").unwrap();
-    assert!(
-        problem(&file).starts_with("line 2 of "),
-        "{}",
-        problem(&file)
-    );
-    let failure = create_recording(&file).map(drop).unwrap_err();
-    assert!(
-        failure
-            .problem()
-            .starts_with("cannot create the recording "),
-        "{failure:?}"
-    );
+    let other = problem().await;
+    assert!(other.starts_with("line 2 of "), "{other}");
 }

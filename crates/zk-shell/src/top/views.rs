@@ -7,17 +7,21 @@ use std::collections::BTreeSet;
 
 use super::model::Lag;
 use super::model::Model;
-use super::model::NO_QUORUM;
+use super::model::RatedConnection;
+use super::model::Server;
 use super::model::age;
-use super::sample::RecipeKind;
 use super::table::Cell;
 use super::table::Column;
 use super::table::Emphasis;
+use super::table::Note;
 use super::table::Order;
 use super::table::Row;
 use super::table::Table;
-use super::table::printable;
 use super::word::Word;
+use crate::crawl::counted;
+use crate::recipe_names::RecipeKind;
+
+mod detail;
 
 /// One table of the dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
@@ -118,7 +122,7 @@ impl View {
 }
 
 const SERVERS: &[Column] = &[
-    Column::text("SERVER", "server"),
+    Column::id("SERVER", "server"),
     Column::text("ROLE", "role"),
     Column::number("REQ/S", "requests_per_second"),
     Column::number("LAT", "average_latency_ms"),
@@ -151,7 +155,7 @@ fn servers(model: &Model) -> Vec<Row> {
         };
         let lag = match model.lag(address) {
             _ if figures.zxid.is_none() => Cell::unknown(),
-            Some(Lag::Transactions(count)) => Cell::count(count, count.to_string()),
+            Some(Lag::Transactions(behind)) => count(Some(behind)),
             Some(Lag::OtherEpoch) => Cell::text("epoch"),
             None => Cell::unknown(),
         };
@@ -166,69 +170,43 @@ fn servers(model: &Model) -> Vec<Row> {
             lag,
             decimal(figures.average_fsync),
             bytes(figures.log_bytes),
-            figures
-                .version
-                .as_ref()
-                .map_or_else(Cell::unknown, Cell::text),
+            text(figures.version.as_ref()),
             count(figures.nodes),
             count(figures.watches),
             count(figures.ephemerals),
             bytes(figures.data_bytes),
             bytes(figures.snapshot_bytes),
             count(figures.open_files),
-            figures
-                .zxid
-                .map_or_else(Cell::unknown, |zxid| Cell::text(format!("{zxid:#x}"))),
+            hex(figures.zxid),
             decimal(server.own_rate),
         ]);
-        let role = figures.role.as_deref();
-        row.emphasis = if server.down.is_some() || role == Some(NO_QUORUM) {
+        row.emphasis = if server.down.is_some() || server.has_no_quorum() {
             Emphasis::Alarm
-        } else if matches!(role, Some("leader" | "standalone")) {
+        } else if server.leads() {
             Emphasis::Strong
         } else {
             Emphasis::None
         };
-        if let Some(down) = &server.down {
-            row.detail
-                .push(format!("down: {}", printable(&down.reason)));
-        }
-        if let (Some(max), Some(open)) = (figures.max_files, figures.open_files) {
-            row.detail.push(format!("open files: {open} of {max}"));
-        }
-        if let Some(fsync) = figures.max_fsync {
-            row.detail
-                .push(format!("longest write to disk: {fsync} ms"));
-        }
-        if let Some(limit) = figures.max_connections_per_host {
-            row.detail
-                .push(format!("connections per host: {}", shown_limit(limit)));
-        }
-        if let Some(synced) = figures.synced_followers {
-            row.detail.push(format!("synced followers: {synced}"));
-        }
-        let missing = server.missing.values();
-        row.detail
-            .extend(missing.map(|missing| format!("{}: {}", missing.word, missing.remedy)));
         row
     });
     rows.collect()
 }
 
-fn stale(model: &Model) -> Vec<String> {
+fn stale(model: &Model) -> Vec<Note> {
     let servers = model.servers.iter();
     let stale = servers.filter_map(|(address, server)| {
         let silent = server.stale_for(model.now)?;
-        Some(format!("{address}: the figures are {} old", age(silent)))
+        let text = format!("{address}: the figures are {} old", age(silent));
+        Some(Note::problem(text))
     });
     stale.collect()
 }
 
 const SESSIONS: &[Column] = &[
-    Column::text("SESSION", "session"),
+    Column::id("SESSION", "session"),
     Column::text("HOST", "host"),
     Column::number("PORT", "port"),
-    Column::text("SERVER", "server"),
+    Column::id("SERVER", "server"),
     Column::number("REQ/S", "requests_per_second"),
     Column::number("OUT", "outstanding"),
     Column::number("LAT", "average_latency_ms"),
@@ -241,59 +219,61 @@ const SESSIONS: &[Column] = &[
 ];
 
 fn sessions(model: &Model) -> Vec<Row> {
-    let all = model
-        .servers
-        .values()
-        .filter_map(|server| server.ephemerals.as_ref());
-    // Each server knows the ephemeral nodes of all sessions.
-    let ephemerals: BTreeMap<_, _> = all.flatten().collect();
     let is_known = model
         .servers
         .values()
         .any(|server| server.ephemerals.is_some());
     let mut rows = Vec::new();
-    for (address, server) in &model.servers {
-        for connection in server.connections.iter().flatten() {
-            // The others are those of four-letter words, of this program too.
-            let Some(session) = connection.session else {
-                continue;
-            };
-            let key = (connection.host.clone(), connection.port);
-            let own = ephemerals.get(&session);
-            let number = own.map_or(0, |paths| paths.len() as u64);
-            let open = connection
-                .established
-                .map(|then| model.now.saturating_sub(then));
-            let mut row = Row::new(vec![
-                Cell::text(format!("{session:#x}")),
-                Cell::text(&connection.host),
-                count(Some(connection.port.into())),
-                Cell::text(address),
-                decimal(server.connection_rates.get(&key).copied()),
-                count(Some(connection.outstanding)),
-                decimal(connection.average_latency),
-                count(is_known.then_some(number)),
-                open.map_or_else(Cell::unknown, |open| Cell::count(open, age(open))),
-                decimal(connection.max_latency),
-                connection.timeout.map_or_else(Cell::unknown, |timeout| {
-                    Cell::count(timeout, seconds(timeout))
-                }),
-                connection
-                    .last_operation
-                    .as_ref()
-                    .map_or_else(Cell::unknown, Cell::text),
-                count(Some(connection.received)),
-            ]);
-            row.detail
-                .extend(list("ephemeral nodes", own.map_or(&[][..], |paths| paths)));
-            rows.push(row);
-        }
+    for (address, RatedConnection { connection, rate }) in connections(model) {
+        // The others are those of four-letter words, of this program too.
+        let Some(session) = connection.session else {
+            continue;
+        };
+        let ephemerals = ephemerals_of(model, session).map_or(0, <[_]>::len);
+        let open = connection
+            .established
+            .map(|then| model.now.saturating_sub(then));
+        rows.push(Row::new(vec![
+            hex(Some(session)),
+            Cell::text(&connection.host),
+            count(Some(connection.port.into())),
+            Cell::text(address),
+            decimal(*rate),
+            count(Some(connection.outstanding)),
+            decimal(connection.average_latency),
+            count(is_known.then_some(ephemerals as u64)),
+            duration(open),
+            decimal(connection.max_latency),
+            connection.timeout.map_or_else(Cell::unknown, |timeout| {
+                Cell::count(timeout, seconds(timeout))
+            }),
+            text(connection.last_operation.as_ref()),
+            count(Some(connection.received)),
+        ]));
     }
     rows
 }
 
+/// All connections, with the addresses of their servers.
+fn connections(model: &Model) -> impl Iterator<Item = (&str, &RatedConnection)> {
+    model.servers.iter().flat_map(|(address, server)| {
+        let connections = server.connections.iter().flatten();
+        connections.map(|connection| (address.as_str(), connection))
+    })
+}
+
+/// Each server knows the ephemeral nodes of all sessions.
+fn ephemerals_of(model: &Model, session: u64) -> Option<&[String]> {
+    let known = model
+        .servers
+        .values()
+        .filter_map(|server| server.ephemerals.as_ref());
+    let mut found = known.filter_map(|ephemerals| ephemerals.get(&session));
+    found.next_back().map(Vec::as_slice)
+}
+
 const HOSTS: &[Column] = &[
-    Column::text("HOST", "host"),
+    Column::id("HOST", "host"),
     Column::number("CONN", "connections"),
     Column::number("SESSIONS", "sessions"),
     Column::number("MOST ON ONE", "most_on_one_server"),
@@ -310,14 +290,11 @@ fn hosts(model: &Model) -> Vec<Row> {
         rate: f64,
     }
     let mut hosts = BTreeMap::<&str, Host<'_>>::new();
-    for (address, server) in &model.servers {
-        for connection in server.connections.iter().flatten() {
-            let host = hosts.entry(&connection.host).or_default();
-            host.sessions.extend(connection.session);
-            *host.per_server.entry(address).or_default() += 1;
-            let key = (connection.host.clone(), connection.port);
-            host.rate += server.connection_rates.get(&key).copied().unwrap_or(0.0);
-        }
+    for (address, RatedConnection { connection, rate }) in connections(model) {
+        let host = hosts.entry(&connection.host).or_default();
+        host.sessions.extend(connection.session);
+        *host.per_server.entry(address).or_default() += 1;
+        host.rate += rate.unwrap_or(0.0);
     }
     // The smallest limit, and none if each server says that there is none.
     let limits = model.servers.values();
@@ -344,77 +321,74 @@ fn hosts(model: &Model) -> Vec<Row> {
         if used.is_some_and(|used| used >= 80) {
             row.emphasis = Emphasis::Alarm;
         }
-        let per_server = host.per_server.iter();
-        row.detail
-            .extend(per_server.map(|(server, number)| format!("{number} to {server}")));
         row
     });
     rows.collect()
 }
 
 const WATCHES: &[Column] = &[
-    Column::text("PATH", "path"),
+    Column::id("PATH", "path"),
     Column::number("WATCHES", "watches"),
     Column::number("SERVERS", "servers"),
 ];
 
 fn watches(model: &Model) -> Vec<Row> {
-    let mut paths = BTreeMap::<&str, Vec<(&str, u64)>>::new();
-    for (address, server) in &model.servers {
-        for (path, sessions) in server.watches.iter().flatten() {
-            let watchers = sessions.iter().map(|session| (address.as_str(), *session));
-            paths.entry(path).or_default().extend(watchers);
-        }
+    // The numbers of watches and of servers.
+    let mut paths = BTreeMap::<&str, (u64, u64)>::new();
+    for (path, watchers) in model.servers.values().flat_map(watches_of) {
+        let (watches, servers) = paths.entry(path).or_default();
+        *watches += watchers.len() as u64;
+        *servers += u64::from(!watchers.is_empty());
     }
-    let rows = paths.into_iter().map(|(path, watchers)| {
-        let servers: BTreeSet<_> = watchers.iter().map(|(server, _)| server).collect();
-        let mut row = Row::new(vec![
+    let rows = paths.into_iter().map(|(path, (watches, servers))| {
+        Row::new(vec![
             Cell::text(path),
-            count(Some(watchers.len() as u64)),
-            count(Some(servers.len() as u64)),
-        ]);
-        let lines = watchers
-            .iter()
-            .map(|(server, session)| format!("{session:#x} at {server}"));
-        row.detail
-            .extend(list("sessions", &lines.collect::<Vec<_>>()));
-        row
+            count(Some(watches)),
+            count(Some(servers)),
+        ])
     });
     rows.collect()
 }
 
+/// The watched paths of a server, with the sessions that watch each.
+fn watches_of(server: &Server) -> impl Iterator<Item = (&str, &[u64])> {
+    let watches = server.watches.iter().flatten();
+    watches.map(|(path, sessions)| (path.as_str(), sessions.as_slice()))
+}
+
 const WATCHERS: &[Column] = &[
-    Column::text("SESSION", "session"),
-    Column::text("SERVER", "server"),
+    Column::id("SESSION", "session"),
+    Column::id("SERVER", "server"),
     Column::number("WATCHES", "watches"),
     Column::text("FIRST PATH", "first_path"),
 ];
 
 fn watchers(model: &Model) -> Vec<Row> {
-    let mut sessions = BTreeMap::<(u64, &str), Vec<String>>::new();
+    // The number of watches and the first path.
+    let mut sessions = BTreeMap::<(u64, &str), (u64, &str)>::new();
     for (address, server) in &model.servers {
-        for (path, watchers) in server.watches.iter().flatten() {
+        for (path, watchers) in watches_of(server) {
             for session in watchers {
                 let key = (*session, address.as_str());
-                sessions.entry(key).or_default().push(path.clone());
+                sessions.entry(key).or_insert((0, path)).0 += 1;
             }
         }
     }
-    let rows = sessions.into_iter().map(|((session, server), paths)| {
-        let mut row = Row::new(vec![
-            Cell::text(format!("{session:#x}")),
-            Cell::text(server),
-            count(Some(paths.len() as u64)),
-            Cell::text(&paths[0]),
-        ]);
-        row.detail.extend(list("watched paths", &paths));
-        row
-    });
+    let rows = sessions
+        .into_iter()
+        .map(|((session, server), (watches, first))| {
+            Row::new(vec![
+                hex(Some(session)),
+                Cell::text(server),
+                count(Some(watches)),
+                Cell::text(first),
+            ])
+        });
     rows.collect()
 }
 
 const TREE: &[Column] = &[
-    Column::text("SUBTREE", "path"),
+    Column::id("SUBTREE", "path"),
     Column::number("NODES", "descendants"),
     Column::number("CHILDREN", "children"),
     Column::number("GROWTH", "growth"),
@@ -422,12 +396,16 @@ const TREE: &[Column] = &[
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "no tree grows by 2^53 nodes")]
-fn tree(model: &Model) -> (Vec<Row>, Vec<String>) {
+fn tree(model: &Model) -> (Vec<Row>, Vec<Note>) {
+    let mut notes = Vec::new();
+    if let Some(nodes) = model.crawling {
+        notes.push(Note::remark(format!("crawling: {nodes} nodes so far")));
+    }
     let Some((at, tree)) = &model.tree else {
-        return (
-            Vec::new(),
-            vec!["the tree was not crawled yet: press c".to_owned()],
-        );
+        if notes.is_empty() {
+            notes.push(Note::remark("the tree was not crawled yet: press c"));
+        }
+        return (Vec::new(), notes);
     };
     let rows = tree.subtrees.iter().map(|subtree| {
         Row::new(vec![
@@ -440,80 +418,131 @@ fn tree(model: &Model) -> (Vec<Row>, Vec<String>) {
             count(subtree.changes),
         ])
     });
-    let old = age(model.now.saturating_sub(*at));
-    let mut notes = Vec::new();
-    notes.push(match (tree.is_running, tree.compared_with) {
-        (true, _) => format!("crawling: {} nodes so far", tree.nodes),
-        (false, Some(before)) => format!(
-            "{} nodes {old} ago; growth and changes since the crawl {} before",
-            tree.nodes,
+    let found = format!(
+        "{} nodes {} ago",
+        tree.nodes,
+        age(model.now.saturating_sub(*at))
+    );
+    notes.push(match tree.compared_with {
+        Some(before) => Note::remark(format!(
+            "{found}; growth and changes since the crawl {} before",
             age(before)
-        ),
-        (false, None) => format!(
-            "{} nodes {old} ago; press c again to see what has changed since",
-            tree.nodes
-        ),
+        )),
+        None if tree.failed > 0 || tree.is_cut => Note::problem(format!(
+            "{found}; the counts are too low, and compared with no other crawl"
+        )),
+        None => Note::remark(format!(
+            "{found}; press c again to see what has changed since"
+        )),
     });
     if tree.is_cut {
-        notes.push("the crawl ended at its limit: raise --crawl-limit for all nodes".to_owned());
-    }
-    if tree.unreadable > 0 {
-        let unreadable = tree.unreadable;
-        notes.push(format!(
-            "{unreadable} subtrees may not be listed by this session: set ZK_AUTH"
+        notes.push(Note::problem(
+            "the crawl ended at its limit: raise --crawl-limit for all nodes",
         ));
+    }
+    if let Some(failure) = &tree.failure {
+        notes.push(Note::problem(format!(
+            "the children of {} could not be listed: press c to try again; first {failure}",
+            counted(tree.failed, "node")
+        )));
+    }
+    if tree.refused > 0 {
+        notes.push(Note::problem(format!(
+            "this session may not list the children of {}: set ZK_AUTH",
+            counted(tree.refused, "node")
+        )));
     }
     (rows.collect(), notes)
 }
 
 const RECIPES: &[Column] = &[
-    Column::text("PATH", "path"),
+    Column::id("PATH", "path"),
     Column::text("KIND", "kind"),
     Column::text("HOLDER", "holder"),
     Column::number("AGE", "age_ms"),
     Column::number("WAITING", "waiting"),
     Column::number("CLAIMED", "claimed"),
+    Column::number("READ", "read_ago_ms"),
     Column::text("SESSION", "session"),
 ];
 
-fn recipes(model: &Model) -> (Vec<Row>, Vec<String>) {
-    let rows = model.recipes.values().map(|recipe| {
+fn recipes(model: &Model) -> (Vec<Row>, Vec<Note>) {
+    let rows = model.recipes.values().map(|(read_at, recipe)| {
         let old = recipe.since.map(|since| model.now.saturating_sub(since));
         let kind = match recipe.kind {
             RecipeKind::Lock => "lock",
             RecipeKind::Leader => "leader",
             RecipeKind::Queue => "queue",
             RecipeKind::WorkQueue => "work queue",
+            RecipeKind::Empty => "empty",
+            RecipeKind::NoNode => "no node",
             RecipeKind::Unknown => "unknown",
         };
-        let holder = recipe.holder.as_ref().or(recipe.problem.as_ref());
+        let is_known = recipe.kind != RecipeKind::Unknown;
         let mut row = Row::new(vec![
             Cell::text(&recipe.path),
             Cell::text(kind),
-            holder.map_or_else(Cell::unknown, Cell::text),
-            old.map_or_else(Cell::unknown, |old| Cell::count(old, age(old))),
-            count(Some(recipe.waiting)),
+            text(recipe.holder.as_ref()),
+            duration(old),
+            count(is_known.then_some(recipe.waiting)),
             count(recipe.claimed),
-            recipe
-                .session
-                .map_or_else(Cell::unknown, |session| Cell::text(format!("{session:#x}"))),
+            duration(Some(model.now.saturating_sub(*read_at))),
+            hex(recipe.session),
         ]);
-        if recipe.problem.is_some() {
+        if recipe.problem.is_some() || recipe.kind == RecipeKind::NoNode {
             row.emphasis = Emphasis::Alarm;
         }
-        row.detail.extend(list("nodes, in order", &recipe.first));
         row
     });
     let rows: Vec<_> = rows.collect();
     let mut notes = Vec::new();
     if rows.is_empty() {
-        notes.push("no paths are known: press c or add --show tree to search them, or name them with --watch-path".to_owned());
+        notes.push(Note::remark(
+            "no paths are known: press c or add --show tree to search them, or name them with --watch-path",
+        ));
     }
+    notes.extend(recipe_notes(model));
     (rows, notes)
 }
 
+/// What could not be read, what is left out, and by how much the ages are wrong at least.
+fn recipe_notes(model: &Model) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let problems = model.recipes.values().filter_map(|(_, recipe)| {
+        let problem = recipe.problem.as_ref()?;
+        Some((&recipe.path, problem))
+    });
+    let problems: Vec<_> = problems.collect();
+    if let [(path, problem), others @ ..] = &problems[..] {
+        let others = match others.len() {
+            0 => String::new(),
+            others => format!(", nor {}", counted(others as u64, "other")),
+        };
+        notes.push(Note::problem(format!(
+            "{path} could not be read{others}: {problem}"
+        )));
+    }
+    let more = model.tree.as_ref().map_or(0, |(_, tree)| tree.more_recipes);
+    if more > 0 {
+        notes.push(Note::remark(format!(
+            "the crawl found {more} more: name those to be shown with --watch-path"
+        )));
+    }
+    let ahead = model.recipes.values().filter_map(|(read_at, recipe)| {
+        let since = recipe.since?;
+        since.checked_sub(*read_at)
+    });
+    if let Some(ahead) = ahead.max().filter(|ahead| *ahead >= CLOCK_TOLERANCE) {
+        notes.push(Note::problem(format!(
+            "the clock of the servers is {} ahead of the one here: ages are too low by that",
+            age(ahead)
+        )));
+    }
+    notes
+}
+
 /// What the view lacks, a line for each word.
-fn missing(model: &Model, view: View) -> Vec<String> {
+fn missing(model: &Model, view: View) -> Vec<Note> {
     let mut words = BTreeMap::<(&str, &str), Vec<&str>>::new();
     for (address, server) in &model.servers {
         for missing in server.missing.values() {
@@ -538,15 +567,29 @@ fn missing(model: &Model, view: View) -> Vec<String> {
             [server] => server.to_owned(),
             _ => format!("{} servers", servers.len()),
         };
-        format!("{word} is not available from {who}: {remedy}")
+        let text = format!("{word} is not available from {who}: {remedy}");
+        Note::problem(text)
     });
     let mut lines: Vec<_> = lines.collect();
     if matches!(view, View::Tree | View::Recipes)
         && let Some(reason) = &model.no_session
     {
-        lines.push(format!("no nodes can be read: {}", printable(reason)));
+        lines.push(Note::problem(format!("no nodes can be read: {reason}")));
     }
     lines
+}
+
+fn text(text: Option<&String>) -> Cell {
+    text.map_or_else(Cell::unknown, Cell::text)
+}
+
+/// The id of a session or of a transaction.
+fn hex(id: Option<u64>) -> Cell {
+    id.map_or_else(Cell::unknown, |id| Cell::text(format!("{id:#x}")))
+}
+
+fn duration(milliseconds: Option<u64>) -> Cell {
+    milliseconds.map_or_else(Cell::unknown, |time| Cell::count(time, age(time)))
 }
 
 fn count(number: Option<u64>) -> Cell {
@@ -595,29 +638,8 @@ fn seconds(milliseconds: u64) -> String {
     }
 }
 
-fn shown_limit(limit: u64) -> String {
-    if limit == 0 {
-        "no limit".to_owned()
-    } else {
-        format!("at most {limit}")
-    }
-}
-
-/// A heading with the number of entries, and the first of them.
-fn list(heading: &str, entries: &[String]) -> Vec<String> {
-    if entries.is_empty() {
-        return Vec::new();
-    }
-    let mut lines = vec![format!("{heading}: {}", entries.len())];
-    let first = entries.iter().take(LISTED);
-    lines.extend(first.map(|entry| format!("  {}", printable(entry))));
-    if entries.len() > LISTED {
-        lines.push(format!("  and {} more", entries.len() - LISTED));
-    }
-    lines
-}
-
-const LISTED: usize = 50;
+/// In milliseconds.
+const CLOCK_TOLERANCE: u64 = 1_000;
 const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Word {
     }
 
     /// The name of the `AdminServer`'s command.
-    pub(crate) const fn command(self) -> &'static str {
+    pub(crate) const fn admin_command(self) -> &'static str {
         match self {
             Self::Srvr => "server_stats",
             Self::Mntr => "monitor",

@@ -1,12 +1,13 @@
 //! Configuration as the terminal publishes, compares and follows it.
 
-use std::time::Duration;
-
+use serde_json::json;
 use tokio::io::AsyncBufReadExt as _;
 use tokio::io::BufReader;
 use zk_core::Session;
 
+use crate::MAX_WAIT;
 use crate::command;
+use crate::finish;
 use crate::with_ensemble;
 use crate::zk;
 
@@ -52,8 +53,8 @@ async fn document_is_put_compared_followed_and_rolled_back() {
             .unwrap();
         let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
         let mut line = async || {
-            let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await;
-            line.expect("it prints within 30 s").unwrap().unwrap()
+            let line = tokio::time::timeout(MAX_WAIT, lines.next_line()).await;
+            line.expect("it prints within a minute").unwrap().unwrap()
         };
         assert!(
             line()
@@ -64,7 +65,7 @@ async fn document_is_put_compared_followed_and_rolled_back() {
 
         assert_eq!(
             zk(connect, &["config", "history", "/app/pool"]).await,
-            "/app/pool has no history: no put or rollback has replaced anything there\nexit 0"
+            "note: /app/pool has no history: no put or rollback has replaced anything there\nexit 0"
         );
         write("size = 2\n");
         let diff = zk(connect, &["config", "diff", "/app/pool", name]).await;
@@ -142,6 +143,52 @@ async fn document_is_put_compared_followed_and_rolled_back() {
             "{gone}"
         );
         following.kill().await.unwrap();
+    })
+    .await;
+}
+
+// covers: G1
+#[tokio::test(flavor = "multi_thread")]
+async fn following_prints_documents_with_names_that_stay() {
+    with_ensemble(async |connect| {
+        let session = Session::builder(connect).connect().await.unwrap();
+        let mut following = command(connect, &["--json", "config", "follow", "/key"])
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+        let mut next = async || {
+            let line = tokio::time::timeout(MAX_WAIT, lines.next_line()).await;
+            let line = line.expect("it prints within a minute").unwrap().unwrap();
+            serde_json::from_str::<serde_json::Value>(&line).unwrap()
+        };
+        let event = next().await;
+        assert_eq!(event, json!({"event": "absent", "path": "/key"}));
+        session.create("/key", "size = 1\n").await.unwrap();
+        let event = next().await;
+        assert_eq!(
+            [&event["event"], &event["data"], &event["version"]],
+            [&json!("created"), &json!("size = 1\n"), &json!(0)]
+        );
+        session.set("/key", "size = = 2\n").await.unwrap();
+        let event = next().await;
+        assert_eq!(event["event"], "changed");
+        let problem = event["problem"].as_str().unwrap();
+        assert!(problem.contains("not valid TOML"), "{event}");
+        session.set("/key", b"\xff".to_vec()).await.unwrap();
+        assert_eq!(next().await["event"], "invalid");
+        session.delete("/key").await.unwrap();
+        let event = next().await;
+        assert_eq!(event, json!({"event": "deleted", "path": "/key"}));
+        following.kill().await.unwrap();
+        let noted = finish(
+            command(connect, &["--json", "config", "history", "/key"]),
+            b"",
+        )
+        .await;
+        let note: serde_json::Value = serde_json::from_slice(&noted.stderr).unwrap();
+        let note = note["note"].as_str().unwrap();
+        assert!(note.starts_with("/key has no history"), "{note}");
+        session.close().await.unwrap();
     })
     .await;
 }

@@ -1,7 +1,5 @@
 //! Commands on whole subtrees.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use tokio::io::AsyncBufReadExt;
 use tokio::io::BufReader;
@@ -9,6 +7,7 @@ use zk_core::Acl;
 use zk_core::Session;
 use zk_harness::Ensemble;
 
+use crate::MAX_WAIT;
 use crate::command;
 use crate::finish;
 use crate::with_ensemble;
@@ -109,6 +108,10 @@ async fn a_subtree_is_drawn_found_searched_and_measured() {
                 "/app/config:colour=red\n/app/raw: data that is no text matches\n\
                  note: the data of 1 node may not be read\n{SECRET}exit 0"
             )
+        );
+        assert_eq!(
+            zk(connect, &["find", "--data", "^red", "/app"]).await,
+            format!("note: the data of 1 node may not be read\n{SECRET}exit 0")
         );
         assert_eq!(
             alice(&["grep", "-i", "-l", "RED S", "/app"]).await,
@@ -331,8 +334,8 @@ async fn changes_are_followed_with_what_was_there_before() {
                 }
             }
         };
-        let found = tokio::time::timeout(Duration::from_secs(30), wait).await;
-        found.unwrap_or_else(|_| panic!("no line with {part:?} within 30 s"))
+        let found = tokio::time::timeout(MAX_WAIT, wait).await;
+        found.unwrap_or_else(|_| panic!("no line with {part:?} within a minute"))
     };
     expect("watching /w, 1 node").await;
     session.set("/w", "one\n2\n").await.unwrap();
@@ -355,7 +358,7 @@ async fn changes_are_followed_with_what_was_there_before() {
     expect("    -new").await;
     session.delete("/w").await.unwrap();
     expect("deleted  /w").await;
-    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await;
+    let ended = tokio::time::timeout(MAX_WAIT, child.wait()).await;
     assert!(
         ended
             .expect("it ends after four changes")
@@ -383,6 +386,61 @@ async fn changes_are_followed_with_what_was_there_before() {
         (&"/w==".into(), &"base64".into())
     );
     assert!(child.wait().await.unwrap().success());
+
+    // Without data.
+    let watching = ["--json", "watch", "-q", "--count", "1", "/later"];
+    let mut child = command(&connect, &watching).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = tokio::time::timeout(MAX_WAIT, lines.next_line()).await;
+    first.expect("it watches within a minute").unwrap();
+    session.set("/later", "secret").await.unwrap();
+    let second = tokio::time::timeout(MAX_WAIT, lines.next_line()).await;
+    let second = second
+        .expect("it prints the change within a minute")
+        .unwrap();
+    let document: Value = serde_json::from_str(&second.unwrap()).unwrap();
+    assert_eq!(document["event"], "changed");
+    let names: Vec<_> = document.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["event", "path", "stat"]);
     session.close().await.unwrap();
     ensemble.down().await.unwrap();
+}
+
+// covers: O3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subtree_that_outgrows_the_limit_is_no_longer_watched() {
+    with_ensemble(async |connect| {
+        let session = Session::builder(connect).connect().await.unwrap();
+        session.create("/w", "").await.unwrap();
+        let mut watch = command(connect, &["watch", "-R", "--limit", "2", "/w"])
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+        let mut next = async || {
+            let line = tokio::time::timeout(MAX_WAIT, lines.next_line()).await;
+            line.expect("another line within a minute").unwrap()
+        };
+        let first = next().await.unwrap();
+        assert!(first.ends_with("watching /w, 1 node"), "{first}");
+        // A node that went makes room for another.
+        session.create("/w/a", "").await.unwrap();
+        assert!(next().await.unwrap().contains("created  /w/a"));
+        session.delete("/w/a").await.unwrap();
+        assert!(next().await.unwrap().contains("deleted  /w/a"));
+        session.create("/w/b", "").await.unwrap();
+        assert!(next().await.unwrap().contains("created  /w/b"));
+        session.create("/w/c", "").await.unwrap();
+        assert!(next().await.unwrap().contains("created  /w/c"));
+        assert_eq!(next().await, None);
+        let ended = tokio::time::timeout(MAX_WAIT, watch.wait_with_output());
+        let ended = ended.await.expect("it ends within a minute").unwrap();
+        assert_eq!(ended.status.code(), Some(1));
+        assert_eq!(
+            String::from_utf8_lossy(&ended.stderr),
+            "error: the subtree has grown beyond 2 nodes, and is no longer watched\n\
+             help: give more with --limit NODES, or watch less\n"
+        );
+        session.close().await.unwrap();
+    })
+    .await;
 }

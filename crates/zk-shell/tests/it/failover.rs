@@ -3,10 +3,9 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-
+use crate::MAX_WAIT;
 use crate::command;
+use crate::in_memory;
 
 async fn run(connect: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = command(connect, arguments).output().await.expect("zk runs");
@@ -20,17 +19,12 @@ async fn run(connect: &str, arguments: &[&str]) -> (Option<i32>, String, String)
 // covers: H5 C1
 #[tokio::test]
 async fn get_answers_after_the_leader_is_killed_and_fails_in_time_without_a_quorum() {
-    let ensemble = Ensemble::builder()
-        .servers(3)
-        .data(DataStore::Memory)
-        .start()
-        .await
-        .expect("three servers start");
+    let ensemble = in_memory(3).await;
     let connect = ensemble.connect_string();
     let (code, out, err) = run(&connect, &["create", "/hello", "world"]).await;
     assert_eq!((code, out.as_str()), (Some(0), "Created /hello\n"), "{err}");
 
-    let leader = ensemble.leader().await.expect("one leads");
+    let leader = ensemble.wait_leader(MAX_WAIT).await.expect("one leads");
     leader.kill().await.expect("it can be killed");
     ensemble
         .wait_quorum()
@@ -39,7 +33,7 @@ async fn get_answers_after_the_leader_is_killed_and_fails_in_time_without_a_quor
     let (code, out, err) = run(&connect, &["get", "/hello"]).await;
     assert_eq!((code, out.as_str()), (Some(0), "world\n"), "{err}");
 
-    let second = ensemble.leader().await.expect("one leads");
+    let second = ensemble.wait_leader(MAX_WAIT).await.expect("one leads");
     second.kill().await.expect("it can be killed");
     // The last one may serve until it notices.
     let noticing = async {
@@ -48,7 +42,7 @@ async fn get_answers_after_the_leader_is_killed_and_fails_in_time_without_a_quor
             looks.tick().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), noticing)
+    tokio::time::timeout(MAX_WAIT, noticing)
         .await
         .expect("the last one notices that it is alone");
     // Without `--timeout` it would be ten seconds.

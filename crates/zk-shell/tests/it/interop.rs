@@ -1,10 +1,10 @@
 //! What `zk` writes, ZooKeeper's own Java shell reads, and the other way round.
 
 use tokio::process::Command;
-use zk_harness::DataStore;
 use zk_harness::Ensemble;
 
 use crate::command;
+use crate::in_memory;
 
 /// Runs one command of the shell that comes with ZooKeeper and returns what it printed.
 async fn java(ensemble: &Ensemble, arguments: &[&str]) -> String {
@@ -48,12 +48,7 @@ fn ends_with_lines(printed: &str, expected: &str) {
 // covers: H5
 #[tokio::test]
 async fn java_reads_what_zk_wrote_and_the_other_way_round() {
-    let ensemble = Ensemble::builder()
-        .servers(1)
-        .data(DataStore::Memory)
-        .start()
-        .await
-        .expect("a server starts");
+    let ensemble = in_memory(1).await;
     zk(&ensemble, &["create", "-p", "/app/config", "größe=7"]).await;
     zk(&ensemble, &["create", "-s", "/app/item-", "one"]).await;
     ends_with_lines(&java(&ensemble, &["get", "/app/config"]).await, "größe=7\n");

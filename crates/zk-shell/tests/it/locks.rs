@@ -1,7 +1,6 @@
 //! Locks as the terminal shows and breaks them.
 
 use std::process::Command as Program;
-use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::FairLock;
@@ -9,6 +8,7 @@ use zk_lock::LockLoss;
 use zk_lock::LockOptions;
 use zk_lock::OwnerInfo;
 
+use crate::MAX_WAIT;
 use crate::with_ensemble;
 use crate::zk;
 
@@ -116,7 +116,7 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
             said.ends_with(&format!("Deleted /l/{name}\nexit 0")),
             "{said}"
         );
-        let loss = tokio::time::timeout(Duration::from_secs(30), guard.lost());
+        let loss = tokio::time::timeout(MAX_WAIT, guard.lost());
         assert_eq!(loss.await.unwrap(), LockLoss::NodeDeleted);
 
         // Now two share it, so that one must be named.

@@ -11,6 +11,7 @@ mod recipes;
 mod scripts;
 mod secure;
 mod shell;
+mod signals;
 mod subtree;
 mod terminal;
 #[cfg(feature = "top")]
@@ -25,7 +26,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::io::BufReader;
 use tokio::process::Child;
 use tokio::process::Command;
+use zk_harness::DataStore;
 use zk_harness::Ensemble;
+
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Starts one server, runs the test with its connect string and takes it down.
 async fn with_ensemble(test: impl AsyncFnOnce(&str)) {
@@ -36,6 +40,16 @@ async fn with_ensemble(test: impl AsyncFnOnce(&str)) {
         .expect("a server starts");
     test(&ensemble.connect_string()).await;
     ensemble.down().await.expect("the server goes down");
+}
+
+/// Starts this many servers with their data in memory.
+async fn in_memory(servers: usize) -> Ensemble {
+    Ensemble::builder()
+        .servers(servers)
+        .data(DataStore::Memory)
+        .start()
+        .await
+        .expect("the servers start")
 }
 
 fn command(connect: &str, arguments: &[&str]) -> Command {
@@ -54,7 +68,7 @@ fn command(connect: &str, arguments: &[&str]) -> Command {
 
 /// Feeds `input` to the command and waits for its end.
 async fn finish(mut command: Command, input: &[u8]) -> Output {
-    let ended = tokio::time::timeout(Duration::from_secs(30), async {
+    let ended = tokio::time::timeout(MAX_WAIT, async {
         let mut child = command.spawn().expect("zk starts");
         let mut stdin = child.stdin.take().expect("it is piped");
         // A command that does not read its input has gone before it is written.
@@ -62,7 +76,7 @@ async fn finish(mut command: Command, input: &[u8]) -> Output {
         drop(stdin);
         child.wait_with_output().await.expect("zk ends")
     });
-    ended.await.expect("zk ends within 30 s")
+    ended.await.expect("zk ends within a minute")
 }
 
 /// What a command said, standard output first, and its exit status.
@@ -305,8 +319,8 @@ async fn holder(connect: &str, path: &str) -> Child {
         .spawn()
         .expect("zk starts");
     let mut lines = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines();
-    let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line());
-    let line = line.await.expect("zk answers within 20 s").unwrap();
+    let line = tokio::time::timeout(MAX_WAIT, lines.next_line());
+    let line = line.await.expect("zk answers within a minute").unwrap();
     assert_eq!(line, Some(format!("Created {path}")));
     child
 }
@@ -325,17 +339,17 @@ async fn ephemeral_node_lives_until_the_input_ends_or_a_signal_comes() {
                     let kill = Command::new("sh").args(["-c", "kill -s $0 $1", signal, &pid]).status().await.unwrap();
                     assert!(kill.success());
                     // The input stays open meanwhile.
-                    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await;
+                    let ended = tokio::time::timeout(MAX_WAIT, child.wait()).await;
                     drop(open_input);
-                    assert!(ended.expect("the signal ends it within 20 s").unwrap().success(), "{signal:?}");
+                    assert!(ended.expect("the signal ends it within a minute").unwrap().success(), "{signal:?}");
                 }
             }
-            let output = tokio::time::timeout(Duration::from_secs(20), child.wait_with_output()).await;
-            let output = output.expect("it ends within 20 s").unwrap();
+            let output = tokio::time::timeout(MAX_WAIT, child.wait_with_output()).await;
+            let output = output.expect("it ends within a minute").unwrap();
             assert!(output.status.success(), "{signal:?}: {output:?}");
             assert_eq!(
                 String::from_utf8_lossy(&output.stderr),
-                "the node is ephemeral: keeping its session until Ctrl-C, SIGTERM or the end of standard input\n"
+                "note: the node is ephemeral: keeping its session until Ctrl-C, SIGTERM or the end of standard input\n"
             );
             assert_eq!(zk(connect, &["ls"]).await, "[zookeeper]\nexit 0", "{signal:?}");
         }
@@ -368,6 +382,30 @@ async fn ephemeral_node_lives_on_when_nobody_reads_standard_error() {
         creation.stderr(writer);
         let output = finish(creation, b"").await;
         assert_eq!(output.status.code(), Some(0));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_rules_are_given_and_printed_as_in_the_original_shell() {
+    with_ensemble(async |connect| {
+        let rules = "world:anyone:cr,ip:127.0.0.1:cdrwa";
+        for (arguments, expected) in [
+            (&["create", "/m", "data", rules][..], "Created /m\nexit 0"),
+            (&["getAcl", "/m"], "world:anyone:cr\nip:127.0.0.1:cdrwa\nexit 0"),
+            (&["create", "/m/x", "data", "world:anyone:x"], "error: the entry \"world:anyone:x\": 'x' is no permission; write letters of cdrwa\nhelp: as in world:anyone:r, auth::cdrwa or digest:user:HASH:cdrwa\nexit 2"),
+            (&["setAcl", "/m", "world:anyone:cdrwa"], "exit 0"),
+        ] {
+            assert_eq!(zk(connect, arguments).await, expected, "{arguments:?}");
+        }
+        let stat = zk(connect, &["stat", "/m"]).await;
+        assert!(stat.contains("aclVersion = 1\n"), "{stat}");
+        assert_eq!(
+            zk(connect, &["getacl", "-s", "/m"]).await,
+            format!("world:anyone:cdrwa\n{stat}")
+        );
+        let changed = zk(connect, &["setacl", "-s", "/m", "world:anyone:cdrwa"]).await;
+        assert_eq!(changed, stat.replace("aclVersion = 1", "aclVersion = 2"));
     })
     .await;
 }

@@ -16,6 +16,7 @@ use zk_queue::Queue;
 use zk_queue::QueueOptions;
 use zk_queue::WorkQueue;
 
+use crate::MAX_WAIT;
 use crate::with_ensemble;
 use crate::zk;
 
@@ -176,7 +177,7 @@ async fn the_leader_and_the_waiters_are_named() {
             latch.join()
         };
         let first = join("first").await;
-        let lease = tokio::time::timeout(Duration::from_secs(30), first.handle().leading());
+        let lease = tokio::time::timeout(MAX_WAIT, first.handle().leading());
         lease.await.unwrap().unwrap();
         // A latch of Curator's.
         let theirs = "/election/_c_0d8e3dcc-2f4a-4f0e-9c3f-3f0c7a1b9f11-latch-";

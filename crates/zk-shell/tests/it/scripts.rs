@@ -2,7 +2,12 @@
 
 use serde_json::Value;
 use serde_json::json;
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::BufReader;
+use zk_core::Session;
+use zk_harness::Ensemble;
 
+use crate::MAX_WAIT;
 use crate::command;
 use crate::finish;
 use crate::with_ensemble;
@@ -158,7 +163,64 @@ async fn a_transaction_is_applied_whole_or_says_what_was_refused() {
                 {"operation": "delete", "path": "/t"},
             ])
         );
+        // Its session is kept, as that of `create -e`.
+        assert_eq!(
+            zk(connect, &["txn", "create /t", "create -e /t/held"]).await,
+            "Created /t\nCreated /t/held\nnote: the node is ephemeral: \
+             keeping its session until Ctrl-C, SIGTERM or the end of standard input\nexit 0"
+        );
+        let script = b"txn 'create -e /t/held'\nls /t\ndelete /t/held\ndelete /t\n";
+        let output = finish(command(connect, &["run", "-"]), script).await;
+        assert_eq!(output.stdout, b"Created /t/held\n[held]\n", "{output:?}");
         assert_eq!(zk(connect, &["ls"]).await, "[zookeeper]\nexit 0");
     })
     .await;
+}
+
+// covers: O2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_commands_whose_session_is_lost_fails() {
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let connect = ensemble.connect_string();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let script = "create -e /held\nwatch /held --for 1m\ncreate /next\ncreate /after\n";
+    std::fs::write(&file, script).unwrap();
+    let name = file.path().to_str().unwrap();
+    let mut run = command(&connect, &["run", "--keep-going", name])
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let watching = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("watching /held") {
+                break;
+            }
+        }
+    };
+    let watching = tokio::time::timeout(MAX_WAIT, watching).await;
+    watching.expect("it watches within a minute");
+    let session = Session::builder(&connect).connect().await.unwrap();
+    let owner = session
+        .stat("/held")
+        .await
+        .unwrap()
+        .ephemeral_owner
+        .unwrap();
+    ensemble.expire(owner.as_i64()).await.unwrap();
+    let output = tokio::time::timeout(MAX_WAIT, run.wait_with_output()).await;
+    let output = output.expect("it ends within a minute").unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    for part in [
+        format!("error: {name}, line 2: "),
+        format!(
+            "error: {name}, line 3: session {owner} of this file is over, and its ephemeral nodes with it\n"
+        ),
+        "error: 2 of 4 commands failed\n".to_owned(),
+    ] {
+        assert!(err.contains(&part), "{part} is not in {err}");
+    }
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(session.exists("/next").await.unwrap(), None);
+    session.close().await.unwrap();
+    ensemble.down().await.unwrap();
 }

@@ -16,7 +16,7 @@ async fn certificates_and_passwords_come_from_the_environment() {
     let certificates = ensemble.certificates().unwrap();
     let client = certificates.client();
     let zk = async |sasl: &str, has_key: bool| {
-        let mut command = command(&connect, &["ls", "/", "--timeout", "4s"]);
+        let mut command = command(&connect, &["ls", "/", "--timeout", "20s"]);
         command
             .env("ZK_SASL", sasl)
             .env("ZK_TLS_CA", certificates.authority())

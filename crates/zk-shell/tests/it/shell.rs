@@ -81,7 +81,7 @@ async fn a_person_completes_recalls_and_interrupts() {
             terminal.line("help quit");
             terminal.expect("Leave");
             terminal.line("lz");
-            terminal.expect("unrecognized subcommand");
+            terminal.expect("there is no command 'lz'");
             // Several lines that are pasted at once.
             terminal.prompt();
             terminal.press("\u{1b}[200~get /app/config\nget /app/counter\n\u{1b}[201~\r");
@@ -219,10 +219,10 @@ async fn a_question_takes_ctrl_c_for_no() {
 async fn a_signal_during_a_question_restores_the_terminal() {
     with_ensemble(async |connect| {
         let state = tempfile::tempdir().unwrap();
-        for (line, asked) in [
-            ("rm -r /old", "Delete? [y/N] "),
-            ("locks --break /old", "Delete it? [y/N] "),
-            ("addauth alice", "Password: "),
+        for (line, asked, signal, status) in [
+            ("rm -r /old", "Delete? [y/N] ", "TERM", 143),
+            ("locks --break /old", "Delete it? [y/N] ", "HUP", 129),
+            ("addauth alice", "Password: ", "TERM", 143),
         ] {
             let session = Session::builder(connect).connect().await.unwrap();
             session.create("/old", "").await.unwrap();
@@ -232,15 +232,14 @@ async fn a_signal_during_a_question_restores_the_terminal() {
             let state_path = state.path().to_owned();
             let typing = tokio::task::spawn_blocking(move || {
                 let zk = env!("CARGO_BIN_EXE_zk");
-                let command = format!("sh -c 'echo pid=$$.; exec {zk}'; stty -a");
+                let command = format!("sh -c 'echo pid=$$.; exec {zk}'; echo status=$?; stty -a");
                 let mut terminal = Terminal::run(&connect, &state_path, &command);
-                terminal.expect("pid=");
-                let pid = terminal.expect(".").replace('.', "");
+                let pid = pid(&mut terminal);
                 terminal.expect("Ctrl-D leaves");
                 terminal.line(line);
                 terminal.expect(asked);
-                let kill = std::process::Command::new("kill").arg(pid).status();
-                assert!(kill.unwrap().success());
+                kill(signal, &pid);
+                terminal.expect(&format!("status={status}\r\n"));
                 terminal.expect("speed ");
                 terminal.end().1
             });
@@ -259,6 +258,46 @@ async fn a_signal_during_a_question_restores_the_terminal() {
         }
     })
     .await;
+}
+
+// covers: O1
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_at_the_prompt_ends_the_shell_or_nothing() {
+    with_ensemble(async |connect| {
+        let state = tempfile::tempdir().unwrap();
+        let zk = env!("CARGO_BIN_EXE_zk");
+        let command = format!("echo pid=$$.; exec {zk}");
+        for (signal, status) in [("TERM", 143), ("HUP", 129)] {
+            let mut terminal = Terminal::run(connect, state.path(), &command);
+            tokio::task::block_in_place(|| {
+                let pid = pid(&mut terminal);
+                terminal.expect("Ctrl-D leaves");
+                terminal.prompt();
+                kill("INT", &pid);
+                // It came before the line, and must not end it.
+                terminal.press(&format!("create /{signal}\r"));
+                terminal.expect(&format!("Created /{signal}"));
+                terminal.prompt();
+                kill(signal, &pid);
+                let (ended, screen) = terminal.end();
+                assert_eq!(ended.code(), Some(status), "{screen}");
+            });
+        }
+    })
+    .await;
+}
+
+/// Returns the id of a process whose shell has written it before.
+fn pid(terminal: &mut Terminal) -> String {
+    terminal.expect("pid=");
+    terminal.expect(".").replace('.', "")
+}
+
+fn kill(signal: &str, pid: &str) {
+    let kill = std::process::Command::new("kill")
+        .args(["-s", signal, pid])
+        .status();
+    assert!(kill.expect("kill starts").success());
 }
 
 // covers: O1
@@ -364,4 +403,29 @@ fn without_colours(screen: &str) -> String {
         }
     }
     plain
+}
+
+// covers: O1
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_session_of_the_readme_prints_what_it_shows() {
+    let readme = include_str!("../../README.md");
+    let (_, session) = readme.split_once("A first session:\n\n```text\n").unwrap();
+    let (session, _) = session.split_once("```").unwrap();
+    with_ensemble(async |connect| {
+        let directory = tempfile::tempdir().unwrap();
+        let mut terminal = Terminal::start_in(connect, directory.path());
+        let printed = tokio::task::block_in_place(|| {
+            for line in session.lines() {
+                match line.split_once("> ") {
+                    Some((_, typed)) => terminal.line(typed),
+                    None => drop(terminal.expect(line)),
+                }
+            }
+            terminal.line("quit");
+            terminal.end().1
+        });
+        let printed = without_colours(&printed);
+        assert!(!printed.contains("error:"), "{printed}");
+    })
+    .await;
 }

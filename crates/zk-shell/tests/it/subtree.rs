@@ -9,7 +9,10 @@ use zk_core::Acl;
 use zk_core::AclEntry;
 use zk_core::Permissions;
 use zk_core::Session;
+use zk_fault_proxy::Match;
+use zk_harness::Ensemble;
 
+use crate::MAX_WAIT;
 use crate::command;
 use crate::finish;
 use crate::terminal::Terminal;
@@ -44,7 +47,7 @@ async fn zk_as(user: &str, connect: &str, arguments: &[&str]) -> String {
 }
 
 /// Creates a subtree of `families` families of ten nodes, with data of all kinds, and returns how many nodes it has.
-async fn create_subtree(session: &Session, root: &str, families: usize) -> usize {
+pub(crate) async fn create_subtree(session: &Session, root: &str, families: usize) -> usize {
     session.create(root, "root").parents().await.unwrap();
     for family in 0..families {
         let parent = format!("{root}/f%{family:04} é");
@@ -484,8 +487,9 @@ async fn a_mirror_writes_only_what_differs() {
             assert!(theirs.exists("/backup").await.unwrap().is_none());
             let first = zk(source, &mirror).await;
             assert!(
-                first.contains(&format!("{count} nodes created, 0 deleted\n"))
-                    && first.ends_with("exit 0"),
+                first.contains(&format!(
+                    "{count} nodes created, 0 deleted\nVerified: {count} nodes equal\n"
+                )) && first.ends_with("exit 0"),
                 "{first}"
             );
             let second = zk(source, &mirror).await;
@@ -531,7 +535,7 @@ async fn a_mirror_writes_only_what_differs() {
             // Deletions need an answer, or `--yes`, and have a limit.
             let refused = zk(source, &["mirror", "--to", &to, "--delete", "/app"]).await;
             assert!(
-                refused.contains("The source does not have 2 nodes of the target:\n")
+                refused.contains("note: the source does not have 2 nodes of the target:\n")
                     && refused.contains("nothing was written")
                     && refused.ends_with("exit 2"),
                 "{refused}"
@@ -582,6 +586,130 @@ async fn a_mirror_writes_only_what_differs() {
             theirs.close().await.unwrap();
         })
         .await;
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_that_is_changed_meanwhile_is_not_verified() {
+    let ensemble = Ensemble::builder().servers(1).proxied(true);
+    let ensemble = ensemble.start().await.unwrap();
+    let connect = ensemble.connect_string();
+    let session = connect_as(&connect, None).await;
+    for path in ["/app", "/app/a", "/app/b"] {
+        session.create(path, "data").await.unwrap();
+    }
+    // Once everything is written.
+    let comparing = ensemble.proxy().unwrap().on(Match::sync("/copy"));
+    let held = comparing.nth(2).hold();
+    let mirror = command(&connect, &["mirror", "--to", "/copy", "/app"]).spawn();
+    held.happened(MAX_WAIT).await.expect("it compares");
+    session.set("/copy/a", "other").await.unwrap();
+    held.remove();
+    let ended = tokio::time::timeout(MAX_WAIT, mirror.unwrap().wait_with_output()).await;
+    let ended = ended.expect("it ends within a minute").unwrap();
+    assert_eq!(
+        said(&ended),
+        "Mirrored /app to /copy: 3 nodes created, 0 deleted\n\
+         differs /copy/a  data\n\
+         Different: 2 nodes equal, 1 different\n\
+         error: the target differs from the source as it is now\n\
+         help: one of them was changed meanwhile: run the command again\n\
+         exit 1"
+    );
+    session.close().await.unwrap();
+    ensemble.down().await.unwrap();
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn much_is_imported_only_on_request() {
+    with_ensemble(async |connect| {
+        let session = connect_as(connect, None).await;
+        let count = create_subtree(&session, "/app", 2).await;
+        let directory = tempdir().unwrap();
+        let file = directory.path().join("a.json");
+        let file = file.to_str().unwrap();
+        zk(connect, &["export", "/app", file]).await;
+        let refused = zk(connect, &["import", "--limit", "20", file, "/copy"]).await;
+        assert_eq!(
+            refused,
+            "error: 21 nodes would be created, and the limit is 20; nothing was written\n\
+             help: give more with --limit NODES if you mean all of them\nexit 1"
+        );
+        let imported = zk(connect, &["import", "--limit", "21", file, "/copy"]).await;
+        assert!(
+            imported.contains(&format!("Verified: {count} nodes equal")),
+            "{imported}"
+        );
+        // Into the root only with an answer, or without a question.
+        let root = format!("{connect}/app/f%0000 é/.c=0");
+        let asked = zk(&root, &["import", file, "/"]).await;
+        assert!(
+            asked.contains("no terminal to ask on") && asked.ends_with("exit 2"),
+            "{asked}"
+        );
+        assert_eq!(zk(&root, &["ls"]).await, "[]\nexit 0");
+        let imported = zk(&root, &["import", "--yes", file, "/"]).await;
+        assert!(imported.contains("20 nodes created"), "{imported}");
+        let to = format!("{connect}/copy/f%0000 é/.c=0/");
+        let to = to.trim_end_matches('/');
+        let mirrored = zk(connect, &["mirror", "--to", to, "/copy/f%0001 é"]).await;
+        assert!(mirrored.contains("9 nodes created"), "{mirrored}");
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: O4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_has_its_own_credentials_for_the_target() {
+    with_ensemble(async |connect| {
+        let alice = connect_as(connect, Some("alice")).await;
+        let only_alice = alice.create("/app", "data").acl(Acl::creator_only());
+        only_alice.await.unwrap();
+        let bob = connect_as(connect, Some("bob")).await;
+        let only_bob = bob.create("/bob", "").acl(Acl::creator_only());
+        only_bob.await.unwrap();
+        let to = format!("{connect}/bob/copy");
+        let mirror = async |variables: &[(&str, &str)], to: &str| {
+            let mut command = command(connect, &["mirror", "--to", to, "/app"]);
+            command.env("ZK_AUTH", "alice:secret");
+            command.envs(variables.iter().copied());
+            said(&finish(command, b"").await)
+        };
+        let refused = mirror(&[], &to).await;
+        assert!(
+            refused.starts_with(
+                "note: the target gets the credentials of the source; the variables ZK_TO_… give it others\n"
+            ) && refused.contains("not permitted"),
+            "{refused}"
+        );
+        let refused = mirror(&[("ZK_TO_AUTH", "")], &to).await;
+        assert!(refused.starts_with("error: ") && refused.contains("not permitted"), "{refused}");
+        for to in [&to, "/bob/here"] {
+            let mirrored = mirror(&[("ZK_TO_AUTH", "bob:secret")], to).await;
+            assert!(
+                mirrored.starts_with("Mirrored /app to ")
+                    && mirrored.contains("Incomplete: 0 nodes equal, 1 not compared")
+                    && mirrored.contains("error: 1 node could not be compared with the source\n")
+                    && mirrored.contains("ZK_TO_AUTH=user:password\n"),
+                "{mirrored}"
+            );
+        }
+        // The rules are those of the source.
+        let unreadable = mirror(&[("ZK_TO_AUTH", "bob:secret")], &to).await;
+        assert!(
+            unreadable.starts_with("error: /bob/copy exists, and this session may not read it\n")
+                && unreadable.contains("ZK_TO_AUTH=user:password\n"),
+            "{unreadable}"
+        );
+        assert_eq!(alice.get("/bob/copy").await.unwrap().0, "data");
+        let malformed = mirror(&[("ZK_TO_SASL", "secret")], &to).await;
+        assert!(malformed.starts_with("error: ZK_TO_SASL is not user:password\n"), "{malformed}");
+        alice.close().await.unwrap();
+        bob.close().await.unwrap();
     })
     .await;
 }
@@ -726,7 +854,11 @@ async fn what_the_ensemble_depends_on_is_never_written() {
         session.set_acl("/app", Acl::read_only()).await.unwrap();
         std::fs::remove_file(file).unwrap();
         zk(connect, &["export", "/app", file]).await;
-        let imported = zk(connect, &["import", "--existing=overwrite", file, "/"]).await;
+        let imported = zk(
+            connect,
+            &["import", "--yes", "--existing=overwrite", file, "/"],
+        )
+        .await;
         assert!(
             imported.contains("left /  data and access rules\nVerified: 1 node equal, 1 different")
                 && imported.ends_with("exit 0"),

@@ -9,8 +9,9 @@ use std::process::Command;
 use std::process::ExitStatus;
 use std::process::Stdio;
 use std::sync::mpsc;
-use std::time::Duration;
 use std::time::Instant;
+
+use crate::MAX_WAIT;
 
 /// The program, and all that it has written.
 pub(crate) struct Terminal {
@@ -27,6 +28,17 @@ impl Terminal {
     pub(crate) fn start(connect: &str, state: &Path, arguments: &str) -> Self {
         let zk = env!("CARGO_BIN_EXE_zk");
         Self::run(connect, state, &format!("exec {zk} {arguments}"))
+    }
+
+    /// Starts the shell in a directory, where it also keeps its history, without colours.
+    pub(crate) fn start_in(connect: &str, directory: &Path) -> Self {
+        let zk = env!("CARGO_BIN_EXE_zk");
+        let at = directory.display();
+        Self::run(
+            connect,
+            directory,
+            &format!("cd {at}; NO_COLOR=1 exec {zk}"),
+        )
     }
 
     /// Starts a command of `sh`.
@@ -84,7 +96,7 @@ impl Terminal {
 
     /// Waits until the program writes this, after what was expected before.
     pub(crate) fn expect(&mut self, text: &str) -> String {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + MAX_WAIT;
         loop {
             if let Some(at) = self.screen[self.seen..].find(text) {
                 let end = self.seen + at + text.len();
@@ -96,7 +108,7 @@ impl Terminal {
             match self.chunks.recv_timeout(left) {
                 Ok(chunk) => self.screen.push_str(&String::from_utf8_lossy(&chunk)),
                 Err(end) => panic!(
-                    "no {text:?} within 20 s ({end}) after {:?} in {:?}",
+                    "no {text:?} within a minute ({end}) after {:?} in {:?}",
                     &self.screen[..self.seen],
                     &self.screen[self.seen..]
                 ),
@@ -111,14 +123,14 @@ impl Terminal {
 
     /// Waits for the end of the program.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + MAX_WAIT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.chunks.recv_timeout(left) {
                 Ok(chunk) => self.screen.push_str(&String::from_utf8_lossy(&chunk)),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    panic!("it has not ended within 20 s: {:?}", self.screen)
+                    panic!("it has not ended within a minute: {:?}", self.screen)
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod damaged_input;
 #[cfg(feature = "top")]
 mod top;
 
@@ -48,6 +49,30 @@ fn malformed_connect_string_is_quoted_with_the_rule() {
                     exit 2";
     assert_eq!(zk(&[], &["--connect", "a:1,b:x", "ls", "/"]), expected);
     assert_eq!(zk(&[("ZK_CONNECT", "a:1,b:x")], &["ls", "/"]), expected);
+}
+
+// covers: S1
+#[test]
+fn a_target_is_not_encrypted_only_on_request() {
+    let mirror = |variable| {
+        let environment = [
+            ("ZK_CONNECT", "127.0.0.1:1"),
+            ("ZK_TLS_CA", "/none.pem"),
+            (variable, ""),
+        ];
+        let to = "127.0.0.1:1/copy";
+        zk(&environment, &["mirror", "--to", to, "/app"])
+    };
+    assert_eq!(
+        mirror("ZK_TO_TLS_CERTIFICATE"),
+        "error: the variables for TLS are incomplete\n\
+         help: set ZK_TO_TLS_CA, and either both of ZK_TO_TLS_CERTIFICATE and ZK_TO_TLS_KEY or none\n\
+         exit 2"
+    );
+    let dropped = mirror("ZK_TO_TLS_CA");
+    let note =
+        "note: the connection to the target is not encrypted, because ZK_TO_TLS_CA is empty\n";
+    assert!(dropped.starts_with(note), "{dropped}");
 }
 
 #[test]

@@ -101,10 +101,7 @@ fn top_asks_the_admin_server_what_the_client_port_refuses() {
 #[test]
 fn server_with_a_reply_that_cannot_be_read_is_not_down() {
     let server = Server::start(|word| match word {
-        "srvr" => {
-            "Zookeeper version: 3.9.6-x\nReceived: 10\nSent: 9\nZxid: 0x7\nMode: standalone\n"
-                .to_owned()
-        }
+        "srvr" => SERVING.to_owned(),
         "cons" => " /127.0.0.1:1[1](queued=0,recved=1,sent=1)\n".repeat(300_000),
         word => not_listed(word),
     });
@@ -117,6 +114,42 @@ fn server_with_a_reply_that_cannot_be_read_is_not_down() {
     assert!(shown.contains(&note), "{shown}");
     assert!(!shown.contains("is down"), "{shown}");
 }
+
+// covers: O6
+#[test]
+fn a_server_that_serves_again_is_asked_everything_again() {
+    let asked = Mutex::new(0);
+    let server = Server::start(move |word| {
+        let mut asked = asked.lock().expect("not poisoned");
+        *asked += usize::from(word == "srvr");
+        match word {
+            _ if *asked < 3 => {
+                "This ZooKeeper instance is not currently serving requests\n".to_owned()
+            }
+            "srvr" => SERVING.to_owned(),
+            "conf" => "maxClientCnxns=60\n".to_owned(),
+            word => not_listed(word),
+        }
+    });
+    let connect = format!("127.0.0.1:{}", server.port);
+    let arguments = ["--once", "--interval", "10s", "--admin-port", "1"];
+    let arguments = [&["top", "--connect", &connect][..], &arguments].concat();
+    let shown = zk(&[], &arguments);
+    assert!(
+        shown.contains("does not serve: it has no quorum"),
+        "{shown}"
+    );
+    assert!(shown.contains("standalone"), "{shown}");
+    let requests = server.requests().into_iter().map(|(_, word)| word);
+    let requests: Vec<_> = requests.collect();
+    let served = requests.iter().rposition(|word| word == "conf");
+    let before = &requests[..served.expect("conf was asked")];
+    let srvr = before.iter().filter(|word| *word == "srvr").count();
+    assert!(srvr >= 3, "{requests:?}");
+}
+
+const SERVING: &str =
+    "Zookeeper version: 3.9.6-x\nReceived: 10\nSent: 9\nZxid: 0x7\nMode: standalone\n";
 
 // covers: O6
 #[test]
@@ -241,6 +274,34 @@ fn top_replays_a_recording_as_text_and_as_json() {
         Some(&Some("10.0.0.2:2181".to_owned())),
         "{leaders:?}"
     );
+}
+
+// covers: O6
+#[test]
+fn top_shows_a_recording_up_to_where_it_is_cut_or_damaged() {
+    let line = r#"{"at":1000,"server":"zk1:2181","reading":{"down":"refused"}}"#;
+    let directory = tempfile::tempdir().expect("a directory");
+    let recording = directory.path().join("r.jsonl");
+    let recording = recording.to_str().expect("text");
+    let replayed = |rest: &str, arguments: &[&str]| {
+        std::fs::write(recording, format!("{line}\n{rest}")).expect("it is written");
+        zk(&[], &[&["top", "--replay", recording], arguments].concat())
+    };
+    let cut = format!("note: {recording} ends in the middle of a line, which is left out\nexit 0");
+    let damaged = format!("error: line 2 of {recording} is not a sample\n");
+    for arguments in [&["--once"][..], &["--plain"]] {
+        let shown = replayed(&line[..20], arguments);
+        assert!(shown.contains("zk1:2181  down"), "{shown}");
+        assert!(shown.ends_with(&cut), "{shown}");
+        let shown = replayed("{}\n", arguments);
+        assert!(shown.contains("zk1:2181  down"), "{shown}");
+        assert!(shown.contains(&damaged), "{shown}");
+        assert!(shown.ends_with("exit 1"), "{shown}");
+    }
+    let image = replayed(&line[..20], &["--svg", "80x12"]);
+    assert!(image.contains("</svg>") && image.ends_with(&cut), "{image}");
+    let whole = replayed("", &["--once"]);
+    assert!(!whole.contains("note: "), "{whole}");
 }
 
 // covers: O6

@@ -87,7 +87,7 @@ fn write(at: &Path, format: Format, nodes: &[SubtreeNode]) -> Summary {
     for node in nodes {
         writer.add(node).unwrap();
     }
-    writer.finish().unwrap()
+    writer.finish(&|| true).unwrap().unwrap()
 }
 
 fn read(at: &Path) -> Result<(Vec<SubtreeNode>, Header, Summary), FormatError> {
@@ -129,18 +129,18 @@ proptest! {
         for format in [Format::Json, Format::Tar] {
             let file = directory.path().join(format!("{format:?}"));
             write(&file, format, &nodes);
-            let whole = std::fs::read(&file).unwrap();
+            let whole = fs::read(&file).unwrap();
             // A tar file ends with two empty blocks, which may be missing.
             let end = match format {
                 Format::Tar => whole.len() - 1536,
                 _ => whole.len(),
             };
             let cut = at.index(end);
-            std::fs::write(&file, &whole[..cut]).unwrap();
+            fs::write(&file, &whole[..cut]).unwrap();
             prop_assert!(read(&file).is_err(), "{:?} cut at {}", format, cut);
             let mut changed = whole.clone();
             changed[cut] ^= 0x20;
-            std::fs::write(&file, &changed).unwrap();
+            fs::write(&file, &changed).unwrap();
             if let Ok((found, ..)) = read(&file) {
                 // Only the form has changed, such as the mode of an entry or the root in the header.
                 prop_assert_eq!(&found, &nodes);
@@ -174,7 +174,7 @@ fn garbage_is_no_export() {
         &[0xff; 4096],
         b"\x1f\x8b\x08",
     ] {
-        std::fs::write(&file, garbage).unwrap();
+        fs::write(&file, garbage).unwrap();
         assert!(read(&file).is_err(), "{garbage:?}");
     }
 }

@@ -99,7 +99,7 @@ fn refusals_and_other_servers_are_told_apart() {
         let error = r#"{"error":"This ZooKeeper instance is not currently serving requests"}"#;
         assert_eq!(
             parse(word, &reply(error)),
-            Err(Refusal::NotServing),
+            Err(Refusal::NoQuorum),
             "{word:?}"
         );
         for other in [
@@ -112,7 +112,7 @@ fn refusals_and_other_servers_are_told_apart() {
             b"SSH-2.0-OpenSSH 200 \r\n\r\n{}",
             b"",
         ] {
-            assert_eq!(parse(word, other), Err(Refusal::NotUnderstood), "{word:?}");
+            assert_eq!(parse(word, other), Err(Refusal::UnknownWord), "{word:?}");
         }
     }
 }

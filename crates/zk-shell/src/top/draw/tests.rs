@@ -5,7 +5,7 @@ use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::event::KeyModifiers;
 
 use super::*;
-use crate::top::player::parse_recording;
+use crate::top::recording::tests::samples_of;
 use crate::top::sample::Missing;
 use crate::top::sample::Reading;
 use crate::top::sample::Sample;
@@ -23,7 +23,7 @@ fn before_the_kill() -> Model {
 }
 
 fn recorded_while(is_wanted: impl Fn(&Sample) -> bool) -> Model {
-    let samples = parse_recording(RECORDING).unwrap();
+    let samples = samples_of(RECORDING);
     let mut model = Model::default();
     for sample in samples.iter().take_while(|sample| is_wanted(sample)) {
         model.apply(sample);
@@ -58,7 +58,7 @@ fn each_view_fits_an_ordinary_terminal() {
         let screen = Screen::new(view);
         let shown = drawn(&model, &screen, 80, 24);
         assert!(
-            shown.starts_with(&format!(" zk top  {up} of 3 servers up")),
+            shown.starts_with(&format!(" zk top  {up} of 3 servers serving")),
             "{shown}"
         );
         insta::assert_snapshot!(format!("{}-80x24", view.name()), shown);
@@ -81,11 +81,13 @@ fn a_row_is_shown_with_all_it_has_though_the_order_changes() {
     let model = recorded();
     let mut screen = Screen::new(View::Recipes);
     let table = screen.arranged(View::Recipes.table(&model));
-    let rows: Vec<_> = table.rows.iter().map(|row| row.id().to_owned()).collect();
-    screen.press(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), &rows);
+    screen.press(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), &table);
     let before = drawn(&model, &screen, 80, 24);
     insta::assert_snapshot!("recipe-detail-80x24", before);
-    screen.press(KeyEvent::new(KeyCode::Char('r'), KeyModifiers::NONE), &rows);
+    screen.press(
+        KeyEvent::new(KeyCode::Char('r'), KeyModifiers::NONE),
+        &table,
+    );
     assert_eq!(drawn(&model, &screen, 80, 24), before);
 }
 
@@ -103,12 +105,13 @@ fn every_size_is_drawn_without_a_panic() {
     for view in View::ALL {
         for (width, height) in [(1, 1), (2, 2), (10, 3), (40, 5), (79, 23), (300, 90)] {
             let mut screen = Screen::new(view);
+            let table = view.table(&model);
             for _ in 0..3 {
                 drawn(&model, &screen, width, height);
                 screen.first_column += 2;
-                screen.selected = 1_000;
+                screen.press(KeyEvent::new(KeyCode::End, KeyModifiers::NONE), &table);
             }
-            screen.detailed = Some("10.0.0.1:2181".to_owned());
+            screen.detailed = Some(vec!["10.0.0.1:2181".to_owned()]);
             drawn(&model, &screen, width, height);
         }
     }
@@ -136,7 +139,7 @@ fn escapes_in_names_and_reasons_are_not_drawn() {
     }
     for view in View::ALL {
         let mut screen = Screen::new(view);
-        for detailed in [None, Some("x\\u{1b}[2J\\u{7}\\u{9b}1m".to_owned())] {
+        for detailed in [None, Some(vec![hostile.to_owned()])] {
             screen.detailed = detailed;
             screen.filter = hostile.to_owned();
             let shown = drawn(&model, &screen, 100, 24);

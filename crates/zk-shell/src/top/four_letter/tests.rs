@@ -86,10 +86,7 @@ fn limits_and_disks_are_read_where_a_release_has_them() {
         );
     }
     let [old, middle, new] = replies!("dirs");
-    assert_eq!(
-        parse(Word::Dirs, old.as_bytes()),
-        Err(Refusal::NotUnderstood)
-    );
+    assert_eq!(parse(Word::Dirs, old.as_bytes()), Err(Refusal::UnknownWord));
     for (reply, snapshots, logs) in [(middle, 67_108_880, 457), (new, 1_330, 67_108_880)] {
         let figures = figures_of(Word::Dirs, reply);
         assert_eq!(
@@ -171,16 +168,19 @@ fn refusals_are_told_apart() {
     for word in Word::ALL {
         let name = word.as_str();
         let not_listed = format!("{name} is not executed because it is not in the whitelist.\n");
-        assert_eq!(parse(word, not_listed.as_bytes()), Err(Refusal::Unlisted));
+        assert_eq!(
+            parse(word, not_listed.as_bytes()),
+            Err(Refusal::NotWhitelisted)
+        );
         let not_serving = b"This ZooKeeper instance is not currently serving requests\n";
-        assert_eq!(parse(word, not_serving), Err(Refusal::NotServing));
+        assert_eq!(parse(word, not_serving), Err(Refusal::NoQuorum));
         assert_eq!(
             parse(word, b"\x15\x03\x01\x00\x02"),
-            Err(Refusal::NotUnderstood),
+            Err(Refusal::UnknownWord),
             "{name}"
         );
         if word != Word::Wchp {
-            assert_eq!(parse(word, b""), Err(Refusal::NotUnderstood), "{name}");
+            assert_eq!(parse(word, b""), Err(Refusal::UnknownWord), "{name}");
         }
     }
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::top::sample::RecipeKind;
 
 fn sample(at: u64, server: &str, reading: Reading) -> Sample {
     Sample {
@@ -51,9 +50,15 @@ fn rates_are_differences_over_time() {
     assert_eq!(model(&samples).servers["a"].rate, None);
     samples.push(sample(5_000, "a", figures("leader", 60, 1)));
     let server = &model(&samples).servers["a"];
+    let rates = Vec::from(server.rates.clone());
     assert_eq!(
-        (server.rate, Vec::from(server.rates.clone())),
-        (Some(50.0), vec![100, 0, 50])
+        (server.rate, rates),
+        (Some(50.0), vec![(3_000, 100), (5_000, 50)])
+    );
+    let rates = (2..=7).map(|second| server.rate_in(second));
+    assert_eq!(
+        rates.collect::<Vec<_>>(),
+        [None, Some(100), Some(100), Some(50), Some(50), None]
     );
 }
 
@@ -88,11 +93,12 @@ fn a_killed_leader_is_down_and_the_next_one_leads() {
         [
             "the leader is a",
             "a is down: connection refused",
+            "there was no leader for 2s",
             "the leader is b, and no longer a",
         ]
     );
     model.apply(&sample(62_000, "a", figures("follower", 1, 0x2_0000_0000)));
-    assert_eq!(events(&model)[3], "a answers again after 1m 0s");
+    assert_eq!(events(&model)[4], "a answers again after 1m 0s");
     assert_eq!(model.servers["a"].down, None);
     assert_eq!(model.lag("a"), Some(Lag::Transactions(1)));
 }
@@ -205,26 +211,18 @@ fn rates_of_connections_are_those_of_the_same_connection() {
             Reading::Connections(vec![connection(1, 60), connection(3, 99)]),
         ),
     ]);
-    let rates: Vec<_> = model.servers["a"].connection_rates.iter().collect();
-    assert_eq!(rates, [(&("h".to_owned(), 1), &10.0)]);
+    let connections = model.servers["a"].connections.iter().flatten();
+    let rates: Vec<_> = connections
+        .map(|rated| (rated.connection.port, rated.rate))
+        .collect();
+    assert_eq!(rates, [(1, Some(10.0)), (3, None)]);
 }
 
 #[test]
 fn nodes_that_can_be_read_again_end_the_problem() {
-    let recipe = Recipe {
-        path: "/l".to_owned(),
-        kind: RecipeKind::Lock,
-        holder: None,
-        session: None,
-        since: None,
-        waiting: 0,
-        claimed: None,
-        first: Vec::new(),
-        problem: None,
-    };
     let mut model = model(&[sample(1, "", Reading::NoSession("no quorum".to_owned()))]);
     assert_eq!(model.no_session.as_deref(), Some("no quorum"));
-    model.apply(&sample(2, "", Reading::Recipe(recipe)));
+    model.apply(&sample(2, "", Reading::Recipe(lock("/l"))));
     assert_eq!(
         (model.no_session, model.recipes.len(), model.servers.len()),
         (None, 1, 2)
@@ -282,16 +280,134 @@ fn events_and_histories_are_bounded() {
     assert_eq!(model.servers["b"].zxids.len(), ZXIDS);
 }
 
-#[test]
-fn ages_have_two_units() {
-    for (seconds, expected) in [
-        (0, "0s"),
-        (59, "59s"),
-        (60, "1m 0s"),
-        (3_599, "59m 59s"),
-        (3_600, "1h 0m"),
-        (90_061, "1d 1h"),
-    ] {
-        assert_eq!(age(seconds * 1_000 + 999), expected);
+/// A lock that is held, with two waiters.
+fn lock(path: &str) -> Recipe {
+    Recipe {
+        path: path.to_owned(),
+        kind: RecipeKind::Lock,
+        holder: Some("build7".to_owned()),
+        session: None,
+        since: Some(500),
+        waiting: 2,
+        claimed: None,
+        first: Vec::new(),
+        problem: None,
     }
+}
+
+// covers: O6
+#[test]
+fn a_recipe_that_cannot_be_read_is_shown_as_it_was_read_last() {
+    let failed = |path: &str| {
+        Reading::Recipe(Recipe {
+            kind: RecipeKind::Unknown,
+            holder: None,
+            waiting: 0,
+            problem: Some("timed out".to_owned()),
+            ..lock(path)
+        })
+    };
+    let mut model = model(&[
+        sample(1_000, "", Reading::Recipe(lock("/l"))),
+        sample(7_000, "", failed("/l")),
+        sample(7_000, "", failed("/new")),
+    ]);
+    let (read_at, known) = &model.recipes["/l"];
+    let holder = known.holder.as_deref();
+    assert_eq!(
+        (*read_at, holder, known.waiting),
+        (1_000, Some("build7"), 2)
+    );
+    assert_eq!(known.problem.as_deref(), Some("timed out"));
+    assert_eq!(model.recipes["/new"].1.kind, RecipeKind::Unknown);
+    model.apply(&sample(8_000, "", Reading::Recipe(lock("/l"))));
+    let (read_at, known) = &model.recipes["/l"];
+    assert_eq!((*read_at, known.problem.as_ref()), (8_000, None));
+}
+
+// covers: O6
+#[test]
+fn a_recipe_that_is_gone_is_dropped_and_not_waited_for() {
+    let mut model = Model::new(&[]);
+    let found = |paths: &[&str]| Tree {
+        recipes: paths.iter().map(|path| (*path).to_owned()).collect(),
+        ..tree(false)
+    };
+    model.apply(&sample(1_000, "", Reading::Tree(found(&["/a", "/b"]))));
+    model.apply(&sample(1_000, "", Reading::Recipe(lock("/a"))));
+    assert!(!model.is_complete(&[], &[], true));
+    model.apply(&sample(2_000, "", Reading::RecipeGone("/b".to_owned())));
+    assert!(model.is_complete(&[], &[], true));
+    model.apply(&sample(3_000, "", Reading::RecipeGone("/a".to_owned())));
+    assert!(model.recipes.is_empty());
+}
+
+fn tree(is_running: bool) -> Tree {
+    Tree {
+        nodes: 7,
+        is_cut: false,
+        is_running,
+        refused: 0,
+        failed: 0,
+        failure: None,
+        compared_with: None,
+        subtrees: Vec::new(),
+        recipes: Vec::new(),
+        more_recipes: 0,
+    }
+}
+
+// covers: O6
+#[test]
+fn the_last_crawl_is_shown_while_the_next_one_runs() {
+    let mut model = model(&[
+        sample(1_000, "", Reading::Tree(tree(false))),
+        sample(9_000, "", Reading::Tree(tree(true))),
+    ]);
+    assert_eq!(model.tree.as_ref().map(|(at, _)| *at), Some(1_000));
+    assert_eq!(model.crawling, Some(7));
+    assert!(!model.is_complete(&[], &[], true));
+    model.apply(&sample(10_000, "", Reading::Tree(tree(false))));
+    assert_eq!(model.tree.as_ref().map(|(at, _)| *at), Some(10_000));
+    assert_eq!(model.crawling, None);
+}
+
+// covers: O6
+#[test]
+fn the_time_without_a_leader_is_counted() {
+    let mut model = model(&[]);
+    assert_eq!(model.leadership(), Leadership::NeverSeen);
+    model.apply(&sample(1_000, "a", figures("leader", 1, 0x1_0000_0001)));
+    assert_eq!(model.leadership(), Leadership::Leader("a"));
+    let no_quorum = Figures {
+        role: Some(NO_QUORUM.to_owned()),
+        ..Figures::default()
+    };
+    model.apply(&sample(2_000, "a", Reading::Figures(no_quorum)));
+    model.apply(&sample(3_000, "b", Reading::Down("refused".to_owned())));
+    model.tick(4_000);
+    assert_eq!(model.leadership(), Leadership::LostFor(2_000));
+    // Of a server that does not serve only what is still true is shown.
+    let figures_of_a = &model.servers["a"].figures;
+    assert_eq!(figures_of_a.received, None);
+    assert_eq!(figures_of_a.version.as_deref(), Some("3.9.6"));
+    model.apply(&sample(5_000, "a", figures("leader", 1, 0x2_0000_0001)));
+    assert_eq!(model.leadership(), Leadership::Leader("a"));
+    // The old leader hangs, and its last figures still say that it leads.
+    model.apply(&sample(6_000, "b", figures("leader", 1, 0x3_0000_0001)));
+    assert_eq!(model.leadership(), Leadership::Leader("b"));
+    model.apply(&sample(7_000, "a", figures("leader", 1, 0x2_0000_0001)));
+    assert_eq!(model.leadership(), Leadership::Leader("b"));
+    assert_eq!(
+        events(&model),
+        [
+            "the leader is a",
+            "a does not serve: it has no quorum",
+            "b is down: refused",
+            "there was no leader for 3s",
+            "the leader is a again",
+            "b answers again after 3s",
+            "the leader is b, and no longer a",
+        ]
+    );
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::top::model::NO_QUORUM;
 use crate::top::sample::Connection;
 use crate::top::sample::Figures;
 use crate::top::sample::Missing;
@@ -31,6 +32,17 @@ fn texts(view: View, model: &Model) -> Vec<String> {
     .collect()
 }
 
+fn notes(view: View, model: &Model) -> Vec<String> {
+    let table = view.table(model);
+    table.notes.iter().map(Note::line).collect()
+}
+
+/// The detail of the first row.
+fn first_detail(view: View, model: &Model) -> Vec<String> {
+    let table = view.table(model);
+    view.detail(model, &table.rows[0])
+}
+
 fn connection(host: &str, port: u16, session: Option<u64>) -> Connection {
     Connection {
         host: host.to_owned(),
@@ -51,7 +63,7 @@ fn each_row_has_a_cell_for_each_column() {
             "a",
             Reading::Watches(BTreeMap::from([("/p".to_owned(), vec![7])])),
         ),
-        ("", tree_of(Some(3))),
+        ("", Reading::Tree(tree_of(Some(3)))),
         ("", Reading::Recipe(recipe("/l"))),
     ]);
     for view in View::ALL {
@@ -64,12 +76,14 @@ fn each_row_has_a_cell_for_each_column() {
     }
 }
 
-fn tree_of(compared_with: Option<u64>) -> Reading {
-    Reading::Tree(Tree {
+fn tree_of(compared_with: Option<u64>) -> Tree {
+    Tree {
         nodes: 12,
         is_cut: false,
         is_running: false,
-        unreadable: 0,
+        refused: 0,
+        failed: 0,
+        failure: None,
         compared_with,
         subtrees: vec![Subtree {
             path: "/big".to_owned(),
@@ -79,7 +93,8 @@ fn tree_of(compared_with: Option<u64>) -> Reading {
             changes: compared_with.map(|_| 4),
         }],
         recipes: Vec::new(),
-    })
+        more_recipes: 0,
+    }
 }
 
 fn recipe(path: &str) -> Recipe {
@@ -102,11 +117,10 @@ fn a_recipe_has_its_holder_age_and_waiters() {
     let model = model(vec![("", Reading::Recipe(recipe("/locks/a")))]);
     assert_eq!(
         texts(View::Recipes, &model),
-        ["/locks/a|lock|build7/4242|5s|2|-|0x1f"]
+        ["/locks/a|lock|build7/4242|5s|2|-|0s|0x1f"]
     );
-    let table = View::Recipes.table(&model);
     assert_eq!(
-        table.rows[0].detail,
+        first_detail(View::Recipes, &model),
         ["nodes, in order: 1", "  x-lock-0000000001"]
     );
 }
@@ -142,7 +156,7 @@ fn connections_of_a_host_are_shown_against_the_limit() {
     let table = View::Hosts.table(&known);
     assert_eq!(table.rows[0].emphasis, Emphasis::Alarm);
     assert_eq!(table.rows[1].emphasis, Emphasis::None);
-    assert_eq!(table.rows[0].detail, ["4 to a", "1 to b"]);
+    assert_eq!(first_detail(View::Hosts, &known), ["4 to a", "1 to b"]);
     let unlimited = model(vec![("a", connections()), ("a", limit(0))]);
     assert_eq!(texts(View::Hosts, &unlimited)[0], "h|4|3|4|none|-|0");
     let unknown = model(vec![("a", connections())]);
@@ -165,9 +179,8 @@ fn sessions_have_their_ephemeral_nodes() {
         texts(View::Sessions, &with),
         ["0x7|h|1|a|-|0|-|2|6s|-|10s|PING|0"]
     );
-    let table = View::Sessions.table(&with);
     assert_eq!(
-        table.rows[0].detail,
+        first_detail(View::Sessions, &with),
         ["ephemeral nodes: 2", "  /e", "  /f\\u{1b}[2J"]
     );
 }
@@ -187,26 +200,34 @@ fn watches_are_shown_by_path_and_by_session() {
         texts(View::Watchers, &model),
         ["0x1|a|2|/p", "0x3|b|2|/p", "0x2|a|1|/p"]
     );
+    assert_eq!(
+        first_detail(View::Watches, &model),
+        ["sessions: 3", "  0x1 at a", "  0x2 at a", "  0x3 at b"]
+    );
+    assert_eq!(
+        first_detail(View::Watchers, &model),
+        ["watched paths: 2", "  /p", "  /q"]
+    );
 }
 
 // covers: O6
 #[test]
 fn a_tree_says_what_it_is_compared_with() {
-    let first = model(vec![("", tree_of(None))]);
+    let first = model(vec![("", Reading::Tree(tree_of(None)))]);
     assert_eq!(texts(View::Tree, &first), ["/big|9|3|-|-"]);
     assert_eq!(
-        View::Tree.table(&first).notes,
-        ["12 nodes 0s ago; press c again to see what has changed since"]
+        notes(View::Tree, &first),
+        ["  12 nodes 0s ago; press c again to see what has changed since"]
     );
-    let second = model(vec![("", tree_of(Some(61_000)))]);
+    let second = model(vec![("", Reading::Tree(tree_of(Some(61_000))))]);
     assert_eq!(texts(View::Tree, &second), ["/big|9|3|-2|4"]);
     assert_eq!(
-        View::Tree.table(&second).notes,
-        ["12 nodes 0s ago; growth and changes since the crawl 1m 1s before"]
+        notes(View::Tree, &second),
+        ["  12 nodes 0s ago; growth and changes since the crawl 1m 1s before"]
     );
     assert_eq!(
-        View::Tree.table(&model(vec![])).notes,
-        ["the tree was not crawled yet: press c"]
+        notes(View::Tree, &model(vec![])),
+        ["  the tree was not crawled yet: press c"]
     );
 }
 
@@ -232,11 +253,11 @@ fn what_is_missing_is_said_where_it_is_needed() {
         let both = model(vec![("a", missing(word)), ("b", missing(word))]);
         let name = word.as_str();
         for view in View::ALL {
-            let is_said = |model: &Model, line: String| view.table(model).notes.contains(&line);
+            let is_said = |model: &Model, line: String| notes(view, model).contains(&line);
             let expected = views.contains(&view);
-            let line = format!("{name} is not available from a: list it");
+            let line = format!("! {name} is not available from a: list it");
             assert_eq!(is_said(&one, line), expected, "{name} {view:?}");
-            let line = format!("{name} is not available from 2 servers: list it");
+            let line = format!("! {name} is not available from 2 servers: list it");
             assert_eq!(is_said(&both, line), expected, "{name} {view:?}");
         }
     }
@@ -284,12 +305,7 @@ fn a_server_shows_its_state_in_its_role() {
         roles,
         ["leader?", "no quorum?", "down 20s", "up, role unknown"]
     );
-    assert!(
-        View::Servers
-            .table(&model)
-            .notes
-            .contains(&"a: the figures are 20s old".to_owned())
-    );
+    assert!(notes(View::Servers, &model).contains(&"! a: the figures are 20s old".to_owned()));
 }
 
 #[test]
@@ -305,4 +321,85 @@ fn sizes_are_shown_in_powers_of_1024() {
         assert_eq!(bytes(Some(number)).text, expected);
     }
     assert_eq!(bytes(None), Cell::unknown());
+}
+
+// covers: O6
+#[test]
+fn sessions_with_the_same_id_at_two_servers_have_rows_of_their_own() {
+    let connections = |port| Reading::Connections(vec![connection("h", port, Some(7))]);
+    let moved = model(vec![("a", connections(1)), ("b", connections(2))]);
+    let watches = |path: &str| Reading::Watches(BTreeMap::from([(path.to_owned(), vec![7])]));
+    let watching = model(vec![("a", watches("/p")), ("b", watches("/q"))]);
+    for (view, model) in [(View::Sessions, &moved), (View::Watchers, &watching)] {
+        let table = view.table(model);
+        let places = table.rows.iter().map(|row| table.position(&table.id(row)));
+        assert_eq!(places.collect::<Vec<_>>(), [Some(0), Some(1)], "{view:?}");
+    }
+    // No row has an id that is empty.
+    for view in View::ALL {
+        let has_id = view.columns().iter().any(|column| column.is_in_id);
+        assert!(has_id, "{view:?}");
+    }
+}
+
+// covers: O6
+#[test]
+fn recipes_say_what_was_not_read_and_that_clocks_differ() {
+    let failed = |path: &str| Recipe {
+        kind: RecipeKind::Unknown,
+        holder: None,
+        since: None,
+        problem: Some("timed out".to_owned()),
+        ..recipe(path)
+    };
+    let ahead = Recipe {
+        since: Some(17_000),
+        ..recipe("/l")
+    };
+    let found = Tree {
+        more_recipes: 3,
+        ..tree_of(None)
+    };
+    let mut model = model(vec![
+        ("", Reading::Recipe(ahead)),
+        ("", Reading::Recipe(failed("/a"))),
+        ("", Reading::Recipe(failed("/b"))),
+        ("", Reading::Tree(found)),
+    ]);
+    model.tick(12_000);
+    assert_eq!(
+        texts(View::Recipes, &model),
+        [
+            "/l|lock|build7/4242|0s|2|-|2s|0x1f",
+            "/a|unknown|-|-|-|-|2s|0x1f",
+            "/b|unknown|-|-|-|-|2s|0x1f",
+        ]
+    );
+    assert_eq!(
+        notes(View::Recipes, &model),
+        [
+            "! /a could not be read, nor 1 other: timed out",
+            "  the crawl found 3 more: name those to be shown with --watch-path",
+            "! the clock of the servers is 7s ahead of the one here: ages are too low by that",
+        ]
+    );
+}
+
+// covers: O6
+#[test]
+fn a_crawl_says_what_it_could_not_count_and_why() {
+    let partial = Tree {
+        refused: 2,
+        failed: 3,
+        failure: Some("list /a: timed out".to_owned()),
+        ..tree_of(None)
+    };
+    assert_eq!(
+        notes(View::Tree, &model(vec![("", Reading::Tree(partial))])),
+        [
+            "! 12 nodes 0s ago; the counts are too low, and compared with no other crawl",
+            "! the children of 3 nodes could not be listed: press c to try again; first list /a: timed out",
+            "! this session may not list the children of 2 nodes: set ZK_AUTH",
+        ]
+    );
 }

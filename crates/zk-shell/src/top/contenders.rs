@@ -1,38 +1,25 @@
-//! Tells by the names of a node's children which recipe uses it, and who comes first.
+//! Orders the children of a lock, an election or a queue: who holds it, or is first, and who waits.
 //!
 //! Pure: no I/O and no clock.
 
 use zk_core::Sequence;
 
-use super::sample::RecipeKind;
+use crate::recipe_names::RecipeKind;
+use crate::recipe_names::kind_of;
 
 /// The children of a node that a recipe uses.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contenders {
-    pub(crate) kind: RecipeKind,
     /// In order: the holder, or the first item, comes first. The names of other children are left out.
     pub(crate) names: Vec<String>,
     /// How many of them hold it together; zero for a queue.
     pub(crate) holders: usize,
 }
 
-/// Orders the children of a node. Returns `None` if they are not those of a recipe.
-///
-/// A node with children of several recipes is one of the recipe with the most children.
-pub(crate) fn contenders(children: &[String]) -> Option<Contenders> {
-    let of = |kind| {
-        children
-            .iter()
-            .filter(|name| kind_of(name) == Some(kind))
-            .count()
-    };
-    let kinds = [RecipeKind::Lock, RecipeKind::Leader, RecipeKind::Queue];
-    let kind = kinds.into_iter().rev().max_by_key(|kind| of(*kind))?;
+/// Orders those children of a node that belong to its recipe; none unless that is a lock, an election or a queue.
+pub(crate) fn contenders(kind: RecipeKind, children: &[String]) -> Contenders {
     let own = children.iter().filter(|name| kind_of(name) == Some(kind));
     let mut names: Vec<String> = own.cloned().collect();
-    if names.is_empty() {
-        return None;
-    }
     let holders = if kind == RecipeKind::Queue {
         // The names have their priorities first, in fixed widths.
         names.sort_unstable();
@@ -40,46 +27,9 @@ pub(crate) fn contenders(children: &[String]) -> Option<Contenders> {
     } else {
         names.sort_by_cached_key(|name| Sequence::split(name).map(|(_, number)| number.number()));
         let shared = names.iter().take_while(|name| is_shared(name)).count();
-        shared.max(1)
+        shared.max(1).min(names.len())
     };
-    Some(Contenders {
-        kind,
-        names,
-        holders,
-    })
-}
-
-/// The children of a work queue that hold its items and its claims.
-pub(crate) fn work_queue(children: &[String]) -> Option<(&'static str, &'static str)> {
-    let has = |name: &str| children.iter().any(|child| child == name);
-    [("items", "claims"), ("entries", "taken")]
-        .into_iter()
-        .find(|(items, claims)| has(items) && has(claims))
-}
-
-fn kind_of(name: &str) -> Option<RecipeKind> {
-    let (stem, _) = Sequence::split(name)?;
-    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| stem.starts_with(prefix));
-    let ends = |markers: &[&str]| markers.iter().any(|marker| stem.ends_with(marker));
-    if ends(&["latch-"]) {
-        Some(RecipeKind::Leader)
-    } else if ends(&[
-        "lock-",
-        "lease-",
-        "__lock__",
-        "__rlock__",
-        "__WRIT__",
-        "__READ__",
-    ]) {
-        Some(RecipeKind::Lock)
-    } else if starts(&["x-", "read-", "write-"]) {
-        // Those of ZooKeeper's recipe and of HBase.
-        Some(RecipeKind::Lock)
-    } else if starts(&["qn-", "queue-", "entry-", "w-"]) {
-        Some(RecipeKind::Queue)
-    } else {
-        None
-    }
+    Contenders { names, holders }
 }
 
 fn is_shared(name: &str) -> bool {
@@ -91,7 +41,10 @@ fn is_shared(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::recipe_names::recipe_kind;
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -99,7 +52,7 @@ mod tests {
 
     // covers: O6
     #[test]
-    fn recipes_are_told_apart_by_their_names() {
+    fn holders_and_first_items_come_first() {
         for (children, kind, first, holders) in [
             (
                 &["_c_b-lock-0000000009", "_c_a-lock-0000000010", "note"][..],
@@ -182,38 +135,34 @@ mod tests {
                 0,
             ),
         ] {
-            let found = contenders(&names(children)).expect("a recipe");
+            let children = names(children);
+            assert_eq!(recipe_kind(&children), kind, "{children:?}");
+            let found = contenders(kind, &children);
             assert_eq!(
-                (found.kind, found.names[0].as_str(), found.holders),
-                (kind, first, holders),
+                (found.names[0].as_str(), found.holders),
+                (first, holders),
                 "{children:?}"
             );
         }
     }
 
-    #[test]
-    fn other_children_are_no_recipe() {
-        for children in [
-            &[][..],
-            &["a", "b"],
-            &["lock-", "queue-1"],
-            &["item-0000000001"],
-            &["lock", "0000000001"],
-        ] {
-            assert_eq!(contenders(&names(children)), None, "{children:?}");
+    proptest! {
+        #[test]
+        fn any_names_have_their_holders_among_them(
+            children in prop::collection::vec(
+                prop_oneof![
+                    any::<String>(),
+                    "[a-z-]{0,3}(lock-|__READ__|__WRIT__|lease-|latch-|qn-|x-|read-)-?[0-9]{8,12}",
+                ],
+                0..6,
+            ),
+        ) {
+            let kind = recipe_kind(&children);
+            let found = contenders(kind, &children);
+            prop_assert!(found.holders <= found.names.len());
+            prop_assert!(found.names.iter().all(|name| children.contains(name)));
+            let is_ordered = matches!(kind, RecipeKind::Lock | RecipeKind::Leader | RecipeKind::Queue);
+            prop_assert_eq!(is_ordered, !found.names.is_empty());
         }
-    }
-
-    #[test]
-    fn work_queues_have_items_and_claims() {
-        assert_eq!(
-            work_queue(&names(&["claims", "dead", "items"])),
-            Some(("items", "claims"))
-        );
-        assert_eq!(
-            work_queue(&names(&["entries", "taken"])),
-            Some(("entries", "taken"))
-        );
-        assert_eq!(work_queue(&names(&["items", "taken"])), None);
     }
 }

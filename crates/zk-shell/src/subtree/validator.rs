@@ -15,16 +15,16 @@ use super::node_line::format_node;
 
 /// Checks nodes one after the other, and adds them up.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Checker {
+pub(crate) struct Validator {
     last: Option<RelativePath>,
     /// The last node is ephemeral and cannot have children.
     is_last_ephemeral: bool,
-    summary: Summing,
+    summary: RunningTotals,
 }
 
 /// The number of nodes and the checksum so far.
 #[derive(Debug, Clone, Default)]
-struct Summing {
+struct RunningTotals {
     nodes: u64,
     bytes: u64,
     sha256: Sha256,
@@ -39,22 +39,22 @@ pub(crate) struct Summary {
     pub(crate) sha256: String,
 }
 
-impl Checker {
-    /// Accepts the next node of a walk; `place` says where it was read.
-    pub(crate) fn accept(&mut self, place: &str, node: &SubtreeNode) -> Result<(), FormatError> {
+impl Validator {
+    /// Accepts the next node of a walk; `location` says where it was read.
+    pub(crate) fn accept(&mut self, location: &str, node: &SubtreeNode) -> Result<(), FormatError> {
         let path = node.path.as_str().escape_debug();
         match (&self.last, node.path.parent()) {
             (None, None) => {}
             (None, Some(_)) => {
                 return Err(FormatError::new(
-                    place,
+                    location,
                     format!("\"{path}\" comes before the root of the subtree"),
                 ));
             }
             (Some(last), parent) => {
                 if node.path <= *last {
                     return Err(FormatError::new(
-                        place,
+                        location,
                         format!("\"{path}\" is out of order, or is there twice"),
                     ));
                 }
@@ -64,13 +64,13 @@ impl Checker {
                     .is_some_and(|parent| last.is_at_or_below(parent))
                 {
                     return Err(FormatError::new(
-                        place,
+                        location,
                         format!("the parent of \"{path}\" is missing"),
                     ));
                 }
                 if self.is_last_ephemeral && node.path.is_at_or_below(last) {
                     return Err(FormatError::new(
-                        place,
+                        location,
                         format!("the parent of \"{path}\" is ephemeral"),
                     ));
                 }
@@ -113,7 +113,7 @@ impl Summary {
     }
 }
 
-impl Summing {
+impl RunningTotals {
     fn add(&mut self, node: &SubtreeNode) {
         self.nodes += 1;
         self.bytes += node.data.len() as u64;
@@ -151,11 +151,11 @@ mod tests {
     }
 
     fn problem(paths: &[&str]) -> Option<String> {
-        let mut checker = Checker::default();
+        let mut validator = Validator::default();
         let mut nodes = paths
             .iter()
             .map(|path| node(path.trim_end_matches('~'), path.ends_with('~')));
-        nodes.find_map(|node| Some(checker.accept("", &node).err()?.to_string()))
+        nodes.find_map(|node| Some(validator.accept("", &node).err()?.to_string()))
     }
 
     // covers: O4
@@ -182,19 +182,19 @@ mod tests {
 
     #[test]
     fn what_is_read_must_be_what_was_written() {
-        let mut checker = Checker::default();
+        let mut validator = Validator::default();
         for path in ["", "a"] {
-            checker.accept("", &node(path, false)).unwrap();
+            validator.accept("", &node(path, false)).unwrap();
         }
-        let summary = checker.summary();
+        let summary = validator.summary();
         assert_eq!((summary.nodes, summary.bytes), (2, 4));
-        assert_eq!(checker.finish(&summary.trailer()).unwrap(), summary);
+        assert_eq!(validator.finish(&summary.trailer()).unwrap(), summary);
         let fewer = Trailer {
             nodes: 3,
             ..summary.trailer()
         };
         assert!(
-            checker
+            validator
                 .finish(&fewer)
                 .unwrap_err()
                 .to_string()
@@ -205,7 +205,7 @@ mod tests {
             ..summary.trailer()
         };
         assert!(
-            checker
+            validator
                 .finish(&other)
                 .unwrap_err()
                 .to_string()

@@ -7,13 +7,13 @@ use zk_core::ParsePathError;
 
 /// Returns the path that `argument` means.
 ///
-/// Without a place it must be written in full. With one it may be relative to it, have the components `.` and `..`, and
+/// Without a current node it must be written in full. With one it may be relative to it, have the components `.` and `..`, and
 /// end with a slash, as in any shell; `..` of the root is the root.
 pub(crate) fn resolve(
-    place: Option<&NodePath>,
+    current: Option<&NodePath>,
     argument: &str,
 ) -> Result<NodePath, ParsePathError> {
-    let Some(place) = place else {
+    let Some(current) = current else {
         return NodePath::parse(argument);
     };
     if argument.is_empty() {
@@ -22,7 +22,7 @@ pub(crate) fn resolve(
     let mut path = if argument.starts_with('/') {
         NodePath::root()
     } else {
-        place.clone()
+        current.clone()
     };
     for name in argument.split('/') {
         path = match name {
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn paths_are_resolved_as_in_any_shell() {
-        let place = NodePath::parse("/a/b").unwrap();
+        let current = NodePath::parse("/a/b").unwrap();
         for (argument, expected) in [
             ("/", "/"),
             ("/x", "/x"),
@@ -57,15 +57,15 @@ mod tests {
             ("/x/..", "/"),
             ("...", "/a/b/..."),
         ] {
-            let resolved = resolve(Some(&place), argument).unwrap();
+            let resolved = resolve(Some(&current), argument).unwrap();
             assert_eq!(resolved.as_str(), expected, "{argument}");
         }
         assert_eq!(
             resolve(Some(&NodePath::root()), "a").unwrap().as_str(),
             "/a"
         );
-        assert!(resolve(Some(&place), "").is_err());
-        assert!(resolve(Some(&place), "a\u{7}b").is_err());
+        assert!(resolve(Some(&current), "").is_err());
+        assert!(resolve(Some(&current), "a\u{7}b").is_err());
     }
 
     #[test]

@@ -31,13 +31,16 @@ impl Cd {
 }
 
 /// Prints where relative paths begin.
-pub(crate) fn print_place(context: &Context) -> Result<(), Failure> {
+pub(crate) async fn print_current(context: &Context) -> Result<(), Failure> {
     require_next_command(context, "pwd")?;
     let path = context.path_or_here(None)?;
-    context.output().result(
-        || format!("{}\n", escape::line(path.as_str())),
-        || json!({"path": path.as_str()}),
-    )
+    context
+        .output()
+        .result(
+            || format!("{}\n", escape::line(path.as_str())),
+            || json!({"path": path.as_str()}),
+        )
+        .await
 }
 
 /// Refuses a command that has an effect on later ones only.

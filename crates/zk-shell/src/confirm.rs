@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::failure::tell;
+use crate::failure::write_stderr;
 
 /// Asks a question, which ends with `[y/N] `, and fails with `refusal` unless the answer is yes.
 ///
@@ -24,8 +24,9 @@ pub(crate) async fn confirm(
     let answer = if let Some(editor) = context.editor() {
         editor.ask(question).await
     } else {
-        tell(question);
-        let answer = tokio::task::spawn_blocking(|| {
+        let question = question.to_owned();
+        let answer = tokio::task::spawn_blocking(move || {
+            write_stderr(&question);
             let mut answer = String::new();
             let read = std::io::stdin().lock().read_line(&mut answer);
             read.ok().map(|_| answer)

@@ -1,0 +1,80 @@
+//! The data that a command writes: an argument, standard input or a file.
+
+use std::fs::File;
+use std::io;
+use std::io::Read;
+use std::path::Path;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::file_io::blocking;
+
+/// Returns the data: that of `file` if there is one, otherwise `argument`, which may stand for standard input.
+pub(super) async fn read(
+    context: &Context,
+    argument: Option<&str>,
+    file: Option<&Path>,
+) -> Result<Vec<u8>, Failure> {
+    match (file, argument) {
+        (Some(file), _) => {
+            let file = file.to_owned();
+            let read = move || read_all(|| File::open(&file), &file.display().to_string());
+            blocking(read).await
+        }
+        (None, Some(STANDARD_INPUT)) => read_stdin(context).await,
+        (None, argument) => Ok(argument.unwrap_or_default().as_bytes().to_vec()),
+    }
+}
+
+/// Returns the data of a file, or of standard input if its name is `-`.
+pub(super) async fn read_file(context: &Context, file: &Path) -> Result<Vec<u8>, Failure> {
+    if file.as_os_str() == STANDARD_INPUT {
+        read_stdin(context).await
+    } else {
+        read(context, None, Some(file)).await
+    }
+}
+
+/// Returns the text of a file, or of standard input if its name is `-`. It may be longer than data.
+pub(super) async fn read_text(context: &Context, file: &Path) -> Result<String, Failure> {
+    let is_stdin = file.as_os_str() == STANDARD_INPUT;
+    if is_stdin {
+        context.take_stdin()?;
+    }
+    let file = file.to_owned();
+    let read = move || {
+        let (name, read) = if is_stdin {
+            ("standard input".to_owned(), io::read_to_string(io::stdin()))
+        } else {
+            (file.display().to_string(), std::fs::read_to_string(&file))
+        };
+        read.map_err(|error| Failure::operation(format!("cannot read {name}: {error}"), None))
+    };
+    blocking(read).await
+}
+
+async fn read_stdin(context: &Context) -> Result<Vec<u8>, Failure> {
+    context.take_stdin()?;
+    blocking(|| read_all(|| Ok(io::stdin().lock()), "standard input")).await
+}
+
+fn read_all<R: Read>(open: impl FnOnce() -> io::Result<R>, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = open().and_then(|input| input.take(MOST_INPUT + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(read) if read as u64 > MOST_INPUT => Err(Failure::operation(
+            format!("{name} goes on beyond {MOST_INPUT} bytes, and no node holds that much"),
+            Some("store it in pieces, or elsewhere and its place in the node"),
+        )),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Failure::operation(
+            format!("cannot read the data from {name}: {error}"),
+            None,
+        )),
+    }
+}
+
+/// The argument that stands for standard input.
+pub(super) const STANDARD_INPUT: &str = "-";
+/// A node holds a little less; it is refused with the exact number.
+const MOST_INPUT: u64 = 1 << 20;
