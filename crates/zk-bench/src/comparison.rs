@@ -458,7 +458,7 @@ impl Course<'_> {
         let server = servers.iter().find(is_ours);
         let server = server.context("the server is one of the ensemble")?;
         self.fixture
-            .run_unlimited("asking the server", Counted::now(server))
+            .run_unlimited("asking the server", Counted::now(server, servers))
     }
 }
 
@@ -502,6 +502,7 @@ pub(crate) mod tests {
                         fired: 2.0,
                         bytes_in: 400.0,
                         bytes_out: 300.0,
+                        servers_cpu_micros: 1200.0,
                     }),
                 })
                 .collect(),

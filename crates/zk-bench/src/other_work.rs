@@ -110,6 +110,15 @@ fn others(processes: &[Process], ours: &BTreeSet<i32>) -> u64 {
     others.map(|one| one.ticks).sum()
 }
 
+/// Returns the CPU time of these processes together, in microseconds, to a hundredth of a second.
+#[expect(clippy::cast_precision_loss, reason = "no process runs for 2^53 ticks")]
+pub(crate) fn cpu_micros_of(ids: impl IntoIterator<Item = i32>) -> f64 {
+    let stats = ids.into_iter().map(|id| format!("/proc/{id}/stat"));
+    let texts = stats.filter_map(|path| fs::read_to_string(path).ok());
+    let ticks: u64 = texts.filter_map(|text| Some(process(&text)?.ticks)).sum();
+    ticks as f64 * 1e6 / TICKS_PER_SECOND as f64
+}
+
 /// Returns all running processes, or none if they cannot be read.
 fn processes() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -213,5 +222,19 @@ mod tests {
         }
         let this = i32::try_from(std::process::id()).unwrap();
         assert!(processes().iter().any(|one| one.id == this));
+    }
+
+    #[test]
+    fn cpu_time_of_processes_is_a_sum() {
+        let this = i32::try_from(std::process::id()).unwrap();
+        let limit = Instant::now();
+        while cpu_micros_of([this]) < 50_000.0 {
+            assert!(
+                limit.elapsed() < Duration::from_secs(30),
+                "30 s of work used no CPU time"
+            );
+        }
+        assert!(cpu_micros_of([this, this]) >= 100_000.0);
+        assert!(cpu_micros_of([]) == 0.0);
     }
 }

@@ -207,6 +207,7 @@ fn figures(comparison: &Comparison) -> String {
         "p99 ms",
         "zk-lock is",
         "client CPU µs",
+        "servers CPU µs",
         "packets in",
         "packets out",
         "watches fired",
@@ -240,6 +241,7 @@ fn figures(comparison: &Comparison) -> String {
             series
                 .cpu_micros()
                 .map_or_else(String::new, |cpu| cpu.middle(0)),
+            each(0, |traffic| traffic.servers_cpu_micros),
             each(2, |traffic| traffic.received),
             each(2, |traffic| traffic.sent),
             each(2, |traffic| traffic.fired),
@@ -301,7 +303,7 @@ mod tests {
         assert_eq!(cells("20 sessions over Curator")[5], "**no**");
         assert_eq!(
             cells("2 sessions")[7..],
-            ["150", "6.00", "7.50", "2.00", "400", "300"]
+            ["150", "1200", "6.00", "7.50", "2.00", "400", "300"]
         );
         assert_eq!(
             cells("500 sessions over 20 sessions")[1..],

@@ -1,9 +1,11 @@
-//! Measures the load of a workload on a server, from the server's own counters.
+//! Measures the load of a workload on a server, from the server's own counters, and the CPU time of all servers.
 
 use anyhow::Context as _;
 use zk_harness::Server;
 
-/// The average load of one operation on the server.
+use crate::other_work::cpu_micros_of;
+
+/// The average load of one operation on the server that the clients are connected to, and the CPU time of all servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Traffic {
@@ -17,14 +19,17 @@ pub struct Traffic {
     pub bytes_in: f64,
     /// Bytes of replies, without watch events.
     pub bytes_out: f64,
+    /// The CPU time of all servers, in microseconds.
+    pub servers_cpu_micros: f64,
 }
 
-/// The server's counters at one time.
+/// The counters at one time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted([f64; 5]);
+pub(crate) struct Counted([f64; 6]);
 
 impl Counted {
-    pub(crate) async fn now(server: &Server) -> anyhow::Result<Self> {
+    /// Reads the counters of one server, and the CPU time of all.
+    pub(crate) async fn now(server: &Server, all: &[Server]) -> anyhow::Result<Self> {
         let mntr = server.mntr().await?;
         let number = |key: &str| mntr.get(key).and_then(|value| value.parse::<f64>().ok());
         let fired = FIRED.iter().filter_map(|key| number(key)).sum();
@@ -34,6 +39,7 @@ impl Counted {
             fired,
             number("zk_bytes_received_count").unwrap_or_default(),
             number("zk_response_bytes").unwrap_or_default(),
+            cpu_micros_of(all.iter().filter_map(Server::pid)),
         ]))
     }
 
@@ -47,6 +53,7 @@ impl Counted {
             fired: each(2),
             bytes_in: each(3),
             bytes_out: each(4),
+            servers_cpu_micros: each(5),
         }
     }
 }
