@@ -253,11 +253,14 @@ impl Engine {
 
     /// Ends the link if an answer says that the session is over: the transport may update the link later than it answers.
     fn note_end<T>(&self, answer: &Result<T, TransportError>) {
-        if let Err(TransportError::Ended(end @ (SessionEnd::Expired | SessionEnd::AuthFailed))) =
-            answer
-        {
-            self.link.end(*end);
-        }
+        let end = match answer {
+            Err(TransportError::Ended(
+                end @ (SessionEnd::Expired | SessionEnd::AuthFailed | SessionEnd::AuthRequired),
+            )) => *end,
+            Err(TransportError::Refused(ErrorKind::AuthRequired, _)) => SessionEnd::AuthRequired,
+            _ => return,
+        };
+        self.link.end(end);
     }
 
     /// Returns the greatest zxid of any reply so far.

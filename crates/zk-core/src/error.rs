@@ -21,6 +21,8 @@ struct Repr {
     kind: ErrorKind,
     may_be_applied: bool,
     failed_part: Option<usize>,
+    /// What the refused request was to do, unless it is the operation: a part of a transaction, or a read before a write.
+    part: Option<Operation>,
     detail: Option<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -34,6 +36,7 @@ impl Error {
             kind,
             may_be_applied: kind == ErrorKind::OutcomeUnknown,
             failed_part: None,
+            part: None,
             detail: None,
             source: None,
         }))
@@ -95,9 +98,22 @@ impl Error {
         self
     }
 
-    /// Adds the path of the refused part of a transaction, and details.
+    /// Records what the refused request was to do, for which it may need another right than the operation.
     #[must_use]
-    pub(crate) fn about(mut self, path: &NodePath, detail: impl Into<String>) -> Self {
+    pub(crate) fn refused_to(mut self, part: Operation) -> Self {
+        self.0.part = Some(part);
+        self
+    }
+
+    /// Adds what the refused part of a transaction was to do, its path, and details.
+    #[must_use]
+    pub(crate) fn about(
+        mut self,
+        part: Operation,
+        path: &NodePath,
+        detail: impl Into<String>,
+    ) -> Self {
+        self.0.part = Some(part);
         self.0.path = Some(path.clone());
         self.0.detail = Some(detail.into());
         self
@@ -166,7 +182,11 @@ impl fmt::Display for Error {
         if let Some(path) = &repr.path {
             write!(f, " {path}")?;
         }
-        write!(f, ": {}", describe(repr.kind, repr.operation))?;
+        write!(
+            f,
+            ": {}",
+            describe(repr.kind, repr.part.unwrap_or(repr.operation))
+        )?;
         if let Some(detail) = &repr.detail {
             write!(f, " ({detail})")?;
         }
@@ -254,6 +274,12 @@ pub enum ErrorKind {
     SessionExpired,
     /// The server refused the session's credentials.
     AuthFailed,
+    /// The server requires SASL, or another authentication that the session has not made.
+    ///
+    /// The server grants the session, and refuses its first operation with this. Sessions of
+    /// [`ProtocolClient::ZookeeperClient`](crate::ProtocolClient::ZookeeperClient) report
+    /// [`AuthFailed`](Self::AuthFailed) instead.
+    AuthRequired,
     /// The session was closed.
     SessionClosed,
 }
@@ -283,7 +309,9 @@ impl ErrorKind {
             | Self::Throttled
             | Self::SessionMoved
             | Self::ServerError => ErrorClass::Recoverable,
-            Self::SessionExpired | Self::AuthFailed | Self::SessionClosed => ErrorClass::Fatal,
+            Self::SessionExpired | Self::AuthFailed | Self::AuthRequired | Self::SessionClosed => {
+                ErrorClass::Fatal
+            }
         }
     }
 }
@@ -407,9 +435,20 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         (ErrorKind::NoAuth, Operation::Update) => {
             "not permitted; it needs READ and WRITE on the node"
         }
-        (ErrorKind::NoAuth, Operation::Get | Operation::List) => {
-            "not permitted; it needs READ on the node"
-        }
+        (
+            ErrorKind::NoAuth,
+            Operation::Get
+            | Operation::GetMany
+            | Operation::Exists
+            | Operation::Stat
+            | Operation::List
+            | Operation::ListMany
+            | Operation::DescendantCount
+            | Operation::GetConfig
+            | Operation::Subscribe
+            | Operation::Track
+            | Operation::Wait,
+        ) => "not permitted; it needs READ on the node",
         (ErrorKind::NoAuth, Operation::GetAcl) => {
             "not permitted; it needs READ or ADMIN on the node"
         }
@@ -435,6 +474,9 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         (ErrorKind::ServerError, _) => "the server failed",
         (ErrorKind::SessionExpired, _) => "the session has expired",
         (ErrorKind::AuthFailed, _) => "the server refused the session's credentials",
+        (ErrorKind::AuthRequired, _) => {
+            "the server requires authentication, with SASL for example, and the session has made none that it accepts"
+        }
         (ErrorKind::SessionClosed, _) => "the session is closed",
     }
 }

@@ -232,7 +232,11 @@ pub use state::StateChanges;
 pub use subscription::Subscribe;
 pub use subscription::Subscription;
 #[cfg(feature = "tls")]
+pub use tls::CertificateRefusal;
+#[cfg(feature = "tls")]
 pub use tls::Tls;
+#[cfg(feature = "tls")]
+pub use tls::TlsFailure;
 pub use tracker::NodeTracker;
 pub use tracker::Tracked;
 pub use tracker::TrackedNode;

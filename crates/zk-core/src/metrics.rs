@@ -28,7 +28,7 @@ use crate::transport::SessionEnd;
 /// | `zk_watches_total` | counter | watches that were set: one for each read with a watch, and one each time a subscription sets its watch | |
 /// | `zk_sessions` | gauge | sessions that are not over | `state`: `connected`, `read_only`, `suspended` |
 /// | `zk_connection_losses_total` | counter | connections that broke | |
-/// | `zk_sessions_ended_total` | counter | sessions | `reason`: `closed`, `expired`, `auth_failed`, `runtime_ended` |
+/// | `zk_sessions_ended_total` | counter | sessions | `reason`: `closed`, `expired`, `auth_failed`, `auth_required`, `runtime_ended` |
 ///
 /// The outcomes are `ok`; `refused`: the operation had no effect and would be refused again; `unavailable`: it had no
 /// effect, and may succeed later; `unknown`: a write may have been applied; `session_over`.
@@ -115,6 +115,7 @@ const fn reason(end: SessionEnd) -> &'static str {
         SessionEnd::Closed => "closed",
         SessionEnd::Expired => "expired",
         SessionEnd::AuthFailed => "auth_failed",
+        SessionEnd::AuthRequired => "auth_required",
         SessionEnd::RuntimeEnded => "runtime_ended",
     }
 }

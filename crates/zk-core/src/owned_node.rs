@@ -261,7 +261,7 @@ impl OwnedNode {
             Err(source) if source.is_outcome_unknown() => Err(ReplaceError::Unknown { source }),
             Err(source) => {
                 let source = match source.failed_part() {
-                    Some(0) => source.about(&self.path, "the node to replace"),
+                    Some(0) => source.about(Operation::Delete, &self.path, "the node to replace"),
                     _ => source,
                 };
                 Err(ReplaceError::NotReplaced { node: self, source })

@@ -94,8 +94,8 @@ impl SessionBuilder {
     /// `reopening` sets the pauses between connection attempts. Lost sessions and failed connection attempts count as
     /// attempts. The count starts again after a session that lived longer than its timeout.
     /// No further session is opened if the settings of the builder are not valid, or if the servers refuse the first
-    /// session for a reason that the application has to remove: its credentials or a missing chroot. Once there was a session,
-    /// such a refusal is an attempt like any other.
+    /// session for a reason that the application has to remove: wrong or missing credentials, or a missing chroot. Once
+    /// there was a session, such a refusal is an attempt like any other.
     ///
     /// # Panics
     ///
@@ -270,13 +270,18 @@ async fn keep_open<F>(
     loop {
         let last = match connect().await {
             Ok(session) => {
-                has_had_one = true;
                 let opened = Instant::now();
                 advance(&status, Status::Open(session.clone()));
                 let end = session.lost().await;
                 if end == SessionEnd::Closed {
                     return advance(&status, Status::Ended(SessionsEnd::Closed));
                 }
+                // A server that requires authentication grants sessions to all clients, and refuses their first request.
+                if end == SessionEnd::AuthRequired && !has_had_one {
+                    let refused = SessionsEnd::Connect(ConnectError::AuthRequired);
+                    return advance(&status, Status::Ended(refused));
+                }
+                has_had_one = true;
                 tracing::warn!(session = %session.id(), ?end, "session lost, opening a new one");
                 advance(&status, Status::Opening);
                 if opened.elapsed() > session.session_timeout() {

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+pub use zk_wire::CertificateRefusal;
+pub use zk_wire::TlsFailure;
+
 /// Certificates and keys in PEM, for [`SessionBuilder::tls`](crate::SessionBuilder::tls).
 ///
 /// The connect string must contain the `secureClientPort` of the servers.

@@ -13,6 +13,8 @@ use std::time::Instant;
 
 use crate::acl::Acl;
 use crate::connect_string::ConnectString;
+#[cfg(feature = "tls")]
+use crate::connect_string::ServerAddress;
 use crate::credentials::Credentials;
 use crate::ensemble_config::TrackedServers;
 use crate::error::ErrorKind;
@@ -22,6 +24,8 @@ use crate::stat::SessionId;
 use crate::stat::Stat;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
+#[cfg(feature = "tls")]
+use crate::tls::TlsFailure;
 
 #[cfg(feature = "zookeeper-client")]
 pub(crate) mod client;
@@ -98,9 +102,9 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) tracked_servers: Option<&'a TrackedServers>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<&'a Tls>,
-    /// Receives why the last encrypted connection failed.
+    /// Receives where and why the last encrypted connection failed.
     #[cfg(feature = "tls")]
-    pub(crate) tls_failure: &'a Mutex<Option<String>>,
+    pub(crate) tls_failure: &'a Mutex<Option<(ServerAddress, TlsFailure)>>,
     /// A user and a password.
     #[cfg(feature = "sasl")]
     pub(crate) sasl: Option<(&'a str, &'a str)>,

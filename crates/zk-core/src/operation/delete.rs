@@ -269,7 +269,9 @@ async fn read_stat(call: &Call, path: &NodePath, in_doubt: bool) -> Result<Optio
         Response::Stat { stat, .. } => Some(stat),
         _ => None,
     });
-    Ok(found.await?.flatten())
+    let found = found.await;
+    let found = found.map_err(|error| error.refused_to(Operation::Exists))?;
+    Ok(found.flatten())
 }
 
 async fn list(call: &Call, path: &NodePath) -> Result<Vec<String>, Error> {
@@ -277,11 +279,12 @@ async fn list(call: &Call, path: &NodePath) -> Result<Vec<String>, Error> {
         path: call.wire(path),
         watch: false,
     };
-    call.read(path, &request, |response| match response {
+    let listed = call.read(path, &request, |response| match response {
         Response::Children { names, .. } => Some(names),
         _ => None,
-    })
-    .await
+    });
+    let listed = listed.await;
+    listed.map_err(|error| error.refused_to(Operation::List))
 }
 
 async fn delete_tree(call: &Call, root: &NodePath) -> Result<(), Error> {

@@ -295,6 +295,7 @@ impl Transaction {
             has_token,
         } = self;
         let own = usize::from(has_token);
+        let operations: Vec<Operation> = parts.iter().map(operation_of).collect();
         if let Some((part, source)) = wrong {
             return Err(Error::invalid_path(Operation::Transaction, source).failed_at(part));
         }
@@ -343,20 +344,30 @@ impl Transaction {
                 })
                 .collect()),
             Err(error) => Err(match error.failed_part() {
-                Some(part) => match (paths.get(part), paths.len()) {
-                    (Some(path), count) => {
-                        let (part, count) = (part + 1 - own, count - own);
+                Some(part) => match (operations.get(part), paths.get(part)) {
+                    (Some(operation), Some(path)) => {
+                        let (part, count) = (part + 1 - own, paths.len() - own);
                         let which = match part {
                             0 => "the idempotency token".to_owned(),
                             part => format!("part {part} of {count}"),
                         };
-                        error.about(path, which)
+                        error.about(*operation, path, which)
                     }
-                    (None, _) => error,
+                    _ => error,
                 },
                 None => error,
             }),
         }
+    }
+}
+
+/// Returns the operation that a part is without a transaction. A check reads the node.
+fn operation_of(part: &Op) -> Operation {
+    match part {
+        Op::Check { .. } => Operation::Get,
+        Op::Create(_) => Operation::Create,
+        Op::Set { .. } => Operation::Set,
+        Op::Delete { .. } => Operation::Delete,
     }
 }
 

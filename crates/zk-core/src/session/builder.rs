@@ -13,11 +13,12 @@ use crate::connect_diagnosis::ConnectDiagnosis;
 use crate::connect_diagnosis::diagnose;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
+#[cfg(feature = "tls")]
+use crate::connect_string::ServerAddress;
 use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::ensemble_config::TrackedServers;
 use crate::error::Error;
-#[cfg(feature = "tls")]
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
@@ -27,6 +28,8 @@ use crate::session_defaults::SessionDefaults;
 use crate::session_handle::SessionHandle;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
+#[cfg(feature = "tls")]
+use crate::tls::TlsFailure;
 use crate::transport::ConnectOptions;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
@@ -326,9 +329,9 @@ impl SessionBuilder {
             .await;
         #[cfg(feature = "tls")]
         if connected.is_none()
-            && let Ok(Some(problem)) = tls_failure.into_inner()
+            && let Ok(Some((server, source))) = tls_failure.into_inner()
         {
-            return Err(ConnectError::NotEncrypted { problem });
+            return Err(ConnectError::NotEncrypted { server, source });
         }
         match connected {
             Some(Ok(transport)) => Ok((transport, servers)),
@@ -350,6 +353,9 @@ impl SessionBuilder {
                 Ok(transport) => return Ok(transport),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);
+                }
+                Err(TransportError::Ended(SessionEnd::AuthRequired)) => {
+                    return Err(ConnectError::AuthRequired);
                 }
                 #[cfg(feature = "tls")]
                 Err(TransportError::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
@@ -461,6 +467,7 @@ async fn check_chroot(session: &Session, deadline: Deadline) -> Result<(), Conne
     {
         Ok(Some(_)) => Ok(()),
         Ok(None) => Err(ConnectError::NoChroot { chroot }),
+        Err(source) if source.kind() == ErrorKind::AuthRequired => Err(ConnectError::AuthRequired),
         Err(source) => Err(ConnectError::ChrootUnchecked { chroot, source }),
     }
 }
@@ -491,11 +498,13 @@ pub enum ConnectError {
     },
     /// No encrypted connection could be made within the connect timeout.
     #[cfg(feature = "tls")]
-    #[error("no session: {problem}")]
+    #[error("no session, because there is no encrypted connection to {server}")]
     #[non_exhaustive]
     NotEncrypted {
-        /// The server that was tried last, and what failed.
-        problem: String,
+        /// The server that was tried last.
+        server: ServerAddress,
+        /// What failed there.
+        source: TlsFailure,
     },
     /// No server granted a session within the connect timeout.
     #[error(transparent)]
@@ -503,6 +512,12 @@ pub enum ConnectError {
     /// The server refused the credentials.
     #[error("the server refused the session's credentials")]
     AuthFailed,
+    /// The server requires SASL, or another authentication that the session has not made.
+    ///
+    /// Such a server grants the session, and refuses its first operation. Connecting sends one only if there is a chroot,
+    /// to check that it exists; otherwise the first operation returns [`ErrorKind::AuthRequired`].
+    #[error("the server requires authentication")]
+    AuthRequired,
     /// The node named by the chroot does not exist.
     #[error("the chroot {chroot} does not exist; connect without it and create it first")]
     #[non_exhaustive]

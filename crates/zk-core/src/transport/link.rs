@@ -50,6 +50,8 @@ pub enum SessionEnd {
     Expired,
     /// The server refused its credentials.
     AuthFailed,
+    /// The server requires SASL, or another authentication that the session has not made.
+    AuthRequired,
     /// Its runtime has shut down. The ensemble expires it after its timeout.
     RuntimeEnded,
 }
@@ -60,6 +62,7 @@ impl fmt::Display for SessionEnd {
             Self::Closed => "it was closed",
             Self::Expired => "it has expired",
             Self::AuthFailed => "the server refused its credentials",
+            Self::AuthRequired => "the server requires authentication",
             Self::RuntimeEnded => "its runtime has ended",
         })
     }
@@ -70,6 +73,7 @@ impl SessionEnd {
         match self {
             Self::Expired => ErrorKind::SessionExpired,
             Self::AuthFailed => ErrorKind::AuthFailed,
+            Self::AuthRequired => ErrorKind::AuthRequired,
             Self::Closed | Self::RuntimeEnded => ErrorKind::SessionClosed,
         }
     }
@@ -380,13 +384,14 @@ fn unpack(packed: u64) -> (Link, bool) {
     (link, packed & 8 != 0)
 }
 
-const PHASES: [Phase; 7] = [
+const PHASES: [Phase; 8] = [
     Phase::Down,
     Phase::Up,
     Phase::ReadOnly,
     Phase::Over(SessionEnd::Closed),
     Phase::Over(SessionEnd::Expired),
     Phase::Over(SessionEnd::AuthFailed),
+    Phase::Over(SessionEnd::AuthRequired),
     Phase::Over(SessionEnd::RuntimeEnded),
 ];
 

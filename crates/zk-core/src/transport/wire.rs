@@ -43,6 +43,8 @@ use super::Watching;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
+#[cfg(feature = "tls")]
+use crate::connect_string::ServerAddress;
 use crate::credentials::Credentials;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
@@ -110,12 +112,13 @@ impl WireTransport {
         let decided = states.wait_for(|state| match state {
             #[cfg(feature = "tls")]
             wire::ConnectionState::Disconnected {
-                why: Some(why @ wire::Loss::Tls { why: failure, .. }),
+                why: Some(wire::Loss::Tls { host, why }),
             } => {
+                let failure = (ServerAddress(host.clone()), why.clone());
                 let noted = options.tls_failure.lock();
-                *noted.unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
+                *noted.unwrap_or_else(PoisonError::into_inner) = Some(failure);
                 // It is the same with every server.
-                matches!(failure, wire::TlsFailure::Configuration(_))
+                matches!(why, wire::TlsFailure::Configuration(_))
             }
             wire::ConnectionState::Disconnected { .. } => false,
             wire::ConnectionState::Connected { .. } | wire::ConnectionState::Over(_) => true,
@@ -622,6 +625,7 @@ const fn session_end(end: wire::SessionEnd) -> SessionEnd {
         wire::SessionEnd::Closed => SessionEnd::Closed,
         wire::SessionEnd::Expired => SessionEnd::Expired,
         wire::SessionEnd::AuthFailed => SessionEnd::AuthFailed,
+        wire::SessionEnd::AuthRequired => SessionEnd::AuthRequired,
         wire::SessionEnd::RuntimeEnded => SessionEnd::RuntimeEnded,
     }
 }
@@ -672,6 +676,8 @@ fn refused(code: wire::ErrorCode) -> TransportError {
         Code::NOT_EMPTY => ErrorKind::NotEmpty,
         Code::NO_CHILDREN_FOR_EPHEMERALS => ErrorKind::ParentIsEphemeral,
         Code::NO_AUTH => ErrorKind::NoAuth,
+        // The session is over.
+        Code::SESSION_CLOSED_REQUIRE_SASL_AUTH => ErrorKind::AuthRequired,
         Code::INVALID_ACL => ErrorKind::InvalidAcl,
         Code::QUOTA_EXCEEDED => ErrorKind::QuotaExceeded,
         Code::NOT_READ_ONLY => ErrorKind::ReadOnlyServer,

@@ -10,6 +10,7 @@ use zk_core::Tls;
 use zk_harness::Ensemble;
 use zk_harness::Server;
 
+use crate::MAX_WAIT;
 use crate::eventually;
 use crate::server_with;
 use crate::watches_of;
@@ -32,6 +33,7 @@ fn tracking(server: &Server) -> SessionBuilder {
     Session::builder(server.client_address().to_string())
         .client(ProtocolClient::ZkWire)
         .track_ensemble()
+        .session_timeout(OPERATION)
         .connect_timeout(OPERATION)
         .operation_timeout(OPERATION)
 }
@@ -103,7 +105,7 @@ async fn servers_that_only_the_configuration_names_are_used() {
 async fn a_session_leaves_a_server_that_is_removed() {
     let ensemble = reconfigurable().await;
     // Without the leader there would be an election, and the outcome of the request unknown.
-    let leader = ensemble.leader().await.expect("a leader");
+    let leader = ensemble.wait_leader(MAX_WAIT).await.expect("a leader");
     let mut followers = ensemble.servers().iter();
     let removed = followers.find(|server| server.id() != leader.id());
     let removed = removed.expect("there are three servers");

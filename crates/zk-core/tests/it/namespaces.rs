@@ -136,7 +136,7 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
                     .await
                     .unwrap_err(),
                 "/private",
-                "transaction /private: not permitted (part 1 of 1)",
+                "transaction /private: not permitted; it needs WRITE on the node (part 1 of 1)",
             ),
         ];
         for (error, path, message) in refusals {

@@ -111,7 +111,7 @@ async fn create_that_is_dropped_at_any_poll_leaves_nothing() {
                 .into_future();
                 let is_ready = polled(&mut call, polls).await;
                 drop(call);
-                within(Duration::from_secs(10), "all is settled", session.settled()).await;
+                within(MAX_WAIT, "all is settled", session.settled()).await;
                 let left = if kind == 3 {
                     match session.list(format!("/dir/{polls}")).await {
                         Ok((names, _)) => names,

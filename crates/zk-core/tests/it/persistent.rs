@@ -1,7 +1,5 @@
 //! Persistent watches at the boundary to the client crate, on servers of both releases.
 
-use std::time::Duration;
-
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::WatchEvent;
@@ -53,7 +51,7 @@ async fn watch(transport: &dyn Transport, path: &str, recursive: bool) -> Watchi
 async fn received(watching: &mut Watching, count: usize) -> Vec<(String, WatchEvent)> {
     let mut received = Vec::new();
     for _ in 0..count {
-        match within(Duration::from_secs(10), "a notice", watching.next()).await {
+        match within(MAX_WAIT, "a notice", watching.next()).await {
             Some(WatchNotification::Changed { path, event, .. }) => {
                 received.push((path.to_string(), event));
             }
@@ -81,7 +79,7 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
             other.set("/app/a/b", "x").await.unwrap();
             other.delete("/app/a/b").await.unwrap();
             other.delete("/app/a").await.unwrap();
-            let first = within(Duration::from_secs(10), "a notice", one.next()).await;
+            let first = within(MAX_WAIT, "a notice", one.next()).await;
             let zxid = ensemble.version().starts_with("3.9").then_some(stat.czxid);
             let born = WatchNotification::Changed {
                 path: NodePath::parse("/a").unwrap(),

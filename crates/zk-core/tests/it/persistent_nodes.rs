@@ -66,10 +66,9 @@ async fn persistent_node_comes_back_once_on_real_servers() {
             let first = ready(&node).await;
             lost.happened(Duration::ZERO).await.unwrap();
             let names = async || {
-                other
-                    .list(&parent)
-                    .await
-                    .map_or(Vec::new(), |found| found.0)
+                other.sync("/").with_quorum().await.unwrap();
+                let found = other.list(&parent).await;
+                found.map_or(Vec::new(), |found| found.0)
             };
             assert_eq!(names().await, [first.path.name().unwrap()]);
             node.set_data("2").await.unwrap();
@@ -90,13 +89,11 @@ async fn persistent_node_comes_back_once_on_real_servers() {
                 (&third.path, third.session == session.id()),
                 (&first.path, false)
             );
-            other.sync("/").await.unwrap();
-            assert_eq!(other.get(&third.path).await.unwrap().0, "2");
             assert_eq!(names().await, [first.path.name().unwrap()]);
+            assert_eq!(other.get(&third.path).await.unwrap().0, "2");
             within(MAX_WAIT, "it is removed", node.remove())
                 .await
                 .unwrap();
-            other.sync("/").await.unwrap();
             assert_eq!(names().await, [""; 0]);
         }
     }

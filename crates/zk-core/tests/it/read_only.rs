@@ -9,7 +9,6 @@ use zk_core::Update;
 use zk_harness::Ensemble;
 
 use crate::MAX_WAIT;
-use crate::connect;
 use crate::eventually;
 use crate::within;
 
@@ -23,13 +22,15 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
         .start()
         .await
         .expect("three servers start");
-    let session = connect(&ensemble).await;
-    session.create("/a", "data").await.unwrap();
-    session.sync("/").await.unwrap();
-    session.close().await.unwrap();
     let [one, two, three] = ensemble.servers() else {
         panic!("three servers expected");
     };
+    let connect_string = three.client_address().to_string();
+    // The server that will be left replies once it has applied the create.
+    let session = Session::builder(connect_string.as_str()).connect().await;
+    let session = session.unwrap();
+    session.create("/a", "data").await.unwrap();
+    session.close().await.unwrap();
     one.kill().await.unwrap();
     two.kill().await.unwrap();
 
@@ -40,15 +41,14 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
             .is_ok_and(|mode| mode == "ro")
     })
     .await;
-    let connect_string = three.client_address().to_string();
     let refused = Session::builder(connect_string.as_str())
         .connect_timeout(Duration::from_secs(3))
         .connect()
         .await;
     assert!(refused.is_err(), "not without being asked to");
     let session = Session::builder(connect_string)
-        .session_timeout(Duration::from_secs(4))
-        .connect_timeout(Duration::from_secs(30))
+        .session_timeout(MAX_WAIT)
+        .connect_timeout(MAX_WAIT)
         .allow_read_only()
         .connect()
         .await
@@ -87,12 +87,7 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
 
     one.start().unwrap();
     two.start().unwrap();
-    within(
-        Duration::from_secs(60),
-        "the session is lost",
-        session.lost(),
-    )
-    .await;
+    within(MAX_WAIT, "the session is lost", session.lost()).await;
     assert!(session.state().is_lost());
     assert!(session.get("/a").await.unwrap_err().is_fatal());
     ensemble.down().await.expect("the servers go down");

@@ -3,11 +3,15 @@
 use std::fs;
 use std::time::Duration;
 
+use zk_core::CertificateRefusal;
 use zk_core::ConnectError;
+use zk_core::ErrorKind;
 use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_core::SessionBuilder;
+use zk_core::SessionEnd;
 use zk_core::Tls;
+use zk_core::TlsFailure;
 use zk_harness::Ensemble;
 use zk_harness::SaslDigest;
 use zk_harness::certificates::Flaw;
@@ -16,7 +20,9 @@ use zk_harness::certificates::Identity;
 use crate::MAX_WAIT;
 use crate::within;
 
-const SHORT: Duration = Duration::from_secs(3);
+const SHORT: Duration = Duration::from_secs(5);
+/// For the first handshakes of a server on a busy machine.
+const LONG: Duration = Duration::from_secs(10);
 
 fn with_identity(tls: Tls, identity: &Identity) -> Tls {
     let text = |path| fs::read_to_string(path).expect("the harness has written it");
@@ -24,15 +30,35 @@ fn with_identity(tls: Tls, identity: &Identity) -> Tls {
 }
 
 async fn refusal(builder: SessionBuilder) -> ConnectError {
+    refusal_within(SHORT, builder).await
+}
+
+async fn refusal_within(limit: Duration, builder: SessionBuilder) -> ConnectError {
     let connected = within(
         MAX_WAIT,
         "a refusal",
-        builder.connect_timeout(SHORT).connect(),
+        builder.connect_timeout(limit).connect(),
     );
     let connected = connected.await;
     connected
         .map(|session| session.id())
         .expect_err("it must be refused")
+}
+
+/// Waits until no encrypted connection could be made, and returns why.
+async fn tls_failure(builder: SessionBuilder) -> TlsFailure {
+    match refusal(builder).await {
+        ConnectError::NotEncrypted { source, .. } => source,
+        other => panic!("it is no failure of TLS: {other:?}"),
+    }
+}
+
+/// Waits until servers have refused the client, and returns why.
+async fn client_refusal(builder: SessionBuilder) -> CertificateRefusal {
+    match tls_failure(builder).await {
+        TlsFailure::ClientRefused(why) => why,
+        other => panic!("the client was not refused: {other}"),
+    }
 }
 
 // covers: C1 C22
@@ -53,32 +79,81 @@ async fn encrypted_sessions_work_or_say_what_is_wrong() {
         let session = good.client(ProtocolClient::ZkWire).connect().await.unwrap();
         session.create("/a", "x").await.unwrap();
         session.close().await.unwrap();
-        let none = refusal(builder.clone().tls(tls.clone())).await;
-        assert!(matches!(none, ConnectError::NotEncrypted { .. }), "{none}");
-        assert!(
-            none.to_string().contains("the client's certificate"),
-            "{none}"
-        );
-        let expired = certificates.flawed_client(Flaw::Expired);
-        let expired = refusal(builder.clone().tls(with_identity(tls.clone(), &expired))).await;
-        assert!(
-            expired.to_string().contains("the client's certificate"),
-            "{expired}"
-        );
+        let none = client_refusal(builder.clone().tls(tls.clone())).await;
+        assert_eq!(none, CertificateRefusal::NoCertificate);
+        let refusal_of = |flaw| {
+            let identity = certificates.flawed_client(flaw);
+            client_refusal(builder.clone().tls(with_identity(tls.clone(), &identity)))
+        };
+        // Servers in Java send the same alert for both.
+        let unexplained = CertificateRefusal::Unexplained("CertificateUnknown".to_owned());
+        assert_eq!(refusal_of(Flaw::Expired).await, unexplained);
+        assert_eq!(refusal_of(Flaw::OtherAuthority).await, unexplained);
         let other = fs::read_to_string(certificates.other_authority()).unwrap();
-        let other = refusal(builder.clone().tls(Tls::trusting(other))).await;
-        assert!(
-            other
-                .to_string()
-                .contains("not signed by a trusted authority"),
-            "{other}"
-        );
+        let other = tls_failure(builder.clone().tls(Tls::trusting(other))).await;
+        assert_eq!(other, TlsFailure::UnknownAuthority);
         let nonsense = refusal(builder.tls(Tls::trusting("no certificate"))).await;
         assert!(
             matches!(nonsense, ConnectError::InvalidTls { .. }),
             "{nonsense}"
         );
         ensemble.down().await.expect("the server goes down");
+    }
+}
+
+// covers: C1 C22 S1
+#[tokio::test]
+async fn a_server_with_a_wrong_certificate_is_refused() {
+    for version in ["3.8", "3.9"] {
+        let ensemble = Ensemble::builder().servers(3).zookeeper(version);
+        let ensemble = ensemble.tls(true).start().await.expect("the servers start");
+        let certificates = ensemble.certificates().expect("it has some");
+        let addresses = ensemble.secure_connect_string().unwrap();
+        let [one, two, three] = addresses.split(',').collect::<Vec<_>>()[..] else {
+            panic!("three servers are expected: {addresses}");
+        };
+        let tls = Tls::trusting_file(certificates.authority());
+        let tls = with_identity(tls, &certificates.client());
+        let builder = |address: &str| {
+            let builder = Session::builder(address).client(ProtocolClient::ZkWire);
+            builder.tls(tls.clone())
+        };
+        let flaws = [Flaw::OtherHost, Flaw::Expired, Flaw::OtherAuthority];
+        let replaced = ensemble.replace_certificates(flaws.map(Some));
+        replaced.await.unwrap();
+        let [other_host, expired, other_authority] = [one, two, three].map(async |address| {
+            let refused = refusal_within(LONG, builder(address)).await;
+            println!("{version}: {refused}");
+            match refused {
+                ConnectError::NotEncrypted { server, source, .. } => {
+                    assert_eq!(server.to_string(), address);
+                    source
+                }
+                other => panic!("it is no failure of TLS: {other:?}"),
+            }
+        });
+        let (other_host, expired, other_authority) =
+            tokio::join!(other_host, expired, other_authority);
+        assert_eq!(
+            other_host.to_string(),
+            "the server's certificate is for elsewhere.example, not for 127.0.0.1"
+        );
+        assert!(matches!(other_host, TlsFailure::OtherHost { .. }));
+        let year = Duration::from_secs(365 * 24 * 3600);
+        assert!(
+            matches!(expired, TlsFailure::Expired { ago } if ago > year),
+            "{expired:?}"
+        );
+        assert!(
+            expired.to_string().contains("certificate expired"),
+            "{expired}"
+        );
+        assert_eq!(other_authority, TlsFailure::UnknownAuthority);
+
+        ensemble.replace_certificates([None]).await.unwrap();
+        let session = builder(one).connect_timeout(MAX_WAIT).connect().await;
+        session.unwrap().close().await.unwrap();
+        ensemble.down().await.expect("the servers go down");
     }
 }
 
@@ -101,6 +176,34 @@ async fn a_password_is_proved_or_refused() {
         assert!(matches!(wrong, ConnectError::AuthFailed), "{wrong}");
         ensemble.down().await.expect("the server goes down");
     }
+}
+
+// covers: C1 C22
+#[tokio::test]
+async fn a_server_that_requires_authentication_says_so() {
+    let ensemble = Ensemble::builder().servers(1).zookeeper("3.9");
+    let ensemble = ensemble
+        .property("enforce.auth.enabled", "true")
+        .property("enforce.auth.schemes", "digest");
+    let ensemble = ensemble.start().await.expect("a server starts");
+    let builder = Session::builder(ensemble.connect_string()).client(ProtocolClient::ZkWire);
+    let session = builder.clone().connect().await.unwrap();
+    let refused = session.create("/a", "").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AuthRequired, "{refused}");
+    assert!(!refused.is_outcome_unknown(), "{refused}");
+    let lost = within(MAX_WAIT, "the end of the session", session.lost());
+    assert_eq!(lost.await, SessionEnd::AuthRequired);
+    let chrooted = Session::builder(format!("{}/app", ensemble.connect_string()));
+    let chrooted = chrooted.client(ProtocolClient::ZkWire).connect().await;
+    assert!(
+        matches!(chrooted, Err(ConnectError::AuthRequired)),
+        "{chrooted:?}"
+    );
+    let session = builder.digest_auth("alice", "secret").connect().await;
+    let session = session.unwrap();
+    session.create("/a", "").await.unwrap();
+    session.close().await.unwrap();
+    ensemble.down().await.expect("the server goes down");
 }
 
 // covers: S1
@@ -127,11 +230,9 @@ async fn a_replaced_certificate_is_used_without_a_restart() {
 
     // An expired one is read by the next connection, and refused.
     replace(&certificates.flawed_client(Flaw::Expired));
-    let expired = refusal(builder.clone()).await;
-    assert!(
-        expired.to_string().contains("the client's certificate"),
-        "{expired}"
-    );
+    let expired = client_refusal(builder.clone()).await;
+    let unexplained = |why: &_| matches!(why, CertificateRefusal::Unexplained(_));
+    assert!(unexplained(&expired), "{expired}");
     ensemble.servers()[0].restart().await.unwrap();
     ensemble.wait_serving().await.unwrap();
     let unanswered = session.get("/").timeout(SHORT).await;
@@ -150,4 +251,51 @@ async fn a_replaced_certificate_is_used_without_a_restart() {
     );
     session.close().await.unwrap();
     ensemble.down().await.expect("the server goes down");
+}
+
+// covers: S1
+#[tokio::test]
+async fn a_session_survives_a_new_authority_of_the_servers() {
+    // Longer than all that happens here takes.
+    let session_timeout = Duration::from_secs(600);
+    let ensemble = Ensemble::builder().servers(3).tls(true);
+    let ensemble = ensemble.max_session_timeout(session_timeout).start().await;
+    let ensemble = ensemble.expect("the servers start");
+    let certificates = ensemble.certificates().expect("it has some");
+    let authorities = ensemble.directory().join("authorities.pem");
+    fs::copy(certificates.authority(), &authorities).unwrap();
+    let builder = |authorities| {
+        let tls = with_identity(Tls::trusting_file(authorities), &certificates.client());
+        let builder = Session::builder(ensemble.secure_connect_string().unwrap()).tls(tls);
+        let builder = builder.client(ProtocolClient::ZkWire).connect_timeout(LONG);
+        builder.session_timeout(session_timeout)
+    };
+    let informed = builder(authorities.clone()).connect().await.unwrap();
+    let other = builder(certificates.authority()).connect().await.unwrap();
+    let ids = (informed.id(), other.id());
+    informed.create("/a", "x").ephemeral().await.unwrap();
+
+    let text = |file| fs::read_to_string(file).expect("the harness has written it");
+    let both = [certificates.authority(), certificates.other_authority()].map(text);
+    fs::write(&authorities, both.concat()).unwrap();
+    let flaw = Some(Flaw::OtherAuthority);
+    let replaced = ensemble.replace_certificates([flaw; 3]);
+    replaced.await.unwrap();
+
+    let connected = within(MAX_WAIT, "a new connection", informed.connected());
+    connected.await.unwrap();
+    let node = informed.stat("/a").await.unwrap();
+    assert_eq!(node.ephemeral_owner, Some(informed.id()));
+    // The other session knows neither server, so it stays without a connection.
+    let unsent = other.get("/a").timeout(SHORT).await.unwrap_err();
+    assert_eq!(unsent.kind(), ErrorKind::NotConnected, "{unsent}");
+    let refused = tls_failure(builder(certificates.authority())).await;
+    assert_eq!(refused, TlsFailure::UnknownAuthority);
+    ensemble.replace_certificates([None]).await.unwrap();
+    let connected = within(MAX_WAIT, "a connection to server 1", other.connected());
+    connected.await.unwrap();
+    assert_eq!((informed.id(), other.id()), ids);
+    informed.close().await.unwrap();
+    other.close().await.unwrap();
+    ensemble.down().await.expect("the servers go down");
 }

@@ -17,7 +17,7 @@ use crate::within;
 
 /// Connects to a follower, and knows no other server.
 async fn connect_to_follower(ensemble: &Ensemble, timeout: Duration) -> Session {
-    let leader = ensemble.leader().await.unwrap().id();
+    let leader = ensemble.wait_leader(MAX_WAIT).await.unwrap().id();
     let mut servers = ensemble.servers().iter();
     let follower = servers.find(|server| server.id() != leader).unwrap();
     let builder = Session::builder(follower.client_address().to_string());
@@ -28,19 +28,27 @@ async fn connect_to_follower(ensemble: &Ensemble, timeout: Duration) -> Session 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_session_keeps_its_lease_when_the_leader_dies() {
     with_three(async |ensemble| {
-        let timeout = Duration::from_secs(10);
+        // The third of it that is left at any time outlasts an election.
+        let timeout = Duration::from_secs(40);
         let session = connect_for(ensemble, timeout).await;
         let session_lease = session.keep_lease();
         assert!(session_lease.is_valid());
         let first = session_lease.valid_until().unwrap();
-        let watch_over = async |duration: Duration| {
-            let lapse = tokio::time::timeout(duration, session_lease.lapsed()).await;
+        // No proof lasts for that long.
+        let watch_over_a_timeout = async || {
+            let lapse = tokio::time::timeout(timeout, session_lease.lapsed()).await;
             assert!(lapse.is_err(), "it lapsed, {:?}", session.counters());
         };
-        watch_over(timeout * 3 / 2).await;
-        assert!(session_lease.valid_until().unwrap() > first + timeout / 2);
-        ensemble.leader().await.unwrap().kill().await.unwrap();
-        watch_over(timeout * 3 / 2).await;
+        watch_over_a_timeout().await;
+        assert!(session_lease.valid_until().unwrap() > first);
+        ensemble
+            .wait_leader(MAX_WAIT)
+            .await
+            .unwrap()
+            .kill()
+            .await
+            .unwrap();
+        watch_over_a_timeout().await;
         assert!(session_lease.is_valid() && session.counters().connection_losses > 0);
         // An existing proof is returned without waiting.
         session_lease.renewed(Duration::ZERO).await.unwrap();
@@ -53,17 +61,19 @@ async fn idle_session_keeps_its_lease_when_the_leader_dies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_session_sends_pings_only() {
     with_ensemble(async |ensemble| {
-        let timeout = Duration::from_secs(4);
+        let timeout = Duration::from_secs(15);
         let session = connect_for(ensemble, timeout).await;
         let server = ensemble.server(1).unwrap();
+        let begun = Instant::now();
         let before = server.srvr().await.unwrap();
         let idle = tokio::time::timeout(timeout, session.lost()).await;
         assert!(idle.is_err(), "{idle:?}");
         let after = server.srvr().await.unwrap();
         assert_eq!(after.zxid, before.zxid, "the quorum carried something out");
-        // One per fifth of the timeout, and what the harness asks.
-        let received = after.received - before.received;
-        assert!((2..=7).contains(&received), "{received}");
+        // One per fifth of the time that was needed, and what the harness asks.
+        let most = 2 + begun.elapsed().as_millis() / (timeout / 5).as_millis();
+        let received = u128::from(after.received - before.received);
+        assert!((2..=most).contains(&received), "{received}, {most}");
     })
     .await;
 }
@@ -72,7 +82,8 @@ async fn idle_session_sends_pings_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
     with_ensemble(async |ensemble| {
-        let timeout = Duration::from_secs(5);
+        // The session is given up two fifths of it after the lapse.
+        let timeout = Duration::from_secs(15);
         let session = connect_for(ensemble, timeout).await;
         let session_lease = session.keep_lease();
         let server = ensemble.server(1).unwrap();
@@ -89,7 +100,7 @@ async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         server.resume().await.unwrap();
         // A server that stood still may expire the session when it goes on, or not.
-        match session_lease.renewed(Duration::from_secs(30)).await {
+        match session_lease.renewed(MAX_WAIT).await {
             Ok(()) => assert!(session_lease.is_valid()),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SessionExpired);
@@ -105,10 +116,10 @@ async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_session_lease_expires_but_can_be_renewed() {
     with_ensemble(async |ensemble| {
-        let timeout = Duration::from_secs(4);
+        let timeout = Duration::from_secs(10);
         let session = connect_for(ensemble, timeout).await;
         drop(session.keep_lease());
-        let session_lease = within(timeout * 2, "the proof of the opening ends", async {
+        let session_lease = within(MAX_WAIT, "the proof of the opening ends", async {
             loop {
                 let until = session.valid_until().expect("it is alive");
                 if until <= Instant::now() {
@@ -131,7 +142,7 @@ async fn unused_session_lease_expires_but_can_be_renewed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
     with_three(async |ensemble| {
-        let timeout = Duration::from_secs(4);
+        let timeout = Duration::from_secs(8);
         let observer = connect(ensemble).await;
         for round in 0..3 {
             // It knows one server only, a follower.
@@ -139,6 +150,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
             let follower = server_of(ensemble, &session).await;
             let path = format!("/{round}");
             session.create(path.as_str(), "").ephemeral().await.unwrap();
+            observer.sync("/").with_quorum().await.unwrap();
             let session_lease = session.keep_lease();
             // Begin the silence at another point between two of the leader's pings each time.
             let moment = timeout / 2 + Duration::from_millis(70) * round;
@@ -151,7 +163,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
                     let (stat, mut watch) = observer
                         .exists(path.as_str())
                         .watched()
-                        .timeout(Duration::from_secs(20))
+                        .timeout(MAX_WAIT)
                         .await
                         .unwrap();
                     if stat.is_none() {
@@ -160,7 +172,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
                     watch.changed().await;
                 }
             };
-            let gone = within(Duration::from_secs(30), "the node goes", watched).await;
+            let gone = within(MAX_WAIT, "the node goes", watched).await;
             // What the proof said at its last: no answer comes after the kill, so that it does not move any more.
             let until = session_lease.valid_until();
             assert!(
@@ -174,28 +186,35 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
     .await;
 }
 
-/// By the servers' own count of transactions.
+/// By the servers' own count of transactions. Without commits of its own or of others, a lease ends within a timeout.
 // covers: L12 C19
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
     with_three(async |ensemble| {
-        let timeout = Duration::from_secs(5);
+        let timeout = Duration::from_secs(15);
         let session = connect_to_follower(ensemble, timeout).await;
-        let writer = connect(ensemble).await;
+        let writer = connect_for(ensemble, Duration::from_secs(30)).await;
         writer.create("/written", "").await.unwrap();
         let session_lease = session.keep_lease();
-        // Its own writes, until it has the role of its server.
-        let (mut first, mut last) = (None, 0);
-        for round in 0..60_u32 {
-            let pause = tokio::time::timeout(timeout / 20, session_lease.lapsed()).await;
-            assert!(pause.is_err() && session_lease.is_lasting(), "{round}");
-            let stat = writer.set("/written", round.to_string()).await.unwrap();
-            if round >= 20 {
-                first.get_or_insert_with(|| stat.mzxid - i64::from(round));
-                last = stat.mzxid - i64::from(round);
+        // The session writes while it does not know the role of its server, and after a pause of the machine.
+        let without_its_writes = async {
+            let (mut last, mut since) = (0, Instant::now());
+            while since.elapsed() <= timeout * 5 / 4 {
+                let next = tokio::time::timeout(timeout / 20, std::future::pending::<()>());
+                next.await.unwrap_err();
+                let zxid = writer.set("/written", "").await.unwrap().mzxid;
+                if zxid != last + 1 || !session_lease.is_valid() {
+                    since = Instant::now();
+                }
+                last = zxid;
             }
-        }
-        assert_eq!(first, Some(last), "the session has written");
+        };
+        within(
+            3 * MAX_WAIT,
+            "a timeout without its writes",
+            without_its_writes,
+        )
+        .await;
     })
     .await;
 }
@@ -204,8 +223,8 @@ async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn session_goes_on_with_the_shorter_timeout_of_another_server() {
     with_three(async |ensemble| {
-        let timeout = Duration::from_secs(8);
-        let shorter = Duration::from_secs(3);
+        let timeout = Duration::from_secs(30);
+        let shorter = Duration::from_secs(10);
         let session = connect_for(ensemble, timeout).await;
         let owned = session.create("/owned", "").owned().await.unwrap();
         let session_lease = session.keep_lease();
@@ -226,7 +245,11 @@ async fn session_goes_on_with_the_shorter_timeout_of_another_server() {
         ensemble.server(first).unwrap().kill().await.unwrap();
         let moved = async {
             while session.session_timeout() != shorter {
-                session.exists(owned.path()).await.unwrap();
+                session
+                    .exists(owned.path())
+                    .timeout(MAX_WAIT)
+                    .await
+                    .unwrap();
             }
         };
         within(MAX_WAIT, "the session moves", moved).await;

@@ -13,6 +13,7 @@ use zk_harness::Ensemble;
 
 use crate::MAX_WAIT;
 use crate::connect;
+use crate::connect_for;
 use crate::eventually;
 use crate::with_ensemble;
 use crate::within;
@@ -163,7 +164,7 @@ async fn digest_credentials_open_what_they_protect() {
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_say_so_when_no_server_is_left() {
     with_ensemble(async |ensemble| {
-        let session = connect(ensemble).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         let server = ensemble.server(1).unwrap();
         server.kill().await.unwrap();
         let start = Instant::now();
@@ -182,7 +183,7 @@ async fn operations_say_so_when_no_server_is_left() {
 
         // What was reported as not sent is not sent when the server is back, and the session goes on.
         server.start().unwrap();
-        assert_eq!(session.exists("/late").timeout(Duration::from_secs(20)).await.unwrap(), None);
+        assert_eq!(session.exists("/late").timeout(MAX_WAIT).await.unwrap(), None);
     })
     .await;
 }
@@ -190,7 +191,7 @@ async fn operations_say_so_when_no_server_is_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
     with_ensemble(async |ensemble| {
-        let session = connect(ensemble).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         let server = ensemble.server(1).unwrap();
         server.pause().await.unwrap();
         let error = session
@@ -247,7 +248,7 @@ async fn write_after_close_was_certainly_not_applied() {
 async fn short_session_timeout_does_not_break_the_connection() {
     let ensemble = Ensemble::builder()
         .servers(1)
-        .min_session_timeout(Duration::from_secs(4))
+        .min_session_timeout(Duration::from_secs(30))
         .start()
         .await
         .expect("a server starts");

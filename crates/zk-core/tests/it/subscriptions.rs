@@ -214,10 +214,11 @@ async fn thousands_of_subscriptions_survive_a_reconnect() {
     for release in RELEASES {
         with_release(3, release, async |ensemble| {
             let session = connect_for(ensemble, MAX_WAIT).await;
-            let other = connect(ensemble).await;
+            let other = connect_for(ensemble, MAX_WAIT).await;
             for directory in 0..50 {
                 let path = format!("/watched/{directory:03}");
-                other.create(path, "").parents().await.unwrap();
+                let create = other.create(path, "").parents();
+                create.idempotent().await.unwrap();
             }
             let path = |number: usize| format!("/watched/{:03}/{number:032}", number % 50);
             let bytes: usize = (0..COUNT).map(|number| path(number).len()).sum();

@@ -1,9 +1,12 @@
 //! Several changes at once, or none.
 
+use zk_core::Acl;
+use zk_core::AclEntry;
 use zk_core::CreateMode;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::OpResult;
+use zk_core::Permissions;
 use zk_core::Session;
 
 use crate::connect;
@@ -111,6 +114,49 @@ async fn refused_transaction_changes_nothing_and_names_the_part() {
         }
         assert_eq!(outer.list("/ns").await.unwrap().0, ["a"]);
         assert_eq!(outer.stat("/ns/a").await.unwrap().version, 0);
+    })
+    .await;
+}
+
+// covers: C13 S1
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_transaction_names_the_right_that_is_missing() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let none = Acl::new([AclEntry::new(Permissions::ADMIN, "world", "anyone")]);
+        session.create("/closed", "").await.unwrap();
+        session
+            .create("/closed/a", "")
+            .acl(none.clone())
+            .await
+            .unwrap();
+        session.set_acl("/closed", none).await.unwrap();
+        let begin = || session.transaction().create("/new", "");
+        for (transaction, message) in [
+            (
+                begin().check("/closed/a"),
+                "transaction /closed/a: not permitted; it needs READ on the node (part 2 of 2)",
+            ),
+            (
+                begin().set("/closed/a", ""),
+                "transaction /closed/a: not permitted; it needs WRITE on the node (part 2 of 2)",
+            ),
+            (
+                begin().create("/closed/b", ""),
+                "transaction /closed/b: not permitted; it needs CREATE on the parent (part 2 of 2)",
+            ),
+            (
+                begin().delete("/closed/a"),
+                "transaction /closed/a: not permitted; it needs DELETE on the parent (part 2 of 2)",
+            ),
+            (
+                begin().create("/missing/b", ""),
+                "transaction /missing/b: the parent node does not exist (part 2 of 2)",
+            ),
+        ] {
+            assert_eq!(transaction.commit().await.unwrap_err().to_string(), message);
+        }
+        assert_eq!(session.exists("/new").await.unwrap(), None);
     })
     .await;
 }

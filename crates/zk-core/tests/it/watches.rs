@@ -131,7 +131,14 @@ async fn dropped_watches_are_taken_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_survives_the_server_that_set_it() {
     with_three(async |ensemble| {
-        let (session, other) = (connect(ensemble).await, connect(ensemble).await);
+        let session = connect_for(ensemble, MAX_WAIT).await;
+        let server = server_of(ensemble, &session).await;
+        // It goes on while that server pauses.
+        let servers = ensemble.servers().iter();
+        let others = servers.filter(|one| one.id() != server.id());
+        let others: Vec<_> = others.map(|one| one.client_address().to_string()).collect();
+        let other = Session::builder(others.join(",")).session_timeout(MAX_WAIT);
+        let other = other.connect().await.unwrap();
         for path in ["/changed", "/gone", "/parent", "/later"] {
             session.create(path, "").await.unwrap();
         }
@@ -146,7 +153,6 @@ async fn watch_survives_the_server_that_set_it() {
         other.stat("/later").await.unwrap();
 
         // The first server pauses, so that the session receives no events meanwhile.
-        let server = server_of(ensemble, &session).await;
         server.pause().await.unwrap();
         let max_wait = MAX_WAIT;
         let set = other.set("/changed", "x").timeout(max_wait);
@@ -187,7 +193,7 @@ async fn watch_survives_the_server_that_set_it() {
 async fn more_watches_than_fit_one_request_survive_a_break() {
     with_ensemble(async |ensemble| {
         let session = connect_for(ensemble, MAX_WAIT).await;
-        let other = connect(ensemble).await;
+        let other = connect_for(ensemble, MAX_WAIT).await;
         let name = |number: usize| format!("/{number:01023}");
         let mut watches = Vec::new();
         for number in 0..300 {

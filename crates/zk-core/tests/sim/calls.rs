@@ -192,6 +192,7 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
     for (end, kind) in [
         (SessionEnd::Expired, ErrorKind::SessionExpired),
         (SessionEnd::AuthFailed, ErrorKind::AuthFailed),
+        (SessionEnd::AuthRequired, ErrorKind::AuthRequired),
         (SessionEnd::Closed, ErrorKind::SessionClosed),
         (SessionEnd::RuntimeEnded, ErrorKind::SessionClosed),
     ] {
@@ -203,7 +204,7 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
         let in_flight = session.set("/a", "x").await.unwrap_err();
         let read = session.get("/a").await.unwrap_err();
         // A client that is closed may be so because of another handle; the other ends are final at once.
-        let is_final = matches!(end, SessionEnd::Expired | SessionEnd::AuthFailed);
+        let is_final = !matches!(end, SessionEnd::Closed | SessionEnd::RuntimeEnded);
         assert_eq!(sim.request_count(), if is_final { 1 } else { 2 });
         pass(delay * 2).await;
         let later = session.set("/a", "x").await.unwrap_err();

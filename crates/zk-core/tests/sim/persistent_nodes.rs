@@ -323,6 +323,88 @@ async fn refused_data_does_not_refuse_the_data_before() {
     assert_nodes(&sim, &one(PATH, "2", true)).await;
 }
 
+/// The deletion is seen when the server has applied it, and not before the session has read that it is.
+// covers: C24
+#[tokio::test(start_paused = true)]
+async fn deletion_behind_a_lagging_server_is_mended_when_it_catches_up() {
+    const LAG: Duration = Duration::from_secs(6);
+    for options in options() {
+        for is_written in [false, true] {
+            let sim = Ensemble::new(3);
+            let (session, other) = (sim.connect().server(1).await, sim.connect().server(1).await);
+            let node = start(&session, "1", options.clone());
+            let first = ready(&node).await;
+            let path = first.path.as_str();
+            let is_owned = nodes(&sim)[0].2;
+            // All its server has to show for the session to come, but not the deletion.
+            let caught_up = sim.connect().server(2).await;
+            caught_up.sync(path).await.unwrap();
+            sim.server(2).lag_for(LAG);
+            let lagging_until = sim.now() + LAG;
+            sim.session(session.id()).move_to(2);
+            other.delete("/a").recursive().await.unwrap();
+            until("it is at the server that lags", async || {
+                sim.session(session.id()).server() == Some(2)
+            })
+            .await;
+            let before = sim.arrived(matching::creates("/a/b/*"));
+            if is_written {
+                // The write waits for the server.
+                let limit = Duration::from_secs(3);
+                let early = tokio::time::timeout(limit, node.set_data("2")).await;
+                assert!(early.is_err(), "{path}: {early:?}");
+            }
+            pass(Duration::from_secs(1)).await;
+            assert!(sim.now() < lagging_until);
+            assert!(sim.server(2).tree().node(path).is_some());
+            assert_eq!(
+                node.current().map(|node| node.stat.czxid),
+                Some(first.stat.czxid)
+            );
+            assert_eq!(sim.arrived(matching::creates("/a/b/*")), before);
+
+            pass((lagging_until + Duration::from_secs(1)).saturating_sub(sim.now())).await;
+            let second = node.current().expect("it is created again within a second");
+            assert_eq!(second.path, first.path);
+            assert!(second.stat.czxid > first.stat.czxid);
+            let data = if is_written { "2" } else { "1" };
+            assert_nodes(&sim, &one(path, data, is_owned)).await;
+            soon("it is removed", node.remove()).await.unwrap();
+            assert_eq!(nodes(&sim), []);
+        }
+    }
+}
+
+/// What the server shows is the node of the handle, and behind it is that of another client, at the same version.
+// covers: C24
+#[tokio::test(start_paused = true)]
+async fn node_that_a_lagging_server_hides_is_neither_written_nor_removed() {
+    for is_removed in [false, true] {
+        let sim = Ensemble::new(3);
+        let (session, other) = (sim.connect().server(1).await, sim.connect().server(1).await);
+        let node = start(&session, "1", PersistentNodeOptions::ephemeral());
+        ready(&node).await;
+        sim.connect().server(2).await.sync(PATH).await.unwrap();
+        sim.server(2).lag_for(Duration::from_secs(4));
+        sim.session(session.id()).move_to(2);
+        let replace = other.transaction().delete(PATH);
+        let replace = replace.create_ephemeral(PATH, "theirs");
+        replace.commit().await.unwrap();
+        until("it is at the server that lags", async || {
+            sim.session(session.id()).server() == Some(2)
+        })
+        .await;
+        assert_eq!(sim.server(2).tree().node(PATH).unwrap().data(), b"1");
+        if is_removed {
+            soon("it has ended", node.remove()).await.unwrap();
+        } else {
+            assert!(polled(1, node.set_data("2")).await.is_none());
+            until("it waits", async || node.problem().is_some()).await;
+        }
+        assert_nodes(&sim, &one(PATH, "theirs", true)).await;
+    }
+}
+
 /// The servers keep a session for longer than its client, because an election gave it its full time again.
 // covers: C24
 #[tokio::test(start_paused = true)]

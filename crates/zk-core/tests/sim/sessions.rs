@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zk_core::ConnectError;
+use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
 use zk_core::RunError;
 use zk_core::Session;
@@ -15,6 +16,7 @@ use zk_core::Sessions;
 use zk_core::SessionsEnd;
 use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
+use zk_sim::matching::anything;
 use zk_sim::matching::exists;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
@@ -296,4 +298,36 @@ async fn dropped_handle_makes_no_further_value() {
     assert_eq!(Arc::strong_count(&running), 3);
     drop(other);
     until("it is dropped", async || Arc::strong_count(&running) == 1).await;
+}
+
+/// The servers grant a session to a client that they refuse afterwards.
+// covers: C6 C22
+#[tokio::test(start_paused = true)]
+async fn sessions_end_with_a_first_one_that_is_not_authenticated() {
+    let refused = TransportError::Refused(ErrorKind::AuthRequired, None);
+    for is_first in [true, false] {
+        let sim = Ensemble::new(3);
+        let sessions = sim.open_sessions();
+        let mut session = next(&sessions).await;
+        if !is_first {
+            lose(&sim, session).await;
+            session = next(&sessions).await;
+        }
+        sim.on(anything())
+            .session(session.id())
+            .refuse(refused.clone());
+        let error = session.stat("/").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AuthRequired);
+        assert_eq!(session.state().end(), Some(SessionEnd::AuthRequired));
+        let ended = soon("there is another one, or an end", sessions.session()).await;
+        if is_first {
+            let why = ended.unwrap_err();
+            assert!(
+                matches!(why, SessionsEnd::Connect(ConnectError::AuthRequired)),
+                "{why:?}"
+            );
+        } else {
+            assert_ne!(ended.unwrap().id(), session.id());
+        }
+    }
 }
