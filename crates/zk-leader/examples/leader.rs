@@ -43,9 +43,7 @@ async fn main() -> anyhow::Result<()> {
 
 /// One of the processes. It takes part with one session after the other, until its standard input ends.
 async fn participate(name: &str, connect: &str) -> anyhow::Result<()> {
-    let sessions = Session::builder(connect)
-        .session_timeout(Duration::from_secs(3))
-        .connect_timeout(Duration::from_secs(30));
+    let sessions = Session::builder(connect).connect_timeout(Duration::from_secs(30));
     let (requests, request) = tokio::sync::watch::channel(0);
     // A thread of its own, which does not keep the process from ending.
     std::thread::spawn(move || {

@@ -100,6 +100,8 @@
 //! Participants of this crate and of Curator on one path elect one leader among them, and list each other.
 //! A latch and a selector are two elections, even on one path.
 //!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
+//!
 //! # Asking the leader to step down
 //!
 //! Any process may [ask](LeaderLatch::request_step_down) the present leader to resign, for example before its host is

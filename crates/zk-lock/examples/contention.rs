@@ -26,6 +26,8 @@ use zk_lock::FairLock;
 
 const PROCESSES: usize = 4;
 const TURNS: usize = 5;
+/// Longer than an election takes on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -40,8 +42,9 @@ async fn main() -> anyhow::Result<()> {
 /// One of the processes: takes its turns under the lock.
 async fn work(name: &str, connect: &str, file: &Path) -> anyhow::Result<()> {
     let session = Session::builder(connect)
-        .session_timeout(Duration::from_secs(10))
-        .connect_timeout(Duration::from_secs(30))
+        .session_timeout(LONG)
+        .operation_timeout(LONG)
+        .connect_timeout(LONG)
         .connect()
         .await?;
     let lock = FairLock::new(&session, "/contention")?;
@@ -93,14 +96,14 @@ async fn play() -> anyhow::Result<()> {
         say(&line);
         told += 1;
         if told == PROCESSES * TURNS / 3 {
-            let leader = ensemble.leader().await?;
+            let leader = ensemble.wait_leader(LONG).await?;
             leader.kill().await?;
             say(&format!(
                 "    server {}, the leader, is killed",
                 leader.id()
             ));
             ensemble.wait_quorum().await?;
-            let leader = ensemble.leader().await?.id();
+            let leader = ensemble.wait_leader(LONG).await?.id();
             say(&format!("    server {leader} is the new leader"));
         }
     }

@@ -34,8 +34,8 @@ use crate::waiter::Waiter;
 /// If the session has relied on nothing for more than a minute, it takes two fifths of the session timeout, which a
 /// limit must allow for; see [`Session::stand_by`] and [what a lock guarantees](crate::guarantees).
 ///
-/// A waiter sets two watches, as long as the session has room for them, and the next in line a third one on its own
-/// node. A release wakes two waiters: the next in line, and the one behind it, which lists to find out whether it
+/// A waiter sets two watches, as long as the session has room for them, and a third one on its own node once it may be next
+/// in line. A release wakes two waiters: the next in line, and the one behind it, which lists to find out whether it
 /// is next. The next in line takes over without another request, unless the session was idle, the connection broke
 /// since, or its predecessor belongs to the same session or may be a writer of a read/write lock. Every other
 /// wake-up costs one round trip.

@@ -92,6 +92,8 @@ pub struct Guard {
     node: Option<OwnedNode>,
     held: HeldLock,
     turn: Option<Box<Turn>>,
+    /// Whether others were behind it when it last listed the queue, before it was granted the lock.
+    saw_waiters: bool,
     /// The queue that the node is in; `None` for a lock without a queue.
     queue: Option<Arc<Queue>>,
     _monitored: Arc<MonitoredNode>,
@@ -107,6 +109,8 @@ pub(crate) struct Granted {
     pub(crate) token: FencingToken,
     /// Set if the lock was free and its queue empty.
     pub(crate) turn: Option<Box<Turn>>,
+    /// Whether others were behind it when it last listed the queue.
+    pub(crate) saw_waiters: bool,
 }
 
 impl Granted {
@@ -118,6 +122,7 @@ impl Granted {
             session_lease,
             watch: None,
             turn: None,
+            saw_waiters: false,
         }
     }
 }
@@ -131,6 +136,7 @@ impl Guard {
             watch,
             token,
             turn,
+            saw_waiters,
         } = granted;
         let held = HeldLock::new(HeldNode::new(session.clone(), &node, session_lease, token));
         tracing::debug!(path = %node.path(), %token, "lock acquired");
@@ -139,6 +145,7 @@ impl Guard {
             node: Some(node),
             held,
             turn,
+            saw_waiters,
             queue: None,
         }
     }

@@ -16,6 +16,7 @@ use zk_core::Session;
 use crate::fair::FairLock;
 use crate::guard::Guard;
 use crate::layout::Layout;
+use crate::node_monitor::node_lost;
 use crate::options::LockOptions;
 
 mod error;
@@ -39,25 +40,39 @@ use record::Record;
 /// # What it guarantees
 ///
 /// Two holders rely on one lease at the same moment only if clocks differ by more than
-/// [`with_clock_error`](OneShotOptions::with_clock_error) allows for; by default it allows for none.
+/// [`with_clock_error`](OneShotLeaseOptions::with_clock_error) allows for; by default it allows for none.
 ///
 /// - The end of a lease is a time of the leader's clock, which replies report. The clocks of hosts do not matter among
 ///   processes of this crate. What matters is by how much a leader's clock is ahead of that of an earlier leader, which
 ///   wrote the end.
 /// - [`is_valid`](Self::is_valid) uses the monotonic clock of this process, for the duration that was asked for. What
 ///   matters is its rate. On Linux it is `CLOCK_MONOTONIC`, which stops while the machine is suspended: do not suspend
-///   machines that hold a lease.
-/// - A forward step of a leader's clock ends a lease early as well.
-/// - kazoo writes and reads the end by the clock of its host, without a tolerance. What matters with kazoo on the path is
-///   by how much such a clock is ahead of the leader's clock (kazoo takes our lease too early) or behind it (we take
-///   kazoo's too early, unless the tolerance covers it).
+///   machines that take or hold a lease.
+/// - kazoo writes and reads the end by the clock of its host, without a tolerance.
 ///
 /// A process that uses the same name as the holder gets the lease, too: that is how it is renewed. Give each host, or each
 /// process, a name of its own.
 ///
-/// Lost replies do no harm: the record is written once, in a transaction whose outcome is found out, and only as long as
-/// the lock that guards it is held. A kazoo client that lost that lock writes all the same; this process may then have
-/// relied on a lease that is recorded for another one.
+/// # Failure behaviour
+///
+/// | event | process that takes the lease | lease |
+/// |---|---|---|
+/// | a request or a reply is lost | gets the same result, later; the lease [may be over](Self::is_valid) by then | is written once, or left to its holder |
+/// | the outcome of the write cannot be found out within the operation timeout, or the session is lost meanwhile | an error that [is unknown](TakeLeaseError::is_outcome_unknown) | is taken for its whole time, or not at all |
+/// | the session is lost before the write | a fatal error | is not taken |
+/// | the session is lost after the write | not affected | is not affected |
+/// | the future is dropped | – | is taken for its whole time, or not at all; nothing is written once the session [has settled](Session::settled) |
+/// | the process dies | – | ends at its time, or is not taken. If it died while it took the lease, other processes wait until its session expires, and may get [`TakeLeaseError::Lock`] |
+/// | the process is stopped, and resumes | gets its result, or a fatal error if its session has expired. A holder has to ask [`is_valid`](Self::is_valid) before each step | as if the process had died, until it resumes |
+/// | another client deletes the node of the lock that guards the record | [`TakeLeaseError::Lock`] | is not taken |
+/// | a server lags behind | waits longer: the list of the lock's nodes shows all that earlier holders have written | is not affected |
+/// | the clock of a host is wrong, or is set | not affected, unless the host runs kazoo | is not affected, unless the host runs kazoo |
+/// | the leader's clock jumps forward, or the next leader's clock is ahead | takes a lease of another holder that early, less the tolerance | has two holders for that long |
+/// | the leader's clock jumps back, or the next leader's clock is behind | takes a lease of another holder that much later. Delete `lease_holder` if its end is too far away | is reserved for its holder for longer |
+/// | the clock of the leader is faster than that of the holder's process | takes a lease of another holder early, by their difference over its duration, less the tolerance | has two holders for that long |
+/// | the clock of a host with kazoo is ahead of the leader's | – | kazoo takes it early, and has its own for longer |
+/// | the clock of a host with kazoo is behind the leader's | takes kazoo's lease that early, less the tolerance | kazoo takes it late, and has its own for less time |
+/// | a kazoo client writes although it has lost the lock | does not notice | may have two holders |
 ///
 /// # Layout
 ///
@@ -77,9 +92,9 @@ use record::Record;
 /// # async fn clean_up() {}
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_lock::TakeLeaseError> {
 /// use std::time::Duration;
-/// use zk_lock::{OneShotLease, OneShotOptions};
+/// use zk_lock::{OneShotLease, OneShotLeaseOptions};
 ///
-/// let options = OneShotOptions::new("host-7", Duration::from_secs(70 * 60));
+/// let options = OneShotLeaseOptions::new("host-7", Duration::from_secs(70 * 60));
 /// if let Some(lease) = OneShotLease::try_take(&session, "/leases/clean-up", &options).await? {
 ///     tokio::select! {
 ///         () = clean_up() => {}
@@ -103,13 +118,13 @@ pub struct OneShotLease {
 ///
 /// No clock error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OneShotOptions {
+pub struct OneShotLeaseOptions {
     holder: String,
     duration: Duration,
     clock_error: Duration,
 }
 
-impl OneShotOptions {
+impl OneShotLeaseOptions {
     /// Takes a lease under this name, and for this time.
     ///
     /// The name should be that of a host or a process, and the same each time: the holder renews its lease by it. kazoo's
@@ -125,7 +140,8 @@ impl OneShotOptions {
     /// Sets by how much the clocks of leaders, and of hosts with kazoo clients, may differ; none by default.
     ///
     /// The lease of another holder counts as ended so much later. kazoo rounds the end of its leases down to a second, so
-    /// allow for one second more than the clocks differ by while its clients are on the path. All clients should have the same, which kazoo's cannot.
+    /// allow for one second more than the clocks differ by while its clients are on the path. All clients should have the
+    /// same, which kazoo's cannot.
     #[must_use]
     pub const fn with_clock_error(mut self, clock_error: Duration) -> Self {
         self.clock_error = clock_error;
@@ -160,7 +176,7 @@ impl OneShotLease {
     pub async fn try_take(
         session: &Session,
         path: impl IntoNodePath,
-        options: &OneShotOptions,
+        options: &OneShotLeaseOptions,
     ) -> Result<Option<Self>, TakeLeaseError> {
         let path = path.into_node_path()?;
         let lock_options = LockOptions::default()
@@ -206,7 +222,7 @@ impl OneShotLease {
         session: &Session,
         path: impl IntoNodePath,
         count: u32,
-        options: &OneShotOptions,
+        options: &OneShotLeaseOptions,
     ) -> Result<Option<Self>, TakeLeaseError> {
         let path = path.into_node_path()?;
         for number in 0..count {
@@ -265,12 +281,12 @@ impl OneShotLease {
 
 /// Reads the record, and writes it if it allows that.
 ///
-/// `began` is a moment before the lock's node was created, so the leader's clock now shows at most its time at the
-/// creation and the time since `began`, and at least its time at the creation.
+/// `began` is a moment before the lock's node was created. So the leader's clock now shows at least its time at the
+/// creation, and at most that and the time since `began`.
 async fn take(
     session: &Session,
     path: &NodePath,
-    options: &OneShotOptions,
+    options: &OneShotLeaseOptions,
     guard: &Guard,
     began: Instant,
 ) -> Result<Option<OneShotLease>, TakeLeaseError> {
@@ -310,16 +326,15 @@ async fn take(
         }
         let taken_at = now();
         let valid_until = taken_at.checked_add(options.duration);
-        let latest = earliest.checked_add(taken_at.saturating_duration_since(began));
-        let end = latest.and_then(|latest| latest.checked_add(options.duration));
+        let elapsed = taken_at.saturating_duration_since(began);
+        let end = record::end(earliest, elapsed, options.duration);
         let (Some(valid_until), Some(end)) = (valid_until, end) else {
             return Err(TakeLeaseError::TooLong);
         };
         let record = Record {
             holder: options.holder.clone(),
-            // Rounded up, so that it is not before the end of what this process relies on. Nor is it before the end of
-            // a longer lease of the same holder, which stays valid.
-            end: end.as_secs().saturating_add(1).max(own_end),
+            // Not before the end of a longer lease of the same holder, which stays valid.
+            end: end.max(own_end),
         };
         let data = record.to_bytes().ok_or(TakeLeaseError::TooLong)?;
         let guarded = guard.txn();
@@ -338,6 +353,11 @@ async fn take(
             }
             // A client that has lost the lock has changed the record.
             Err(error) if error.failed_part() == Some(1) && is_changed(error.kind()) => {}
+            // The lock's node is gone, and the session may be over, too.
+            Err(error) if error.failed_part() == Some(0) && error.is_no_node() => {
+                let lost = node_lost(session, guard.path()).await;
+                return Err(TakeLeaseError::Lock(lost));
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -122,13 +122,21 @@ pub(crate) fn is_free(children: &[String], kind: Kind, layout: Layout) -> bool {
     contenders.all(|(_, other)| may_share(other, kind))
 }
 
-/// Returns whether certainly no contender waits for a holder of this kind: all other children are contenders that share
-/// the lock with it.
+/// Returns whether others wait for the holder `own` to leave: contenders behind it that do not share the lock with it.
 ///
-/// A child that is no contender of this layout may be one of another client's.
-pub(crate) fn is_unwanted(children: &[String], own: &str, kind: Kind, layout: Layout) -> bool {
+/// A child that is no contender of this layout may be one of another client's, and counts. So does a writer with the
+/// number of a reader, which has become that reader and is about to leave.
+pub(crate) fn has_waiters(children: &[String], own: &str, layout: Layout) -> bool {
+    let Some((own_sequence, own_kind)) = layout.parse(own) else {
+        return !children.is_empty();
+    };
     let mut others = children.iter().filter(|child| child.as_str() != own);
-    others.all(|child| matches!(layout.parse(child), Some((_, other)) if may_share(other, kind)))
+    others.any(|child| match layout.parse(child) {
+        Some((sequence, kind)) => {
+            sequence.distance_from(own_sequence) >= 0 && !may_share(kind, own_kind)
+        }
+        None => true,
+    })
 }
 
 /// Returns the first exclusive contender ahead of `own`.

@@ -111,10 +111,6 @@ impl Queue {
         self
     }
 
-    pub(crate) const fn kind(&self) -> Kind {
-        self.kind
-    }
-
     pub(crate) fn layout(&self) -> Layout {
         self.options.layout()
     }

@@ -16,7 +16,6 @@ use zk_leader::LeaderLease;
 use zk_leader::TakeOverError;
 
 use crate::connect;
-use crate::failover::lasting;
 use crate::leading;
 use crate::soon;
 use crate::until_waiting;
@@ -91,7 +90,7 @@ async fn lost_replies_neither_fence_twice_nor_lose_the_breadcrumb() {
         for (what, cut) in CUTS {
             // The quorum and the breadcrumb are read twice, and the breadcrumb is written.
             for nth in 1..=5 {
-                let session = lasting(ensemble).await;
+                let session = connect(ensemble).await;
                 let participant = latch(&session).join();
                 let lease = leading(&participant).await;
                 let its = Match::requests().session(session.id().as_i64());
@@ -107,7 +106,7 @@ async fn lost_replies_neither_fence_twice_nor_lose_the_breadcrumb() {
             }
         }
         for (what, cut) in CUTS {
-            let session = lasting(ensemble).await;
+            let session = connect(ensemble).await;
             let participant = latch(&session).join();
             let (breadcrumb, _) = take_over(&leading(&participant).await, what).await;
             let its = Match::multi(NODE).session(session.id().as_i64());

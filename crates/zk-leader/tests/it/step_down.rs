@@ -35,12 +35,17 @@ fn latch(session: &Session, policy: StepDownPolicy) -> LeaderLatch {
 }
 
 async fn inboxes(session: &Session) -> Vec<String> {
-    session.sync("/").with_quorum().await.unwrap();
+    synced(session).await;
     match session.list(INBOXES).await {
         Ok((names, _)) => names,
         Err(error) if error.is_no_node() => Vec::new(),
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Waits until the session's server shows what was done through others.
+async fn synced(session: &Session) {
+    session.sync("/").with_quorum().await.unwrap();
 }
 
 // covers: E2 L7
@@ -58,6 +63,7 @@ async fn leader_accepts_or_refuses_and_the_requester_is_answered() {
         let lease = leading(&first).await;
         let second = latch(&other, StepDownPolicy::Resign).join();
         until_waiting(&second).await;
+        synced(asking.session()).await;
 
         let asked = tokio::spawn(asking.request_step_down().reason("a restart").into_future());
         let request = soon("it is asked", lease.step_down_requested())
@@ -72,7 +78,7 @@ async fn leader_accepts_or_refuses_and_the_requester_is_answered() {
         assert!(lease.is_valid());
 
         // Without an answer, nothing happens.
-        let limit = Duration::from_millis(300);
+        let limit = Duration::from_secs(5);
         let unanswered = asking.request_step_down().limit(limit).await.unwrap();
         assert_eq!(unanswered, StepDown::Unanswered);
         assert!(lease.is_valid());
@@ -144,6 +150,7 @@ async fn leader_that_dies_while_it_is_asked_no_longer_leads() {
         let asking = LeaderLatch::new(&connect(ensemble).await, PATH).unwrap();
         let first = latch(&one, StepDownPolicy::Application).join();
         let lease = leading(&first).await;
+        synced(asking.session()).await;
         let asked = tokio::spawn(asking.request_step_down().into_future());
         let request = soon("it is asked", lease.step_down_requested())
             .await

@@ -30,6 +30,8 @@ impl Guard {
     ///
     /// If no contender waits, the lock is kept, with the same node and token. Other clients may have read the list of
     /// contenders, but none has held the lock.
+    /// A guard that saw others behind it while it waited hands the lock over without looking for them again, also if they
+    /// have left since.
     /// A child of the lock's path that is no contender of this layout counts as a waiter. A reader is kept if all other
     /// contenders are readers.
     /// A contender that joined so recently that the session's server does not show it is not waited for.
@@ -56,8 +58,8 @@ impl Guard {
     ///
     /// # Cost
     ///
-    /// One round trip, a read, if no contender waits. Otherwise another one, a write and a read directly behind it, which
-    /// wakes the same waiters as a release; then that of a waiter.
+    /// One round trip, a read, unless the guard saw others behind it while it waited. If the lock is not kept, a write and a
+    /// read directly behind it, which wakes the same waiters as a release; then that of a waiter.
     ///
     /// # Examples
     ///
@@ -79,7 +81,8 @@ impl Guard {
     pub async fn yield_now(mut self) -> Result<Self, YieldError> {
         let queue = self.queue();
         let deadline = Instant::now() + queue.session.operation_timeout();
-        if self.may_be_kept(&queue, deadline).await? {
+        // Those who waited have probably not left. If they have, handing over to no one costs a write.
+        if !self.saw_waiters && self.may_be_kept(&queue, deadline).await? {
             return Ok(self);
         }
         let enlisted = self.hand_over(&queue, deadline).await?;
@@ -116,7 +119,7 @@ impl Guard {
                     _ => self.lost_before(LockLoss::NodeDeleted),
                 });
             }
-            if !order::is_unwanted(&names, own, queue.kind(), queue.layout()) {
+            if order::has_waiters(&names, own, queue.layout()) {
                 return Ok(false);
             }
             // The session may have ended since, with a lagging server that does not show it.

@@ -24,6 +24,8 @@ pub(super) struct Client {
     turns: u8,
     /// How often it yields the lock before it releases it.
     yields: u8,
+    /// Whether others were behind it when it last listed the queue; not recorded once it yields no more.
+    saw_waiters: bool,
     /// The number of its node, in this turn or the last one, if it is known to have been alone then. Its connection has
     /// not been lost since.
     alone: Option<usize>,
@@ -114,6 +116,7 @@ impl Client {
             phase: Phase::Idle,
             turns,
             yields,
+            saw_waiters: false,
             alone: None,
             watches_path: true,
         }
@@ -217,7 +220,7 @@ impl Client {
             | Phase::Leaving { .. } => true,
             // If no other contender waits, it keeps the lock only while its session is certainly alive.
             Phase::Holding { own } => {
-                self.yields == 0 || self.is_valid || is_wanted(own, servers.nodes_at(server))
+                self.yields == 0 || self.is_valid || self.is_wanted(own, servers.nodes_at(server))
             }
             Phase::Creating => servers.node_of(me, server).is_some(),
             // A `sync` is answered once the server has caught up and has handled all earlier requests.
@@ -268,6 +271,7 @@ impl Client {
                 if nodes.len() == 1 {
                     self.alone = Some(own);
                 }
+                self.saw_waiters = self.yields > 0 && has_waiters(own, nodes);
                 next_phase(own, nodes)
             }
             Phase::Behind { own, ahead } => {
@@ -301,8 +305,9 @@ impl Client {
             Phase::First { own } => Phase::Proving { own },
             Phase::Holding { own } if self.yields > 0 => {
                 self.yields -= 1;
-                if is_wanted(own, servers.nodes_at(server)) {
+                if self.is_wanted(own, servers.nodes_at(server)) {
                     self.alone = None;
+                    self.saw_waiters = false;
                     request = Some(self.replace(own));
                     Phase::Yielding { own }
                 } else {
@@ -351,6 +356,11 @@ impl Client {
         };
     }
 
+    /// Returns whether a yield hands the lock over.
+    fn is_wanted(&self, own: usize, nodes: &[Node]) -> bool {
+        self.saw_waiters || has_waiters(own, nodes)
+    }
+
     fn replace(&self, own: usize) -> Request {
         Request::Replace {
             number: own,
@@ -388,12 +398,12 @@ fn next_phase(own: usize, nodes: &[Node]) -> Phase {
     }
 }
 
-/// Lists the queue, and decides with the function that the code uses whether the lock is handed over.
-fn is_wanted(own: usize, nodes: &[Node]) -> bool {
+/// Lists the queue, and decides with the function that the code uses whether others wait for this client.
+fn has_waiters(own: usize, nodes: &[Node]) -> bool {
     let children: Vec<String> = nodes.iter().map(name).collect();
     let own = nodes.iter().find(|node| node.number == own);
     let own = own.expect("no other client deletes the node, and no lagging server is read");
-    !order::is_unwanted(&children, &name(own), own.kind, Layout::curator())
+    order::has_waiters(&children, &name(own), Layout::curator())
 }
 
 /// Returns the node's name in the layout, with an id in reverse order.

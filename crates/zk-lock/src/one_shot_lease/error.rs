@@ -19,8 +19,8 @@ pub enum TakeLeaseError {
     /// The lease would end after the year 9999, which the record cannot store.
     #[error("the lease would end after the year 9999; take it for a shorter time")]
     TooLong,
-    /// The lock that guards the record was not acquired.
-    #[error("the lock that guards the record of the lease was not acquired")]
+    /// The lock that guards the record was not acquired, or was lost before the record was written.
+    #[error("the lock that guards the record of the lease was not acquired or not kept")]
     Lock(#[source] AcquireError),
     /// The record is not one of kazoo's: the path is in use for something else.
     #[error(

@@ -61,6 +61,16 @@ impl Record {
     }
 }
 
+/// Returns the end of a lease that is taken now, since 1970, in whole seconds; `None` if there is no such time.
+///
+/// `elapsed` is at least the time since the leader's clock showed `created_at`.
+pub(super) fn end(created_at: Duration, elapsed: Duration, duration: Duration) -> Option<u64> {
+    // Servers report their time in whole milliseconds, rounded down.
+    let now = created_at.checked_add(MILLISECOND)?.checked_add(elapsed)?;
+    // Rounded up: at this end by the leader's clock, the holder no longer relies on the lease.
+    now.checked_add(duration)?.as_secs().checked_add(1)
+}
+
 /// Formats a string as Python's `json.dumps` does: in ASCII.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
@@ -86,6 +96,7 @@ fn quoted(text: &str) -> String {
 }
 
 const VERSION: u64 = 1;
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
@@ -153,6 +164,27 @@ mod tests {
             assert_eq!(allowed, expected, "{holder} at {now}");
         }
         assert!(!held.allows("b", Duration::from_secs(1_000), Duration::MAX));
+    }
+
+    /// The leader's clock may have been almost a millisecond ahead of the time that it reported.
+    // covers: M6
+    #[test]
+    fn the_recorded_end_is_never_before_the_real_one() {
+        let micros = Duration::from_micros;
+        for (created_at, elapsed, expected) in [
+            (1_000_000, 0, 61),
+            (1_000_000, 998_999, 61),
+            (1_000_000, 999_001, 62),
+            (1_999_000, 0, 62),
+            (1_999_000, 500, 62),
+            (1_998_000, 999, 61),
+        ] {
+            let duration = Duration::from_secs(59);
+            let end = end(micros(created_at), micros(elapsed), duration);
+            assert_eq!(end, Some(expected), "{created_at} {elapsed}");
+        }
+        assert_eq!(end(Duration::ZERO, Duration::ZERO, Duration::MAX), None);
+        assert_eq!(end(Duration::MAX, Duration::ZERO, Duration::ZERO), None);
     }
 
     proptest! {

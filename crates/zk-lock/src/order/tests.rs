@@ -500,3 +500,28 @@ fn a_queue_is_free_for_readers_without_writers_and_for_others_without_contenders
         );
     }
 }
+
+// covers: L14
+#[test]
+fn waiters_are_behind_and_do_not_share_or_are_no_contenders_of_the_layout() {
+    let (read, write) = ("_c_a-__READ__0000000005", "_c_b-__WRIT__0000000005");
+    let layout = Layout::curator();
+    let waits = |own: &str, other: &str| {
+        let listed = [own.to_owned(), other.to_owned()];
+        let waits = has_waiters(&listed, own, layout);
+        let turned = [other.to_owned(), own.to_owned()];
+        assert_eq!(has_waiters(&turned, own, layout), waits, "{own} {other}");
+        waits
+    };
+    for own in [read, write] {
+        assert!(!has_waiters(&[own.to_owned()], own, layout), "{own}");
+        assert!(waits(own, "_c_c-__WRIT__0000000006"), "{own}");
+        assert!(!waits(own, "_c_c-__WRIT__0000000004"), "{own} is next");
+        assert!(waits(own, "theirs"), "{own}");
+    }
+    assert!(!waits(read, "_c_c-__READ__0000000006"));
+    assert!(waits(write, "_c_c-__READ__0000000006"));
+    assert!(!waits(read, "_c_c-__READ__0000000004"));
+    // It has become that reader.
+    assert!(waits(read, "_c_c-__WRIT__0000000005"));
+}

@@ -85,6 +85,12 @@ impl Queue {
                     } else {
                         self.has_outlived_predecessor(&mut watches, own).await?
                     };
+                    if !is_next && lookahead != Lookahead::Unknown {
+                        // It may be the next one in line now.
+                        let listed = Box::pin(self.list_and_watch_own(&mut watches, own)).await;
+                        enlisted.children = listed?;
+                        continue;
+                    }
                     is_predecessor_gone && is_next
                 }
                 QueuePosition::Missing => {
@@ -111,7 +117,9 @@ impl Queue {
                 .take()
                 .unwrap_or_else(|| self.session.keep_lease());
             if session_lease.is_lasting() {
+                let saw_waiters = order::has_waiters(&enlisted.children, enlisted.name(), layout);
                 let mut granted = Granted::new(enlisted.node, session_lease);
+                granted.saw_waiters = saw_waiters;
                 granted.turn = enlisted.turn;
                 granted.watch = watches.into_own();
                 return Ok(granted);

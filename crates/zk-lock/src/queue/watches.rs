@@ -96,6 +96,19 @@ impl Queue {
         Ok(predecessor? & lookahead? & own?)
     }
 
+    /// Lists the queue, and watches our own node, so that the list makes us ready to take over if we are the next in line.
+    pub(super) async fn list_and_watch_own(
+        &self,
+        watches: &mut Watches,
+        own: &NodePath,
+    ) -> Result<Vec<String>, Error> {
+        // Both requests leave at once.
+        let watched = self.watch_own(&mut watches.own, Some(own));
+        let (exists, listed) = future::try_join(watched, self.list()).await?;
+        // The list may be older, if a request was repeated.
+        Ok(if exists { listed } else { Vec::new() })
+    }
+
     async fn watch_predecessor(
         &self,
         watched: &mut Option<WatchedContender>,
@@ -141,10 +154,13 @@ impl Queue {
         watched: &mut Option<OwnWatch>,
         path: Option<&NodePath>,
     ) -> Result<bool, Error> {
-        let Some(path) = path.filter(|_| watched.is_none()) else {
+        let connection_losses = self.connection_losses();
+        let is_set = watched
+            .as_ref()
+            .is_some_and(|own| own.connection_losses == connection_losses);
+        let Some(path) = path.filter(|_| !is_set) else {
             return Ok(true);
         };
-        let connection_losses = self.connection_losses();
         let exists = || self.session.exists(path).watched().into_future();
         match self.retry_read(exists).await {
             Ok((Some(_), watch)) => {

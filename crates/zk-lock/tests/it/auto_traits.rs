@@ -32,7 +32,7 @@ fn public_types_are_send_and_sync() {
         LimitError,
         LockOptions,
         OneShotLease,
-        OneShotOptions,
+        OneShotLeaseOptions,
         LockEvent,
         LockLoss,
         OwnerInfo,

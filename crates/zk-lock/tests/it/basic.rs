@@ -8,6 +8,7 @@ use zk_lock::LockLoss;
 use zk_lock::LockOptions;
 use zk_lock::RunError;
 
+use crate::LONG;
 use crate::connect;
 use crate::names;
 use crate::soon;
@@ -110,12 +111,13 @@ async fn acquire_timeout_says_who_was_ahead_and_leaves_nothing() {
         let lock = FairLock::with_options(&one, "/a", options).unwrap();
         let held = lock.acquire().await.unwrap();
         let lock = FairLock::new(&other, "/a").unwrap();
-        let limit = Duration::from_secs(3);
+        // Long enough to read who is ahead.
+        let limit = Duration::from_secs(10);
         let error = lock.acquire_timeout(limit).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
-                "/a not acquired within 3s: held by {} of \"billing-7\" (session {})",
+                "/a not acquired within 10s: held by {} of \"billing-7\" (session {})",
                 held.path().name().unwrap(),
                 one.id()
             )
@@ -127,7 +129,7 @@ async fn acquire_timeout_says_who_was_ahead_and_leaves_nothing() {
         .await;
         assert_eq!(names(&one, "/a").await.len(), 1);
         held.release().await.unwrap();
-        let guard = lock.acquire_timeout(limit).await.unwrap();
+        let guard = lock.acquire_timeout(LONG).await.unwrap();
         guard.release().await.unwrap();
     })
     .await;
@@ -174,16 +176,18 @@ async fn run_passes_the_token_and_drops_the_body_on_a_loss() {
             .unwrap();
         assert!(names(&admin, "/a").await.is_empty());
 
+        let (begin, begun) = tokio::sync::oneshot::channel();
         let (body, is_dropped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(async move {
             lock.run(async move |later| {
                 assert!(later > token);
+                begin.send(()).unwrap();
                 let _body = body;
                 std::future::pending::<()>().await;
             })
             .await
         });
-        until_enlisted(&admin, "/a", 1).await;
+        soon("the body runs", begun).await.unwrap();
         let name = names(&admin, "/a").await.remove(0);
         admin.delete(format!("/a/{name}")).await.unwrap();
         soon("the body is dropped", is_dropped).await.unwrap_err();

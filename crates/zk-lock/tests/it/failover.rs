@@ -1,25 +1,13 @@
 //! Losing servers.
 
-use std::time::Duration;
-
-use zk_core::Session;
-use zk_harness::Ensemble;
 use zk_lock::FairLock;
 
+use crate::LONG;
+use crate::connect;
 use crate::names;
 use crate::soon;
 use crate::until_enlisted;
 use crate::with_servers;
-
-/// A session that outlives an election on a busy machine.
-async fn lasting(ensemble: &Ensemble) -> Session {
-    Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(30))
-        .operation_timeout(Duration::from_secs(30))
-        .connect()
-        .await
-        .expect("the ensemble grants a session")
-}
 
 // covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
@@ -27,7 +15,7 @@ async fn holders_and_waiters_keep_their_places_when_the_leader_dies() {
     with_servers(3, async |ensemble| {
         let mut sessions = Vec::new();
         for _ in 0..4 {
-            sessions.push(lasting(ensemble).await);
+            sessions.push(connect(ensemble).await);
         }
         let guard = FairLock::new(&sessions[0], "/a")
             .unwrap()
@@ -40,7 +28,7 @@ async fn holders_and_waiters_keep_their_places_when_the_leader_dies() {
             waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
             until_enlisted(&sessions[0], "/a", at + 1).await;
         }
-        let leader = ensemble.leader().await.unwrap();
+        let leader = ensemble.wait_leader(LONG).await.unwrap();
         leader.kill().await.unwrap();
         ensemble.wait_quorum().await.unwrap();
         assert!(waiting.iter().all(|waiter| !waiter.is_finished()));

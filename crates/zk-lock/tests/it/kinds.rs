@@ -24,6 +24,7 @@ use zk_lock::ReentrantLock;
 use zk_lock::ReleaseError;
 use zk_lock::Removal;
 
+use crate::connect;
 use crate::eventually;
 use crate::names;
 use crate::soon;
@@ -339,7 +340,8 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     // A failed attempt and an acquire that times out release what they acquired.
     let held = fair(one, PATHS[2]).acquire().await.unwrap();
     assert!(all(other).try_acquire().await.unwrap().is_none());
-    let limit = Duration::from_millis(300);
+    // Long enough to get as far as the one that is held.
+    let limit = Duration::from_secs(10);
     let error = all(other).acquire_timeout(limit).await.unwrap_err();
     assert!(error.is_timed_out());
     let AcquireError::TimedOut(timed_out) = &error else {
@@ -447,14 +449,6 @@ async fn idle_locks_lose_their_parents_and_are_acquired_again(ensemble: &Ensembl
         });
     }
     soon("each parent vanishes often", tasks.join_all()).await;
-}
-
-/// Connects with a timeout so long that only the test ends the session.
-async fn connect(ensemble: &Ensemble) -> Session {
-    let session = Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(30))
-        .connect();
-    session.await.expect("the server grants a session")
 }
 
 /// Ends a session from outside while it has no connection, so that it only learns of its end afterwards.

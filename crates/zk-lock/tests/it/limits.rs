@@ -83,7 +83,8 @@ async fn a_waiter_without_read_on_its_predecessor_is_woken() {
 
         let lock = FairLock::new(&session, "/a").unwrap();
         let error = lock
-            .acquire_timeout(Duration::from_secs(3))
+            // Long enough to read who is ahead.
+            .acquire_timeout(Duration::from_secs(10))
             .await
             .unwrap_err();
         let AcquireError::TimedOut(timed_out) = &error else {

@@ -23,7 +23,7 @@ async fn a_holder_notices_that_its_node_was_deleted() {
             if is_watched {
                 let server = ensemble.server(1).unwrap();
                 crate::eventually("the node is watched", async || {
-                    server.wchs().await.unwrap().watches == 1
+                    server.wchs().await.is_ok_and(|wchs| wchs.watches == 1)
                 })
                 .await;
                 admin.set(guard.path(), "__REVOKE__").await.unwrap();

@@ -5,6 +5,7 @@ use zk_lock::Revocation;
 use zk_lock::Semaphore;
 use zk_sim::wait::polled;
 
+use crate::LONG;
 use crate::connect;
 use crate::soon;
 use crate::with_servers;
@@ -17,6 +18,7 @@ async fn a_holder_of_leases_hears_a_request_and_answers_after_a_failover() {
         let semaphore = |session| Semaphore::new(session, "/semaphores/a", 2).unwrap();
         let leases = semaphore(&one).with_count(2).acquire().await.unwrap();
         let inspector = semaphore(&admin).inspector();
+        admin.sync("/").with_quorum().await.unwrap();
         let snapshot = inspector.snapshot().await.unwrap();
         let held: Vec<_> = snapshot.holders().collect();
         assert_eq!(held.len(), 2);
@@ -27,7 +29,7 @@ async fn a_holder_of_leases_hears_a_request_and_answers_after_a_failover() {
             let request = soon("it is asked", leases.revocation_requested()).await;
             let request = request.unwrap();
             assert_eq!(request.reason(), Some("maintenance"));
-            let leader = soon("there is a leader", ensemble.leader()).await.unwrap();
+            let leader = ensemble.wait_leader(LONG).await.unwrap();
             leader.kill().await.unwrap();
             leader.start().unwrap();
             (asking, request)
@@ -60,9 +62,9 @@ async fn a_cohort_that_accepts_gives_the_lock_to_the_next_session() {
         let mut beside = Box::pin(ours.acquire());
         assert!(polled(1, &mut beside).await.is_none());
         let next = tokio::spawn(async move { theirs.acquire().await.unwrap() });
+        crate::until_enlisted(&admin, "/cohort", 2).await;
         let inspector = cohort(&admin).inspector();
         let holder = inspector.first_contender().await.unwrap().unwrap();
-        crate::until_enlisted(&admin, "/cohort", 2).await;
         let asking = tokio::spawn(inspector.revoke(&holder).into_future());
         let request = soon("it is asked", first.revocation_requested()).await;
         request.unwrap().accept().await.unwrap();

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zk_core::Session;
 use zk_fault_proxy::Match;
 use zk_fault_proxy::Rule;
 use zk_harness::Ensemble;
@@ -13,6 +12,7 @@ use zk_lock::FairLock;
 use zk_lock::Guard;
 use zk_lock::RwLock;
 
+use crate::connect;
 use crate::names;
 use crate::soon;
 use crate::until_enlisted;
@@ -32,13 +32,6 @@ impl Resource {
         zk_sim::wait::pass(Duration::from_millis(3)).await;
         assert_eq!(self.0.swap(0, Ordering::SeqCst), token, "another one works");
     }
-}
-
-async fn connect(ensemble: &Ensemble) -> Session {
-    let session = Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(30))
-        .connect();
-    session.await.expect("the ensemble grants a session")
 }
 
 /// Five sessions work in pieces, and the connection of each breaks at the request or the reply of every few yields.

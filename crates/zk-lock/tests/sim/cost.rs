@@ -153,6 +153,45 @@ async fn a_release_wakes_two_waiters_of_which_one_lists_once() {
     }
 }
 
+/// It watches its own node along with the list that shows that it is next.
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn the_new_next_in_line_needs_one_round_trip_to_be_ready() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .latency(Duration::from_millis(10))
+        .build();
+    let [one, other, third] = [
+        ensemble.connect().await,
+        ensemble.connect().await,
+        ensemble.connect().await,
+    ];
+    let (guard, waiting) = held_and_waited_for(&one, &other).await;
+    let behind = lock(&third);
+    let behind = tokio::spawn(async move { behind.acquire().await.unwrap() });
+    pass(Duration::from_millis(200)).await;
+    let before = ensemble.requests().len();
+    guard.release().await.unwrap();
+    let guard = soon("the next one is granted", waiting).await;
+    pass(Duration::from_millis(200)).await;
+    let mut sent = ensemble.requests().split_off(before);
+    sent.retain(|sent| sent.session == third.id());
+    let is_both = matches!(
+        [&sent[0].request, &sent[1].request],
+        [Request::Exists { .. }, Request::List { .. }]
+    );
+    assert!(is_both && sent.len() == 2, "{sent:#?}");
+    assert_eq!(sent[0].at, sent[1].at);
+    guard.unwrap().unwrap().release().await.unwrap();
+    let guard = soon("the last one is granted", behind).await.unwrap();
+    let sent = ensemble.requests();
+    assert!(matches!(
+        sent.last().unwrap().request,
+        Request::Delete { .. }
+    ));
+    assert!(guard.is_valid());
+}
+
 // covers: L2
 #[tokio::test(start_paused = true)]
 async fn a_try_for_a_taken_lock_writes_nothing_and_wakes_no_waiter() {

@@ -116,6 +116,36 @@ async fn the_next_one_takes_over_without_a_commit_after_an_hour() {
     nothing_is_left(&ensemble).await;
 }
 
+/// It had its own node watched before its connection broke, and became the next one later.
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn the_next_one_watches_its_node_again_after_its_connection_broke() {
+    let ensemble = Ensemble::new(3);
+    let [one, other, third, last] = [
+        ensemble.connect().await,
+        ensemble.connect().await,
+        ensemble.connect().await,
+        ensemble.connect().await,
+    ];
+    let (held, next) = held_and_waited_for(&one, &other).await;
+    let gives_up = enqueued(&third).await;
+    let waiting = enqueued(&last).await;
+    gives_up.abort();
+    pass(Duration::from_millis(100)).await;
+    let link = ensemble.session(last.id());
+    link.cut_for(Duration::from_millis(20));
+    pass(Duration::from_secs(1)).await;
+    held.release().await.unwrap();
+    let guard = granted(next).await;
+    pass(Duration::from_millis(100)).await;
+    let asked = ensemble.on(matching::lists(PATH)).session(last.id());
+    let asked = asked.every().hold();
+    guard.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    assert_eq!(asked.count(), 0);
+    nothing_is_left(&ensemble).await;
+}
+
 /// Calls `each` with every order of the numbers below `count`.
 fn orders(count: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];

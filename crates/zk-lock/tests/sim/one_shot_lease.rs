@@ -3,12 +3,13 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
+use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_lock::FairLock;
 use zk_lock::Layout;
 use zk_lock::LockOptions;
 use zk_lock::OneShotLease;
-use zk_lock::OneShotOptions;
+use zk_lock::OneShotLeaseOptions;
 use zk_lock::TakeLeaseError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -19,12 +20,14 @@ use zk_sim::wait::soon;
 use crate::ephemerals;
 use crate::faults::STRIKES;
 
+mod chaos;
+
 const PATH: &str = "/leases/a";
 const RECORD: &str = "/leases/a/lease_holder";
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn options(holder: &str) -> OneShotOptions {
-    OneShotOptions::new(holder, MINUTE)
+fn options(holder: &str) -> OneShotLeaseOptions {
+    OneShotLeaseOptions::new(holder, MINUTE)
 }
 
 async fn take(session: &Session, holder: &str) -> Option<OneShotLease> {
@@ -85,7 +88,7 @@ async fn the_holder_renews_its_lease_by_taking_it_again() {
 async fn a_shorter_renewal_does_not_end_the_longer_lease() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
-    let long = OneShotOptions::new("a", 70 * MINUTE);
+    let long = OneShotLeaseOptions::new("a", 70 * MINUTE);
     let taking = OneShotLease::try_take(&one, PATH, &long);
     let first = soon("it is taken", taking).await.unwrap().unwrap();
     let second = take(&one, "a").await.unwrap();
@@ -180,7 +183,7 @@ async fn records_of_other_kinds_are_left_alone() {
         assert_eq!(record(&ensemble).unwrap(), data);
     }
     let session = Ensemble::new(1).connect().await;
-    let forever = OneShotOptions::new("a", Duration::MAX);
+    let forever = OneShotLeaseOptions::new("a", Duration::MAX);
     let error = OneShotLease::try_take(&session, PATH, &forever).await;
     assert!(matches!(error, Err(TakeLeaseError::TooLong)), "{error:?}");
 }
@@ -262,7 +265,80 @@ async fn a_contender_that_lost_the_lock_writes_no_record() {
     held.release();
     let error = soon("it fails", taking).await.unwrap().unwrap_err();
     assert!(!error.is_outcome_unknown(), "{error:?}");
+    assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}");
+    assert!(matches!(error, TakeLeaseError::Lock(_)), "{error:?}");
     assert_eq!(record(&ensemble), None);
+    assert!(take(&one, "a").await.is_some());
+}
+
+/// Before the record is written, nothing is; afterwards it is unknown, and the lease lasts as long as asked for.
+// covers: M6
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_leaves_a_whole_lease_or_none() {
+    for is_written in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+        let script = if is_written {
+            ensemble.on(matching::transactions(RECORD))
+        } else {
+            ensemble.on(matching::gets(RECORD))
+        };
+        let lost = script.session(one.id()).lose_reply();
+        let taking = {
+            let one = one.clone();
+            tokio::spawn(async move { OneShotLease::try_take(&one, PATH, &options("a")).await })
+        };
+        soon("the reply is lost", lost.happened()).await;
+        ensemble.expire(one.id());
+        let error = soon("it fails", taking).await.unwrap().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Fatal, "{error:?}");
+        assert_eq!(error.is_outcome_unknown(), is_written, "{error:?}");
+        assert_eq!(record(&ensemble).is_some(), is_written);
+        assert_eq!(take(&two, "b").await.is_none(), is_written);
+        let renewed = take(&two, "a").await;
+        assert_eq!(renewed.is_some(), is_written);
+    }
+}
+
+/// Others wait for a process that is cut off, or stopped, until its session has expired.
+// covers: M6
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_cut_off_gives_way_when_its_session_expires() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let lost = ensemble.on(matching::gets(RECORD)).session(one.id());
+    let lost = lost.lose_request();
+    let taking = {
+        let one = one.clone();
+        tokio::spawn(async move { OneShotLease::try_take(&one, PATH, &options("a")).await })
+    };
+    soon("it has the lock", lost.happened()).await;
+    ensemble.session(one.id()).partition();
+    assert!(take(&two, "b").await.is_some());
+    assert!(!ensemble.session(one.id()).is_alive());
+    ensemble.session(one.id()).heal();
+    let error = soon("it fails", taking).await.unwrap().unwrap_err();
+    assert!(!error.is_outcome_unknown(), "{error:?}");
+    assert!(record(&ensemble).unwrap().contains(r#""holder": "b""#));
+}
+
+/// The server shows the record from before the holder renewed its lease.
+// covers: M6
+#[tokio::test(start_paused = true)]
+async fn a_lagging_server_does_not_give_away_a_renewed_lease() {
+    let ensemble = Ensemble::new(3);
+    let one = ensemble.connect().server(1).await;
+    let two = ensemble.connect().server(2).await;
+    let first = take(&one, "a").await.unwrap();
+    soon("it ends", first.ended()).await;
+    pass(Duration::from_secs(2)).await;
+    ensemble.server(2).lag_for(Duration::from_secs(3));
+    let renewed = take(&one, "a").await.unwrap();
+    let shown = ensemble.server(2).tree();
+    let shown = shown.node(RECORD).unwrap().data().to_vec();
+    assert_ne!(String::from_utf8(shown).ok(), record(&ensemble));
+    assert!(take(&two, "b").await.is_none());
+    assert!(renewed.is_valid());
 }
 
 /// A kazoo client that has lost the lock writes all the same.

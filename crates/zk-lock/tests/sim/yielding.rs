@@ -130,6 +130,50 @@ async fn yield_costs_a_read_and_a_transaction_with_a_read() {
     assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
 }
 
+/// Others were behind it when it last listed the queue. They are not looked for again, also if they have left.
+// covers: L14
+#[tokio::test(start_paused = true)]
+async fn yield_of_a_guard_that_saw_waiters_costs_no_read_before() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (third, fourth) = (ensemble.connect().await, ensemble.connect().await);
+    for leaves in [false, true] {
+        let (guard, next) = held_and_waited_for(&one, &other).await;
+        let mut behind = Vec::new();
+        for session in [&third, &fourth] {
+            let lock = lock(session);
+            behind.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+            pass(Duration::from_millis(100)).await;
+        }
+        let (last, waiting) = (behind.pop().unwrap(), behind.pop().unwrap());
+        guard.release().await.unwrap();
+        let next = soon("the next one is granted", next).await.unwrap();
+        // Meanwhile the third one lists the queue.
+        pass(Duration::from_millis(100)).await;
+        next.unwrap().release().await.unwrap();
+        let guard = soon("the third one is granted", waiting).await.unwrap();
+        if leaves {
+            last.abort();
+            pass(Duration::from_millis(100)).await;
+            soon("the last one has left", fourth.settled()).await;
+            assert_eq!(left(&ensemble).len(), 1);
+        }
+        let token = guard.fencing_token();
+        let before = ensemble.requests().len();
+        let again = yielding(guard);
+        if !leaves {
+            let last = soon("the last one is granted", last).await.unwrap();
+            last.release().await.unwrap();
+        }
+        let guard = soon("it is granted again", again).await.unwrap().unwrap();
+        let sent = kinds(&ensemble, &third, before);
+        assert_eq!(sent[..2], ["transaction", "list"], "{leaves}");
+        assert!(guard.is_valid() && guard.fencing_token() > token);
+        guard.release().await.unwrap();
+        assert!(left(&ensemble).is_empty());
+    }
+}
+
 // covers: L14
 #[tokio::test(start_paused = true)]
 async fn foreign_child_counts_as_a_waiter() {
