@@ -112,6 +112,8 @@
 //! ├── _c_<uuid>-member            a member of ours: ephemeral, with its description
 //! └── <uuid>                      a member of Curator, or of kazoo: without dashes
 //! ```
+//!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
 
 mod barrier;
 mod decision;

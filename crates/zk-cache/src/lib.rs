@@ -136,6 +136,8 @@
 //!
 //! None.
 //!
+//! The rights that a session needs are in `docs/security.md` of the repository.
+//!
 //! # Observing
 //!
 //! A cache logs with `tracing`: at level debug that it is synchronised, stale or ended, and at level warn that it is

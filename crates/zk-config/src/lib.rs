@@ -99,6 +99,8 @@
 //! No key may be named `_history_`, and subtrees leave such nodes out.
 //! Parents are persistent nodes.
 //!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
+//!
 //! # Observing
 //!
 //! A problem with the file of a value is a `tracing` event at level warn.

@@ -69,10 +69,11 @@
 //! /app/parallelism          4 bytes, big-endian
 //! ```
 //!
-//! The node and its parents are persistent. The session needs the permissions to read and write it, and to create and
-//! delete its children; a value that is only followed is only read.
+//! The node and its parents are persistent.
 //! Curator's and kazoo's recipes ignore the children; to delete the node, its children have to be deleted first.
-//! They are tested together on one path, with Curator 5.4 and kazoo 2.11.
+//! They are tested together on one path, with Curator 5.4 and kazoo 2.8.
+//!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
 //!
 //! # No lock
 //!

@@ -93,6 +93,8 @@
 //! and Aurora, `<base>/<service>/member_<number>`.
 //! Implement [`Layout`] and [`Format`] for another layout, or [`ReadFormat`] alone to follow without registering.
 //!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
+//!
 //! # Picking
 //!
 //! | strategy | picks |

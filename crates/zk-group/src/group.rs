@@ -5,7 +5,6 @@ use zk_cache::CacheEnd;
 use zk_cache::ChildrenCache;
 use zk_cache::Events;
 use zk_cache::Node;
-#[cfg(feature = "partitioner")]
 use zk_cache::PartialRead;
 use zk_cache::Snapshot;
 use zk_core::IntoNodePath;
@@ -131,15 +130,16 @@ impl Group {
         self.cache.snapshot().end().cloned()
     }
 
-    /// Returns a node that cannot be read, and why: the view may be without members.
-    #[cfg(feature = "partitioner")]
-    pub(crate) fn partial_read(&self) -> Option<(NodePath, PartialRead)> {
+    /// Returns a node that cannot be read, and why, if there is one. If it is the group itself, the view is not
+    /// [synchronised](Members::is_synchronized); if it is a child, that is not counted as a member.
+    pub fn partial_read(&self) -> Option<(NodePath, PartialRead)> {
         let snapshot = self.cache.snapshot();
         let (path, reason) = snapshot.partial_reads().next()?;
         Some((path.clone(), reason))
     }
 
-    /// Waits until all members are known, and returns them.
+    /// Waits until all members are known, and returns them. [`partial_read`](Self::partial_read) says why they cannot be
+    /// known, for instance without the right to read.
     ///
     /// # Errors
     ///
@@ -235,7 +235,10 @@ impl View {
     fn members(&self, snapshot: &Snapshot) -> Members {
         let nodes = snapshot.children(snapshot.path());
         let members = nodes.filter_map(|node| self.member(node)).collect();
-        Members::new(members, snapshot.is_synchronized())
+        let is_listed = snapshot
+            .partial_reads()
+            .all(|(path, _)| path != snapshot.path());
+        Members::new(members, snapshot.is_synchronized() && is_listed)
     }
 
     fn member(&self, node: &Node) -> Option<Member> {

@@ -59,8 +59,9 @@ impl Members {
         }
     }
 
-    /// Returns whether these are all members, apart from changes on their way. Otherwise the group is being loaded, or the
-    /// connection is lost, and these are the members that were last known.
+    /// Returns whether these are all members that can be read, apart from changes on their way. Otherwise the group is
+    /// being loaded, the connection is lost, or [the group cannot be listed](crate::Group::partial_read), and these are the
+    /// members that were last known.
     pub fn is_synchronized(&self) -> bool {
         self.is_synchronized
     }

@@ -102,6 +102,8 @@
 //! A counter is that of Apache Curator's `DistributedAtomicLong`: Java processes that use the `postValue()` of its
 //! `increment()` as an id can share it. Curator's `SharedCount`, of four bytes, is refused.
 //!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
+//!
 //! # Observing
 //!
 //! The operations on nodes have the spans of [`zk_core`]. A warning is logged if a reservation cannot be extended, or a

@@ -245,6 +245,8 @@
 //! Consumers take the segments in their order, and remove empty ones.
 //! Each offer checks that its segment is still the active one, so the order is kept.
 //!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
+//!
 //! # Time
 //!
 //! Delays and ages use the leader's clock, which every reply to a change reports; the clocks of clients do not matter.

@@ -1,5 +1,7 @@
 //! The barrier: set, removed and waited for, over lost replies, lagging servers and dropped futures.
 
+mod chaos;
+
 use std::time::Duration;
 
 use zk_barrier::Barrier;

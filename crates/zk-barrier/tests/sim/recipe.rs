@@ -177,6 +177,39 @@ async fn a_timeout_leaves_no_member_in_the_recipe_either() {
 
 // covers: M5
 #[tokio::test(start_paused = true)]
+async fn no_ready_ends_a_leave_of_the_recipe() {
+    // B5: `enter` and `leave` shared a watcher, and a new `ready` let a member go while another one was inside.
+    let ensemble = Ensemble::new(3);
+    let (one, two, peer) = (
+        ensemble.connect().await,
+        ensemble.connect().await,
+        ensemble.connect().await,
+    );
+    let first = entering(&one);
+    pass(SECOND).await;
+    let stays = entered(entering(&two)).await;
+    let leave = leaving(entered(first).await);
+    pass(SECOND).await;
+    for data in ["a", "b"] {
+        peer.set(READY, data).await.unwrap();
+        pass(SECOND).await;
+        peer.delete(READY).await.unwrap();
+        pass(SECOND).await;
+        peer.create(READY, "").await.unwrap();
+        pass(SECOND).await;
+        assert!(!leave.is_finished());
+    }
+    // A member of the same session enters, with a watch on the same node.
+    let late = entered(entering(&one)).await;
+    pass(SECOND).await;
+    assert!(!leave.is_finished());
+    for member in [leaving(stays), leave, leaving(late)] {
+        soon("all leave", member).await.unwrap().unwrap();
+    }
+}
+
+// covers: M5
+#[tokio::test(start_paused = true)]
 async fn a_member_deleted_while_it_waits_passes_no_round_of_the_recipe() {
     let ensemble = Ensemble::new(3);
     let (ours, peer) = (ensemble.connect().await, ensemble.connect().await);

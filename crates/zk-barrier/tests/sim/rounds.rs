@@ -124,6 +124,33 @@ async fn no_member_passes_on_another_event() {
 
 // covers: M5
 #[tokio::test(start_paused = true)]
+async fn nothing_that_entering_members_wait_for_ends_a_leave() {
+    // B5: both shared a watcher, and an event for members that enter let one that was leaving go early.
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let first = entering(&one, 2);
+    pass(SECOND).await;
+    let opener = entered(entering(&two, 2)).await;
+    let leave = leaving(entered(first).await);
+    pass(SECOND).await;
+    assert!(!leave.is_finished());
+    // A member of the same session enters, with watches on the same nodes.
+    let late = entered(entering(&one, 2)).await;
+    pass(SECOND).await;
+    assert!(!leave.is_finished());
+    two.set(STATE, "").await.unwrap();
+    pass(SECOND).await;
+    assert!(!leave.is_finished());
+    let late = leaving(late);
+    pass(SECOND).await;
+    assert!(!leave.is_finished() && !late.is_finished());
+    left(leaving(opener)).await;
+    left(leave).await;
+    left(late).await;
+}
+
+// covers: M5
+#[tokio::test(start_paused = true)]
 async fn a_round_whose_members_all_died_lets_no_member_in() {
     // B3: a crash after the opening let the next round straight in.
     let ensemble = Ensemble::new(3);

@@ -22,8 +22,13 @@ mod words;
 
 /// Connects with the defaults of the tests.
 async fn connect(ensemble: &Ensemble) -> Session {
+    connect_for(ensemble, Duration::from_secs(30)).await
+}
+
+/// Connects with a session timeout.
+async fn connect_for(ensemble: &Ensemble, timeout: Duration) -> Session {
     let connecting = Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(4))
+        .session_timeout(timeout)
         .connect_timeout(Duration::from_secs(60))
         .connect();
     connecting.await.expect("the ensemble grants a session")

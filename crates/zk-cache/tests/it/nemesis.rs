@@ -18,6 +18,7 @@ use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::fault_time;
 
 use crate::connect;
+use crate::connect_for;
 use crate::pass;
 use crate::replay::Nodes;
 use crate::replay::Replay;
@@ -35,7 +36,7 @@ fn seed() -> u64 {
 async fn write(connect_string: String, mut random: fastrand::Rng) {
     loop {
         let connecting = Session::builder(connect_string.as_str())
-            .session_timeout(Duration::from_secs(4))
+            .session_timeout(SHORT)
             .operation_timeout(Duration::from_secs(2))
             .connect();
         let Ok(session) = connecting.await else {
@@ -89,7 +90,7 @@ impl Reader<'_> {
 
     /// Resumes with another cache, on a new session.
     async fn resume(&mut self) {
-        let session = connect(self.ensemble).await;
+        let session = connect_for(self.ensemble, SHORT).await;
         let last = self.cache.snapshot();
         assert_eq!(nodes_of(&last), self.replay.nodes);
         self.cache = TreeCache::resume(&session, &last, &CacheOptions::default());
@@ -180,7 +181,7 @@ async fn events_lead_to_the_contents(version: &str, faults: &[Fault]) {
         .await
         .expect("the servers start");
     let mut random = fastrand::Rng::with_seed(seed);
-    let session = connect(&ensemble).await;
+    let session = connect_for(&ensemble, SHORT).await;
     let cache = TreeCache::start(&session, "/t").unwrap();
     drop(session);
     let events = cache.events();
@@ -238,6 +239,9 @@ async fn events_lead_to_the_contents(version: &str, faults: &[Fault]) {
 }
 
 const ROUNDS: u64 = 3;
+
+/// A session timeout that some faults outlast.
+const SHORT: Duration = Duration::from_secs(4);
 
 /// The minimum number of events in a round after its faults.
 const ENOUGH: usize = 50;

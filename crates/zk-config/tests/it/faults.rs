@@ -1,7 +1,5 @@
 //! Publishers and typed values during lost replies, dying servers and bad payloads.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde::Serialize;
 use zk_config::Expected;
@@ -17,8 +15,8 @@ use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Text;
 use zk_core::codec::Toml;
 use zk_fault_proxy::Match;
-use zk_harness::Ensemble;
 
+use crate::LONG;
 use crate::connect;
 use crate::scenario;
 use crate::soon;
@@ -143,25 +141,12 @@ async fn a_publication_with_a_lost_reply_is_applied_once() {
     .await;
 }
 
-/// Connects with timeouts that outlast an election on a busy machine.
-async fn connect_with_long_timeouts(ensemble: &Ensemble) -> Session {
-    Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(30))
-        .operation_timeout(Duration::from_secs(30))
-        .connect()
-        .await
-        .expect("the ensemble grants a session")
-}
-
 // covers: G3
 // covers: G4
 #[tokio::test(flavor = "multi_thread")]
 async fn values_and_subtrees_follow_after_the_leader_is_killed() {
     with_servers(3, async |ensemble| {
-        let (publishing, following) = (
-            connect_with_long_timeouts(ensemble).await,
-            connect_with_long_timeouts(ensemble).await,
-        );
+        let (publishing, following) = (connect(ensemble).await, connect(ensemble).await);
         let mut size = Typed::<String>::node("/pool/size", Text).unwrap().build();
         let mut pool = Typed::subtree("/pool", Subtree::deserialize::<Pool>)
             .unwrap()
@@ -177,7 +162,8 @@ async fn values_and_subtrees_follow_after_the_leader_is_killed() {
         publish(1).await;
         assert_eq!(**soon("the first", size.changed()).await, "1");
         assert_eq!(**soon("the first", pool.changed()).await, Pool { size: 1 });
-        ensemble.leader().await.unwrap().kill().await.unwrap();
+        let leader = ensemble.wait_leader(LONG).await.unwrap();
+        leader.kill().await.unwrap();
         ensemble.wait_quorum().await.unwrap();
         publish(2).await;
         assert_eq!(**soon("the second", size.changed()).await, "2");

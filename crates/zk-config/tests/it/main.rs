@@ -26,12 +26,14 @@ async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
     ensemble.down().await.expect("the servers go down");
 }
 
-/// Connects with the defaults of the tests.
+/// Connects with timeouts that outlast an election on a busy machine.
 async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(4))
-        .operation_timeout(Duration::from_secs(30))
+        .session_timeout(LONG)
+        .operation_timeout(LONG)
         .connect()
         .await
         .expect("the ensemble grants a session")
 }
+
+const LONG: Duration = Duration::from_secs(30);

@@ -9,6 +9,7 @@ use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
+use zk_sim::wait::until;
 
 mod basic;
 mod calls;
@@ -17,6 +18,7 @@ mod faults;
 mod golden;
 mod sessions;
 mod shared;
+mod shared_chaos;
 
 /// The counter at `/c`.
 fn counter(session: &Session) -> AtomicCounter {

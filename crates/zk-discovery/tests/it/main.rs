@@ -16,7 +16,7 @@ mod servers;
 /// Connects with the defaults of the tests.
 async fn connect(ensemble: &Ensemble) -> Session {
     let connecting = Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(20))
+        .session_timeout(Duration::from_secs(60))
         .connect_timeout(Duration::from_secs(60))
         .connect();
     connecting.await.expect("the ensemble grants a session")

@@ -47,6 +47,8 @@ async fn an_instance_does_not_flap_when_its_server_is_killed() {
     let ensemble = Ensemble::builder().servers(3).start().await.unwrap();
     let (session, watching) = (connect(&ensemble).await, connect(&ensemble).await);
     let registration = registry(&session).register(instance("a")).await.unwrap();
+    // Its server may lag, and would report the creation later.
+    watching.sync("/").with_quorum().await.unwrap();
     let providers = registry(&watching).providers::<String>("orders").unwrap();
     soon("it is read", providers.synchronized()).await.unwrap();
     let czxid = session.stat(registration.path()).await.unwrap().czxid;
@@ -96,7 +98,7 @@ async fn a_service_is_picked_from_through_an_outage_of_all_servers() {
     let _registration = registry(&serving).register(instance("a")).await.unwrap();
     let short = || {
         Session::builder(ensemble.connect_string())
-            .session_timeout(Duration::from_secs(4))
+            .session_timeout(Duration::from_secs(10))
             .connect_timeout(Duration::from_secs(60))
             .connect()
     };

@@ -34,6 +34,15 @@ impl Debounce {
         Some(last.saturating_add(self.pause).min(longest))
     }
 
+    /// Records that changes are reported again, which they were not from `since` on. That time does not count, and what
+    /// has changed settles anew.
+    pub(super) fn resumed(&mut self, since: Duration, now: Duration) {
+        if let Some((first, last)) = &mut self.changes {
+            *first = first.saturating_add(now.saturating_sub(since)).min(now);
+            *last = now;
+        }
+    }
+
     /// Records that the changes were acted on.
     pub(super) const fn done(&mut self) {
         self.changes = None;
@@ -66,5 +75,30 @@ mod tests {
         let mut never = Debounce::new(Duration::MAX);
         never.changed(after(1));
         assert_eq!(never.due(), Some(Duration::MAX));
+    }
+
+    // covers: M2
+    #[test]
+    fn changes_settle_anew_after_a_time_without_reports() {
+        let after = Duration::from_secs;
+        let mut debounce = Debounce::new(Duration::from_secs(2));
+        debounce.resumed(after(0), after(10));
+        assert_eq!(debounce.due(), None);
+        debounce.changed(after(10));
+        debounce.resumed(after(11), after(111));
+        assert_eq!(debounce.due(), Some(after(113)));
+        // Each second of reports is followed by one without.
+        for second in 2..=20 {
+            let since = after(108 + 2 * second);
+            let now = since + after(1);
+            debounce.resumed(since, now);
+            assert_eq!(debounce.due(), Some(now + after((20 - second).min(2))));
+        }
+        // A change without reports, of the items.
+        debounce.done();
+        debounce.changed(after(205));
+        debounce.resumed(after(200), after(300));
+        debounce.changed(after(301));
+        assert_eq!(debounce.due(), Some(after(303)));
     }
 }

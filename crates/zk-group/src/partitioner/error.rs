@@ -59,6 +59,18 @@ pub enum PartitionerProblem {
         #[source]
         reason: PartialRead,
     },
+    /// This process is a member, but the view of the group did not show it when items were last allocated. It gets no
+    /// items, and the others wait for it.
+    ///
+    /// Servers do not report a node to a session that may not read it.
+    #[error(
+        "the view of the group does not show this member; if the session may not read {path}, grant READ"
+    )]
+    #[non_exhaustive]
+    Unseen {
+        /// The node of this member.
+        path: NodePath,
+    },
     /// The lock of an item was not acquired.
     #[error("item {item} is not acquired")]
     #[non_exhaustive]

@@ -33,7 +33,8 @@ impl PartitionerOptions {
     /// the group twice. Choose a time above the session timeout, so that this moves nothing either.
     ///
     /// The default is 15 s. If they never settle, the newest ones are acted on after ten times that. Until then, all items
-    /// stay with their owners. With zero, each change is acted on at once.
+    /// stay with their owners. Time without a connection does not count; after it, they have to settle anew. With zero, each
+    /// change is acted on at once.
     #[must_use]
     pub const fn with_settle_time(mut self, settle_time: Duration) -> Self {
         self.settle_time = settle_time;

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_core::NodePath;
+use zk_core::PersistentNodeState;
 use zk_core::Session;
 use zk_core::SessionSource;
 use zk_lock::AcquireError;
@@ -37,6 +38,8 @@ pub(super) struct PartitionerState {
     pub(super) ready: BTreeMap<String, ItemGuard>,
     /// Why items were not acquired.
     pub(super) problems: BTreeMap<String, AcquireError>,
+    /// The node of this member, if the view of the group did not show it when items were last allocated.
+    pub(super) unseen: Option<NodePath>,
     /// Whether there will be no further session.
     pub(super) is_ended: bool,
 }
@@ -47,6 +50,8 @@ pub(super) struct PartitionTask {
     pub(super) sessions: SessionSource,
     /// The name of the member's node.
     pub(super) name: String,
+    /// What is known of that node apart from the view of the group.
+    pub(super) own: PersistentNodeState,
     pub(super) changes: MembersChanges,
     pub(super) items: watch::Receiver<Items>,
     pub(super) options: PartitionerOptions,
@@ -71,9 +76,11 @@ impl PartitionTask {
     pub(super) async fn run(mut self) {
         let begin = Instant::now();
         let mut debounce = Debounce::new(self.options.settle_time);
-        // The ids and names of the members, and whether there is a connection to hear of changes.
+        // The ids and names of the members, and since when there has been no connection that reports changes.
         let mut members = Vec::new();
-        let mut is_synchronized = false;
+        let mut unsynchronized_since = Some(Duration::ZERO);
+        let mut own = None;
+        let mut is_own_final = false;
         loop {
             tokio::select! {
                 biased;
@@ -83,12 +90,29 @@ impl PartitionTask {
                 },
                 found = self.changes.next() => {
                     let Some(found) = found else { return };
-                    is_synchronized = found.is_synchronized();
-                    let found = is_synchronized.then(|| ids_and_names(&found));
-                    if let Some(found) = found.filter(|found| *found != members) {
+                    let now = begin.elapsed();
+                    if !found.is_synchronized() {
+                        unsynchronized_since.get_or_insert(now);
+                        continue;
+                    }
+                    // The other members may have lost their connections as well, and have to return.
+                    if let Some(since) = unsynchronized_since.take() {
+                        debounce.resumed(since, now);
+                    }
+                    let found = ids_and_names(&found);
+                    if found != members {
                         members = found;
+                        debounce.changed(now);
+                    }
+                }
+                goes_on = self.own.changed(), if !is_own_final => {
+                    is_own_final = !goes_on;
+                    let current = self.own.current().map(|node| node.stat.czxid);
+                    // The view should show it when that has settled, and may never do so.
+                    if current.is_some() && current != own {
                         debounce.changed(begin.elapsed());
                     }
+                    own = current;
                 }
                 Some(ended) = self.item_tasks.join_next() => {
                     // The runtime is shut down, or a task has panicked.
@@ -98,7 +122,7 @@ impl PartitionTask {
                         self.start_item_task(item);
                     }
                 }
-                () = reached(begin, debounce.due()), if is_synchronized => {
+                () = reached(begin, debounce.due()), if unsynchronized_since.is_none() => {
                     debounce.done();
                     self.reallocate(&members);
                 }
@@ -118,7 +142,12 @@ impl PartitionTask {
             .filter(|item| !self.wanted.contains_key(*item))
             .cloned()
             .collect();
-        self.state.send_modify(|state| state.share = share);
+        let is_seen = members.iter().any(|(_, name)| *name == self.name);
+        let own = self.own.current().filter(|_| !is_seen);
+        self.state.send_modify(|state| {
+            state.share = share;
+            state.unseen = own.map(|node| node.path);
+        });
         for item in new {
             self.start_item_task(item);
         }

@@ -92,6 +92,7 @@ async fn change_members(changes: usize) {
         }
     }
     println!("{changes} changes, of which {expired} cut-off sessions");
+    assert!(expired > changes / 10, "it proves too little");
     drop(members);
     let none = async {
         while !oracle.owners().is_empty() {

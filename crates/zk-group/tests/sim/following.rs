@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
+use zk_core::Acl;
+use zk_core::AclEntry;
+use zk_core::ErrorKind;
+use zk_core::Permissions;
+use zk_core::transport::TransportError;
 use zk_group::Group;
 use zk_group::MemberChange;
 use zk_group::Members;
 use zk_sim::Ensemble;
+use zk_sim::matching;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
+use zk_sim::wait::until;
 
 use crate::PATH;
 use crate::current;
@@ -130,4 +137,42 @@ async fn view_ends_with_its_last_handle_and_leaves_no_watch() {
     let rest = async { while changes.next().await.is_some() {} };
     soon("it ends", rest).await;
     sim.assert_nothing_left([session]).await;
+}
+
+/// An empty view would pass for a group without members.
+// covers: M1
+#[tokio::test(start_paused = true)]
+async fn view_is_not_synchronized_while_the_group_cannot_be_listed() {
+    let sim = Ensemble::new(3);
+    let (member, reader) = (sim.connect().await, sim.connect().await);
+    let one = join(&member, "one", "1");
+    joined(&one).await;
+    let refused = sim.on(matching::lists(PATH)).session(reader.id()).from(1);
+    let refused = refused.refuse(TransportError::Refused(ErrorKind::NoAuth, None));
+    let group = Group::start(&reader, PATH).unwrap();
+    until("it says why", async || group.partial_read().is_some()).await;
+    let members = group.members();
+    assert!(members.is_empty() && !members.is_synchronized());
+    refused.withdraw();
+    sim.session(reader.id()).cut_for(Duration::from_millis(10));
+    shows(&group, &["one"]).await;
+    assert!(group.partial_read().is_none());
+}
+
+/// Otherwise a foreign node would keep a partitioner from sharing its items.
+// covers: M1
+#[tokio::test(start_paused = true)]
+async fn child_that_cannot_be_read_is_no_member_and_hides_none() {
+    let sim = Ensemble::new(3);
+    let (member, reader) = (sim.connect().await, sim.connect().await);
+    let one = join(&member, "one", "1");
+    joined(&one).await;
+    let foreign = format!("{PATH}/foreign");
+    let unreadable = Acl::new([AclEntry::new(Permissions::DELETE, "world", "anyone")]);
+    let create = member.create(&*foreign, "").acl(unreadable);
+    create.await.unwrap();
+    let group = Group::start(&reader, PATH).unwrap();
+    shows(&group, &["one"]).await;
+    let (path, _) = group.partial_read().expect("it is reported");
+    assert_eq!(path.as_str(), foreign);
 }

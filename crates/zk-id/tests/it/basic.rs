@@ -15,6 +15,7 @@ use zk_id::WorkerIds;
 use zk_id::WorkerLoss;
 use zk_id::ZxidIds;
 
+use crate::LONG;
 use crate::connect;
 use crate::soon;
 use crate::with_servers;
@@ -50,6 +51,7 @@ async fn every_kind_of_id_is_unique_and_leaves_only_its_marks() {
         for session in &sessions {
             session.settled().await;
         }
+        sessions[0].sync("/ids").with_quorum().await.unwrap();
         let list = async |path: &str| sessions[0].list(path).await.unwrap().0;
         assert_eq!(list("/ids/flakes").await, ["mark-00007"]);
         assert_eq!(list("/ids/tickets").await, [""; 0]);
@@ -85,7 +87,8 @@ async fn zxids_rise_over_sessions_and_leaders() {
             }
             if round == 0 {
                 let epoch = last >> 32;
-                ensemble.leader().await.unwrap().kill().await.unwrap();
+                let leader = ensemble.wait_leader(LONG).await.unwrap();
+                leader.kill().await.unwrap();
                 last = soon("there is a number", async {
                     loop {
                         if let Ok(id) = ids[0].next().await {
@@ -161,6 +164,8 @@ async fn an_expired_generator_stops_and_its_successor_repeats_no_id() {
         for _ in 0..3 {
             let session = connect(ensemble).await;
             let snowflakes = Snowflakes::new(&session, "/ids", ONE).unwrap();
+            // The next holder waits for the end of the reserved time.
+            let snowflakes = snowflakes.with_reserve(Duration::from_secs(4));
             let ids = soon("the number is free", async {
                 loop {
                     match snowflakes.claim().await {

@@ -27,14 +27,17 @@ async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
     ensemble.down().await.expect("the servers go down");
 }
 
-/// Connects with the defaults of the tests.
+/// Connects. The session outlasts an election, and its lease a pause of the machine.
 async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(4))
+        .session_timeout(LONG)
+        .operation_timeout(LONG)
         .connect()
         .await
         .expect("the ensemble grants a session")
 }
+
+const LONG: Duration = Duration::from_secs(30);
 
 /// Where cargo puts the example: beside the directory of the test programs.
 fn example() -> PathBuf {

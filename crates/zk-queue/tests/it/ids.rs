@@ -37,7 +37,8 @@ async fn items_are_cancelled_by_their_ids_and_moved_on_real_servers() {
         let moved = claim.acknowledge_with(move |txn| next.add_to(txn).delete("/q/key"));
         moved.await.unwrap();
         assert_eq!(from.len().await.unwrap(), 0);
-        one.sync("/q").await.unwrap();
+        // It was moved there by the other session.
+        other.sync("/q").with_quorum().await.unwrap();
         assert_eq!(to.counts().await.unwrap().ready, 1);
         assert_eq!(to.claim().await.unwrap().item(), "order");
         assert!(one.exists("/q/key").await.unwrap().is_none());

@@ -89,6 +89,8 @@ async fn fill_and_drain(parts: u32, servers: usize) {
             let bytes = usize::try_from(children).unwrap() * PER_CHILD;
             assert!(bytes < ONE_ANSWER, "{children} children");
         }
+        // The server of the other session may not have seen them all yet.
+        other.sync("/mail").with_quorum().await.unwrap();
         let taking = Queue::new(&other, "/mail/outgoing", Text).unwrap();
         assert_eq!(taking.poll().await.unwrap().as_deref(), Some("000000"));
         let began = std::time::Instant::now();

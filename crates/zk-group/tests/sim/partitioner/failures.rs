@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use zk_cache::CacheEnd;
+use zk_core::Acl;
+use zk_core::AclEntry;
 use zk_core::ErrorKind;
+use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::transport::TransportError;
 use zk_group::partitioner::Partitioner;
@@ -17,6 +20,7 @@ use zk_sim::wait::soon;
 use zk_sim::wait::until;
 
 use super::PATH;
+use super::SETTLE;
 use super::allocated;
 use super::gets_nothing;
 use super::owned;
@@ -172,6 +176,39 @@ async fn change_waits_for_the_connection() {
     assert_eq!(one.share(), ["a"]);
 }
 
+/// The others may have to return as well: a change that was pending is not acted on at once, however old it is.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn pending_change_settles_anew_after_an_outage() {
+    let sim = Ensemble::new(3);
+    let (first, second) = (sim.open_sessions(), sim.open_sessions());
+    let (one, two) = (
+        start(&first, "one", &["a", "b"]),
+        start(&second, "two", &["a", "b"]),
+    );
+    let items = (owned(&one, 1).await, owned(&two, 1).await);
+    let shares = (one.share(), two.share());
+    one.set_items(["c"]).unwrap();
+    for server in 1..=3 {
+        sim.server(server).stop();
+    }
+    pass(30 * SETTLE).await;
+    for server in 1..=3 {
+        sim.server(server).start();
+    }
+    let group = one.membership().group();
+    soon("it sees the group", group.synchronized())
+        .await
+        .unwrap();
+    pass(SETTLE / 2).await;
+    assert_eq!((one.share(), two.share()), shares);
+    one.set_items(["a", "b"]).unwrap();
+    settled().await;
+    assert_eq!((one.share(), two.share()), shares);
+    let mut all = items.0.values().chain(items.1.values());
+    assert!(all.all(|guard| !guard.is_release_requested()));
+}
+
 // covers: M2
 #[tokio::test(start_paused = true)]
 async fn deleted_nodes_are_made_again() {
@@ -240,6 +277,38 @@ async fn members_that_cannot_be_read_are_reported() {
     sim.session(session.id()).cut_for(Duration::from_millis(10));
     assert_eq!(owned(&one, 2).await.len(), 2);
     assert!(one.problem().is_none());
+}
+
+/// Servers do not report a node to a session that may not read it, so that there is nothing to be refused.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn member_whose_view_does_not_show_it_is_reported() {
+    let sim = Ensemble::new(3);
+    let (session, admin) = (sim.connect().await, sim.connect().await);
+    let party = format!("{PATH}/party");
+    admin.create(&*party, "").parents().await.unwrap();
+    // The view is loaded first. It reads, and is refused, what is there by then.
+    let refused = sim
+        .on(matching::creates(&format!("{party}/**")))
+        .from(1)
+        .refuse(TransportError::Refused(ErrorKind::NoAuth, None));
+    let rights = Permissions::CREATE | Permissions::DELETE;
+    let unreadable = Acl::new([AclEntry::new(rights, "world", "anyone")]);
+    let one = start(&session.with_acl(unreadable), "one", &["a", "b"]);
+    let membership = one.membership();
+    let loaded = soon("the view is loaded", membership.group().synchronized());
+    assert!(loaded.await.unwrap().is_empty());
+    refused.withdraw();
+    until("it is a member", async || membership.is_member()).await;
+    // It may only not show it yet.
+    pass(SETTLE / 2).await;
+    assert!(one.problem().is_none(), "{:?}", one.problem());
+    gets_nothing(&one).await;
+    let problem = one.problem().expect("it is reported");
+    assert!(
+        matches!(&problem, PartitionerProblem::Unseen { path, .. } if path.to_string().starts_with(&party)),
+        "{problem}"
+    );
 }
 
 /// The session has no room for the watch.

@@ -1,6 +1,7 @@
 //! Sharing and handing over, without failures.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_group::Membership;
@@ -9,6 +10,7 @@ use zk_group::partitioner::Partitioner;
 use zk_group::partitioner::StartError;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
+use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 use zk_sim::wait::until;
 
@@ -91,6 +93,34 @@ async fn item_that_was_not_taken_is_released() {
     let theirs = owned(&two, 2).await;
     let ours = owned(&one, 3).await;
     assert!(ours.keys().all(|item| !theirs.contains_key(item)));
+}
+
+/// The application is woken before the task of the item that it asks for.
+// covers: M2
+#[tokio::test(start_paused = true)]
+async fn item_that_is_to_be_released_is_not_returned() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let one = Arc::new(start(&session, "one", &["a", "b"]));
+    let first = soon("it owns an item", one.next()).await.unwrap();
+    assert_eq!(first.item(), "a");
+    settled().await;
+    let requested = first.release_requested();
+    let application = Arc::clone(&one);
+    // Polled once: its own task takes the item back when it runs.
+    let asking = tokio::spawn(async move {
+        requested.await;
+        polled(1, application.next()).await
+    });
+    pass(SETTLE).await;
+    one.set_items([""; 0]).unwrap();
+    let returned = soon("it is to be released", asking).await.unwrap();
+    assert!(returned.is_none(), "{returned:?}");
+    assert!(first.is_valid());
+    session.settled().await;
+    let locks = sim.tree().paths().into_iter();
+    let locks = locks.filter(|path| path.contains("__lock__"));
+    assert_eq!(locks.collect::<Vec<_>>(), [first.path().to_string()]);
 }
 
 /// A member that restarts, however often, moves nothing, and gets its items again.
