@@ -20,7 +20,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * SharedQueuePeer CONNECT SESSION_MILLIS PATH LOCK_PATH plain|id put|take
  * </pre>
  *
- * With "put": "put ITEM [ID]", "remove ID". With "take", it says "took ITEM" for each item, and processes it until it has
+ * With "put": "put ITEM [ID]", "remove ID", "write PATH", after which its server shows what was done before. With "take", it says "took ITEM" for each item, and processes it until it has
  * a permit; "finish COUNT" gives so many.
  */
 public final class SharedQueuePeer {
@@ -83,6 +83,9 @@ public final class SharedQueuePeer {
                     say("put");
                 } else if (words[0].equals("remove")) {
                     say("removed " + withIds.remove(words[1]));
+                } else if (words[0].equals("write")) {
+                    client.create().orSetData().forPath(words[1]);
+                    say("written");
                 } else if (words[0].equals("finish")) {
                     permits.release(Integer.parseInt(words[1]));
                 } else {

@@ -27,17 +27,25 @@ use zk_discovery::Instance;
 use zk_discovery::Registry;
 use zk_discovery::RoundRobin;
 use zk_group::Membership;
+use zk_group::partitioner::Partitioner;
+use zk_group::partitioner::PartitionerOptions;
 use zk_id::BlockIds;
 use zk_id::SequenceIds;
 use zk_id::Snowflakes;
 use zk_id::WorkerIds;
 use zk_id::ZxidIds;
+use zk_leader::Breadcrumb;
 use zk_leader::LeaderLatch;
 use zk_leader::Selector;
+use zk_lock::CohortLock;
 use zk_lock::FairLock;
 use zk_lock::Lock;
 use zk_lock::LockGuard;
+use zk_lock::MultiLock;
+use zk_lock::OneShotLease;
+use zk_lock::OneShotLeaseOptions;
 use zk_lock::RaceLock;
+use zk_lock::ReentrantLock;
 use zk_lock::RwLock;
 use zk_lock::Semaphore;
 use zk_queue::Queue;
@@ -71,6 +79,21 @@ pub const RECIPES: &[Recipe] = &[
         run: |one, other| Box::pin(rw_lock(one, other)),
     },
     Recipe {
+        name: "re-entrant lock",
+        follows_nodes: false,
+        run: |one, other| Box::pin(reentrant_lock(one, other)),
+    },
+    Recipe {
+        name: "cohort lock",
+        follows_nodes: false,
+        run: |one, other| Box::pin(cohort_lock(one, other)),
+    },
+    Recipe {
+        name: "multi lock",
+        follows_nodes: false,
+        run: |one, other| Box::pin(multi_lock(one, other)),
+    },
+    Recipe {
         name: "semaphore",
         follows_nodes: false,
         run: |one, other| Box::pin(semaphore(one, other)),
@@ -81,9 +104,19 @@ pub const RECIPES: &[Recipe] = &[
         run: |one, other| Box::pin(race_lock(one, other)),
     },
     Recipe {
+        name: "one-shot lease",
+        follows_nodes: false,
+        run: |one, other| Box::pin(one_shot_lease(one, other)),
+    },
+    Recipe {
         name: "leader latch and selector",
         follows_nodes: false,
         run: |one, other| Box::pin(leader(one, other)),
+    },
+    Recipe {
+        name: "breadcrumb",
+        follows_nodes: false,
+        run: |one, other| Box::pin(breadcrumb(one, other)),
     },
     Recipe {
         name: "queue",
@@ -139,6 +172,11 @@ pub const RECIPES: &[Recipe] = &[
         name: "group",
         follows_nodes: true,
         run: |one, other| Box::pin(group(one, other)),
+    },
+    Recipe {
+        name: "partitioner",
+        follows_nodes: true,
+        run: |one, other| Box::pin(partitioner(one, other)),
     },
     Recipe {
         name: "persistent node",
@@ -199,6 +237,47 @@ async fn rw_lock(one: &Session, other: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn reentrant_lock(one: &Session, other: &Session) -> anyhow::Result<()> {
+    let path = "/reentrant";
+    let (first, second) = (
+        ReentrantLock::new(one, path)?,
+        ReentrantLock::new(other, path)?,
+    );
+    passes(&first, &second).await?;
+    let held = first.acquire().await?;
+    let again = first.acquire().await?;
+    held.release().await?;
+    ensure!(
+        second.try_acquire().await?.is_none(),
+        "it is held once more"
+    );
+    again.release().await?;
+    Ok(())
+}
+
+async fn cohort_lock(one: &Session, other: &Session) -> anyhow::Result<()> {
+    let path = "/cohort";
+    let (first, second) = (CohortLock::new(one, path)?, CohortLock::new(other, path)?);
+    passes(&first, &second).await?;
+    // Within the process.
+    passes(&first, &first.clone()).await?;
+    Ok(())
+}
+
+async fn multi_lock(one: &Session, other: &Session) -> anyhow::Result<()> {
+    let of = |session| {
+        let [a, b] = ["/multi/a", "/multi/b"].map(|path| FairLock::new(session, path));
+        anyhow::Ok(MultiLock::new([a?, b?])?)
+    };
+    let (first, second) = (of(one)?, of(other)?);
+    let held = first.acquire().await?;
+    ensure!(second.try_acquire().await?.is_none(), "both are held");
+    held.release().await?;
+    let held = soon("both are granted", second.acquire()).await??;
+    held.release().await?;
+    Ok(())
+}
+
 async fn semaphore(one: &Session, other: &Session) -> anyhow::Result<()> {
     let first = Semaphore::new(one, "/semaphore", 2)?;
     let second = Semaphore::new(other, "/semaphore", 2)?;
@@ -221,6 +300,20 @@ async fn race_lock(one: &Session, other: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn one_shot_lease(one: &Session, other: &Session) -> anyhow::Result<()> {
+    let options = |holder| OneShotLeaseOptions::new(holder, Duration::from_secs(600));
+    let taken = OneShotLease::try_take(one, "/one-shot", &options("one")).await?;
+    ensure!(taken.is_some_and(|lease| lease.is_valid()));
+    let taken = OneShotLease::try_take(other, "/one-shot", &options("other")).await?;
+    ensure!(taken.is_none(), "it is taken");
+    for (session, holder) in [(one, "one"), (other, "other")] {
+        let options = options(holder);
+        let taken = OneShotLease::try_take_one_of(session, "/one-shots", 2, &options);
+        ensure!(taken.await?.is_some(), "there is one for each");
+    }
+    Ok(())
+}
+
 async fn leader(one: &Session, other: &Session) -> anyhow::Result<()> {
     let first = LeaderLatch::new(one, "/latch")?.join();
     soon("it leads", first.handle().leading()).await??;
@@ -236,6 +329,25 @@ async fn leader(one: &Session, other: &Session) -> anyhow::Result<()> {
         let led = selector.run(async |lease| ControlFlow::Break(lease.is_valid()));
         ensure!(soon("the selector leads", led).await??);
     }
+    Ok(())
+}
+
+async fn breadcrumb(one: &Session, other: &Session) -> anyhow::Result<()> {
+    let mut fenced = Vec::new();
+    for (session, name) in [(one, "one"), (other, "other")] {
+        let latch = LeaderLatch::new(session, "/breadcrumb")?.join();
+        let lease = soon("it leads", latch.leading()).await??;
+        let fence = |data| {
+            fenced.push(data);
+            std::future::ready(Ok::<_, std::convert::Infallible>(()))
+        };
+        let breadcrumb = Breadcrumb::take_over(&lease, name, fence).await?;
+        if name == "other" {
+            breadcrumb.remove().await?;
+        }
+        latch.leave().await;
+    }
+    ensure!(fenced == [b"one"], "{fenced:?}");
     Ok(())
 }
 
@@ -434,6 +546,35 @@ async fn group(one: &Session, other: &Session) -> anyhow::Result<()> {
     for member in members {
         member.leave().await?;
     }
+    Ok(())
+}
+
+async fn partitioner(one: &Session, other: &Session) -> anyhow::Result<()> {
+    let start = |session, name| {
+        let options = PartitionerOptions::default().with_settle_time(Duration::from_millis(100));
+        Partitioner::start_with(session, "/partitioner", name, ["a", "b"], options)
+    };
+    let first = start(one, "one")?;
+    let mut items = Vec::new();
+    for _ in 0..2 {
+        let item = soon("an item is owned", first.next()).await?;
+        items.push(item.context("it has not ended")?);
+    }
+    let second = start(other, "other")?;
+    let [a, b] = [items[0].release_requested(), items[1].release_requested()];
+    let requested = async {
+        tokio::select! {
+            () = a => 0,
+            () = b => 1,
+        }
+    };
+    let index = soon("an item is to be released", requested).await?;
+    items.swap_remove(index).release().await?;
+    let item = soon("the item is owned", second.next()).await?;
+    ensure!(item.context("it has not ended")?.item() != items[0].item());
+    drop(items);
+    first.leave().await?;
+    second.leave().await?;
     Ok(())
 }
 

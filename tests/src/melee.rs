@@ -57,8 +57,9 @@ pub struct Outcome {
     pub killed: usize,
 }
 
-/// The session timeout, which is how long waiters wait after a holder was killed.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+/// The session timeout, which is how long waiters wait after a holder was killed. A holder that stands still for longer
+/// would be taken for one that holds the lock beside the next.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// The time limit for the first turn of a process on a busy machine.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 

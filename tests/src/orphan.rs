@@ -152,7 +152,7 @@ impl Stage {
         let path = format!("/orphan-{}", self.played);
         // No container: the leader would delete it during the scenario, and creating it again takes several lags.
         self.observer.create(&path, "").await?;
-        let leader = self.ensemble.leader().await?.id();
+        let leader = self.ensemble.wait_leader(WARM_UP).await?.id();
         let mut followers = (1..=3).filter(|id| *id != leader);
         let (one, other) = (
             followers.next().context("three servers")?,

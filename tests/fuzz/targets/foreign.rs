@@ -2,6 +2,8 @@
 
 #![no_main]
 
+#[path = "../../tests/foreign/data.rs"]
+mod data;
 #[expect(dead_code, reason = "the tests use the rest")]
 #[path = "../../tests/foreign/input.rs"]
 mod input;

@@ -27,7 +27,7 @@ pub(crate) struct Dialogue {
 }
 
 /// For starting a Java, connecting, and any answer.
-pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Dialogue {
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {

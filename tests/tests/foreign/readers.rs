@@ -9,11 +9,20 @@ use std::time::SystemTime;
 
 use zk_barrier::DoubleBarrier;
 use zk_barrier::Layout as BarrierLayout;
+use zk_cache::CacheOptions;
+use zk_cache::ChildrenCache;
+use zk_cache::NodeCache;
+use zk_cache::TreeCache;
+use zk_config::Layers;
 use zk_config::Listener;
+use zk_config::Profiles;
 use zk_config::PublishOptions;
 use zk_config::Publisher;
 use zk_config::Typed;
+use zk_config::TypedBuilder;
 use zk_core::NodePath;
+use zk_core::PersistentNode;
+use zk_core::PersistentNodeOptions;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_counter::AtomicCounter;
@@ -29,11 +38,13 @@ use zk_discovery::Serverset;
 use zk_discovery::ServersetMember;
 use zk_group::Group;
 use zk_group::Layout as GroupLayout;
+use zk_group::Membership;
 use zk_group::partitioner::Partitioner;
 use zk_id::BlockIds;
 use zk_id::SequenceIds;
 use zk_id::Snowflakes;
 use zk_id::WorkerIds;
+use zk_id::ZxidIds;
 use zk_leader::Breadcrumb;
 use zk_leader::ElectionOptions;
 use zk_leader::LeaderLatch;
@@ -43,7 +54,7 @@ use zk_lock::Inspector;
 use zk_lock::Layout as LockLayout;
 use zk_lock::LockOptions;
 use zk_lock::OneShotLease;
-use zk_lock::OneShotOptions;
+use zk_lock::OneShotLeaseOptions;
 use zk_lock::OwnerInfo;
 use zk_lock::RaceLock;
 use zk_lock::Reap;
@@ -57,6 +68,7 @@ use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
 
+use crate::data;
 use crate::input::Input;
 use crate::input::PATH;
 
@@ -217,7 +229,83 @@ pub(crate) const READERS: &[Reader] = &[
         names: &["worker-00000", "worker-00003", "mark-00000", "mark-4294967295", "id-0000000003", "token"],
         data: &[b"zk-id 4 workers", b"zk-id snowflakes of 41+10+12 bits", b"1700000000123 0x7-1", b"18446744073709551615 x", b"99999999999999999 x", b"\x7f\xff\xff\xff\xff\xff\xff\xff"],
     },
+    Reader {
+        name: "caches",
+        places: &["/", "/deep/", "/deep", ""],
+        names: &["one", "two", DEEP_NAME],
+        data: &[b"value", b"\xff", b""],
+    },
+    Reader {
+        name: "layers and subtrees",
+        places: &["/", "/application/", "/orders,production/", ""],
+        names: &["application", "orders,production", "size", "pool/size"],
+        data: &[b"", b"", b"7", b"8", b"size = 7\npool = { size = 1 }\n", b"\xff"],
+    },
+    Reader {
+        name: "deep subtree",
+        places: &["/"],
+        names: &[DEEP_NAME],
+        data: &[b"7"],
+    },
+    Reader {
+        name: "operations",
+        places: &["/", "/one/", ""],
+        names: &["one", "one0000000001", "touch", protected!("one0000000002"), "-2147483648"],
+        data: &[b"value", b""],
+    },
+    Reader {
+        name: "typed values",
+        places: &["", "/"],
+        names: &["limit", "json", "toml", "key", "gzip"],
+        data: &[br#"{"size":3,"a":[1.5e3,null,"\ud83d\ude00"]}"#, &DEEP_JSON, &DEEP_TOML, &LONG_TOML_KEY, GZIP],
+    },
+    Reader {
+        name: "ensemble configuration",
+        places: &[""],
+        names: &[],
+        data: &[
+            b"server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=[fe80::1]:2888:3888:observer;[::]:2181\nversion=1a0000000f",
+            b"server.1=h:1:2|g:1:2:participant;c:3;c:4\ngroup.1=1:2\nversion=0\n",
+        ],
+    },
 ];
+
+/// `{"size":3}`, compressed.
+const GZIP: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\xab\x56\x2a\xce\xac\x4a\x55\xb2\x32\xae\x05\x00\xa1\x9a\xa6\x7f\x0a\x00\x00\x00";
+/// Deeper than a parser may go without care for its stack.
+static DEEP_JSON: [u8; 100_000] = [b'['; 100_000];
+static DEEP_TOML: [u8; 100_000] = {
+    let mut deep = [b'['; 100_000];
+    (deep[0], deep[1]) = (b'a', b'=');
+    deep
+};
+static LONG_TOML_KEY: [u8; 100_001] = {
+    let mut key = [b'a'; 100_001];
+    let mut at = 1;
+    while at < key.len() - 2 {
+        key[at] = b'.';
+        at += 2;
+    }
+    (key[at], key[at + 1]) = (b'=', b'1');
+    key
+};
+
+/// A level deeper than a subtree is read.
+const DEEP_NAME: &str = {
+    const NAME: [u8; 257] = {
+        let mut name = [b'/'; 257];
+        let mut at = 0;
+        while at < name.len() {
+            name[at] = b'a';
+            at += 2;
+        }
+        name
+    };
+    match str::from_utf8(&NAME) {
+        Ok(name) => name,
+        Err(_) => panic!("it is ASCII"),
+    }
+};
 
 /// Puts the nodes there, lets the recipe read them and act on them, and returns how many nodes the servers accepted.
 pub(crate) fn check(input: &Input) -> usize {
@@ -246,7 +334,13 @@ pub(crate) fn check(input: &Input) -> usize {
             kept += usize::from(created.is_ok());
         }
         let session = ensemble.connect().await;
-        let read = read(READERS[input.reader].name, &session, &other, &input.inbox);
+        let read = read(
+            READERS[input.reader].name,
+            &ensemble,
+            &session,
+            &other,
+            &input.inbox,
+        );
         // Some wait for nodes that are never made.
         drop(tokio::time::timeout(Duration::from_secs(600), read).await);
         drop(session.close().await);
@@ -283,7 +377,7 @@ macro_rules! tried {
 /// Simulated.
 const SHORT: Duration = Duration::from_secs(20);
 
-async fn read(name: &str, session: &Session, other: &Session, inbox: &[u8]) {
+async fn read(name: &str, ensemble: &Ensemble, session: &Session, other: &Session, inbox: &[u8]) {
     const TWO: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
     let text = String::from_utf8_lossy(inbox);
     drop((
@@ -295,6 +389,8 @@ async fn read(name: &str, session: &Session, other: &Session, inbox: &[u8]) {
         NodePath::parse(&text),
         zk_core::Sequence::parse(&text),
         text.parse::<zk_core::ConnectString>(),
+        zk_id::Id::from_base62(&text),
+        zk_id::Id::from_crockford(&text),
     ));
     match name {
         "lock, curator" => locks(session, LockLayout::curator()).await,
@@ -318,7 +414,7 @@ async fn read(name: &str, session: &Session, other: &Session, inbox: &[u8]) {
             tried!(lock.try_acquire(), lock.acquire_timeout(SHORT));
         }
         "one-shot lease" => {
-            let options = OneShotOptions::new("me", SHORT);
+            let options = OneShotLeaseOptions::new("me", SHORT);
             tried!(OneShotLease::try_take(session, PATH, &options));
             tried!(OneShotLease::try_take_one_of(session, PATH, 2, &options));
         }
@@ -440,6 +536,21 @@ async fn read(name: &str, session: &Session, other: &Session, inbox: &[u8]) {
                 let group = Group::start_with(session, PATH, layout).unwrap();
                 tried!(group.synchronized());
             }
+            for layout in layouts {
+                let payload = match layout {
+                    GroupLayout::Curator => inbox,
+                    // Kazoo's members have none.
+                    _ => &[],
+                };
+                let member = Membership::join_with(session, PATH, "one", payload, layout).unwrap();
+                tried!(member.ready());
+                drop(format!(
+                    "{:?} {:?}",
+                    member.problem(),
+                    member.group().members()
+                ));
+                tried!(member.leave());
+            }
             let partitioner = Partitioner::start(session, PATH, "me", ["item"]).unwrap();
             tried!(partitioner.next());
         }
@@ -451,9 +562,100 @@ async fn read(name: &str, session: &Session, other: &Session, inbox: &[u8]) {
             tried!(snowflakes.claim());
             tried!(BlockIds::new(session, PATH, TWO).unwrap().next());
             tried!(SequenceIds::new(session, PATH).unwrap().next());
+            tried!(ZxidIds::new(session, PATH).unwrap().next());
         }
+        "caches" => caches(session, other, inbox).await,
+        "layers and subtrees" | "deep subtree" => {
+            let shape = |nodes: &zk_config::Subtree| nodes.deserialize::<Shape>();
+            let any = |nodes: &zk_config::Subtree| nodes.deserialize::<serde_json::Value>();
+            follow(session, Typed::subtree(PATH, shape).unwrap()).await;
+            follow(session, Typed::subtree(PATH, any).unwrap()).await;
+            let variables = [("APP_POOL__SIZE".to_owned(), text.into_owned())];
+            let layers = Layers::new().variables("APP", variables.into());
+            let profiles = Profiles::of("orders").with_profile("production");
+            follow::<Shape>(session, layers.clone().around(PATH).unwrap()).await;
+            follow::<Shape>(session, layers.around_profiles(PATH, &profiles).unwrap()).await;
+        }
+        "operations" => operations(session, inbox).await,
+        "typed values" => {
+            data::decode(inbox);
+            let names = session.list(PATH).await.map(|(names, _)| names);
+            let children = names.unwrap_or_default().into_iter();
+            let children = children.map(|name| format!("{PATH}/{name}"));
+            for path in std::iter::once(PATH.to_owned()).chain(children) {
+                if let Ok((found, _)) = session.get(path).await {
+                    data::decode(&found);
+                }
+            }
+        }
+        "ensemble configuration" => data::read_config(ensemble).await,
         unknown => panic!("no reader {unknown}"),
     }
+}
+
+/// A value with a table, which need not be there.
+type Shape = std::collections::BTreeMap<String, Option<std::collections::BTreeMap<String, u16>>>;
+
+async fn follow<T: std::fmt::Debug + Send + Sync + 'static>(
+    session: &Session,
+    value: TypedBuilder<T>,
+) {
+    let value = value.build();
+    let _following = value.follow(session);
+    tried!(value.ready());
+    drop(format!("{:?}", value.problem()));
+}
+
+async fn caches(session: &Session, other: &Session, inbox: &[u8]) {
+    let options = CacheOptions::default().with_max_children(2);
+    let tree = TreeCache::start(session, "/").unwrap();
+    let limited = TreeCache::start_with(session, PATH, &options).unwrap();
+    let children = ChildrenCache::start(session, PATH).unwrap();
+    let node = NodeCache::start(session, PATH).unwrap();
+    let decoded = tree.decoded::<String>(Text);
+    let mut events = tree.events();
+    tried!(
+        tree.synchronized(),
+        limited.synchronized(),
+        node.synchronized()
+    );
+    tried!(children.synchronized());
+    for child in children.children() {
+        tried!(other.set(child.path(), inbox).into_future());
+        tried!(other.delete(child.path()).into_future());
+        tried!(events.next_batch());
+    }
+    let before = limited.snapshot();
+    tried!(other.create(format!("{PATH}/new"), inbox).into_future());
+    tried!(events.next_batch(), limited.synchronized());
+    drop(format!(
+        "{:?} {:?}",
+        limited.snapshot().since(&before),
+        decoded.snapshot()
+    ));
+}
+
+/// Creates what is created again, and what has a unique id or a number, beside the nodes of others.
+async fn operations(session: &Session, inbox: &[u8]) {
+    for options in [
+        PersistentNodeOptions::ephemeral(),
+        PersistentNodeOptions::ephemeral_sequential(),
+        PersistentNodeOptions::persistent_sequential().with_protection(),
+        PersistentNodeOptions::container(),
+        PersistentNodeOptions::ttl(SHORT),
+        PersistentNodeOptions::ttl_sequential(SHORT),
+    ] {
+        let path = format!("{PATH}/one");
+        let node = PersistentNode::start(session, path, inbox, options).unwrap();
+        tried!(node.ready(), node.set_data("other"));
+        drop(format!("{:?}", node.problem()));
+        tried!(node.remove());
+    }
+    let transaction = session.transaction().create(format!("{PATH}/new"), inbox);
+    tried!(transaction.commit_marked(PATH).into_future());
+    let create = session.create(format!("{PATH}/one"), inbox).protected();
+    tried!(create.ephemeral().sequential().owned().into_future());
+    tried!(session.ephemerals(PATH).into_future());
 }
 
 async fn locks(session: &Session, layout: LockLayout) {

@@ -18,6 +18,7 @@ use crate::lock::names;
 use crate::lock::observer;
 use crate::lock::three_servers;
 use crate::lock::until;
+use crate::lock::watches;
 
 const PATHS: BarrierPaths<'_> = BarrierPaths {
     barrier: "/app/migration",
@@ -46,15 +47,6 @@ async fn has_children(session: &Session, path: &str, count: usize) {
         names(session, path).await.len() == count
     })
     .await;
-}
-
-/// Returns how many watches all servers hold.
-async fn watches(ensemble: &Ensemble) -> u64 {
-    let mut watches = 0;
-    for server in ensemble.servers() {
-        watches += server.wchs().await.unwrap().watches;
-    }
-    watches
 }
 
 // covers: M5

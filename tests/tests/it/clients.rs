@@ -41,7 +41,7 @@ impl Side {
     async fn does(&mut self, command: &str) -> String {
         let root = self.root;
         let command = command.replace('~', root);
-        let within = Duration::from_secs(40);
+        let within = 2 * SOON;
         let answer = tokio::time::timeout(within, self.peer.does(&command)).await;
         let answer =
             answer.unwrap_or_else(|_| panic!("{root}: no answer in {within:?}: {command}"));
@@ -65,7 +65,7 @@ impl Side {
     async fn leave(&mut self) {
         self.proxy.route(Clients::All, Route::Refuse).unwrap();
         self.cut(Close::Fin).await;
-        let state = self.does("await DISCONNECTED 20000").await;
+        let state = self.does("await DISCONNECTED 60000").await;
         assert_eq!(state, "DISCONNECTED", "{}", self.root);
     }
 
@@ -206,7 +206,7 @@ async fn a_session_and_its_requests_survive_a_connection_or_not() {
         let in_flight = side.does("set ~/e 1").await;
         lost.happened(SOON).await.unwrap();
         side.connected(2).await;
-        side.does("await CONNECTED 20000").await;
+        side.does("await CONNECTED 60000").await;
         let is_same = side.does("session").await == session;
         side.leave().await;
         side.does("begin ~/e 2").await;
@@ -214,7 +214,7 @@ async fn a_session_and_its_requests_survive_a_connection_or_not() {
         side.come_back();
         let late = side.does("outcome").await;
         side.connected(3).await;
-        side.does("await CONNECTED 20000").await;
+        side.does("await CONNECTED 60000").await;
         let data = side.does("get ~/e").await;
         vec![is_same.to_string(), in_flight, late, data]
     }
@@ -246,7 +246,7 @@ async fn a_session_moves_to_another_server() {
         side.proxy.route(Clients::At(first), Route::Refuse).unwrap();
         side.cut(Close::Rst).await;
         side.connected(2).await;
-        side.does("await CONNECTED 20000").await;
+        side.does("await CONNECTED 60000").await;
         let is_same = side.does("session").await == session;
         let is_elsewhere = server(side) != Some(first);
         let read = side.does("get ~/e").await;
@@ -277,7 +277,7 @@ async fn watches_are_set_again_or_lost() {
         side.other_sets("~/again", "1").await;
         side.come_back();
         side.connected(2).await;
-        side.does("await CONNECTED 20000").await;
+        side.does("await CONNECTED 60000").await;
         let missed = side.does("events").await;
         side.other_sets("~/again", "2").await;
         vec![missed, side.does("events").await]
@@ -313,7 +313,7 @@ async fn a_transaction_has_results_or_names_what_was_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_credentials_end_a_session() {
     async fn scenario(side: &mut Side) -> Vec<String> {
-        let state = side.does("await AUTHFAILED 20000").await;
+        let state = side.does("await AUTHFAILED 60000").await;
         vec![state, side.does("get /").await]
     }
     let ensemble = start(1).await;
@@ -345,14 +345,14 @@ async fn a_session_that_the_servers_have_ended_is_expired() {
         let waited = tokio::time::timeout(SOON, deleted).await;
         waited.expect("the servers end the session after its timeout");
         // Only now: a client ends its session by its own clock, if it does.
-        let alone = side.does("await EXPIRED 6000").await;
+        let alone = side.does("await EXPIRED 20000").await;
         side.come_back();
-        let back = side.does("await EXPIRED 20000").await;
+        let back = side.does("await EXPIRED 60000").await;
         vec![alone, back, side.does("get /").await]
     }
     let ensemble = start(1).await;
     let connect = Connect {
-        timeout: Duration::from_secs(4),
+        timeout: Duration::from_secs(10),
         ..Connect::default()
     };
     let observed = observe(&ensemble, connect, |side| Box::pin(scenario(side))).await;
@@ -373,7 +373,7 @@ async fn paths_are_relative_to_a_chroot_or_not() {
         side.other_sets("~/a", "1").await;
         side.come_back();
         side.connected(2).await;
-        side.does("await CONNECTED 20000").await;
+        side.does("await CONNECTED 60000").await;
         let missed = side.does("events").await;
         vec![created, missed, side.does("multi /a 1").await]
     }
@@ -411,7 +411,7 @@ async fn a_server_without_a_quorum_is_read_until_there_is_one() {
         vec![state, read, write, reported, granted]
     }
     async fn with_quorum(side: &mut Side) -> Vec<String> {
-        let state = side.does("await CONNECTED 40000").await;
+        let state = side.does("await CONNECTED 60000").await;
         let write = side.does("set ~/e x").await;
         let is_written = write.starts_with("ok ").to_string();
         let [reported, granted] = side.ids().await;
@@ -477,4 +477,4 @@ async fn a_server_without_a_quorum_is_read_until_there_is_one() {
 }
 
 const ROOTS: [&str; 3] = ["/wire", "/crate", "/java"];
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);

@@ -24,7 +24,7 @@ use zk_tests::peers::KazooMember;
 use crate::lock::observer;
 use crate::lock::three_servers;
 
-const MAX_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 async fn within<T>(what: &str, wanted: impl Future<Output = T>) -> T {
     let Ok(value) = tokio::time::timeout(MAX_WAIT, wanted).await else {
@@ -224,7 +224,7 @@ fn start(session: &Session, path: &str, options: PersistentNodeOptions) -> Persi
     PersistentNode::start(session, path, "rust", options).unwrap()
 }
 
-/// Each waits for the other's ephemeral node, and uses the other's node that is not ephemeral.
+/// Ours waits for Curator's ephemeral node, and each uses the other's node that is not ephemeral.
 // covers: C24
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_we_keep_nodes_at_one_path() {
@@ -237,7 +237,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     java.does("keep EPHEMERAL /e java", "kept /e")
         .await
         .unwrap();
-    session.sync("/").await.unwrap();
+    session.sync("/").with_quorum().await.unwrap();
     let ours = start(&session, "/e", PersistentNodeOptions::ephemeral());
     let mut state = ours.state();
     while ours.problem().is_none() {
@@ -255,7 +255,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     java.does("keep CONTAINER /c java", "kept /c")
         .await
         .unwrap();
-    session.sync("/").await.unwrap();
+    session.sync("/").with_quorum().await.unwrap();
     let container = session.stat("/c").await.unwrap();
     let ours = start(&session, "/c", PersistentNodeOptions::container());
     let found = within("it is found", ours.ready()).await.unwrap();
@@ -271,7 +271,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     java.does("close", "closed").await.unwrap();
 
     // The child that both touch.
-    java.does("touch 4000 /t java", "kept /t").await.unwrap();
+    java.does("touch 10000 /t java", "kept /t").await.unwrap();
     session
         .wait_for_creation("/t/touch")
         .timeout(MAX_WAIT)
@@ -281,12 +281,12 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     let ours = start(
         &session,
         "/t",
-        PersistentNodeOptions::ttl(Duration::from_secs(4)),
+        PersistentNodeOptions::ttl(Duration::from_secs(10)),
     );
     within("it is found", ours.ready()).await.unwrap();
     java.does("close", "closed").await.unwrap();
     let nothing = std::future::pending::<()>();
-    drop(tokio::time::timeout(Duration::from_secs(10), nothing).await);
+    drop(tokio::time::timeout(Duration::from_secs(25), nothing).await);
     assert_eq!(session.stat("/t").await.unwrap().czxid, before.czxid);
     assert_eq!(session.list("/t").await.unwrap().0, ["touch"]);
     drop(ours);

@@ -125,6 +125,28 @@ async fn contend(workers: Vec<Worker>, command: String) -> Vec<Worker> {
     contending.join_all().await
 }
 
+/// Asks a server until it answers, which takes long on a busy machine.
+pub(crate) async fn answered<T, E>(ask: impl AsyncFn() -> Result<T, E>) -> T {
+    let asking = async {
+        loop {
+            if let Ok(answer) = ask().await {
+                return answer;
+            }
+        }
+    };
+    let answer = tokio::time::timeout(SOON, asking).await;
+    answer.expect("a server that runs answers")
+}
+
+/// Returns how many watches all servers hold.
+pub(crate) async fn watches(ensemble: &Ensemble) -> u64 {
+    let mut watches = 0;
+    for server in ensemble.servers() {
+        watches += answered(async || server.wchs().await).await.watches;
+    }
+    watches
+}
+
 /// The children of `path` after all that was done; none if it does not exist.
 pub(crate) async fn names(session: &Session, path: &str) -> BTreeSet<String> {
     session

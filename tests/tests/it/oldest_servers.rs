@@ -15,8 +15,10 @@ use zk_wire::NewNode;
 use zk_wire::Reply;
 use zk_wire::Request;
 
+use crate::lock::answered;
+
 /// How long a test waits for what it expects.
-const MAX_WAIT: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_of_3_4_reads_writes_and_notifies() {
@@ -37,10 +39,13 @@ async fn reads_writes_and_notifies(servers: usize) {
         ensemble.version()
     );
     for server in ensemble.servers() {
-        assert_eq!(server.srvr().await.unwrap().version, ensemble.version());
-        assert!(server.mntr().await.unwrap().watches().is_some());
-        assert_eq!(server.wchs().await.unwrap().watches, 0);
-        server.cons().await.unwrap();
+        let srvr = answered(async || server.srvr().await).await;
+        assert_eq!(srvr.version, ensemble.version());
+        let mntr = answered(async || server.mntr().await).await;
+        assert!(mntr.watches().is_some());
+        let wchs = answered(async || server.wchs().await).await;
+        assert_eq!(wchs.watches, 0);
+        answered(async || server.cons().await).await;
     }
     let client = Client::from_connect_string(&ensemble.connect_string(), Config::new(MAX_WAIT));
     let client = client.expect("it is a connect string");

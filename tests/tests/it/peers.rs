@@ -15,7 +15,7 @@ use zk_tests::peers::Workload;
 use zk_tests::peers::monotonic;
 use zk_tests::peers::seed_counter;
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 async fn ensemble() -> Ensemble {
     Ensemble::builder()

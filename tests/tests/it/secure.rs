@@ -1,8 +1,10 @@
 //! Every recipe on servers that authenticate: what its nodes permit, which rights it needs, what it says to a user
-//! without them, and that nothing prints credentials.
+//! without them, and that nothing prints credentials. Also what each other refusal says.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -15,30 +17,31 @@ use zk_core::ProtocolClient;
 use zk_core::Session;
 use zk_core::SessionBuilder;
 use zk_core::Tls;
+use zk_core::blocking::block_on;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::SaslDigest;
-use zk_harness::superuser_digest;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLatch;
-use zk_leader::StepDownPolicy;
-use zk_lock::FairLock;
-use zk_lock::Inspector;
-use zk_lock::Reap;
-use zk_lock::Removal;
 
-use self::failure::Failure;
 use self::log::Log;
 use self::log::printed_forms;
 use self::recipes::RECIPES;
 use self::recipes::hold;
+use self::session_password::session_password;
 
+mod calls;
 mod failure;
 mod log;
+mod logging;
 mod recipes;
+mod refusals;
+mod rights;
+mod session_password;
+mod two_sessions;
 
 /// For what takes moments on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
+/// Of sessions and their operations: machines stand still for seconds.
+const LONG: Duration = Duration::from_secs(30);
 
 /// The passwords of the users, which nothing may print.
 const PASSWORDS: [&str; 3] = ["wonderland-7f3a", "builder-91cc", "guessed-2b8e"];
@@ -50,21 +53,8 @@ fn each_recipe_permits_its_user_alone_and_prints_no_secret() {
     let runtime = { runtime }.enable_all().build().expect("a runtime");
     let mut seen = Seen::default();
     let logged = Log::of(|| runtime.block_on(use_all(&mut seen)));
-    for target in ["zk_core", "zk_lock", "zk_queue"] {
-        assert!(logged.contains(target), "{target} is not in the log");
-    }
-    let printed = seen.printed.join("\n");
-    println!("{printed}\n{} bytes of log", logged.len());
-    let passwords = PASSWORDS.map(|password| password.as_bytes().to_vec());
-    // Any part of the key, since its beginning is not secret.
-    let key_parts = seen.key.chunks_exact(24).chain(seen.key.rchunks_exact(24));
-    let key_parts = key_parts.map(<[u8]>::to_vec);
-    for secret in key_parts.chain(passwords) {
-        for form in printed_forms(&secret) {
-            assert!(!printed.contains(&form), "a secret is printed as {form}");
-            assert!(!logged.contains(&form), "a secret is logged as {form}");
-        }
-    }
+    logging::assert_each_crate_is_in(&logged);
+    seen.assert_no_secret_in(&logged);
     let documented = documented_table("nodes");
     assert_eq!(
         seen.table, documented,
@@ -80,8 +70,47 @@ struct Seen {
     table: String,
     /// All debug output and errors.
     printed: Vec<String>,
-    /// The client's private key.
-    key: Vec<u8>,
+    /// What nothing may print: passwords, those of sessions, and parts of the client's private key.
+    secrets: Vec<Vec<u8>>,
+}
+
+impl Seen {
+    fn add_session(&mut self, session: &Session) {
+        let password = session_password(session.id().as_i64());
+        self.secrets.push(password.to_vec());
+    }
+
+    fn add_key_of(&mut self, ensemble: &Ensemble) {
+        let key = ensemble.certificates().expect("it has some").client().key;
+        let key = std::fs::read_to_string(key).expect("the harness has written it");
+        let lines = key.lines().filter(|line| !line.contains("---"));
+        let key = STANDARD.decode(lines.collect::<String>());
+        let key = key.expect("it is a PEM file");
+        assert!(key.len() > 100, "{} bytes", key.len());
+        // Any part of the key, since its beginning is not secret.
+        let parts = key.chunks_exact(24).chain(key.rchunks_exact(24));
+        self.secrets.extend(parts.map(<[u8]>::to_vec));
+    }
+
+    fn assert_no_secret_in(&self, logged: &str) {
+        let printed = self.printed.join("\n");
+        let passwords = PASSWORDS.map(|password| password.as_bytes().to_vec());
+        let mut forms = 0;
+        for secret in self.secrets.iter().chain(&passwords) {
+            for form in printed_forms(secret) {
+                forms += 1;
+                assert!(!printed.contains(&form), "a secret is printed as {form}");
+                assert!(!logged.contains(&form), "a secret is logged as {form}");
+            }
+        }
+        println!(
+            "{printed}\n{forms} forms of {} secrets are in none of {} lines ({} bytes) of log and {} printed texts",
+            self.secrets.len() + passwords.len(),
+            logged.lines().count(),
+            logged.len(),
+            self.printed.len(),
+        );
+    }
 }
 
 async fn use_all(seen: &mut Seen) {
@@ -97,12 +126,7 @@ async fn use_all(seen: &mut Seen) {
         .start()
         .await
         .expect("the servers start");
-    let key = ensemble.certificates().expect("it has some").client().key;
-    let key = std::fs::read_to_string(key).expect("the harness has written it");
-    let lines = key.lines().filter(|line| !line.contains("---"));
-    let key = STANDARD.decode(lines.collect::<String>());
-    seen.key = key.expect("it is a PEM file");
-    assert!(seen.key.len() > 100, "{} bytes", seen.key.len());
+    seen.add_key_of(&ensemble);
 
     let wrong = encrypted(&ensemble).sasl_digest("alice", PASSWORDS[2]);
     seen.printed.push(format!("{wrong:?}"));
@@ -117,6 +141,9 @@ async fn use_all(seen: &mut Seen) {
     seen.printed.push(format!("{alice:?}"));
     let bob = encrypted(&ensemble).sasl_digest("bob", PASSWORDS[1]);
     let bob = bob.connect().await.unwrap();
+    for session in [&alice, &bob] {
+        seen.add_session(session);
+    }
 
     for (recipe, ..) in RECIPES {
         let parent = format!("/{}", recipe.replace([' ', ','], "_"));
@@ -130,6 +157,8 @@ async fn use_all(seen: &mut Seen) {
             assert_eq!(acl, &only_alice, "{recipe} has created {node}");
         }
         for (node, is_ephemeral) in rows(&nodes, &parent) {
+            // It would end the cell.
+            let node = node.replace('|', "\\|");
             let kind = if is_ephemeral { "ephemeral" } else { "stays" };
             writeln!(
                 seen.table,
@@ -140,15 +169,116 @@ async fn use_all(seen: &mut Seen) {
         let denied = soon(recipe, hold(recipe, &bob, &path)).await;
         let denied = denied.map(|held| held.debug).expect_err(recipe);
         println!("{recipe}: {denied}");
-        assert!(denied.names_the_rights(), "{recipe}: {denied}");
+        assert!(denied.is_lack_of_rights(), "{recipe}: {denied}");
         seen.printed.push(format!("{denied:?}"));
         seen.printed.push(held.debug);
         let ended = soon(recipe, held.end).await;
         ended.unwrap_or_else(|error| panic!("{recipe} does not end: {error}"));
     }
+    logging::provoke(&alice).await;
     bob.close().await.unwrap();
     alice.close().await.unwrap();
     ensemble.down().await.unwrap();
+}
+
+// covers: S3
+#[test]
+fn no_recipe_prints_a_secret_with_the_other_client_either() {
+    let mut seen = Seen::default();
+    let logged = Log::of(|| block_on(use_all_with_the_other_client(&mut seen)));
+    let target = " zookeeper_client::";
+    assert!(logged.contains(target), "the client has logged nothing");
+    logging::assert_each_crate_is_in(&logged);
+    seen.assert_no_secret_in(&logged);
+}
+
+/// Without TLS and SASL: that client's TLS panics in a process with two libraries of cryptography, and it has no
+/// DIGEST-MD5.
+async fn use_all_with_the_other_client(seen: &mut Seen) {
+    let ensemble = Ensemble::builder().servers(1).data(DataStore::Memory);
+    let ensemble = ensemble.start().await.expect("a server starts");
+    let alice = Session::builder(ensemble.connect_string())
+        .client(ProtocolClient::ZookeeperClient)
+        .digest_auth("alice", PASSWORDS[0])
+        .acl(Acl::creator_only());
+    seen.printed.push(format!("{alice:?}"));
+    let alice = alice.connect().await.unwrap();
+    seen.printed.push(format!("{alice:?}"));
+    seen.add_session(&alice);
+    for (recipe, ..) in RECIPES {
+        let parent = format!("/{}", recipe.replace([' ', ','], "_"));
+        alice.create(&parent, "").await.unwrap();
+        let held = soon(recipe, hold(recipe, &alice, &format!("{parent}/it"))).await;
+        let held = held.unwrap_or_else(|error| panic!("{recipe}: {error}"));
+        seen.printed.push(held.debug);
+        let ended = soon(recipe, held.end).await;
+        ended.unwrap_or_else(|error| panic!("{recipe} does not end: {error}"));
+    }
+    logging::provoke(&alice).await;
+    alice.close().await.unwrap();
+    ensemble.down().await.unwrap();
+}
+
+// covers: S3
+#[test]
+fn a_panic_while_a_recipe_is_held_prints_no_secret() {
+    let mut seen = Seen::default();
+    let logged = Log::of(|| panic_with_each(&mut seen));
+    assert!(
+        logged.contains("zk-core-blocking"),
+        "no thread of the facade has logged"
+    );
+    for (recipe, ..) in RECIPES {
+        let message = format!("the holder of {recipe} panics");
+        assert!(logged.contains(&message), "no panic: {message}");
+    }
+    seen.assert_no_secret_in(&logged);
+}
+
+/// Holds each recipe on a thread that panics: what it holds is dropped while the thread unwinds.
+fn panic_with_each(seen: &mut Seen) {
+    let users = SaslDigest::new([("alice", PASSWORDS[0])]);
+    let ensemble = Ensemble::builder().servers(1).data(DataStore::Memory);
+    let ensemble = block_on(ensemble.tls(true).sasl_digest(users).start());
+    let ensemble = ensemble.expect("a server starts");
+    seen.add_key_of(&ensemble);
+    let builder = encrypted(&ensemble)
+        .sasl_digest("alice", PASSWORDS[0])
+        .digest_auth("alice", PASSWORDS[1]);
+    let session = block_on(builder.clone().connect()).unwrap();
+    seen.add_session(&session);
+    for (recipe, ..) in RECIPES {
+        let parent = format!("/{}", recipe.replace([' ', ','], "_"));
+        block_on(session.create(&parent, "")).unwrap();
+        let (builder, session) = (builder.clone(), session.clone());
+        let holder = thread::spawn(move || {
+            let path = format!("{parent}/it");
+            let held = block_on(soon(recipe, hold(recipe, &session, &path)));
+            let held = held.unwrap_or_else(|error| panic!("{recipe}: {error}"));
+            panic!(
+                "the holder of {recipe} panics: {builder:?} {session:?} {}",
+                held.debug
+            );
+        });
+        holder.join().expect_err("it panics");
+    }
+    block_on(soon("clean-up", session.settled()));
+    // A panic of a function that a call runs, and one of the facade.
+    let calling = session.clone();
+    let update = thread::spawn(move || {
+        let shown = calling.clone();
+        let changed = move |_: &_| panic!("a function of the application panics: {shown:?}");
+        block_on(calling.update("/AtomicCounter", changed)).map(drop)
+    });
+    drop(update.join().expect_err("it panics"));
+    let calling = session.clone();
+    let nested = thread::spawn(move || block_on(async { block_on(calling.sync("/")) }));
+    drop(nested.join().expect_err("it panics"));
+
+    let server = ensemble.servers()[0].client_address();
+    block_on(soon("a session", session_password::check(server)));
+    block_on(session.close()).unwrap();
+    block_on(ensemble.down()).unwrap();
 }
 
 fn encrypted(ensemble: &Ensemble) -> SessionBuilder {
@@ -158,6 +288,10 @@ fn encrypted(ensemble: &Ensemble) -> SessionBuilder {
         .with_identity_files(client.certificate, client.key);
     Session::builder(ensemble.secure_connect_string().expect("it has some"))
         .client(ProtocolClient::ZkWire)
+        // The first handshakes of servers take seconds on a busy machine.
+        .connect_timeout(SOON)
+        .session_timeout(LONG)
+        .operation_timeout(LONG)
         .tls(tls)
 }
 
@@ -188,7 +322,7 @@ fn rows(nodes: &BTreeMap<String, (bool, Acl)>, parent: &str) -> BTreeMap<String,
 
 /// Replaces unique ids, sequence numbers and other long numbers in a path.
 fn general(path: &str) -> String {
-    const SEPARATORS: [char; 5] = ['/', '-', '_', '@', '%'];
+    const SEPARATORS: [char; 6] = ['/', '-', '_', '@', '%', '|'];
     let mut text = String::new();
     let mut rest = path;
     while let Some((before, protected)) = rest.split_once(PROTECTED) {
@@ -217,7 +351,8 @@ const UUID_LENGTH: usize = 36;
 
 /// Returns the rows of a table of the document, without its head.
 fn documented_table(name: &str) -> String {
-    let document = include_str!("../../../docs/security.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let document = std::fs::read_to_string(document).expect("the document can be read");
     let begin = format!("<!-- {name}: begin -->\n");
     let end = format!("<!-- {name}: end -->");
     let table = document
@@ -230,137 +365,13 @@ fn documented_table(name: &str) -> String {
     rows.flat_map(|row| [row, "\n"]).collect()
 }
 
-// covers: S2
-#[tokio::test]
-async fn each_recipe_needs_just_the_rights_of_its_table() {
-    let ensemble = Ensemble::builder()
-        .servers(1)
-        .data(DataStore::Memory)
-        // No empty parent is deleted before it is looked at.
-        .container_check_interval(Duration::from_secs(3600));
-    let ensemble = ensemble.start().await.expect("a server starts");
-    let (admin, admin_id) = user(&ensemble, "admin").await;
-    let (carol, carol_id) = user(&ensemble, "carol").await;
-    let mut table = String::new();
-    for (recipe, letters, without) in RECIPES {
-        let needed = rights_of(letters);
-        writeln!(table, "| `{recipe}` | {} | {without} |", names(needed)).unwrap();
-        let missing = each(needed).filter(|one| !without.contains(&names(*one)));
-        for rights in [needed]
-            .into_iter()
-            .chain(missing.map(|one| all_but(needed, one)))
-        {
-            let acl = Acl::new([
-                AclEntry::new(Permissions::ALL, "digest", &admin_id),
-                AclEntry::new(rights, "digest", &carol_id),
-            ]);
-            let parent = format!("/{}-{rights}", recipe.replace([' ', ','], "_"));
-            admin.create(&parent, "").acl(acl.clone()).await.unwrap();
-            let carol = carol.with_acl(acl.clone());
-            let path = format!("{parent}/it");
-            let used = async { hold(recipe, &carol, &path).await?.end.await };
-            match soon(recipe, used).await {
-                Ok(()) => assert_eq!(rights, needed, "{recipe} needs less than {needed}"),
-                Err(error) => {
-                    println!("{recipe} with {rights}: {error}");
-                    assert_ne!(rights, needed, "{recipe} needs more than {needed}: {error}");
-                    assert!(error.names_the_rights(), "{recipe} with {rights}: {error}");
-                }
-            }
-            for (node, (_, found)) in nodes_below(&admin, &parent).await {
-                assert_eq!(found, acl, "{recipe} has created {node}");
-            }
-        }
-    }
-    let documented = documented_table("rights");
-    assert_eq!(table, documented, "write this into the document:\n{table}");
-    carol.close().await.unwrap();
-    admin.close().await.unwrap();
-    ensemble.down().await.unwrap();
-}
-
-// covers: S1
-#[tokio::test]
-async fn a_reader_may_not_revoke_reap_or_break() {
-    let superuser = superuser_digest(PASSWORDS[1]);
-    let ensemble = Ensemble::builder().servers(1).data(DataStore::Memory);
-    let ensemble = ensemble
-        .superuser(superuser)
-        .start()
-        .await
-        .expect("a server starts");
-    let (admin, admin_id) = user(&ensemble, "admin").await;
-    let (reader, reader_id) = user(&ensemble, "reader").await;
-    let acl = Acl::new([
-        AclEntry::new(Permissions::ALL, "digest", &admin_id),
-        AclEntry::new(Permissions::READ, "digest", &reader_id),
-    ]);
-    let admin = admin.with_acl(acl);
-    let guard = FairLock::new(&admin, "/lock")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap();
-    let election = ElectionOptions::default().with_step_down(StepDownPolicy::Application);
-    let latch = LeaderLatch::with_options(&admin, "/election", &election)
-        .unwrap()
-        .join();
-    let lease = latch.leading().await.unwrap();
-
-    let inspector = Inspector::new(&reader, "/lock").unwrap();
-    let snapshot = inspector.snapshot().await.unwrap();
-    let holder = snapshot.holders().next().expect("it is held").contender();
-    let asked = LeaderLatch::with_options(&reader, "/election", &election).unwrap();
-    let refusals: [(&str, Failure); 5] = [
-        ("revoke", inspector.revoke(holder).await.unwrap_err().into()),
-        (
-            "revoke as Curator",
-            inspector
-                .revoke(holder)
-                .as_curator()
-                .await
-                .unwrap_err()
-                .into(),
-        ),
-        ("reap", inspector.reap(Reap::All).await.unwrap_err().into()),
-        ("break", inspector.remove(holder).await.unwrap_err().into()),
-        (
-            "step down",
-            asked.request_step_down().await.unwrap_err().into(),
-        ),
-    ];
-    for (what, refusal) in refusals {
-        println!("{what}: {refusal}");
-        assert!(refusal.names_the_rights(), "{what}: {refusal}");
-    }
-    assert!(guard.is_valid() && lease.is_valid(), "nothing has changed");
-    let superuser = Session::builder(ensemble.connect_string());
-    let superuser = superuser
-        .digest_auth("super", PASSWORDS[1])
-        .connect()
-        .await
-        .unwrap();
-    let broken = Inspector::new(&superuser, "/lock")
-        .unwrap()
-        .remove(holder)
-        .await;
-    assert_eq!(
-        broken.unwrap(),
-        Removal::Deleted,
-        "no ACL restricts the superuser"
-    );
-    superuser.close().await.unwrap();
-    latch.leave().await;
-    reader.close().await.unwrap();
-    admin.close().await.unwrap();
-    ensemble.down().await.unwrap();
-}
-
 /// Returns a session of a user of the scheme `digest`, and the id that stands for the user in ACLs.
 async fn user(ensemble: &Ensemble, name: &str) -> (Session, String) {
     let builder = Session::builder(ensemble.connect_string()).digest_auth(name, PASSWORDS[0]);
     let session = builder
         .client(ProtocolClient::ZkWire)
+        .session_timeout(LONG)
+        .operation_timeout(LONG)
         .connect()
         .await
         .unwrap();
@@ -375,36 +386,6 @@ async fn user(ensemble: &Ensemble, name: &str) -> (Session, String) {
         panic!("not only the user is permitted: {acl:?}");
     };
     (session, identity.id().to_owned())
-}
-
-const RIGHTS: [(Permissions, char, &str); 5] = [
-    (Permissions::CREATE, 'c', "create"),
-    (Permissions::DELETE, 'd', "delete"),
-    (Permissions::READ, 'r', "read"),
-    (Permissions::WRITE, 'w', "write"),
-    (Permissions::ADMIN, 'a', "admin"),
-];
-
-fn rights_of(letters: &str) -> Permissions {
-    let rights = RIGHTS
-        .iter()
-        .filter(|(_, letter, _)| letters.contains(*letter));
-    rights.fold(Permissions::NONE, |set, (one, ..)| set | *one)
-}
-
-fn each(rights: Permissions) -> impl Iterator<Item = Permissions> {
-    let all = RIGHTS.into_iter().map(|(one, ..)| one);
-    all.filter(move |one| rights.contains(*one))
-}
-
-fn all_but(rights: Permissions, missing: Permissions) -> Permissions {
-    let others = each(rights).filter(|one| *one != missing);
-    others.fold(Permissions::NONE, |set, one| set | one)
-}
-
-fn names(rights: Permissions) -> String {
-    let names = RIGHTS.iter().filter(|(one, ..)| rights.contains(*one));
-    names.map(|(.., name)| *name).collect::<Vec<_>>().join(", ")
 }
 
 async fn soon<T>(what: &str, wanted: impl Future<Output = T>) -> T {

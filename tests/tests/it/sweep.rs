@@ -8,8 +8,11 @@ mod breadcrumb;
 mod counter;
 mod group;
 mod lock;
+mod one_shot_lease;
 mod operations;
 mod other_locks;
+mod partitioner;
+mod persistent_node;
 mod queue;
 mod rw;
 mod semaphore;
@@ -32,6 +35,8 @@ use zk_harness::Ensemble;
 
 /// For what takes moments on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
+/// Of the session that is struck: a third of it is left to come back in after a silence.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(8);
 /// How many stories with the same strike and home are under way at once.
 const AT_ONCE: u64 = 4;
 /// The longest story has fewer requests; one that has more is a story without end.
@@ -56,11 +61,7 @@ const STRIKES: [Strike; 7] = [
     ("late", |rule| rule.delay(Duration::from_millis(150)), None),
     ("held", RuleBuilder::hold, Some(Duration::from_millis(400))),
     // The client notices by itself, after two thirds of its session timeout.
-    (
-        "silence",
-        RuleBuilder::black_hole,
-        Some(Duration::from_secs(3)),
-    ),
+    ("silence", RuleBuilder::black_hole, Some(SESSION_TIMEOUT)),
 ];
 
 /// An ensemble behind fault proxies, and how to get at its servers.
@@ -79,11 +80,13 @@ impl Stage {
             .servers(3)
             .data(DataStore::Memory)
             .proxied(true)
+            // The servers stay together over a few seconds in which the machine stands still.
+            .sync_limit(25)
             .start_timeout(Duration::from_secs(120))
             .start()
             .await
             .expect("the servers start");
-        let leader = ensemble.leader().await.expect("one leads").id();
+        let leader = ensemble.wait_leader(SOON).await.expect("one leads").id();
         let follower = (1..=3).find(|id| *id != leader).expect("there are three");
         let proxy = ensemble.proxy().expect("it was started with one");
         Self {
@@ -103,7 +106,7 @@ impl Stage {
         };
         let routing = self.routing.lock().await;
         to(Route::To(home));
-        let session = connect(&self.ensemble.connect_string()).await;
+        let session = connect(&self.ensemble.connect_string(), SESSION_TIMEOUT).await;
         to(Route::SameServer);
         drop(routing);
         let id = session.id().as_i64();
@@ -118,13 +121,13 @@ impl Stage {
 
     /// A session that nothing strikes.
     async fn observer(&self) -> Session {
-        connect(&self.ensemble.direct_connect_string()).await
+        connect(&self.ensemble.direct_connect_string(), SOON / 2).await
     }
 }
 
-async fn connect(servers: &str) -> Session {
+async fn connect(servers: &str, session_timeout: Duration) -> Session {
     Session::builder(servers)
-        .session_timeout(Duration::from_secs(4))
+        .session_timeout(session_timeout)
         .operation_timeout(SOON)
         .connect()
         .await

@@ -7,6 +7,7 @@ use std::time::Duration;
 use zk_core::ConnectError;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
+use zk_core::RetryPolicy;
 use zk_core::Session;
 use zk_core::SessionBuilder;
 use zk_core::SessionEnd;
@@ -20,6 +21,7 @@ mod server;
 use server::Features;
 use server::Keeper;
 use server::MIN_SESSION_TIMEOUT;
+use server::Refusal;
 
 /// For what takes moments on an idle machine, or the timeout of a session.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -273,4 +275,144 @@ async fn a_server_without_a_leader_grants_no_session() {
     assert!(session.id().as_i64() > 0, "{}", session.id());
     session.get("/keeper/feature_flags").await.unwrap();
     session.close().await.unwrap();
+}
+
+/// The numbers of the errors in `src/Common/ZooKeeper/IKeeper.h`, the kind of error that a read returns and its source, and
+/// whether a write may have been applied.
+const CODES: [(i32, ErrorKind, Option<&str>, bool); 27] = [
+    (-1, ErrorKind::ServerError, Some("SystemError (-1)"), true),
+    (
+        -2,
+        ErrorKind::ServerError,
+        Some("RuntimeInconsistency (-2)"),
+        true,
+    ),
+    (
+        -3,
+        ErrorKind::ServerError,
+        Some("DataInconsistency (-3)"),
+        true,
+    ),
+    (
+        -4,
+        ErrorKind::ServerError,
+        Some("ConnectionLoss (-4)"),
+        true,
+    ),
+    (-5, ErrorKind::InvalidArgument, None, false),
+    (-6, ErrorKind::Unsupported, None, false),
+    (
+        -7,
+        ErrorKind::ServerError,
+        Some("OperationTimeout (-7)"),
+        true,
+    ),
+    (-8, ErrorKind::InvalidArgument, None, false),
+    (-9, ErrorKind::ServerError, Some("error -9"), true),
+    // Its soft limit of memory; of Keeper alone.
+    (-10, ErrorKind::ServerError, Some("error -10"), true),
+    (-100, ErrorKind::ServerError, Some("error -100"), true),
+    (-101, ErrorKind::NoNode, None, false),
+    (-102, ErrorKind::NoAuth, None, false),
+    (-103, ErrorKind::BadVersion, None, false),
+    (-108, ErrorKind::ParentIsEphemeral, None, false),
+    (-110, ErrorKind::NodeExists, None, false),
+    (-111, ErrorKind::NotEmpty, None, false),
+    (-112, ErrorKind::SessionExpired, None, true),
+    (-113, ErrorKind::ServerError, Some("error -113"), true),
+    (-114, ErrorKind::InvalidAcl, None, false),
+    (-115, ErrorKind::AuthFailed, None, true),
+    (-116, ErrorKind::ServerError, Some("error -116"), true),
+    (-117, ErrorKind::ServerError, Some("error -117"), true),
+    (-118, ErrorKind::SessionMoved, None, false),
+    (-119, ErrorKind::ReadOnlyServer, None, false),
+    (-121, ErrorKind::InvalidArgument, None, false),
+    // Of no release that we know.
+    (-1000, ErrorKind::ServerError, Some("error -1000"), true),
+];
+
+// covers: V2 W7
+#[tokio::test(flavor = "multi_thread")]
+async fn each_error_code_of_keeper_is_a_typed_error() {
+    let keeper = Keeper::start(Features::NEW).await;
+    let other = connect(&keeper).await;
+    other.create("/a", "old").await.unwrap();
+    for (code, kind, text, may_be_applied) in CODES {
+        for op in [Op::GetData, Op::SetData] {
+            let session = connect(&keeper).await;
+            let once = session.with_retry(RetryPolicy::never());
+            keeper.refuse(Refusal {
+                op,
+                code,
+                is_carried_out: false,
+                times: 1,
+            });
+            let result = within_limit("the request fails", async {
+                match op {
+                    Op::GetData => once.get("/a").await.map(drop),
+                    _ => once.set("/a", "new").await.map(drop),
+                }
+            });
+            let error = result.await.expect_err("it is refused");
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            println!("{code}: {error}: {cause:?}");
+            assert_eq!(cause.as_deref(), text, "{code}: {error}");
+            let is_write = op == Op::SetData;
+            let expected = match kind {
+                ErrorKind::ServerError if is_write => ErrorKind::OutcomeUnknown,
+                kind => kind,
+            };
+            assert_eq!(error.kind(), expected, "{code}: {error}");
+            let is_unknown = is_write && may_be_applied;
+            assert_eq!(error.is_outcome_unknown(), is_unknown, "{code}: {error}");
+            if error.is_fatal() {
+                within_limit("the session is over", session.lost()).await;
+            } else {
+                let (data, _) = session.get("/a").await.unwrap();
+                assert_eq!(data, "old", "{code}: the session goes on");
+                session.close().await.unwrap();
+            }
+        }
+    }
+    other.close().await.unwrap();
+}
+
+// covers: V2 L6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_keeper_gave_up_on_is_searched_for() {
+    let keeper = Keeper::start(Features::NEW).await;
+    // A timeout, the loss of the leader, and the limit of memory, which is checked before anything is done.
+    for (number, (code, is_carried_out)) in [
+        (-7, true),
+        (-7, false),
+        (-4, true),
+        (-4, false),
+        (-10, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let session = connect(&keeper).await;
+        let path = format!("/lock-{number}");
+        session.create(&path, "").await.unwrap();
+        keeper.refuse(Refusal {
+            op: Op::Create,
+            code,
+            is_carried_out,
+            times: 1,
+        });
+        let lock = FairLock::new(&session, &path).unwrap();
+        let guard = within_limit("the lock is acquired", lock.acquire()).await;
+        let guard = guard.unwrap();
+        assert!(guard.is_valid(), "{code}");
+        let (names, _) = session.list(&path).await.unwrap();
+        assert_eq!(
+            names.len(),
+            1,
+            "{code}: no contender is left over: {names:?}"
+        );
+        assert_eq!(session.counters().connection_losses, 0, "{code}");
+        guard.release().await.unwrap();
+        session.close().await.unwrap();
+    }
 }

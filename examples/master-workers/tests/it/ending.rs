@@ -30,7 +30,7 @@ async fn who_is_late_ends_with_an_error_and_its_session_with_it() {
     let publish = publisher.publish(tree().settings, &settings);
     publish.await.unwrap();
     let connect = ensemble.connect_string();
-    // It would take four seconds for the ensemble to take it for dead.
+    // It would take fifteen seconds for the ensemble to take it for dead.
     let mut anna = Process::start_with("anna", &connect, &["--grace", "1"]);
     anna.says("each for 3600s").await;
     submit(&session, &tree(), ["paint".to_owned()])

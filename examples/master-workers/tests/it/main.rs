@@ -29,19 +29,24 @@ mod walk;
 
 /// For what takes moments on an idle machine.
 const MAX_WAIT: Duration = Duration::from_secs(120);
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+/// A pause of the machine does not end it.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 
 fn tree() -> Tree {
     Tree::new(NodePath::parse("/app").expect("a good path"))
 }
 
 fn program(connect: &str) -> Command {
+    program_with(connect, SESSION_TIMEOUT)
+}
+
+fn program_with(connect: &str, session_timeout: Duration) -> Command {
     let mut command = Command::new(program_of_next_process(Path::new(env!(
         "CARGO_BIN_EXE_master-workers"
     ))));
     command
         .args(["--connect", connect, "--session-timeout"])
-        .arg(SESSION_TIMEOUT.as_millis().to_string())
+        .arg(session_timeout.as_millis().to_string())
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command

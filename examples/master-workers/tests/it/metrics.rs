@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use master_workers::metrics_endpoint::serve_metrics;
+use master_workers::prune::Pruned;
+use master_workers::prune::prune;
 use tokio::io::AsyncReadExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -10,8 +13,26 @@ use tokio::time::timeout;
 use zk_harness::Ensemble;
 
 use crate::Process;
+use crate::observer;
 use crate::program;
+use crate::tree;
 use crate::until;
+
+/// An address that no other process has: all that begin with 127 are of this machine, and the rest is the process id.
+fn address(port: u16) -> SocketAddr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    SocketAddr::from(([127, high | 0x80, middle, low], port))
+}
+
+/// Waits until each of these begins a line of what is served.
+async fn until_served(address: SocketAddr, expected: &[&str]) -> String {
+    until("all metrics are served", async || {
+        let text = scraped(address).await?;
+        let is_served = |start: &&str| text.lines().any(|line| line.starts_with(*start));
+        expected.iter().all(is_served).then_some(text)
+    })
+    .await
+}
 
 /// Reads all metrics as Prometheus does; `None` while there is no complete reply.
 async fn scraped(address: SocketAddr) -> Option<String> {
@@ -33,9 +54,7 @@ async fn scraped(address: SocketAddr) -> Option<String> {
 async fn a_process_serves_the_metrics_of_all_crates_to_prometheus() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let connect = ensemble.connect_string();
-    // No other process has this address: all that begin with 127 are of this machine, and the rest is the process id.
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    let address = SocketAddr::from(([127, high | 0x80, middle, low], 9464));
+    let address = address(9464);
     let option = address.to_string();
     let anna = Process::start_with("anna", &connect, &["--metrics", &option]);
     let submit = ["submit", "--count", "3", "paint fence"];
@@ -53,16 +72,7 @@ async fn a_process_serves_the_metrics_of_all_crates_to_prometheus() {
         "zk_queue_delivery_duration_seconds_count{outcome=\"acknowledged\"} 3",
         "zk_queue_items{queue=\"inbox\",state=\"ready\"} 0",
     ];
-    until("all metrics are served", async || {
-        let text = scraped(address).await?;
-        let missing = expected.iter().find(|line| {
-            let mut lines = text.lines();
-            !lines.any(|it| it.starts_with(**line))
-        });
-        missing.is_none().then_some(())
-    })
-    .await;
-    let text = scraped(address).await.expect("it still serves");
+    let text = until_served(address, &expected).await;
     assert!(
         text.contains("# HELP zk_caches Caches that have not ended"),
         "{text}"
@@ -78,5 +88,27 @@ async fn a_process_serves_the_metrics_of_all_crates_to_prometheus() {
         "{complaint}"
     );
     anna.end().await;
+    ensemble.down().await.unwrap();
+}
+
+/// A process of the application elects with a place in a queue, which is not measured. A service that prunes on a timer
+/// reports the wait for the lock and its holding.
+// covers: C23
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_prunes_serves_the_metrics_of_its_lock() {
+    let address = address(9465);
+    serve_metrics(address).unwrap();
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let session = observer(&ensemble).await;
+    let pruned = prune(&session, &tree(), 10).await.unwrap();
+    assert_eq!(pruned, Pruned::Deleted(0));
+    let expected = [
+        "# TYPE zk_lock_wait_duration_seconds histogram",
+        "# TYPE zk_lock_hold_duration_seconds histogram",
+        "zk_lock_wait_duration_seconds_count{kind=\"fair\",outcome=\"acquired\"} 1",
+        "zk_lock_hold_duration_seconds_count{kind=\"fair\",outcome=\"released\"} 1",
+    ];
+    until_served(address, &expected).await;
+    session.close().await.unwrap();
     ensemble.down().await.unwrap();
 }

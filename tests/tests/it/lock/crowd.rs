@@ -13,6 +13,7 @@ use super::observer;
 use super::three_servers;
 use super::until;
 use super::until_empty;
+use super::watches;
 
 const SESSIONS: u64 = 10;
 
@@ -125,19 +126,6 @@ fn counts(sessions: &[Session]) -> Sum {
         sum.calls += counts.calls;
         sum.watches += counts.watches;
         sum.retries += counts.retries;
-    }
-    sum
-}
-
-/// The watches on all servers.
-async fn watches(ensemble: &Ensemble) -> u64 {
-    let mut sum = 0;
-    for server in ensemble.servers() {
-        sum += server
-            .wchs()
-            .await
-            .expect("a server that runs answers")
-            .watches;
     }
     sum
 }

@@ -1,7 +1,5 @@
 //! Curator's revocation and ours.
 
-use std::time::Duration;
-
 use zk_harness::Ensemble;
 use zk_lock::FairLock;
 use zk_lock::OwnerInfo;
@@ -61,7 +59,7 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
         matches!(error, RevokeError::ForeignData { .. }),
         "{error:?}"
     );
-    let revoke = inspector.revoke(&holder).limit(Duration::from_secs(20));
+    let revoke = inspector.revoke(&holder).limit(super::LONG);
     let ended = revoke.as_curator().await.unwrap();
     assert_eq!(ended, Revocation::Released);
     theirs.says("revoked").await.unwrap();

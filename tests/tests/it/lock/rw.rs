@@ -244,7 +244,7 @@ async fn zookeepers_own_lock_recipe_and_ours_exclude_each_other_in_order() {
             until_enlisted(&session, PATH, 2).await;
             // The recipe waits for ever if its predecessor goes between its list and its watch.
             until("both sessions have a watch", SOON, async || {
-                server.wchs().await.unwrap().connections >= 2
+                server.wchs().await.is_ok_and(|wchs| wchs.connections >= 2)
             })
             .await;
             let later = tokio::spawn(async move { second.acquire().await });

@@ -14,6 +14,7 @@ use zk_tests::peers::monotonic;
 
 use super::LONG;
 use super::SOON;
+use super::answered;
 use super::contend;
 use super::judged;
 use super::observer;
@@ -176,14 +177,15 @@ async fn a_holder_cut_off_with_its_server_stops_before_the_next() {
             others.push(server.client_address().to_string());
         }
     }
-    let mut holder = worker(&run, "holder", &connect, "/lock", SESSION_TIMEOUT).await;
+    let session_timeout = 2 * SESSION_TIMEOUT;
+    let mut holder = worker(&run, "holder", &connect, "/lock", session_timeout).await;
     // Its session outlasts a busy moment: it is the holder's that is to end.
     let mut next = worker(
         &run,
         "next",
         &others.join(","),
         "/lock",
-        4 * SESSION_TIMEOUT,
+        4 * session_timeout,
     )
     .await;
     let (old, _) = holder.acquire(SOON).await.unwrap();
@@ -204,6 +206,7 @@ async fn a_holder_cut_off_with_its_server_stops_before_the_next() {
 
     let refused = holder.write("set /data late").await.unwrap().unwrap_err();
     println!("the late write was refused: {refused}");
+    session.sync("/data").with_quorum().await.unwrap();
     let (data, _) = session.get("/data").await.unwrap();
     assert_eq!(data, "second");
     let lost = holder.release().await.unwrap();
@@ -241,7 +244,7 @@ async fn busiest_follower<'a>(ensemble: &'a Ensemble, sessions: &BTreeSet<u64>) 
 
 /// Those of the sessions that a server serves.
 async fn connected(server: &Server, sessions: &BTreeSet<u64>) -> BTreeSet<u64> {
-    let cons = server.cons().await.expect("a server that runs answers");
+    let cons = answered(async || server.cons().await).await;
     let here = cons.sessions.into_iter();
     here.filter(|id| sessions.contains(id)).collect()
 }

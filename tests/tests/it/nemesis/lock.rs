@@ -37,7 +37,6 @@ use super::stage;
 use super::work::BOUND;
 use super::work::Beside;
 use super::work::Grants;
-use super::work::SESSION_TIMEOUT;
 use super::work::Work;
 use super::work::open;
 
@@ -287,9 +286,9 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         left.await;
         at.send_replace(format!("the node {}", other_locks::RACE));
         let gone = observer.wait_for_deletion(other_locks::RACE);
-        gone.timeout(SESSION_TIMEOUT * 4).await.unwrap();
+        gone.timeout(BOUND).await.unwrap();
     };
-    let left = tokio::time::timeout(SESSION_TIMEOUT * 4, left).await;
+    let left = tokio::time::timeout(BOUND, left).await;
     assert!(left.is_ok(), "left behind {}", *at.borrow());
     let read = run.recorder("observer").unwrap();
     let pending = read.invoke(Op::read(COUNTER));

@@ -20,7 +20,7 @@ use zk_lock::LockGuard;
 
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Longer than a waiter waits when nothing is broken any more: an expiry, and some room on a machine that is busy.
-pub(super) const BOUND: Duration = Duration::from_secs(15);
+pub(super) const BOUND: Duration = Duration::from_secs(60);
 
 /// What a worker needs.
 #[derive(Clone)]

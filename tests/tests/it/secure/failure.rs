@@ -20,10 +20,26 @@ impl Failure {
         }
     }
 
-    /// Returns whether it says that the server refused something, and that repeating it is of no use.
-    pub(crate) fn names_the_rights(&self) -> bool {
-        let names = ["not permitted", "grant READ", "grant DELETE", "grant ADMIN"];
-        self.class == ErrorClass::Outcome && names.iter().any(|name| self.text.contains(name))
+    /// Returns whether it says that repeating it is of no use because of this right to a node at `root` or below.
+    pub(crate) fn is_lack_of(&self, right: &str, root: &str) -> bool {
+        let right = right.to_uppercase();
+        let named = self.rights();
+        // An update needs both, whichever is missing.
+        let is_named = named.iter().all(|one| *one == right)
+            || named.contains(&&*right) && self.text.contains("READ and WRITE");
+        self.is_lack_of_rights() && is_named && self.text.contains(root)
+    }
+
+    /// Returns whether it says that repeating it is of no use because of some right.
+    pub(crate) fn is_lack_of_rights(&self) -> bool {
+        self.class == ErrorClass::Outcome && !self.rights().is_empty()
+    }
+
+    /// Returns the rights that it names.
+    fn rights(&self) -> Vec<&str> {
+        let words = self.text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let rights = ["CREATE", "DELETE", "READ", "WRITE", "ADMIN"];
+        words.filter(|word| rights.contains(word)).collect()
     }
 }
 
@@ -59,11 +75,16 @@ macro_rules! of_arguments {
 with_class!(
     zk_barrier::EnterError,
     zk_barrier::LeaveError,
+    zk_cache::CacheEnd,
     zk_config::PublishError,
     zk_core::Error,
     zk_core::PersistentNodeError,
     zk_counter::CounterError,
+    zk_discovery::PickError,
+    zk_discovery::QueryError,
     zk_discovery::RegisterError,
+    zk_discovery::UpdateError,
+    zk_group::SetPayloadError,
     zk_id::BlockError,
     zk_id::ClaimError,
     zk_id::NextError,
@@ -74,10 +95,16 @@ with_class!(
     zk_leader::StepDownError,
     zk_leader::TakeOverError<std::convert::Infallible>,
     zk_lock::AcquireError,
+    zk_lock::DowngradeError,
     zk_lock::ReapError,
     zk_lock::ReleaseError,
     zk_lock::RevokeError,
     zk_lock::TakeLeaseError,
+    zk_lock::UpgradeError,
+    zk_lock::YieldError,
+    zk_queue::CancelError,
+    zk_queue::DeadLetterBatchError,
+    zk_queue::DeadLetterError,
     zk_queue::NotSettled<String>,
     zk_queue::OfferError,
     zk_queue::SettleError,

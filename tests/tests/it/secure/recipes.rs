@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use zk_barrier::Barrier;
 use zk_barrier::DoubleBarrier;
+use zk_cache::ChildrenCache;
+use zk_cache::Snapshot;
 use zk_cache::TreeCache;
 use zk_config::PublishOptions;
 use zk_config::Publisher;
@@ -42,9 +44,10 @@ use zk_leader::Selector;
 use zk_leader::StepDownPolicy;
 use zk_lock::CohortLock;
 use zk_lock::FairLock;
+use zk_lock::LockOptions;
 use zk_lock::MultiLock;
 use zk_lock::OneShotLease;
-use zk_lock::OneShotOptions;
+use zk_lock::OneShotLeaseOptions;
 use zk_lock::RaceLock;
 use zk_lock::ReentrantLock;
 use zk_lock::RwLock;
@@ -85,16 +88,22 @@ impl Held {
 
 /// The recipes; the rights that they need on the parent of their path and on their own nodes, in the letters of ZooKeeper's
 /// shell; and what happens instead of an error without one of these.
-pub(crate) const RECIPES: [(&str, &str, &str); 39] = [
+pub(crate) const RECIPES: [(&str, &str, &str); 61] = [
     ("AtomicCounter", "crw", ""),
     ("Barrier", "cd", ""),
     ("BlockIds", "crw", ""),
     ("Breadcrumb", "cdr", ""),
     ("CohortLock", "cdr", ""),
     ("DoubleBarrier", "cdrw", ""),
+    ("DoubleBarrier, recipe", "cdr", ""),
     ("FairLock", "cdr", ""),
+    ("FairLock, HBase", "cdr", ""),
+    ("FairLock, kazoo", "cdr", ""),
+    ("FairLock, ZooKeeper", "cdr", ""),
     ("LeaderLatch", "cdr", ""),
     ("Membership", "cdr", ""),
+    ("Membership, Party", "cdr", ""),
+    ("Membership, ShallowParty", "cdr", ""),
     ("MultiLock", "cdr", ""),
     (
         "OneShotLease",
@@ -102,9 +111,14 @@ pub(crate) const RECIPES: [(&str, &str, &str); 39] = [
         "delete: its lock stays until the session ends, and the next lease waits for it",
     ),
     (
+        "OneShotLease, one of several",
+        "cdrw",
+        "delete: its lock stays until the session ends, and the next lease waits for it",
+    ),
+    (
         "Partitioner",
         "cdr",
-        "read: the view of the group stays empty, and it waits without end",
+        "read: `problem` reports that the view of the group does not show it",
     ),
     ("PersistentNode, container", "cdr", ""),
     ("PersistentNode, ephemeral", "cdr", ""),
@@ -112,14 +126,28 @@ pub(crate) const RECIPES: [(&str, &str, &str); 39] = [
     ("Publisher", "crw", ""),
     ("Publisher, history", "crwa", ""),
     ("Queue", "cdrw", ""),
+    ("Queue, Curator", "cdrw", ""),
+    ("Queue, CuratorDelay", "cdrw", ""),
+    ("Queue, CuratorId", "cdrw", ""),
+    ("Queue, CuratorPriority", "cdrw", ""),
+    ("Queue, Kazoo", "cdrw", ""),
     ("Queue, priority and delay", "cdrw", ""),
-    ("RaceLock", "cdr", ""),
+    ("Queue, segments", "cdrw", ""),
+    (
+        "RaceLock",
+        "cdr",
+        "read: the error of a release names DELETE, too",
+    ),
     ("ReentrantLock", "cdr", ""),
     ("Registry", "cdr", ""),
     ("Registry, Dubbo", "cdr", ""),
     ("Registry, serverset", "cdr", ""),
     ("RwLock, reader", "cdr", ""),
+    ("RwLock, HBase reader", "cdr", ""),
+    ("RwLock, kazoo reader", "cdr", ""),
     ("RwLock, writer", "cdr", ""),
+    ("RwLock, HBase writer", "cdr", ""),
+    ("RwLock, kazoo writer", "cdr", ""),
     (
         "Selector",
         "cdr",
@@ -136,8 +164,16 @@ pub(crate) const RECIPES: [(&str, &str, &str); 39] = [
     ("WorkerIds", "cdr", ""),
     ("WorkQueue", "cdrw", ""),
     ("WorkQueue, Curator", "cdrw", ""),
-    ("ZxidIds", "cw", ""),
+    ("WorkQueue, CuratorDelay", "cdrw", ""),
+    ("WorkQueue, CuratorId", "cdrw", ""),
+    ("WorkQueue, CuratorPriority", "cdrw", ""),
+    ("WorkQueue, KazooLocking", "cdrw", ""),
+    ("WorkQueue, segments", "cdrw", ""),
+    ("ZxidIds", "crw", ""),
 ];
+
+/// The size of a segment that is never full.
+const MANY: u32 = 1000;
 
 /// Uses a recipe at `path`, whose parent exists.
 pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<Held, Failure> {
@@ -181,26 +217,45 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             })
         }
         "CohortLock" => release!(CohortLock::new(session, path)?.acquire().await?),
-        "DoubleBarrier" => {
-            let member = DoubleBarrier::new(session, path, ONE)?.enter().await?;
+        "DoubleBarrier" | "DoubleBarrier, recipe" => {
+            let layout = match recipe {
+                "DoubleBarrier" => zk_barrier::Layout::Rounds,
+                _ => zk_barrier::Layout::Recipe,
+            };
+            let barrier = DoubleBarrier::new(session, path, ONE)?.with_layout(layout);
+            let member = barrier.enter().await?;
             Held::new(
                 &format!("{member:?}"),
                 async move { Ok(member.leave().await?) },
             )
         }
-        "FairLock" => release!(FairLock::new(session, path)?.acquire().await?),
+        "FairLock" | "FairLock, HBase" | "FairLock, kazoo" | "FairLock, ZooKeeper" => {
+            let options = LockOptions::default().with_layout(lock_layout(recipe));
+            release!(
+                FairLock::with_options(session, path, options)?
+                    .acquire()
+                    .await?
+            )
+        }
         "LeaderLatch" => {
             let options = ElectionOptions::default().with_step_down(StepDownPolicy::Application);
             let latch = LeaderLatch::with_options(session, path, &options)?.join();
             let lease = latch.leading().await?;
+            // Where the leader is asked to step down.
+            has_children(session, &format!("{path}-step-down"), 1).await?;
             Held::new(&format!("{latch:?} {lease:?}"), async move {
                 latch.handle().resign().await?;
                 drop(latch.leave().await);
                 Ok(())
             })
         }
-        "Membership" => {
-            let member = Membership::join(session, path, "one", "payload")?;
+        "Membership" | "Membership, Party" | "Membership, ShallowParty" => {
+            let (layout, payload) = match recipe {
+                "Membership" => (zk_group::Layout::Curator, "payload"),
+                "Membership, Party" => (zk_group::Layout::KazooParty, ""),
+                _ => (zk_group::Layout::KazooShallowParty, ""),
+            };
+            let member = Membership::join_with(session, path, "one", payload, layout)?;
             unless_problem(member.ready(), || member.problem()).await?;
             Held::new(
                 &format!("{member:?}"),
@@ -213,10 +268,19 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             release!(MultiLock::new([one?, two?])?.acquire().await?)
         }
         "OneShotLease" => {
-            let options = OneShotOptions::new("this process", Duration::from_secs(60));
+            let options = OneShotLeaseOptions::new("this process", Duration::from_secs(60));
             OneShotLease::try_take(session, path, &options).await?;
             // Longer, by its holder.
             Held::done(&OneShotLease::try_take(session, path, &options).await?)
+        }
+        "OneShotLease, one of several" => {
+            let mut leases = Vec::new();
+            // The first holder then has its lease for longer.
+            for holder in ["this process", "another one", "this process"] {
+                let options = OneShotLeaseOptions::new(holder, Duration::from_secs(60));
+                leases.push(OneShotLease::try_take_one_of(session, path, 2, &options).await?);
+            }
+            Held::done(&leases)
         }
         "Partitioner" => {
             let options =
@@ -250,14 +314,14 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             publisher.publish(path, &"second".to_owned()).await?;
             Held::done(&publisher)
         }
-        "Queue" => {
-            let queue = Queue::new(session, path, Text)?;
-            queue.offer(&"item".to_owned()).await?;
-            Held::new(&format!("{queue:?}"), async move {
-                queue.remove().await?;
-                Ok(())
-            })
+        "Queue" => offered(session, path, zk_queue::Layout::Recipe).await?,
+        "Queue, Curator" => offered(session, path, zk_queue::Layout::Curator).await?,
+        "Queue, CuratorDelay" => offered(session, path, zk_queue::Layout::CuratorDelay).await?,
+        "Queue, CuratorId" => offered(session, path, zk_queue::Layout::CuratorId).await?,
+        "Queue, CuratorPriority" => {
+            offered(session, path, zk_queue::Layout::CuratorPriority).await?
         }
+        "Queue, Kazoo" => offered(session, path, zk_queue::Layout::Kazoo).await?,
         "Queue, priority and delay" => {
             let options = QueueOptions::default().with_layout(zk_queue::Layout::Native);
             let queue = Queue::with_options(session, path, Text, &options)?;
@@ -266,6 +330,19 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             later.delay(Duration::from_secs(3600)).await?;
             Held::new(&format!("{queue:?}"), async move {
                 queue.remove().await?;
+                Ok(())
+            })
+        }
+        "Queue, segments" => {
+            let options = QueueOptions::default().with_segment_size(1);
+            let queue = Queue::with_options(session, path, Text, &options)?;
+            for item in ["first", "second"] {
+                queue.offer(&item.to_owned()).await?;
+            }
+            Held::new(&format!("{queue:?}"), async move {
+                for _ in 0..2 {
+                    queue.remove().await?;
+                }
                 Ok(())
             })
         }
@@ -297,8 +374,16 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
                 Ok(registration.unregister().await?)
             })
         }
-        "RwLock, reader" => release!(RwLock::new(session, path)?.reader().acquire().await?),
-        "RwLock, writer" => release!(RwLock::new(session, path)?.writer().acquire().await?),
+        "RwLock, reader" | "RwLock, HBase reader" | "RwLock, kazoo reader" => {
+            let options = LockOptions::default().with_layout(lock_layout(recipe));
+            let lock = RwLock::with_options(session, path, options)?;
+            release!(lock.reader().acquire().await?)
+        }
+        "RwLock, writer" | "RwLock, HBase writer" | "RwLock, kazoo writer" => {
+            let options = LockOptions::default().with_layout(lock_layout(recipe));
+            let lock = RwLock::with_options(session, path, options)?;
+            release!(lock.writer().acquire().await?)
+        }
         "Selector" => {
             let selector = Selector::new(session, path)?;
             let debug = format!("{selector:?}");
@@ -355,43 +440,110 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             let parent = path.rsplit_once('/').expect("it is absolute").0;
             let cache = TreeCache::start(session, parent)?;
             let snapshot = cache.synchronized().await.expect("it has not ended");
-            if let Some((_, unread)) = snapshot.partial_reads().next() {
-                return Err(Failure::new(&unread, ErrorClass::Outcome));
-            }
+            all_read(&snapshot)?;
             Held::done(&cache)
         }
-        "WorkQueue" => {
-            let queue = WorkQueue::new(session, path, Text)?;
-            for item in ["buried", "claimed", "waiting"] {
-                queue.offer(&item.to_owned()).await?;
-            }
-            let buried = queue.try_claim().await?.expect("it was offered");
-            buried.bury("for the test").await?;
-            let claim = queue.try_claim().await?.expect("it was offered");
-            Held::new(&format!("{queue:?} {claim:?}"), async move {
-                Ok(claim.acknowledge().await?)
-            })
-        }
-        "WorkQueue, Curator" => {
+        "WorkQueue" => claimed(session, path, WorkLayout::Native, MANY).await?,
+        "WorkQueue, segments" => claimed(session, path, WorkLayout::Native, 1).await?,
+        "WorkQueue, Curator"
+        | "WorkQueue, CuratorDelay"
+        | "WorkQueue, CuratorId"
+        | "WorkQueue, CuratorPriority"
+        | "WorkQueue, KazooLocking" => {
             let lock_path = format!("{path}-claims").parse().expect("it is a path");
-            let options = WorkOptions::default().with_layout(WorkLayout::Curator { lock_path });
-            let queue = WorkQueue::with_options(session, path, Text, &options)?;
-            queue.offer(&"item".to_owned()).await?;
-            let claim = queue.try_claim().await?.expect("it was offered");
-            Held::new(&format!("{queue:?} {claim:?}"), async move {
-                Ok(claim.acknowledge().await?)
-            })
+            let layout = match recipe {
+                "WorkQueue, Curator" => WorkLayout::Curator { lock_path },
+                "WorkQueue, CuratorDelay" => WorkLayout::CuratorDelay { lock_path },
+                "WorkQueue, CuratorId" => WorkLayout::CuratorId { lock_path },
+                "WorkQueue, CuratorPriority" => WorkLayout::CuratorPriority { lock_path },
+                _ => WorkLayout::KazooLocking,
+            };
+            claimed(session, path, layout, MANY).await?
         }
         "WorkerIds" => release!(WorkerIds::new(session, path, 2)?.claim().await?),
         "ZxidIds" => {
-            let ids = ZxidIds::new(session, path)?;
-            for _ in 0..2 {
+            let ids = [ZxidIds::new(session, path)?, ZxidIds::new(session, path)?];
+            for ids in &ids {
                 ids.next().await?;
             }
             Held::done(&ids)
         }
         unknown => panic!("no recipe {unknown}"),
     })
+}
+
+/// Returns the layout that the name of a recipe ends in.
+fn lock_layout(recipe: &str) -> zk_lock::Layout {
+    match recipe.split([' ', ',']).nth(2) {
+        Some("HBase") => zk_lock::Layout::hbase(),
+        Some("kazoo") => zk_lock::Layout::kazoo(),
+        Some("ZooKeeper") => zk_lock::Layout::zookeeper(),
+        _ => zk_lock::Layout::curator(),
+    }
+}
+
+/// Waits until a node has this many children.
+pub(crate) async fn has_children(
+    session: &Session,
+    path: &str,
+    count: usize,
+) -> Result<(), Failure> {
+    let cache = ChildrenCache::start(session, path)?;
+    let has_all = |now: &Snapshot| now.is_synchronized() && now.children(path).count() == count;
+    cache.wait_for(has_all).await?;
+    Ok(())
+}
+
+/// Returns an error for a node that a cache could not read.
+pub(crate) fn all_read(snapshot: &Snapshot) -> Result<(), Failure> {
+    match snapshot.partial_reads().next() {
+        None => Ok(()),
+        Some((path, unread)) => Err(Failure {
+            text: format!("{path}: {unread}"),
+            class: ErrorClass::Outcome,
+        }),
+    }
+}
+
+/// Offers an item, whose removal ends the use.
+async fn offered(session: &Session, path: &str, layout: zk_queue::Layout) -> Result<Held, Failure> {
+    let options = QueueOptions::default().with_layout(layout);
+    let queue = Queue::with_options(session, path, Text, &options)?;
+    let offer = queue.offer(&"item".to_owned());
+    let named = if layout.has_ids() {
+        offer.id("its-id")
+    } else {
+        offer
+    };
+    named.await?;
+    Ok(Held::new(&format!("{queue:?}"), async move {
+        queue.remove().await?;
+        Ok(())
+    }))
+}
+
+/// Claims an item, buries another one and offers a third; the acknowledgement ends the use.
+async fn claimed(
+    session: &Session,
+    path: &str,
+    layout: WorkLayout,
+    segment_size: u32,
+) -> Result<Held, Failure> {
+    let has_ids = layout.items().has_ids();
+    let options = WorkOptions::default().with_layout(layout);
+    let options = options.with_segment_size(segment_size);
+    let queue = WorkQueue::with_options(session, path, Text, &options)?;
+    for item in ["buried", "claimed", "waiting"] {
+        let offer = queue.offer(&item.to_owned());
+        let named = if has_ids { offer.id(item) } else { offer };
+        named.await?;
+    }
+    let buried = queue.try_claim().await?.expect("it was offered");
+    buried.bury("for the test").await?;
+    let claim = queue.try_claim().await?.expect("it was offered");
+    Ok(Held::new(&format!("{queue:?} {claim:?}"), async move {
+        Ok(claim.acknowledge().await?)
+    }))
 }
 
 async fn persistent_node(
@@ -407,7 +559,7 @@ async fn persistent_node(
 }
 
 /// Waits for what is tried again without end, or until there is a problem.
-async fn unless_problem<T, E: Into<Failure>, P: std::error::Error>(
+pub(crate) async fn unless_problem<T, E: Into<Failure>, P: std::error::Error>(
     wanted: impl Future<Output = Result<T, E>>,
     problem: impl Fn() -> Option<P>,
 ) -> Result<T, Failure> {

@@ -1,7 +1,11 @@
-//! Every request of the rounds of a double barrier, in both layouts: both members pass both rounds, and leave no node.
+//! Every request of a barrier: one call sets it, and a waiter passes only when it is removed. And of the rounds of a double
+//! barrier, in both layouts: both members pass both rounds, and leave no node.
 
 use std::num::NonZeroU32;
+use std::pin::pin;
+use std::time::Duration;
 
+use zk_barrier::Barrier;
 use zk_barrier::DoubleBarrier;
 use zk_barrier::Layout;
 use zk_core::Session;
@@ -48,6 +52,41 @@ async fn recipe(scene: Scene) {
     meets(scene, Layout::Recipe, path).await;
 }
 
+/// A barrier is set and removed, while another client waits; then it waits for that one.
+async fn barrier(scene: Scene) {
+    let what = &scene.what;
+    let ours = Barrier::new(&scene.struck, scene.path.as_str()).expect("the path is one");
+    let theirs = Barrier::new(&scene.observer, scene.path.as_str()).expect("the path is one");
+
+    assert!(ours.set().await.expect(what), "{what}");
+    assert!(!theirs.set().await.expect("nothing strikes this one"));
+    let mut waiting = pin!(theirs.wait());
+    assert!(stays(&mut waiting).await, "{what}: passed while it was set");
+    assert!(ours.remove().await.expect(what), "{what}");
+    waiting.await.expect("nothing strikes this one");
+
+    assert!(theirs.set().await.expect("nothing strikes this one"));
+    assert!(!ours.set().await.expect(what), "{what}");
+    assert!(ours.is_set().await.expect(what), "{what}");
+    let mut waiting = pin!(ours.wait());
+    assert!(stays(&mut waiting).await, "{what}: passed while it was set");
+    assert!(theirs.remove().await.expect("nothing strikes this one"));
+    waiting.await.expect(what);
+    assert!(!ours.is_set().await.expect(what), "{what}");
+    // It may say that it has removed it, if its first request is lost.
+    ours.remove().await.expect(what);
+
+    settled(&scene).await;
+    let is_set = theirs.is_set().await;
+    assert!(!is_set.expect("nothing strikes this one"), "{what}");
+}
+
+/// Whether a future is not ready for longer than the strikes that only delay.
+async fn stays(waiting: impl Future) -> bool {
+    let passed = tokio::time::timeout(Duration::from_millis(500), waiting);
+    passed.await.is_err()
+}
+
 macro_rules! swept {
     ($($test:ident: $story:ident;)+) => {$(
         // covers: M5 H7
@@ -62,6 +101,7 @@ macro_rules! swept {
 }
 
 swept! {
+    waiters_pass_a_barrier_only_when_it_is_removed: barrier;
     members_meet_in_every_round: rounds;
     members_meet_in_the_layout_of_the_recipe: recipe;
 }

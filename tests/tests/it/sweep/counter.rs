@@ -27,7 +27,7 @@ async fn counts(scene: Scene) {
     assert_eq!(left(&scene).await, expected, "{what}");
 }
 
-/// A value that another session has replaced is not replaced, and then changed.
+/// A value that another session has replaced is not replaced. It is then changed, and what is seen of that is replaced.
 async fn shares(scene: Scene) {
     let (path, what) = (scene.path.as_str(), &scene.what);
     let start = |session| SharedValue::start(session, path, "a").unwrap();
@@ -41,14 +41,16 @@ async fn shares(scene: Scene) {
     let updated = ours.update(|data| Some([data, b"c"].concat())).await;
     assert_eq!(updated.expect(what).data, "abc", "{what}");
     let mut changes = ours.changes();
-    loop {
+    let seen = loop {
         let now = changes.next().await.expect("the session lives");
-        if now.is_some_and(|now| now.value == "abc") {
-            break;
+        if let Some(now) = now.filter(|now| now.value == "abc") {
+            break now;
         }
-    }
+    };
+    let replaced = ours.try_set(&seen, "d").await.expect(what);
+    assert_eq!(replaced, TrySetOutcome::Done, "{what}");
     drop((ours, changes));
-    assert_eq!(left(&scene).await, (b"abc".to_vec(), 2), "{what}");
+    assert_eq!(left(&scene).await, (b"d".to_vec(), 3), "{what}");
 }
 
 /// Waits until only the token of the session that nothing strikes is left. Returns the data and its version.

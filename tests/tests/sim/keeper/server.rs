@@ -24,7 +24,9 @@ use zk_fault_proxy::codec::Connect;
 use zk_fault_proxy::codec::Connected;
 use zk_fault_proxy::codec::FrameDecoder;
 use zk_fault_proxy::codec::Piece;
+use zk_fault_proxy::codec::ReplyBody;
 use zk_fault_proxy::codec::RequestBody;
+use zk_fault_proxy::codec::Secret;
 use zk_fault_proxy::codec::WatchEventKind;
 use zk_fault_proxy::codec::notification;
 use zk_sim::Ensemble;
@@ -116,6 +118,20 @@ struct Shared {
     cuts: watch::Sender<u64>,
     /// The operations that have ended their connections.
     unknown: Mutex<Vec<Op>>,
+    /// What is refused instead of answered.
+    refusal: Mutex<Option<Refusal>>,
+}
+
+/// Requests that Keeper answers with an error code.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    /// The operation of the requests.
+    pub(super) op: Op,
+    pub(super) code: i32,
+    /// Whether each is carried out all the same, because it is in the log already.
+    pub(super) is_carried_out: bool,
+    /// How many requests.
+    pub(super) times: usize,
 }
 
 impl Keeper {
@@ -143,6 +159,7 @@ impl Keeper {
             withheld: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
             unknown: Mutex::default(),
+            refusal: Mutex::default(),
         });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = listener.expect("a port is free");
@@ -185,6 +202,11 @@ impl Keeper {
         withheld.changed().await.expect("the sender is there");
     }
 
+    /// Answers the next requests of an operation with an error code.
+    pub(super) fn refuse(&self, refusal: Refusal) {
+        *self.shared.refusal.lock().unwrap() = Some(refusal);
+    }
+
     /// Returns the operations that have ended their connections.
     pub(super) fn unknown(&self) -> Vec<Op> {
         self.shared.unknown.lock().unwrap().clone()
@@ -225,6 +247,8 @@ struct Connection<'a> {
     closing: Option<i32>,
     /// The numbers of the creates.
     creates: Vec<i32>,
+    /// The numbers of the requests that are carried out, and the error codes that are replied.
+    failing: Vec<(i32, i32)>,
 }
 
 impl<'a> Connection<'a> {
@@ -236,6 +260,7 @@ impl<'a> Connection<'a> {
             recursive: Vec::new(),
             closing: None,
             creates: Vec::new(),
+            failing: Vec::new(),
         }
     }
 
@@ -257,7 +282,7 @@ impl<'a> Connection<'a> {
                 protocol_version: CONNECTION_REJECT,
                 timeout,
                 session: -1,
-                password: vec![0; 16],
+                password: Secret(vec![0; 16]),
                 read_only: None,
             };
             self.client.write_all(&rejected.encode()).await?;
@@ -272,7 +297,7 @@ impl<'a> Connection<'a> {
         };
         let granted = Connected::decode(granted.payload()).map_err(io::Error::other)?;
         let granted = Connected {
-            password: vec![0; 16],
+            password: Secret(vec![0; 16]),
             read_only: None,
             ..granted
         };
@@ -285,7 +310,10 @@ impl<'a> Connection<'a> {
             tokio::select! {
                 request = next_piece(&mut self.client, &mut self.requests) => match request? {
                     Some(Piece::Frame(frame)) if self.admits(&frame[PREFIX..]) => {
-                        server.write_all(&frame).await?;
+                        match self.refused(&frame[PREFIX..]) {
+                            Some(reply) => self.client.write_all(&reply).await?,
+                            None => server.write_all(&frame).await?,
+                        }
                     }
                     _ => return Ok(()),
                 },
@@ -303,6 +331,7 @@ impl<'a> Connection<'a> {
                         self.shared.withheld.send_modify(|withheld| *withheld += 1);
                         continue;
                     }
+                    let frame = self.with_code(frame);
                     let frame = self.as_keeper_reports(frame);
                     self.client.write_all(&frame).await?;
                 }
@@ -337,6 +366,34 @@ impl<'a> Connection<'a> {
             _ => {}
         }
         true
+    }
+
+    /// Returns the reply to a request that is refused and not carried out.
+    fn refused(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
+        let (xid, op, _) = RequestBody::decode(payload).ok()?;
+        let mut refusal = self.shared.refusal.lock().unwrap();
+        let refusal = refusal
+            .as_mut()
+            .filter(|next| next.op == op && next.times > 0)?;
+        refusal.times -= 1;
+        if refusal.is_carried_out {
+            self.failing.push((xid, refusal.code));
+            return None;
+        }
+        Some(ReplyBody::Empty.encode(xid, 0, refusal.code))
+    }
+
+    /// Replaces the reply to a request that was carried out by a refusal.
+    fn with_code(&mut self, frame: Vec<u8>) -> Vec<u8> {
+        let number = number(&frame[PREFIX..], 0);
+        let of_reply = |(xid, _): &(i32, i32)| Some(*xid) == number;
+        match self.failing.iter().position(of_reply) {
+            Some(at) => {
+                let (xid, code) = self.failing.swap_remove(at);
+                ReplyBody::Empty.encode(xid, 0, code)
+            }
+            None => frame,
+        }
     }
 
     /// Replaces the path in an event of a recursive watch by that of the watch.
