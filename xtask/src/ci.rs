@@ -16,6 +16,7 @@ use crate::test::Outcome;
 use crate::test::Scope;
 use crate::test::seconds;
 use crate::tidy;
+use crate::tidy::manifest::RECIPES;
 use crate::workspace::Workspace;
 
 /// Runs the steps up to the first failure; the last line contains the counts of the tests, if they ran.
@@ -40,10 +41,20 @@ struct Steps<'a> {
 impl Steps<'_> {
     fn run_all(&mut self) -> anyhow::Result<(bool, Option<Outcome>)> {
         const DENY: [&str; 2] = ["-D", "warnings"];
-        let checks: [(&'static str, Vec<&str>, &[&str]); 4] = [
+        let checks: [(&'static str, Vec<&str>, &[&str]); 5] = [
             (
                 "clippy, everything",
                 clippy(&["--workspace", "--all-features"]),
+                &DENY,
+            ),
+            // Without the tests, whose dependencies switch features on.
+            (
+                "clippy, libraries without features",
+                ["clippy", "--locked", "--lib", "--no-default-features"]
+                    .into_iter()
+                    .chain(["-p", "zk-core", "-p", "zk-wire"])
+                    .chain(RECIPES.iter().flat_map(|recipe| ["-p", *recipe]))
+                    .collect(),
                 &DENY,
             ),
             (

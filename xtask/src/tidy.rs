@@ -3,7 +3,7 @@
 //! The rules themselves are pure functions of texts; this file reads the tree.
 
 mod coverage;
-mod manifest;
+pub(crate) mod manifest;
 mod source;
 mod words;
 

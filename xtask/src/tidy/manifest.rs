@@ -93,7 +93,7 @@ impl Manifest {
 }
 
 /// The crates that are usable alone on zk-core.
-const RECIPES: &[&str] = &[
+pub(crate) const RECIPES: &[&str] = &[
     "zk-barrier",
     "zk-cache",
     "zk-config",
