@@ -49,7 +49,7 @@ use state::State;
 ///
 /// # The node
 ///
-/// Missing parents are created as containers.
+/// Missing parents are created as containers, or as [persistent nodes](PersistentNodeOptions::with_persistent_parents).
 /// The node has the data that [`set_data`](Self::set_data) last wrote, whenever it is created. Data that other clients
 /// write stays until then.
 /// A node that was created with a unique id or a sequence number keeps its name.
@@ -72,6 +72,25 @@ use state::State;
 ///
 /// It does not guarantee that the node exists at any moment: between a deletion and the creation it does not, and a client
 /// without a connection cannot know. Use a lock to guard something.
+///
+/// # Failure behaviour
+///
+/// | event | the handle | the node |
+/// |---|---|---|
+/// | a request is lost | sends it again with the next connection; calls take longer | is created or written once |
+/// | a reply is lost | finds out whether the request was applied, before it sends it again | exists once, also with a unique id in its name: that id is searched for first |
+/// | the connection breaks | [`current`](Self::current) is the last known state; calls wait | stays. A deletion meanwhile is noticed with the next connection, and the node created again |
+/// | the session is lost | `current` is `None` at once. With [`Sessions`](crate::Sessions), calls wait for the next session; with one [`Session`](crate::Session) they return [`PersistentNodeError::Ended`] | an ephemeral one goes, and comes back under its name with the next session, at once even if the servers have not expired the earlier session yet; others stay |
+/// | the future of `ready`, or of [`PersistentNodeState::changed`], is dropped | nothing happened | |
+/// | the future of `set_data` is dropped | as if it was awaited | gets the data, unless a later call changes it |
+/// | the future of `remove` is dropped | goes on to delete, even if the handle is dropped; keeps the node if that is refused | goes, unless a server refuses it |
+/// | the handle is dropped with a create in flight | [ends](#dropping) | an ephemeral one is removed even if the create is applied later |
+/// | the process is stopped, and goes on within the session timeout | as if the connection was broken | stays |
+/// | the process is stopped for longer | reports the last known state until it has run again and seen the loss; then as after the loss of the session | an ephemeral one goes when the servers expire the session; a TTL node goes when it was not touched for its time to live |
+/// | the process dies | | an ephemeral one goes with its session; a TTL node within about two times its time to live, because its child goes first; others stay |
+/// | its server lags | notices a deletion, and so creates the node again, when that server has applied the deletion. It creates, writes and deletes by what the leader says: a write and a removal let the server catch up first | exists once |
+/// | another client deletes it, or its parents | creates them again | is another node, with the data that the handle wrote last |
+/// | another client writes it | nothing | has that data until the next `set_data`, or until it is created again |
 ///
 /// # Limits
 ///

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use zk_core::PersistentNodeOptions;
+
 use crate::error::JoinError;
 
 /// How the nodes of members are named, and where their id is.
@@ -39,6 +41,17 @@ impl Layout {
     /// Returns whether members have payloads.
     pub const fn has_payloads(self) -> bool {
         matches!(self, Self::Curator)
+    }
+
+    /// Returns what kind of node a member has.
+    ///
+    /// A kazoo party creates its path once, and cannot be joined again when a container is gone.
+    pub(crate) const fn node_options(self) -> PersistentNodeOptions {
+        let options = PersistentNodeOptions::ephemeral();
+        match self {
+            Self::Curator => options,
+            Self::KazooParty | Self::KazooShallowParty => options.with_persistent_parents(),
+        }
     }
 
     /// Returns the node of a member. `unique` is a number that no other member has.

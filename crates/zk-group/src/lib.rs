@@ -64,7 +64,10 @@
 //! ```
 //!
 //! That is the [layout](Layout) of Curator's `GroupMember`. Those of kazoo's `Party` and `ShallowParty` are the others.
-//! The names and payloads are those of the originals. Children that are not ephemeral are ignored.
+//! The names and payloads are those of the originals. Children that are not ephemeral are ignored. In the layouts of
+//! kazoo the path is a persistent node.
+//!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
 //!
 //! # Observing
 //!

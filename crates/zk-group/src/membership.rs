@@ -3,8 +3,9 @@
 use zk_core::IntoNodePath;
 use zk_core::PersistentNode;
 use zk_core::PersistentNodeError;
-use zk_core::PersistentNodeOptions;
 use zk_core::PersistentNodeProblem;
+#[cfg(feature = "partitioner")]
+use zk_core::PersistentNodeState;
 use zk_core::SessionSource;
 
 use crate::error::JoinError;
@@ -64,7 +65,8 @@ impl Membership {
         Self::join_with(sessions, path, id, payload, Layout::default())
     }
 
-    /// Joins the group at `path` in the background.
+    /// Joins the group at `path` in the background. In the layouts of kazoo, missing nodes above are created as
+    /// persistent nodes.
     ///
     /// # Errors
     ///
@@ -80,7 +82,7 @@ impl Membership {
         let path = path.into_node_path()?;
         let unique = fastrand::u128(..);
         let member = layout.node(id, payload.into(), unique)?;
-        let options = PersistentNodeOptions::ephemeral();
+        let options = layout.node_options();
         let node_path = path.join(&member.name)?;
         let node = PersistentNode::start(&sessions, node_path, member.data, options)?;
         let group = Group::start_with(&sessions, path, layout)?;
@@ -101,6 +103,11 @@ impl Membership {
     #[cfg(feature = "partitioner")]
     pub(crate) fn node_name(&self) -> &str {
         &self.node_name
+    }
+
+    #[cfg(feature = "partitioner")]
+    pub(crate) fn node_state(&self) -> PersistentNodeState {
+        self.node.state()
     }
 
     /// Returns the live view of the members. It contains this one as soon as the servers have reported its node, and no

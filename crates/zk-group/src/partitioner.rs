@@ -57,7 +57,7 @@
 //! | a member joins or leaves | after the [settle time](PartitionerOptions::with_settle_time), [`release_requested`](ItemGuard::release_requested) resolves for the items that move | wait for the locks of their new items, and own them as soon as they are released |
 //! | the application does not release an item | stays the owner | the new owner waits |
 //! | the reply to a request is lost | not affected | not affected |
-//! | the connection breaks | keeps its items; if it is not back in time, [`lost`](zk_lock::HeldLock::lost) resolves. Nothing is allocated anew until it is back | not affected |
+//! | the connection breaks | keeps its items; if it is not back in time, [`lost`](zk_lock::HeldLock::lost) resolves. Nothing is allocated anew until it is back, and the group has settled again | not affected |
 //! | the session is lost | its items are [lost](zk_lock::HeldLock::lost); it joins with the next session of [`Sessions`](zk_core::Sessions), and acquires its items again as they are dropped. With one session it ends: [`next`](Partitioner::next) returns `None` | if it is not back within the settle time, they own its items |
 //! | the process stops for longer than its session lives | the same when it goes on | the same |
 //! | another client deletes the node of the member | joins again at once, and keeps its items | nothing, within the settle time |
@@ -65,7 +65,8 @@
 //! | members join and leave without end | items are allocated anew once in ten settle times | the same |
 //! | there are more members than items | some have none, and wait for changes | |
 //! | the rights are missing | [`problem`](Partitioner::problem) reports it, and it tries again | nothing |
-//! | the members cannot be read | [`problem`](Partitioner::problem) reports it. If it cannot read its own node, it takes nothing | wait for a member that takes nothing |
+//! | the members cannot be read | [`problem`](Partitioner::problem) reports it. If it cannot read its own node, it takes nothing; that is reported after the settle time | wait for a member that takes nothing |
+//! | a member joins whose node it cannot read, on servers with the fix of CVE-2024-23944 | nothing is reported: it counts too few members, and waits for the locks of items that others own | not affected |
 //! | the session has no room for the watch of the group | [`next`](Partitioner::next) returns `None`, and [`problem`](Partitioner::problem) reports it | wait until it is dropped |
 //! | the future of a call is dropped | nothing, or the release goes on | |
 //! | its server lags | sees changes late, and waits for locks meanwhile | wait for its items |
@@ -80,7 +81,7 @@
 //! # Layout of the nodes
 //!
 //! ```text
-//! /indexer                                             containers, unless they exist
+//! /indexer                                             persistent, as the two below and those of the items
 //! ├── party
 //! │   ├── 0123456789abcdef0123456789abcdef-host-7      ephemeral: 0
 //! │   └── 89abcdef0123456789abcdef01234567-host-8
@@ -183,6 +184,7 @@ impl Partitioner {
         let state = Arc::new(watch::Sender::new(PartitionerState::default()));
         let task = PartitionTask {
             name: membership.node_name().to_owned(),
+            own: membership.node_state(),
             changes: membership.group().changes(),
             items: items.subscribe(),
             options,
@@ -288,7 +290,12 @@ impl Partitioner {
                 error: error.clone(),
             })
         };
-        membership().or_else(ended).or_else(view).or_else(item)
+        let unseen = || {
+            let path = self.state.borrow().unseen.clone()?;
+            Some(PartitionerProblem::Unseen { path })
+        };
+        let problem = membership().or_else(ended).or_else(view);
+        problem.or_else(unseen).or_else(item)
     }
 
     /// Leaves the group, and waits until that is done. Nothing more is acquired.

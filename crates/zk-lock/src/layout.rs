@@ -23,6 +23,7 @@ pub struct Layout {
     writer: NodePrefix,
     reader: Option<NodePrefix>,
     markers: &'static [(Marker, Kind)],
+    has_persistent_path: bool,
 }
 
 /// What a contender wants, which determines whom it can share the lock with.
@@ -78,6 +79,7 @@ impl Layout {
             writer: NodePrefix::protected("__WRIT__"),
             reader: Some(NodePrefix::protected("__READ__")),
             markers: CURATOR_AND_KAZOO,
+            has_persistent_path: false,
         }
     }
 
@@ -95,6 +97,9 @@ impl Layout {
     /// So do not use a `Lock` and our read/write lock on one path; use `WriteLock` and `ReadLock`.
     /// We also wait for Curator's locks, but Curator does not wait for nodes with these names.
     ///
+    /// kazoo creates the path once for each of its locks, and fails with `NoNodeError` if it is gone later. So this layout
+    /// creates the path and missing parents as persistent nodes. A path that exists as a container stays one.
+    ///
     /// Before kazoo 2.8.0, which fixed its issue 649, a `ReadLock` also waits for writers behind it, which wait for it.
     /// Neither is granted the lock until one gives up. Other clients cannot prevent that.
     pub const fn kazoo() -> Self {
@@ -103,6 +108,7 @@ impl Layout {
             writer: NodePrefix::protected("__lock__"),
             reader: Some(NodePrefix::protected("__rlock__")),
             markers: CURATOR_AND_KAZOO,
+            has_persistent_path: true,
         }
     }
 
@@ -130,6 +136,7 @@ impl Layout {
                 (Marker::Start("write-"), Kind::Exclusive),
                 (Marker::Start("read-"), Kind::Shared),
             ],
+            has_persistent_path: false,
         }
     }
 
@@ -144,6 +151,7 @@ impl Layout {
             writer: NodePrefix::named("x-", "-"),
             reader: None,
             markers: &[(Marker::SessionId, Kind::Exclusive)],
+            has_persistent_path: false,
         }
     }
 
@@ -154,6 +162,7 @@ impl Layout {
             writer: NodePrefix::protected("latch-"),
             reader: None,
             markers: &[(Marker::Text("latch-"), Kind::Exclusive)],
+            has_persistent_path: false,
         }
     }
 
@@ -164,7 +173,15 @@ impl Layout {
             writer: NodePrefix::protected("lease-"),
             reader: None,
             markers: &[(Marker::Text("lease-"), Kind::Shared)],
+            has_persistent_path: false,
         }
+    }
+
+    /// Returns whether the path of a lock has to stay when it is empty.
+    ///
+    /// kazoo creates it once for each of its locks, which fail for good when a container is gone later.
+    pub(crate) const fn has_persistent_path(self) -> bool {
+        self.has_persistent_path
     }
 
     /// Returns the prefix of our nodes for a lock without readers.

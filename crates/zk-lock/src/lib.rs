@@ -91,7 +91,8 @@
 //!   `zk_core`. Releases in the background run on the runtime of the session, so guards may be dropped on any thread,
 //!   also by a panic.
 //! - The node at the path of a lock, and its parents, are created on first use, as container nodes where the servers
-//!   support them. Use the path for nothing else.
+//!   support them; in the layout of kazoo, whose locks need the path to stay, as persistent nodes. Use the path for
+//!   nothing else.
 //!
 //! # Failure behaviour
 //!
@@ -144,6 +145,8 @@
 //! crate exclude each other on one path. [`Layout`] documents other clients.
 //! A [`Semaphore`] has the layout of Curator's `InterProcessSemaphoreV2`, with its limit in the data of its path.
 //! A [`RaceLock`] is one ephemeral node at its path.
+//!
+//! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
 //!
 //! # Features
 //!
@@ -229,7 +232,7 @@ pub use multi::MultiLock;
 pub use multi::MultiLockError;
 pub use multi::MultiTxnError;
 pub use one_shot_lease::OneShotLease;
-pub use one_shot_lease::OneShotOptions;
+pub use one_shot_lease::OneShotLeaseOptions;
 pub use one_shot_lease::TakeLeaseError;
 pub use options::LockOptions;
 pub use owner::OwnerInfo;

@@ -16,11 +16,13 @@ use crate::transport::CreateMode;
 /// |---|---|
 /// | [`with_protection`](Self::with_protection) | no unique id, except for sequential nodes |
 /// | [`with_acl`](Self::with_acl) | the rules of the session |
+/// | [`with_persistent_parents`](Self::with_persistent_parents) | missing parents are created as containers |
 #[derive(Debug, Clone)]
 pub struct PersistentNodeOptions {
     mode: CreateMode,
     is_protected: bool,
     acl: Option<Acl>,
+    has_persistent_parents: bool,
 }
 
 impl PersistentNodeOptions {
@@ -29,6 +31,7 @@ impl PersistentNodeOptions {
             mode,
             is_protected: is_sequential,
             acl: None,
+            has_persistent_parents: false,
         }
     }
 
@@ -100,6 +103,12 @@ impl PersistentNodeOptions {
         self.is_protected
     }
 
+    /// Creates missing parents as persistent nodes, for other clients that need them when they are empty.
+    pub const fn with_persistent_parents(mut self) -> Self {
+        self.has_persistent_parents = true;
+        self
+    }
+
     pub(super) const fn is_ephemeral(&self) -> bool {
         matches!(self.mode, CreateMode::Ephemeral { .. })
     }
@@ -125,7 +134,12 @@ impl PersistentNodeOptions {
 
     /// Returns the create under exactly this path.
     pub(super) fn create(&self, session: &Session, path: &NodePath, data: &[u8]) -> Create {
-        self.create_below(session, path, data).container_parents()
+        let create = self.create_below(session, path, data);
+        if self.has_persistent_parents {
+            create.parents()
+        } else {
+            create.container_parents()
+        }
     }
 
     /// Returns the create under exactly this path, below a parent that exists.

@@ -31,6 +31,7 @@ async fn nodes_and_their_data_are_those_of_the_golden_file() {
             let kind = match node.kind() {
                 Kind::Ephemeral(_) => "ephemeral",
                 Kind::Container => "container",
+                Kind::Persistent => "persistent",
                 kind => panic!("unexpected kind of node: {kind:?}"),
             };
             let path = without_id(path.as_str());

@@ -110,7 +110,12 @@ impl Queue {
 
     /// Creates one of our nodes, with missing parents. The server numbers it.
     pub(crate) async fn create_node(&self) -> Result<OwnedNode, Error> {
-        let create = self.start_create().sequential().container_parents();
+        let create = self.start_create().sequential();
+        let create = if self.layout().has_persistent_path() {
+            create.parents()
+        } else {
+            create.container_parents()
+        };
         create.owned().await
     }
 

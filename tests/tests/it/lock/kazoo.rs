@@ -17,6 +17,7 @@ use zk_tests::peers::monotonic;
 use super::SOON;
 use super::observer;
 use super::three_servers;
+use super::until;
 use super::until_empty;
 use super::until_enlisted;
 
@@ -142,7 +143,7 @@ async fn kazoo_and_ours_wait_for_each_other_as_the_layouts_say() {
         .connect()
         .await
         .expect("the server grants a session");
-    // Not a container, which the server may reap between two requests of kazoo.
+    // Not a container, as ours with Curator's layout creates, which the server may reap between two requests of kazoo.
     session.create(PATH, "").await.unwrap();
     for (name, layout, table) in [
         ("curator", Layout::curator(), CURATOR_LAYOUT),
@@ -150,18 +151,21 @@ async fn kazoo_and_ours_wait_for_each_other_as_the_layouts_say() {
     ] {
         for (kazoos, expected) in table {
             let mut found = Vec::new();
-            for kind in KINDS {
+            for (kind, waits) in KINDS.into_iter().zip(expected) {
+                // One that is not to wait has all the time it needs.
+                let within = |waits| if waits { SHORT } else { SOON };
                 let held = ours(&session, layout, kind, SOON)
                     .await
                     .expect("it is free");
-                let theirs = peer.acquire_kind(kazoos, SHORT).await.unwrap();
+                let theirs = peer.acquire_kind(kazoos, within(waits.kazoo_for_ours));
+                let theirs = theirs.await.unwrap();
                 if theirs.is_some() {
                     peer.release_kind(kazoos).await.unwrap();
                 }
                 held.release().await;
                 let after = peer.acquire_kind(kazoos, SOON).await.unwrap();
                 after.expect("it is free");
-                let second = ours(&session, layout, kind, SHORT).await;
+                let second = ours(&session, layout, kind, within(waits.ours_for_kazoo)).await;
                 peer.release_kind(kazoos).await.unwrap();
                 found.push(Waits {
                     kazoo_for_ours: theirs.is_none(),
@@ -190,6 +194,8 @@ async fn stock_kazoo_locks_and_ours_with_its_names_wait_in_turn() {
         .unwrap();
     let options = LockOptions::default().with_layout(Layout::kazoo());
     let lock = FairLock::with_options(&session, PATH, options).unwrap();
+    // Ours is the first, and creates the path.
+    lock.acquire().await.unwrap().release().await.unwrap();
 
     theirs.acquire(SOON).await.unwrap().expect("it is free");
     assert!(lock.try_acquire().await.unwrap().is_none());
@@ -223,6 +229,22 @@ async fn stock_kazoo_locks_and_ours_with_its_names_wait_in_turn() {
     both.expect("stock kazoo passes over Curator's names");
     theirs.release().await.unwrap();
     guard.release().await.unwrap();
+    // kazoo created the path once, so it stays when it is empty.
+    until_empty(&session, PATH).await;
+    for _ in 0..2 {
+        session
+            .create("/c/child", "")
+            .container_parents()
+            .await
+            .unwrap();
+        session.delete("/c/child").await.unwrap();
+        until("the servers reap a container", SOON, async || {
+            session.exists("/c").await.unwrap().is_none()
+        })
+        .await;
+    }
+    theirs.acquire(SOON).await.unwrap().expect("it is free");
+    theirs.release().await.unwrap();
     theirs.quit().await.unwrap();
     until_empty(&session, PATH).await;
     ensemble.down().await.unwrap();
