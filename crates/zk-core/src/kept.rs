@@ -251,7 +251,8 @@ where
         tracing::warn!(session = %session.id(), %problem, "there is no value of this session, making it again");
         state.send_modify(|state| state.problem = Some(problem));
         attempts += 1;
-        let pause = PAUSES.pause(attempts, Duration::ZERO, fastrand::f64);
+        let chance = || session.handle().engine().chance();
+        let pause = PAUSES.pause(attempts, Duration::ZERO, chance);
         session.pause(pause.unwrap_or_default()).await;
     }
 }

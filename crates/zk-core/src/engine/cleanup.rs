@@ -371,7 +371,7 @@ async fn run(engine: &Engine, job: &Job, mut first: Option<Attempt>) {
             }
             Err(fault) => tracing::debug!(?job, ?fault, attempts, "removing it again"),
         }
-        let pause = policy.pause(attempts, Duration::ZERO, fastrand::f64);
+        let pause = policy.pause(attempts, Duration::ZERO, || engine.chance());
         never.pause(pause.unwrap_or_default()).await;
     }
     if job.outlives_the_session() {

@@ -11,6 +11,7 @@
 //! limited time. The watch of that read may then be gone when its reply arrives; it fires at once, so that its holder
 //! reads again.
 
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -44,7 +45,7 @@ struct Use {
     manager_waits: bool,
     last_number: u64,
     /// The watches that wait for children, by their numbers.
-    parents: HashMap<u64, oneshot::Sender<()>>,
+    parents: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
 /// A one-shot watch, from before its request until it fires or is dropped.

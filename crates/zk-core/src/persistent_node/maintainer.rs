@@ -486,7 +486,8 @@ async fn retry_time(session: &Session, obstacle: &Obstacle, failures: u32) {
     if let Obstacle::Taken { path, stat } = obstacle {
         return deleted(session, path, stat.czxid).await;
     }
-    let pause = PAUSES.pause(failures, Duration::ZERO, fastrand::f64);
+    let chance = || session.handle().engine().chance();
+    let pause = PAUSES.pause(failures, Duration::ZERO, chance);
     session.pause(pause.unwrap_or_default()).await;
 }
 

@@ -51,6 +51,26 @@ async fn background_removal_ends_with_the_session() {
     .await;
 }
 
+/// A failure in the simulation is run again by its seed.
+// covers: C6
+#[tokio::test(start_paused = true)]
+async fn the_seed_decides_when_a_removal_is_tried_again() {
+    let mut times = Vec::new();
+    for _ in 0..2 {
+        let sim = Ensemble::builder().servers(3).seed(7).build();
+        let session = sim.connect().await;
+        let owned = session.create("/a", "").owned().await.unwrap();
+        let _failing = sim.on(deletes("/*-a")).every().refuse(server_error());
+        drop(owned);
+        pass(Duration::from_secs(60)).await;
+        let requests = sim.requests().into_iter();
+        let deletes = requests.filter(|seen| deletes("/*-a")(&seen.request));
+        times.push(deletes.map(|seen| seen.at).collect::<Vec<_>>());
+    }
+    assert!(times[0].len() > 5, "{times:?}");
+    assert_eq!(times[0], times[1]);
+}
+
 /// The create is in flight to the leader when its connection breaks, and its future is dropped then. The session
 /// searches for the node at a server that does not show it yet, be it the leader, which has not committed it.
 // covers: C4 C6
