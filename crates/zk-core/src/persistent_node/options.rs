@@ -104,6 +104,7 @@ impl PersistentNodeOptions {
     }
 
     /// Creates missing parents as persistent nodes, for other clients that need them when they are empty.
+    #[must_use]
     pub const fn with_persistent_parents(mut self) -> Self {
         self.has_persistent_parents = true;
         self
