@@ -107,7 +107,7 @@
 //! round:
 //!
 //! ```text
-//! /app/steps                      a double barrier: a container
+//! /app/steps                      a double barrier: persistent, for kazoo
 //! ├── ready                       persistent, exists while a round is open
 //! ├── _c_<uuid>-member            a member of ours: ephemeral, with its description
 //! └── <uuid>                      a member of Curator, or of kazoo: without dashes

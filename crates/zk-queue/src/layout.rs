@@ -88,6 +88,12 @@ impl Layout {
         matches!(self, Self::Native | Self::CuratorDelay)
     }
 
+    /// Returns whether the path has to stay when the queue is empty: Curator and kazoo create it once for each of their
+    /// queues, and cannot put items when a container is gone later.
+    pub(crate) const fn has_persistent_path(self) -> bool {
+        !matches!(self, Self::Recipe | Self::Native)
+    }
+
     /// Returns whether each item has an [id of the application](crate::Offer::id).
     pub const fn has_ids(self) -> bool {
         matches!(self, Self::CuratorId)

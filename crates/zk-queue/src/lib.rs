@@ -206,7 +206,8 @@
 //! # Nodes
 //!
 //! ```text
-//! /mail/outgoing                     container     the node of a Queue: its data names the layout, "zk-queue recipe"
+//! /mail/outgoing                     container     the node of a Queue: its data names the layout, "zk-queue recipe";
+//!                                                  in the layouts of kazoo and Curator persistent
 //! ├── qn-0000000041                                an item, as in ZooKeeper's recipe
 //! └── qn-0000000042
 //! /mail/outgoing-receipts            container     the control node: its data names the active segment, if any

@@ -51,7 +51,8 @@ impl RecipeEntering<'_> {
                 .session
                 .create(self.nodes.member(), self.description)
                 .ephemeral()
-                .container_parents()
+                // kazoo creates the path once, and takes itself for a member when a container is gone later.
+                .parents()
                 .owned();
             let (node, view) = tokio::join!(create.into_future(), self.view());
             let node = node?;

@@ -191,7 +191,7 @@ impl QueueContext {
         data: String,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        if !self.paths.is_shared {
+        if !self.paths.is_shared && !self.options.layout.has_persistent_path() {
             return self.create_container_with(path, data, deadline).await;
         }
         let create = self.session.create(path, data).parents();
