@@ -107,7 +107,7 @@
 //! round:
 //!
 //! ```text
-//! /app/steps                      a double barrier: persistent, for kazoo
+//! /app/steps                      a double barrier: persistent, unless it exists
 //! ├── ready                       persistent, exists while a round is open
 //! ├── _c_<uuid>-member            a member of ours: ephemeral, with its description
 //! └── <uuid>                      a member of Curator, or of kazoo: without dashes

@@ -65,7 +65,7 @@
 //!
 //! That is the [layout](Layout) of Curator's `GroupMember`. Those of kazoo's `Party` and `ShallowParty` are the others.
 //! The names and payloads are those of the originals. Children that are not ephemeral are ignored. In the layouts of
-//! kazoo the path is a persistent node.
+//! kazoo the path is a persistent node, unless it exists.
 //!
 //! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.
 //!

@@ -81,7 +81,7 @@
 //! # Layout of the nodes
 //!
 //! ```text
-//! /indexer                                             persistent, as the two below and those of the items
+//! /indexer                                             persistent, unless they exist, as the two below and those of the items
 //! ├── party
 //! │   ├── 0123456789abcdef0123456789abcdef-host-7      ephemeral: 0
 //! │   └── 89abcdef0123456789abcdef01234567-host-8

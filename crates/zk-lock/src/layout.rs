@@ -98,7 +98,7 @@ impl Layout {
     /// We also wait for Curator's locks, but Curator does not wait for nodes with these names.
     ///
     /// kazoo creates the path once for each of its locks, and fails with `NoNodeError` if it is gone later. So this layout
-    /// creates the path and missing parents as persistent nodes. A path that exists as a container stays one.
+    /// creates the path and missing parents as persistent nodes, which stay. A path that exists as a container stays one.
     ///
     /// Before kazoo 2.8.0, which fixed its issue 649, a `ReadLock` also waits for writers behind it, which wait for it.
     /// Neither is granted the lock until one gives up. Other clients cannot prevent that.

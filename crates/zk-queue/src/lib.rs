@@ -89,8 +89,8 @@
 //!
 //! # Names that repeat
 //!
-//! The servers delete the queue's node when it has been empty for a while, and a client may delete it, too. Then the
-//! numbers restart, and another item may get the name and version of an item that a consumer has read.
+//! The servers delete a queue's node that is a container when it has been empty for a while, and a client may delete
+//! any. Then the numbers restart, and another item may get the name and version of an item that a consumer has read.
 //! A request can check versions and existence, but not the identity of a node.
 //!
 //! Therefore each transaction that takes, cancels or claims an item or ends a claim checks these preconditions, which were
@@ -207,7 +207,8 @@
 //!
 //! ```text
 //! /mail/outgoing                     container     the node of a Queue: its data names the layout, "zk-queue recipe";
-//!                                                  in the layouts of kazoo and Curator persistent
+//!                                                  in the layouts of kazoo and Curator persistent,
+//!                                                  unless it exists
 //! ├── qn-0000000041                                an item, as in ZooKeeper's recipe
 //! └── qn-0000000042
 //! /mail/outgoing-receipts            container     the control node: its data names the active segment, if any

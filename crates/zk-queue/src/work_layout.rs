@@ -59,9 +59,9 @@ use crate::paths::child;
 ///
 /// Every client of a path, producers too, has to use the lock path, and the same one; of this crate, it has to be a
 /// [`WorkQueue`](crate::WorkQueue) with this layout. Curator's queues without a lock path, and a
-/// [`Queue`](crate::Queue), take or remove items that other consumers have claimed. A `Queue` also creates the parent of
-/// the items as a container, which the servers delete when it is empty: Curator's consumers then wait for ever.
-/// A container that a `Queue` has left behind stays one; delete it before the first `WorkQueue` is used.
+/// [`Queue`](crate::Queue), take or remove items that other consumers have claimed. A parent of items that exists as a
+/// container, as earlier builds created it for a `Queue`, stays one. The servers delete it when it is empty, and Curator's
+/// consumers then wait for ever: delete it before the first client is used.
 ///
 /// [`WorkQueue::check_layout`](crate::WorkQueue::check_layout) finds out that a path has items of another layout. By their
 /// names, those of [`CuratorDelay`](Self::CuratorDelay) are items of [`CuratorId`](Self::CuratorId), too, and those of

@@ -51,7 +51,7 @@ impl RecipeEntering<'_> {
                 .session
                 .create(self.nodes.member(), self.description)
                 .ephemeral()
-                // kazoo creates the path once, and takes itself for a member when a container is gone later.
+                // kazoo creates the path once, and its `enter` returns as if it had passed when a container is gone later.
                 .parents()
                 .owned();
             let (node, view) = tokio::join!(create.into_future(), self.view());

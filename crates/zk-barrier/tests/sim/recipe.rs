@@ -11,6 +11,8 @@ use zk_core::Session;
 use zk_core::transport::Op;
 use zk_core::transport::Request;
 use zk_sim::Ensemble;
+use zk_sim::Kind;
+use zk_sim::Node;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
 
@@ -73,6 +75,9 @@ async fn our_members_meet_in_the_layout_of_the_recipe() {
         pass(SECOND).await;
         assert_eq!(children(&ensemble), [""; 0]);
     }
+    // kazoo creates it once.
+    let kind = ensemble.tree().node(PATH).map(Node::kind);
+    assert_eq!(kind, Some(Kind::Persistent));
     assert_eq!(ensemble.watch_count(), 0);
 }
 
@@ -267,7 +272,7 @@ async fn a_member_deleted_before_its_timeout_or_its_opening_passes_no_round_of_t
     lost.happened().await;
     for name in children(&ensemble) {
         let path = format!("{PATH}/{name}");
-        let owner = ensemble.tree().node(&path).and_then(zk_sim::Node::owner);
+        let owner = ensemble.tree().node(&path).and_then(Node::owner);
         if owner == Some(ours.id()) {
             peer.delete(&path).await.unwrap();
         }

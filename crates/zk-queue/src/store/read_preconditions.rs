@@ -41,7 +41,7 @@ impl QueueContext {
     /// Reads the preconditions of an item again; `None` if the item no longer exists.
     ///
     /// Those of an item of a segment need not include the items node, even if it was claimed together with items that
-    /// were there: the items node is a container, which the servers delete when those are done.
+    /// were there: the items node may be a container, which the servers delete when those are done.
     pub(crate) async fn preconditions_if_item_exists(
         &self,
         item: &NodePath,
