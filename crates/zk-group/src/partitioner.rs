@@ -97,7 +97,7 @@
 //! and the locks have the layout [`kazoo`](zk_lock::Layout::kazoo). Members of both clients can share one set, with
 //! [`Allocation::Kazoo`], equal items, which are text, and an id of its own for each member of kazoo. kazoo uses
 //! none of its items before it has the locks of all, releases all of them at each change, and stops for good when its session
-//! is lost.
+//! is lost. The node of an item's lock stays when the item is no longer in the set, as kazoo's does.
 
 mod allocation;
 mod debounce;

@@ -23,7 +23,6 @@ pub struct Layout {
     writer: NodePrefix,
     reader: Option<NodePrefix>,
     markers: &'static [(Marker, Kind)],
-    has_persistent_path: bool,
 }
 
 /// What a contender wants, which determines whom it can share the lock with.
@@ -79,7 +78,6 @@ impl Layout {
             writer: NodePrefix::protected("__WRIT__"),
             reader: Some(NodePrefix::protected("__READ__")),
             markers: CURATOR_AND_KAZOO,
-            has_persistent_path: false,
         }
     }
 
@@ -108,7 +106,6 @@ impl Layout {
             writer: NodePrefix::protected("__lock__"),
             reader: Some(NodePrefix::protected("__rlock__")),
             markers: CURATOR_AND_KAZOO,
-            has_persistent_path: true,
         }
     }
 
@@ -136,7 +133,6 @@ impl Layout {
                 (Marker::Start("write-"), Kind::Exclusive),
                 (Marker::Start("read-"), Kind::Shared),
             ],
-            has_persistent_path: false,
         }
     }
 
@@ -151,7 +147,6 @@ impl Layout {
             writer: NodePrefix::named("x-", "-"),
             reader: None,
             markers: &[(Marker::SessionId, Kind::Exclusive)],
-            has_persistent_path: false,
         }
     }
 
@@ -162,7 +157,6 @@ impl Layout {
             writer: NodePrefix::protected("latch-"),
             reader: None,
             markers: &[(Marker::Text("latch-"), Kind::Exclusive)],
-            has_persistent_path: false,
         }
     }
 
@@ -173,15 +167,14 @@ impl Layout {
             writer: NodePrefix::protected("lease-"),
             reader: None,
             markers: &[(Marker::Text("lease-"), Kind::Shared)],
-            has_persistent_path: false,
         }
     }
 
     /// Returns whether the path of a lock has to stay when it is empty.
     ///
     /// kazoo creates it once for each of its locks, which fail for good when a container is gone later.
-    pub(crate) const fn has_persistent_path(self) -> bool {
-        self.has_persistent_path
+    pub(crate) fn has_persistent_path(self) -> bool {
+        self == Self::kazoo()
     }
 
     /// Returns the prefix of our nodes for a lock without readers.

@@ -121,7 +121,8 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// The process that creates the queue's node writes the layout into its data. If another client or an earlier build
     /// has created the node, the names of its items show the layout; an empty queue has any.
-    /// If there is no node, this creates it.
+    /// If there is no node, this creates it. In the layouts of Curator and kazoo it stays when the queue is empty, and with
+    /// it the layout: delete it before the path gets another one.
     ///
     /// # Errors
     ///
