@@ -6,11 +6,15 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::task::Context;
 use std::task::Poll;
 use std::task::Waker;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -202,14 +206,19 @@ impl Cleanup {
 
     /// Counts one more job for as long as the returned value lives.
     fn hold(self: &Arc<Self>) -> Hold {
-        self.unsettled.0.send_modify(|count| count.all += 1);
+        self.unsettled.change(|count| count.all += 1);
         Hold(Arc::clone(self))
     }
 }
 
 /// The jobs that are not done yet.
+///
+/// Calls that wait are woken in the order in which they began to wait; with a [`watch`] channel that order is random.
 #[derive(Debug, Default)]
-pub(crate) struct Unsettled(watch::Sender<Count>);
+pub(crate) struct Unsettled {
+    count: Mutex<Count>,
+    changed: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Count {
@@ -224,21 +233,20 @@ struct Count {
 impl Unsettled {
     /// Adds a job and returns its number.
     fn add(&self, job: &Job) -> u64 {
-        let mut number = 0;
-        self.0.send_modify(|count| {
-            number = count.next;
+        self.change(|count| {
+            let number = count.next;
             count.next += 1;
             count.all += 1;
             count.outliving += usize::from(job.outlives_the_session());
             for place in job.places() {
                 count.at.entry(place).or_default().insert(number);
             }
-        });
-        number
+            number
+        })
     }
 
     fn remove(&self, Begun { job, number, .. }: &Begun) {
-        self.0.send_modify(|count| {
+        self.change(|count| {
             count.all -= 1;
             count.outliving -= usize::from(job.outlives_the_session());
             for place in job.places() {
@@ -253,34 +261,51 @@ impl Unsettled {
     }
 
     fn outlive_the_session(&self) -> bool {
-        self.0.borrow().outliving > 0
+        self.lock().outliving > 0
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.0.borrow().all as u64
+        self.lock().all as u64
     }
 
     /// Waits until there is no job.
     pub(crate) async fn settled(&self) {
-        let mut count = self.0.subscribe();
-        // The sender lives as long as the session that is waited on.
-        drop(count.wait_for(|count| count.all == 0).await);
+        self.wait_until(|count| count.all == 0).await;
     }
 
     pub(crate) fn is_settled_at(&self, place: &NodePath) -> bool {
-        !self.0.borrow().at.contains_key(place)
+        !self.lock().at.contains_key(place)
     }
 
     /// Waits until no job is left of those that are about this node or a child of it now.
     pub(crate) async fn settled_at(&self, place: &NodePath) {
-        let mut count = self.0.subscribe();
-        let next = count.borrow().next;
-        let settled = count.wait_for(|count| {
+        let next = self.lock().next;
+        self.wait_until(|count| {
             let oldest = count.at.get(place).and_then(BTreeSet::first);
             oldest.is_none_or(|oldest| *oldest >= next)
-        });
-        // The sender lives as long as the session that is waited on.
-        drop(settled.await);
+        })
+        .await;
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Count) -> T) -> T {
+        let changed = change(&mut self.lock());
+        self.changed.notify_waiters();
+        changed
+    }
+
+    async fn wait_until(&self, is_reached: impl Fn(&Count) -> bool) {
+        loop {
+            // Created before the count is read, so it misses no change.
+            let changed = self.changed.notified();
+            if is_reached(&self.lock()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -290,7 +315,7 @@ struct Hold(Arc<Cleanup>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.unsettled.0.send_modify(|count| count.all -= 1);
+        self.0.unsettled.change(|count| count.all -= 1);
     }
 }
 

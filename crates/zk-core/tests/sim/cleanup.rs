@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
+use zk_core::NodePath;
 use zk_core::RetryPolicy;
 use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
@@ -69,6 +70,36 @@ async fn the_seed_decides_when_a_removal_is_tried_again() {
     }
     assert!(times[0].len() > 5, "{times:?}");
     assert_eq!(times[0], times[1]);
+}
+
+/// Otherwise two runs of a simulation with several tasks on one session would differ.
+// covers: C6
+#[tokio::test(start_paused = true)]
+async fn waits_for_a_removal_end_in_the_order_in_which_they_began() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let owned = session.create("/a", "").owned().await.unwrap();
+    let _failing = sim
+        .on(deletes("/*-a"))
+        .refuse(TransportError::Later(ErrorKind::Throttled));
+    drop(owned);
+    let (ended, mut order) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..20 {
+        let (session, ended) = (session.clone(), ended.clone());
+        tokio::spawn(async move {
+            session.settled_at(&NodePath::root()).await;
+            ended.send(number).unwrap();
+        });
+    }
+    drop(ended);
+    let mut seen = Vec::new();
+    let all = async {
+        while let Some(number) = order.recv().await {
+            seen.push(number);
+        }
+    };
+    soon("all waits end", all).await;
+    assert_eq!(seen, Vec::from_iter(0..20));
 }
 
 /// The create is in flight to the leader when its connection breaks, and its future is dropped then. The session
