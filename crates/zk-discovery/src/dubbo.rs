@@ -44,6 +44,8 @@ mod encoding;
 ///   registered: since `timestamp` is part of the name, each registration would leave another node, as with Dubbo.
 /// - A URL that would not be read back is rejected: another interface in the path or in the parameter `interface`, or
 ///   another category.
+/// - The parents of an instance are persistent nodes, as Dubbo creates them, and stay. Dubbo's listener sets no new watch
+///   once `providers` is deleted, and its providers create a parent only once.
 /// - `config`, `metadata` and `mapping` below the base belong to Dubbo and are not services.
 /// - Dubbo 3 also registers applications below `/services`; that layout is not this one.
 ///
@@ -156,6 +158,10 @@ impl Layout for Dubbo {
             return None;
         }
         encoding::decode(child).ok()
+    }
+
+    fn has_persistent_parent(&self) -> bool {
+        true
     }
 }
 

@@ -34,6 +34,15 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
         let _ = node;
         true
     }
+
+    /// Returns whether the [parent](Self::parent) and missing ancestors are created as persistent nodes. By default they
+    /// are container nodes, if the servers support these, which the servers delete once they are empty.
+    ///
+    /// Return true if another client of the layout creates the parent only once, or ends its watch when the parent is
+    /// deleted.
+    fn has_persistent_parent(&self) -> bool {
+        false
+    }
 }
 
 /// Decodes an instance with a payload `P` from a node; sufficient to follow a service.

@@ -90,7 +90,7 @@
 //!
 //! This is Curator's layout; [`Curator`] documents the JSON and what of it Java understands.
 //! With [`Dubbo`] the path is `/dubbo/<interface>/providers/<encoded URL>`, with [`Serverset`], the layout of Finagle
-//! and Aurora, `<base>/<service>/member_<number>`.
+//! and Aurora, `<base>/<service>/member_<number>`; the nodes above are persistent in these two.
 //! Implement [`Layout`] and [`Format`] for another layout, or [`ReadFormat`] alone to follow without registering.
 //!
 //! The rights that a session needs, and what each node permits, are in `docs/security.md` of the repository.

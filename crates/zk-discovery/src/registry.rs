@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio::time::timeout;
+use zk_core::Create;
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::IntoNodePath;
@@ -205,7 +206,7 @@ impl<L: Layout> Registry<L> {
                 // A node in removal has the same data and would be mistaken for this one.
                 drop(timeout(session.operation_timeout(), session.settled()).await);
             }
-            let create = session.create(&path, data).container_parents();
+            let create = self.create(&path, data);
             if let Some(node) = create.claimed().await?
                 && let Some(reservation) = reservation.take()
             {
@@ -229,7 +230,7 @@ impl<L: Layout> Registry<L> {
         let (path, data) = new.write()?;
         let reservation = self.reserve(&path)?;
         let stat = loop {
-            let create = session.create(&path, data.as_slice()).container_parents();
+            let create = self.create(&path, data.as_slice());
             match create.idempotent().await {
                 Ok((_, stat)) => break stat,
                 Err(error) if error.is_node_exists() => {}
@@ -246,6 +247,16 @@ impl<L: Layout> Registry<L> {
             stat,
         };
         Ok((new.instance, node, reservation))
+    }
+
+    /// Returns the create of an instance's node, with parents of the kind that the layout needs.
+    fn create(&self, path: &NodePath, data: impl Into<Vec<u8>>) -> Create {
+        let create = self.session.create(path, data);
+        if self.layout.has_persistent_parent() {
+            create.parents()
+        } else {
+            create.container_parents()
+        }
     }
 
     /// Returns the stat of a persistent node that describes the instance, and takes over its registration time.

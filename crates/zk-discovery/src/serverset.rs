@@ -43,6 +43,8 @@ use crate::stable_hash::stable_hash;
 ///   id has the same node at the next registration.
 /// - There is no registration time. [`Registry::register`](crate::Registry::register) therefore waits for all removals
 ///   of its session first, see [`Format::encode`].
+/// - The path of a serverset and missing ancestors are persistent nodes, and stay: Twitter's library creates the path only
+///   once, and ignores its deletion.
 /// - Children whose names do not begin with `member_`, such as Finagle's weights in `vector_…`, are ignored.
 ///   Unknown keys are ignored, and an update rewrites the node without them.
 /// - Aurora's codec writes `<`, `>`, `&`, `=` and `'` in texts as `\u003c` and so on, and this crate writes them as they
@@ -153,6 +155,10 @@ impl Layout for Serverset {
 
     fn is_instance(&self, node: &str) -> bool {
         node.starts_with(PREFIX)
+    }
+
+    fn has_persistent_parent(&self) -> bool {
+        true
     }
 }
 
