@@ -40,6 +40,7 @@ use crate::error::Error;
 use crate::fault::Unavailable;
 use crate::process::ProcessState;
 use crate::server::Server;
+use crate::wait::Polls;
 
 /// The containers of an ensemble.
 ///
@@ -349,7 +350,7 @@ impl Driver {
                 let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
                 docker.kill_container(name, Some(options)).await?;
             }
-            ContainerAction::Pause => docker.pause_container(name).await?,
+            ContainerAction::Pause => pause(docker, name).await?,
             ContainerAction::Resume => docker.unpause_container(name).await?,
             ContainerAction::Disconnect => {
                 let request = NetworkDisconnectRequest {
@@ -487,6 +488,22 @@ impl Driver {
     }
 }
 
+/// Pauses a container, at the latest after [`PAUSE_WITHIN`].
+///
+/// Control groups of version 1 cannot be frozen while one of their processes waits for its disk. The engine then undoes
+/// its attempt and reports a server error, and a later attempt may succeed.
+async fn pause(docker: &Docker, name: &str) -> Result<(), EngineError> {
+    let mut polls = Polls::within(PAUSE_WITHIN, POLL_EVERY);
+    loop {
+        match docker.pause_container(name).await {
+            Err(error) if is_server_error(&error) && polls.again().await => {
+                tracing::debug!(%error, name, "cannot pause a container yet");
+            }
+            paused => return paused,
+        }
+    }
+}
+
 /// Copies a container's output to a file, with `follow` until the container ends.
 ///
 /// Each byte is written at its offset in the output, so several processes may do this at the same time.
@@ -511,6 +528,17 @@ async fn copy_log(docker: &Docker, name: &str, path: &Path, follow: bool) -> Res
     Ok(())
 }
 
+/// Returns whether the engine failed, and not the request.
+fn is_server_error(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::DockerResponseServerError {
+            status_code: 500..,
+            ..
+        }
+    )
+}
+
 /// Returns whether the container or network does not exist.
 fn is_missing(error: &EngineError) -> bool {
     matches!(
@@ -527,4 +555,62 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 const POLL_EVERY: Duration = Duration::from_millis(250);
 const PING_WITHIN: Duration = Duration::from_secs(10);
 const ACTION_WITHIN: Duration = Duration::from_secs(60);
+const PAUSE_WITHIN: Duration = Duration::from_secs(10);
 const STOP_SECONDS: i32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use testcontainers::bollard::API_DEFAULT_VERSION;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const FROZEN: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+    const CANNOT_FREEZE: &str = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 52\r\n\r\n\
+                                 {\"message\":\"runtime pause failed: unable to freeze\"}";
+    const NOT_RUNNING: &str = "HTTP/1.1 409 Conflict\r\ncontent-length: 38\r\n\r\n\
+                               {\"message\":\"container is not running\"}";
+
+    /// Pauses a container of an engine that gives these replies, and returns the result and the number of requests.
+    async fn pause_with(replies: &[&str]) -> (Result<(), EngineError>, usize) {
+        let engine = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = engine.local_addr().unwrap().to_string();
+        let docker = Docker::connect_with_http(&address, 10, API_DEFAULT_VERSION).unwrap();
+        let mut requests = 0;
+        let serve = async {
+            for reply in replies {
+                let (stream, _) = engine.accept().await.unwrap();
+                requests += 1;
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                while line != "\r\n" {
+                    line.clear();
+                    stream.read_line(&mut line).await.unwrap();
+                }
+                stream.write_all(reply.as_bytes()).await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        };
+        let paused = tokio::select! {
+            paused = timeout(Duration::from_secs(60), pause(&docker, "one")) => paused,
+            () = serve => unreachable!("it serves until the other ends"),
+        };
+        (paused.expect("paused within a minute"), requests)
+    }
+
+    #[tokio::test]
+    async fn a_container_that_cannot_be_frozen_yet_is_paused_later() {
+        let (paused, requests) = pause_with(&[CANNOT_FREEZE, CANNOT_FREEZE, FROZEN]).await;
+        paused.unwrap();
+        assert_eq!(requests, 3);
+    }
+
+    #[tokio::test]
+    async fn a_container_in_the_wrong_state_is_not_asked_again() {
+        let (paused, requests) = pause_with(&[NOT_RUNNING, FROZEN]).await;
+        let error = paused.unwrap_err().to_string();
+        assert!(error.contains("container is not running"), "{error}");
+        assert_eq!(requests, 1);
+    }
+}
