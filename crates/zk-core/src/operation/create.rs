@@ -89,8 +89,8 @@ use parents::MOST_ROUNDS;
 ///
 /// # Cost
 ///
-/// One round trip; with [`parents`](Self::parents), two more per missing parent. On servers before 3.5, each create takes
-/// two, and the first one of a session also costs the connection.
+/// One round trip; with [`parents`](Self::parents), up to two more per missing parent. On servers before 3.5, each create
+/// takes two, and the first one of a session also costs the connection.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is created until it is awaited"]
 pub struct Create {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_core::Acl;
 use zk_core::ErrorKind;
 use zk_core::Jitter;
@@ -16,6 +17,7 @@ use zk_sim::matching::transactions;
 use zk_sim::wait::until;
 
 use crate::meanwhile;
+use crate::pass;
 use crate::requests;
 use crate::soon;
 
@@ -265,6 +267,57 @@ async fn missing_parents_are_made_from_the_nearest_one_that_can_be() {
         requests(&sim, &session),
         expected.map(|path| format!("create {path}"))
     );
+}
+
+/// The node is sent again together with its parent.
+#[tokio::test(start_paused = true)]
+async fn protected_create_below_a_missing_parent_takes_two_round_trips() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let begun = Instant::now();
+    session.create("/a", "").await.unwrap();
+    let one = begun.elapsed();
+    let begun = Instant::now();
+    let create = session.create("/a/b/c", "").ephemeral().protected();
+    create.container_parents().await.unwrap();
+    assert_eq!(begun.elapsed(), one * 2);
+}
+
+// covers: C4
+#[tokio::test(start_paused = true)]
+async fn protected_create_whose_parent_is_struck_leaves_one_node() {
+    for fault in [
+        "the request is lost",
+        "the reply is lost",
+        "the call is dropped",
+    ] {
+        let sim = Ensemble::new(3);
+        let session = sim.connect().await;
+        let parent = sim.on(creates("/a"));
+        let parent = match fault {
+            "the request is lost" => parent.lose_request(),
+            "the reply is lost" => parent.lose_reply(),
+            _ => parent.hold(),
+        };
+        let create = session.create("/a/b", "").ephemeral().protected();
+        let create = create.container_parents().into_future();
+        let expected = if fault == "the call is dropped" {
+            tokio::select! {
+                biased;
+                () = parent.happened() => parent.release(),
+                created = create => panic!("{fault}: {created:?}"),
+            }
+            0
+        } else {
+            let (path, _) = create.await.unwrap();
+            assert_eq!(sim.tree().paths(), ["/a", path.as_str()], "{fault}");
+            1
+        };
+        soon("the removal is done", session.settled()).await;
+        pass(Duration::from_secs(1)).await;
+        let nodes = sim.tree().paths().len();
+        assert_eq!(nodes, 1 + expected, "{fault}: {:?}", sim.tree().paths());
+    }
 }
 
 #[tokio::test(start_paused = true)]

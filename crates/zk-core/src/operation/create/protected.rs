@@ -42,18 +42,18 @@ pub(super) async fn create(
         },
     );
     let mut rounds = 0;
+    let mut missing_parents = None;
     let mut attempts = 0;
     let mut was_in_doubt = false;
     loop {
         attempts += 1;
-        let answer = call
-            .request(
-                path,
-                Repeat::Never,
-                &Request::Create(request.clone()),
-                Response::created,
-            )
-            .await;
+        let create = Request::Create(request.clone());
+        // The parent is sent first, and the node follows it in the same flight.
+        let (parents_created, answer) = tokio::join!(
+            biased;
+            create_parents(call, &request, missing_parents.take()),
+            call.request(path, Repeat::Never, &create, Response::created),
+        );
         let error = match answer.result {
             Ok((made, stat)) => {
                 if was_in_doubt {
@@ -68,8 +68,9 @@ pub(super) async fn create(
             && rounds < parents::MOST_ROUNDS
             && let Some(mode) = parents
         {
+            parents_created?;
             rounds += 1;
-            parents::create(call, &request, mode).await?;
+            missing_parents = Some(mode);
             continue;
         }
         if !error.is_outcome_unknown() {
@@ -96,6 +97,18 @@ pub(super) async fn create(
         if !call.may_try_again(attempts).await {
             return Err(error);
         }
+    }
+}
+
+/// Creates the missing parents of a node in this mode, if one is given.
+async fn create_parents(
+    call: &Call,
+    node: &CreateRequest,
+    mode: Option<CreateMode>,
+) -> Result<(), Error> {
+    match mode {
+        Some(mode) => parents::create(call, node, mode).await,
+        None => Ok(()),
     }
 }
 
