@@ -96,10 +96,8 @@ pub(crate) async fn measure(address: String, settings: Settings) -> anyhow::Resu
 }
 
 async fn measure_cache(address: &str, course: CacheCourse) -> anyhow::Result<OfSize> {
-    let server: SocketAddr = address.parse().context("the address of the server")?;
-    let proxy = FaultProxy::start([server])?;
-    let session = open(&proxy.connect_string()).await?;
     let root = root(course.nodes);
+    let session = open(address).await?;
     let before = bytes_in_use();
     let cache = TreeCache::start(&session, &root)?;
     let snapshot = cache.synchronized().await?;
@@ -111,6 +109,26 @@ async fn measure_cache(address: &str, course: CacheCourse) -> anyhow::Result<OfS
     );
     let get_nanos = crate::cache::reads(&cache, &root, course)?;
     let reader_nanos = reads_by_handle(&cache, &course.path(&root, 7), course.reads)?;
+    drop((snapshot, cache));
+    session.close().await?;
+    let (reconnect_millis, reconnect_requests) = measure_reconnect(address, &root).await?;
+    Ok(OfSize {
+        nodes: course.nodes,
+        get_nanos,
+        reader_nanos,
+        bytes_per_node: bytes / count(course.nodes),
+        reconnect_millis,
+        reconnect_requests,
+    })
+}
+
+/// Returns how many milliseconds and requests a cache needs to check its nodes after its connection was cut.
+async fn measure_reconnect(address: &str, root: &str) -> anyhow::Result<(f64, f64)> {
+    let server: SocketAddr = address.parse().context("the address of the server")?;
+    let proxy = FaultProxy::start([server])?;
+    let session = open(&proxy.connect_string()).await?;
+    let cache = TreeCache::start(&session, root)?;
+    let snapshot = cache.synchronized().await?;
     let mut events = cache.events_since(&snapshot);
     let calls = session.counters().calls;
     ensure!(
@@ -130,14 +148,8 @@ async fn measure_cache(address: &str, course: CacheCourse) -> anyhow::Result<OfS
     drop((events, snapshot, cache));
     session.close().await?;
     proxy.stop();
-    Ok(OfSize {
-        nodes: course.nodes,
-        get_nanos,
-        reader_nanos,
-        bytes_per_node: bytes / count(course.nodes),
-        reconnect_millis: took.as_secs_f64() * 1e3,
-        reconnect_requests: count(usize::try_from(requests)?),
-    })
+    let requests = count(usize::try_from(requests)?);
+    Ok((took.as_secs_f64() * 1e3, requests))
 }
 
 fn reads_by_handle(cache: &TreeCache, path: &str, reads: usize) -> anyhow::Result<f64> {

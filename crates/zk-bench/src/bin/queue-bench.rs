@@ -26,6 +26,7 @@ use zk_bench::table;
 use zk_core::CreateMode;
 use zk_core::Session;
 use zk_core::codec::Text;
+use zk_harness::Ensemble;
 use zk_queue::Queue;
 use zk_queue::WorkQueue;
 use zk_queue::WorkerOptions;
@@ -68,7 +69,7 @@ async fn main() -> anyhow::Result<()> {
             serial: 1_000,
             many: 10_000,
             waiting: 100_000,
-            rounds: 3,
+            rounds: 4,
         }
     };
     let peers = if settings.peers {
@@ -76,16 +77,29 @@ async fn main() -> anyhow::Result<()> {
     } else {
         None
     };
-    let connect = ensemble.connect_string();
+    let connect = follower(&ensemble).await?;
     let mut rates = Rates::default();
     for round in 0..sizes.rounds {
         let path = |client: &str| format!("/bench/{client}-{round}");
-        measure_ours(&connect, &path("ours"), sizes, &mut rates).await?;
-        measure_baseline(&connect, &path("baseline"), sizes, &mut rates).await?;
-        measure_transactions(&connect, &path("transactions"), sizes, &mut rates).await?;
+        let mut new_processes = NEW_PROCESSES;
+        // Whatever a side leaves behind, such as the garbage of the servers, each has it before it equally often.
+        if round % 2 == 0 {
+            measure_ours(&connect, &path("ours"), sizes, &mut rates).await?;
+            measure_baseline(&connect, &path("baseline"), sizes, &mut rates).await?;
+            measure_transactions(&connect, &path("transactions"), sizes, &mut rates).await?;
+        } else {
+            new_processes.reverse();
+            measure_transactions(&connect, &path("transactions"), sizes, &mut rates).await?;
+            measure_baseline(&connect, &path("baseline"), sizes, &mut rates).await?;
+            measure_ours(&connect, &path("ours"), sizes, &mut rates).await?;
+        }
         measure_workers(&connect, &path("work"), sizes, &mut rates).await?;
-        measure_consumers(&connect, &path("consumers"), sizes, &mut rates).await?;
-        for (workload, client, work) in NEW_PROCESSES {
+        for (client, consumers) in [(ONE_CONSUMER, 1), (OURS, CONSUMERS)] {
+            let path = path(&format!("consumers-{consumers}"));
+            measure_consumers(&connect, &path, sizes, (client, consumers), &mut rates).await?;
+        }
+        measure_bare_consumers(&connect, &path("takes"), sizes, &mut rates).await?;
+        for (workload, client, work) in new_processes {
             let rate = new_process(work, &connect, &path(work)).await?;
             rates.note(client, workload, rate);
         }
@@ -107,11 +121,22 @@ async fn main() -> anyhow::Result<()> {
     println!("{}\n", rates.table()?);
     let bytes = memory_of_waiting(&connect, sizes.waiting).await?;
     println!(
-        "A consumer that has listed {} waiting items needs {bytes:.0} bytes of memory for each.\n",
-        sizes.waiting
+        "A consumer of {} waiting items needs {:.1} MiB of memory for those that it lists, {:.0} bytes for each that waits.\n",
+        sizes.waiting,
+        bytes / 1024.0 / 1024.0,
+        bytes / f64::from(sizes.waiting)
     );
     ensemble.down().await?;
     Ok(())
+}
+
+/// Returns the address of a follower, for all sides: a session of the leader takes less time for each request.
+async fn follower(ensemble: &Ensemble) -> anyhow::Result<String> {
+    let leader = ensemble.leader().await?.id();
+    let mut servers = ensemble.servers().iter();
+    let follower = servers.find(|server| server.id() != leader);
+    let follower = follower.context("there is a follower")?;
+    Ok(follower.client_address().to_string())
 }
 
 impl Rates {
@@ -145,16 +170,15 @@ impl Rates {
     fn table(&self) -> anyhow::Result<String> {
         let mut table = table(&["workload", "client", "rate /s", "min–max", "zk-queue is"]);
         for workload in WORKLOADS {
-            let of = |client| {
-                let rates = self.0.get(&[workload, client])?;
-                Some(Spread::of(rates.iter().copied()))
-            };
+            let of = |client| Some(self.0.get(&[workload, client])?.iter().copied());
             let ours = of(OURS).context("ours was measured")?;
             for client in CLIENTS {
-                let Some(spread) = of(client) else {
+                let Some(rates) = of(client) else {
                     continue;
                 };
-                let times = format!("{:.2} ×", ours.median / spread.median);
+                let ratios = Spread::of_ratios(ours.clone(), rates.clone());
+                let spread = Spread::of(rates);
+                let times = format!("{} × ({})", ratios.middle(2), ratios.range(2));
                 table.add_row([
                     workload.to_owned(),
                     client.to_owned(),
@@ -388,11 +412,12 @@ async fn measure_workers(
     Ok(session.close().await?)
 }
 
-/// Measures eight sessions that take the items of one queue, one after the other each, next to one session.
+/// Measures so many sessions that take the items of one queue, one after the other each.
 async fn measure_consumers(
     connect: &str,
     path: &str,
     sizes: Sizes,
+    (client, consumers): (&'static str, usize),
     rates: &mut Rates,
 ) -> anyhow::Result<()> {
     let count = sizes.many;
@@ -401,7 +426,7 @@ async fn measure_consumers(
     queue
         .offer_all((0..count).map(|number| number.to_string()))
         .await?;
-    let sessions = future::try_join_all((0..8).map(|_| open(connect))).await?;
+    let sessions = future::try_join_all((0..consumers).map(|_| open(connect))).await?;
     let consumers = sessions.iter().map(async |session| {
         let queue = Queue::new(session, path, Text)?;
         let mut taken = 0;
@@ -411,11 +436,54 @@ async fn measure_consumers(
         anyhow::Ok(taken)
     });
     let takes = future::try_join_all(consumers);
-    let taken = rates.measure(OURS, CONSUMERS_8, count, takes).await?;
+    let taken = rates.measure(client, CONSUMERS_8, count, takes).await?;
     let all: u32 = taken.iter().sum();
     anyhow::ensure!(all == count, "{all} of {count} items were taken: {taken:?}");
-    let one = rates.last_of_ours(POLL)?;
-    rates.note(ONE_CONSUMER, CONSUMERS_8, one);
+    for session in sessions.iter().chain([&session]) {
+        session.close().await?;
+    }
+    Ok(())
+}
+
+/// Measures the transactions of eight sessions' takes alone, of items that each session knows to be its own.
+async fn measure_bare_consumers(
+    connect: &str,
+    path: &str,
+    sizes: Sizes,
+    rates: &mut Rates,
+) -> anyhow::Result<()> {
+    let session = open(connect).await?;
+    session.create(path, "").parents().await?;
+    let items: Vec<_> = (0..sizes.many)
+        .map(|number| format!("{path}/{number}"))
+        .collect();
+    for chunk in items.chunks(500) {
+        let create = |transaction: zk_core::Transaction, item| transaction.create(item, "1");
+        let transaction = chunk.iter().map(|item| &**item);
+        transaction
+            .fold(session.transaction(), create)
+            .commit()
+            .await?;
+    }
+    let sessions = future::try_join_all((0..CONSUMERS).map(|_| open(connect))).await?;
+    let mut tokens = Vec::new();
+    for (number, session) in sessions.iter().enumerate() {
+        let token = format!("{path}/token-{number}");
+        tokens.push(session.create(token, "").ephemeral().await?.0);
+    }
+    let takes = sessions.iter().enumerate().map(async |(number, session)| {
+        for item in items.iter().skip(number).step_by(CONSUMERS) {
+            let take = session.transaction().set(&tokens[number], "");
+            let take = take.check_version(path, 0).delete_version(&**item, 0);
+            take.commit().await?;
+        }
+        anyhow::Ok(())
+    });
+    let takes = future::try_join_all(takes);
+    rates
+        .measure(TRANSACTION, CONSUMERS_8, sizes.many, takes)
+        .await?;
+    session.delete(path).recursive().await?;
     for session in sessions.iter().chain([&session]) {
         session.close().await?;
     }
@@ -483,7 +551,7 @@ async fn first_thousand(
     Ok(f64::from(FIRST) / began.elapsed().as_secs_f64())
 }
 
-/// Returns how many bytes a consumer in a new process needs for each waiting item.
+/// Returns how many bytes a consumer in a new process needs for a queue of so many items.
 async fn memory_of_waiting(connect: &str, count: u32) -> anyhow::Result<f64> {
     let session = open(connect).await?;
     let queue = Queue::new(&session, "/bench/waiting", Text)?;
@@ -492,7 +560,7 @@ async fn memory_of_waiting(connect: &str, count: u32) -> anyhow::Result<f64> {
         .await?;
     let bytes = new_process(LIST_WAITING, connect, "/bench/waiting").await?;
     session.close().await?;
-    Ok(bytes / f64::from(count))
+    Ok(bytes)
 }
 
 /// Returns by how many bytes the memory of this process grows when it lists a queue.
@@ -579,3 +647,4 @@ const FIRST_OFFERS_IN_FLIGHT: &str = "first-offers-in-flight";
 const FIRST_CREATES_IN_FLIGHT: &str = "first-creates-in-flight";
 const LIST_WAITING: &str = "list-waiting";
 const FIRST: u32 = 1_000;
+const CONSUMERS: usize = 8;
