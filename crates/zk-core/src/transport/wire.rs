@@ -258,10 +258,13 @@ fn follow(client: wire::Client, session_id: i64, observed: Observed) -> LinkRece
             if changed.is_err() {
                 return;
             }
-            // A state that is read after the clock is at least as new as the moment.
-            let now = tokio::time::Instant::now().into_std();
             let state = states.borrow_and_update().clone();
-            if let wire::ConnectionState::Disconnected { .. } = state {
+            let now = tokio::time::Instant::now().into_std();
+            // If it is the state before and after the clock was read, it was the state at that moment.
+            let is_state_of_now = states.has_changed().is_ok_and(|has_changed| !has_changed);
+            if let wire::ConnectionState::Disconnected { .. } = state
+                && is_state_of_now
+            {
                 let broken = observed.broken.lock();
                 *broken.unwrap_or_else(PoisonError::into_inner) = Some(now);
             }
