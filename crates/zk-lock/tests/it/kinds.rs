@@ -401,10 +401,12 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     assert_eq!(soon("the loss", guard.lost()).await, LockLoss::SessionLost);
 }
 
-/// The parents are deleted again and again after their creation and before that of the lock's node.
+/// The parent is deleted again and again after its creation and before that of the lock's node.
 async fn acquire_outlasts_parents_that_vanish_before_its_node(ensemble: &Ensemble) {
     const PATH: &str = "/vanishing/a";
     let (session, other) = (connect(ensemble).await, connect(ensemble).await);
+    // It stays: its own create would wait behind the frame that is held.
+    other.create("/vanishing", "").await.unwrap();
     let proxy = ensemble.proxy().unwrap();
     let creates = || Match::create(format!("{PATH}/*")).session(session.id().as_i64());
     // A frame that one rule takes does not count for those after it: these take the second, third and fourth create.
@@ -413,6 +415,11 @@ async fn acquire_outlasts_parents_that_vanish_before_its_node(ensemble: &Ensembl
     let acquiring = tokio::spawn(async move { lock.acquire().await });
     for rule in &rules {
         rule.happened(Duration::from_secs(30)).await.unwrap();
+        // The creates of the parent and the node are sent together.
+        eventually("the parent is there", async || {
+            other.exists(PATH).await.unwrap().is_some()
+        })
+        .await;
         // A container is reaped when its last child goes, and not before it has had one.
         other.create(format!("{PATH}/x"), "").await.unwrap();
         other.delete(format!("{PATH}/x")).await.unwrap();
