@@ -191,7 +191,8 @@ impl Stage {
         let began = Instant::now();
         let mut most = 0;
         let acquired = {
-            let acquiring = contender.acquire(lag * 4 + ENOUGH);
+            // On a busy machine the create may be lost with its connection, and is sent twice.
+            let acquiring = contender.acquire(lag * 8 + ENOUGH);
             let counting = async {
                 let mut looks = tokio::time::interval(Duration::from_millis(20));
                 loop {
