@@ -112,7 +112,7 @@ pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Results> {
         fixture.run("the warm-up", ours(address.clone(), course))?;
     }
     for round in 0..rounds {
-        // What the changes of one side leave to the servers and the disk is then before each side equally often.
+        // Each side is first equally often: what one leaves to the servers and the disk slows the next one.
         let mut sides = [Side::Ours, Side::Local, Side::Bare, Side::Curator];
         if round % 2 == 1 {
             sides.reverse();

@@ -149,17 +149,30 @@ impl Fixture {
                 .start()
                 .await
                 .context("cannot start an ensemble")?;
-            let leader = ensemble.leader().await?.id();
-            let mut servers: Vec<_> = ensemble.servers().iter().collect();
-            servers.sort_by_key(|server| (server.id() == leader, server.id()));
-            let servers = servers
-                .iter()
-                .map(|server| server.client_address().to_string())
-                .collect();
+            let servers = followers_first(&ensemble).await?;
             anyhow::Ok(RunningEnsemble { ensemble, servers })
         })?;
         Ok(self.ensemble.get_or_init(|| running))
     }
+}
+
+/// Returns the addresses of the servers, that of the leader last: a session of the leader takes less time for a request.
+///
+/// # Errors
+///
+/// If no leader serves.
+///
+/// # Cancel safety
+///
+/// Safe: it only reads.
+pub async fn followers_first(ensemble: &Ensemble) -> anyhow::Result<Vec<String>> {
+    let leader = ensemble.leader().await?.id();
+    let mut servers: Vec<_> = ensemble.servers().iter().collect();
+    servers.sort_by_key(|server| (server.id() == leader, server.id()));
+    let addresses = servers
+        .iter()
+        .map(|server| server.client_address().to_string());
+    Ok(addresses.collect())
 }
 
 /// Returns a builder of three servers that keep their data where the settings say.

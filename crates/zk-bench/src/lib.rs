@@ -57,6 +57,7 @@ mod woken_readers;
 pub use self::cpu::cpu_time;
 pub use self::environment::Environment;
 pub use self::fixture::Fixture;
+pub use self::fixture::followers_first;
 pub use self::fixture::open;
 pub use self::fixture::servers;
 pub use self::handover_probe::HandoverProbe;

@@ -20,13 +20,13 @@ use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::Spread;
 use zk_bench::WorkMeter;
+use zk_bench::followers_first;
 use zk_bench::open;
 use zk_bench::servers;
 use zk_bench::table;
 use zk_core::CreateMode;
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_harness::Ensemble;
 use zk_queue::Queue;
 use zk_queue::WorkQueue;
 use zk_queue::WorkerOptions;
@@ -77,12 +77,12 @@ async fn main() -> anyhow::Result<()> {
     } else {
         None
     };
-    let connect = follower(&ensemble).await?;
+    let connect = followers_first(&ensemble).await?.remove(0);
     let mut rates = Rates::default();
     for round in 0..sizes.rounds {
         let path = |client: &str| format!("/bench/{client}-{round}");
         let mut new_processes = NEW_PROCESSES;
-        // Whatever a side leaves behind, such as the garbage of the servers, each has it before it equally often.
+        // Each side is first equally often: what one leaves to do, such as the servers' garbage, slows the next one.
         if round % 2 == 0 {
             measure_ours(&connect, &path("ours"), sizes, &mut rates).await?;
             measure_baseline(&connect, &path("baseline"), sizes, &mut rates).await?;
@@ -128,15 +128,6 @@ async fn main() -> anyhow::Result<()> {
     );
     ensemble.down().await?;
     Ok(())
-}
-
-/// Returns the address of a follower, for all sides: a session of the leader takes less time for each request.
-async fn follower(ensemble: &Ensemble) -> anyhow::Result<String> {
-    let leader = ensemble.leader().await?.id();
-    let mut servers = ensemble.servers().iter();
-    let follower = servers.find(|server| server.id() != leader);
-    let follower = follower.context("there is a follower")?;
-    Ok(follower.client_address().to_string())
 }
 
 impl Rates {
@@ -342,13 +333,7 @@ async fn measure_transactions(
             ]
         })
         .collect();
-    for chunk in items.chunks(500) {
-        let mut transaction = session.transaction();
-        for [item, _] in chunk {
-            transaction = transaction.create(&**item, "1");
-        }
-        transaction.commit().await?;
-    }
+    create_all(&session, items.iter().map(|[item, _]| item)).await?;
     let work = async {
         for chunk in items.chunks(64) {
             let (mut claims, mut ends) = (begin(), begin());
@@ -457,14 +442,7 @@ async fn measure_bare_consumers(
     let items: Vec<_> = (0..sizes.many)
         .map(|number| format!("{path}/{number}"))
         .collect();
-    for chunk in items.chunks(500) {
-        let create = |transaction: zk_core::Transaction, item| transaction.create(item, "1");
-        let transaction = chunk.iter().map(|item| &**item);
-        transaction
-            .fold(session.transaction(), create)
-            .commit()
-            .await?;
-    }
+    create_all(&session, &items).await?;
     let sessions = future::try_join_all((0..CONSUMERS).map(|_| open(connect))).await?;
     let mut tokens = Vec::new();
     for (number, session) in sessions.iter().enumerate() {
@@ -486,6 +464,22 @@ async fn measure_bare_consumers(
     session.delete(path).recursive().await?;
     for session in sessions.iter().chain([&session]) {
         session.close().await?;
+    }
+    Ok(())
+}
+
+/// Creates nodes, 500 with each transaction.
+async fn create_all(
+    session: &Session,
+    paths: impl IntoIterator<Item = &String>,
+) -> anyhow::Result<()> {
+    let mut paths = paths.into_iter().peekable();
+    while paths.peek().is_some() {
+        let mut transaction = session.transaction();
+        for path in paths.by_ref().take(500) {
+            transaction = transaction.create(path.as_str(), "1");
+        }
+        transaction.commit().await?;
     }
     Ok(())
 }

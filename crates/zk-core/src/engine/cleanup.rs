@@ -7,8 +7,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::task::Context;
 use std::task::Poll;
 use std::task::Waker;
@@ -24,6 +22,7 @@ use super::catch_up::CatchUp;
 use super::fresh_read::find;
 use super::fresh_read::find_claimed;
 use super::fresh_read::read_fresh;
+use super::lock;
 use crate::deadline::Deadline;
 use crate::error::ErrorClass;
 use crate::error::ErrorKind;
@@ -261,11 +260,11 @@ impl Unsettled {
     }
 
     fn outlive_the_session(&self) -> bool {
-        self.lock().outliving > 0
+        lock(&self.count).outliving > 0
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.lock().all as u64
+        lock(&self.count).all as u64
     }
 
     /// Waits until there is no job.
@@ -274,12 +273,12 @@ impl Unsettled {
     }
 
     pub(crate) fn is_settled_at(&self, place: &NodePath) -> bool {
-        !self.lock().at.contains_key(place)
+        !lock(&self.count).at.contains_key(place)
     }
 
     /// Waits until no job is left of those that are about this node or a child of it now.
     pub(crate) async fn settled_at(&self, place: &NodePath) {
-        let next = self.lock().next;
+        let next = lock(&self.count).next;
         self.wait_until(|count| {
             let oldest = count.at.get(place).and_then(BTreeSet::first);
             oldest.is_none_or(|oldest| *oldest >= next)
@@ -288,7 +287,7 @@ impl Unsettled {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Count) -> T) -> T {
-        let changed = change(&mut self.lock());
+        let changed = change(&mut lock(&self.count));
         self.changed.notify_waiters();
         changed
     }
@@ -297,15 +296,11 @@ impl Unsettled {
         loop {
             // Created before the count is read, so it misses no change.
             let changed = self.changed.notified();
-            if is_reached(&self.lock()) {
+            if is_reached(&lock(&self.count)) {
                 return;
             }
             changed.await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Count> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
