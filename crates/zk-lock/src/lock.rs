@@ -199,8 +199,10 @@ macro_rules! inherent_lock_functions {
         ///
         /// # Cost
         ///
-        /// That of [`acquire`](Self::acquire), and up to one round trip more to leave the queue. If this session has an
-        /// unfinished deletion at the path, it waits for that and checks once more.
+        /// One round trip if the lock is taken, and nothing is written. Otherwise that of [`acquire`](Self::acquire)
+        /// follows, and up to one more to leave the queue if another contender was faster.
+        /// A [`RaceLock`](crate::RaceLock) does not read first, and takes one round trip.
+        /// If this session has an unfinished deletion at the path, it waits for that and checks once more.
         pub async fn try_acquire(&self) -> Result<Option<$guard>, $crate::AcquireError> {
             $crate::lock::Lock::try_acquire(self).await
         }

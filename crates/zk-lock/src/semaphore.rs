@@ -69,7 +69,8 @@ pub use self::lease::SemaphoreLease;
 /// Two round trips if a lease is free and there is no waiter: a write and two reads, then another write for each lease
 /// and two reads, and a write behind them that is not awaited. The first use of the handle takes one more, or two to
 /// create the node. Each waiter has two watches. Released leases wake the first waiter only.
-/// A [`try_acquire`](Self::try_acquire) also returns `None` while another contender is just being granted a lease.
+/// A [`try_acquire`](Self::try_acquire) reads first, in one round trip, except as the first use of the handle. It writes
+/// only if there is room and no waiter. It also returns `None` while another contender is just being granted a lease.
 ///
 /// # Examples
 ///
@@ -219,6 +220,13 @@ impl Lock for Semaphore {
         let wait = Wait::start(LockKind::Semaphore);
         let acquiring = async {
             let (waiters, leases) = (self.queue.pending_deletes(), self.leases.pending_deletes());
+            let mut is_taken = self.is_taken().await;
+            if is_taken && (waiters.wait().await | leases.wait().await) {
+                is_taken = self.is_taken().await;
+            }
+            if is_taken {
+                return Ok(None);
+            }
             let enlisted = self.enlist().await?;
             match self.queue.take_or_leave(enlisted, &waiters).await? {
                 Some(granted) => self.try_reserve(granted, &leases).await,

@@ -171,7 +171,7 @@ impl Queue {
     }
 
     /// Returns whether a contender would have to wait for others; false if that cannot be found out now.
-    async fn is_taken(&self) -> bool {
+    pub(crate) async fn is_taken(&self) -> bool {
         // They leave together. A server that lags would show contenders that are gone.
         let sync = self.session.sync(&self.path).into_future();
         let list = self.session.list(&self.path).into_future();

@@ -6,6 +6,10 @@
 //! revoke-answer: 10002a3f0001-0 refused two minutes more
 //! ```
 //!
+//! The requests are data of the node, as Curator's is, and no nodes of their own. An ephemeral node has no children, so
+//! they would have to be among the contenders: Curator counts every child of a semaphore's leases, and every contender
+//! lists every child. Elsewhere, they would need a right to create nodes that the lock does not need.
+//!
 //! A request has an id, the time to answer in milliseconds, the requester and the reason. An answer replaces its
 //! request. All other data is preserved.
 //!

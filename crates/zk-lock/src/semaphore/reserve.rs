@@ -67,6 +67,24 @@ impl Semaphore {
         enlisted
     }
 
+    /// Returns whether the leases do not fit, or others wait; false if that cannot be found out now.
+    pub(super) async fn is_taken(&self) -> bool {
+        if self.count == 0 || !self.has_confirmed_limit() {
+            return false;
+        }
+        // They leave together, behind the sync of the first one: no server that lags shows leases that are gone.
+        let leases = self.session().list(&self.leases.path).into_future();
+        let read = future::join3(self.queue.is_taken(), self.limit(), leases);
+        let (others_wait, Ok(Some(limit)), Ok((names, _))) = read.await else {
+            return false;
+        };
+        let [count, limit] =
+            [self.count, limit].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+        // Too many for the limit is an error.
+        let taken = capacity::count_leases(&names, []).unwrap_or_default();
+        count <= limit && (others_wait || taken + count > limit)
+    }
+
     /// Takes the leases as soon as all of them fit.
     pub(super) async fn reserve(
         &self,

@@ -51,6 +51,53 @@ async fn leases_are_granted_up_to_the_limit_and_the_next_waits() {
     assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
 }
 
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_try_without_room_or_behind_a_waiter_writes_nothing() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (ours, theirs) = (semaphore(&one, 3), semaphore(&other, 3));
+    drop(theirs.try_acquire().await.unwrap().unwrap());
+    soon("it is given back", other.settled()).await;
+    let tried_in_vain = async |count: u32| {
+        let before = ensemble.requests().len();
+        let tried = theirs.with_count(count).try_acquire().await.unwrap();
+        assert!(tried.is_none());
+        for seen in ensemble.requests().drain(before..) {
+            let request = seen.request;
+            let reads = matches!(
+                request,
+                Request::Sync { .. } | Request::Get { .. } | Request::List { .. }
+            );
+            assert!(reads, "{request:?}");
+        }
+    };
+    let two = ours.with_count(2).acquire().await.unwrap();
+    tried_in_vain(2).await;
+    let third = ours.acquire().await.unwrap();
+    tried_in_vain(1).await;
+    let fourth = waiting(&one, 3, 1).await;
+    drop(third);
+    drop(granted("there is room", fourth).await);
+    soon("it is given back", one.settled()).await;
+    let waits_for_two = waiting(&one, 3, 2).await;
+    tried_in_vain(1).await;
+    drop(two);
+    drop(granted("there is room", waits_for_two).await);
+    soon("it is given back", one.settled()).await;
+    let all = ours.with_count(3).acquire().await.unwrap();
+    for impossible in [0, 4] {
+        let error = theirs
+            .with_count(impossible)
+            .try_acquire()
+            .await
+            .unwrap_err();
+        assert!(matches!(error, AcquireError::Limit(_)), "{error:?}");
+    }
+    all.release().await.unwrap();
+    assert!(theirs.try_acquire().await.unwrap().is_some());
+}
+
 /// TRAPS S2: Curator acquires leases one at a time and leaves the queue in between, so that each client gets one and
 /// waits for the other's forever.
 // covers: L11
