@@ -24,8 +24,10 @@ mod loss;
 mod queue;
 mod revoke;
 mod run;
+mod rw;
 #[path = "../shared/again.rs"]
 mod shared_again;
+mod uncontended;
 mod yielding;
 
 /// Starts one server, runs the test against it and takes it down.

@@ -179,3 +179,31 @@ async fn foreign_contenders_block_and_foreign_children_do_not() {
     })
     .await;
 }
+
+// covers: L1 L3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_predecessor_gives_up_waits_for_the_holder() {
+    with_ensemble(async |ensemble| {
+        let (holder, last) = (connect(ensemble).await, connect(ensemble).await);
+        let held = FairLock::new(&holder, "/a").unwrap();
+        let held = held.acquire().await.unwrap();
+        for _ in 0..8 {
+            let waiting = waiters(ensemble, &holder, 1, 1).await.remove(0);
+            let lock = FairLock::new(&last, "/a").unwrap();
+            let behind = tokio::spawn(async move { lock.acquire().await });
+            until_enlisted(&holder, "/a", 3).await;
+            // Its watches are set when what it sends after them has its reply.
+            last.sync("/a").with_quorum().await.unwrap();
+            waiting.abort();
+            until_enlisted(&holder, "/a", 2).await;
+            for _ in 0..3 {
+                last.sync("/a").with_quorum().await.unwrap();
+            }
+            assert!(!behind.is_finished(), "two hold the lock");
+            behind.abort();
+            until_enlisted(&holder, "/a", 1).await;
+        }
+        held.release().await.unwrap();
+    })
+    .await;
+}

@@ -10,6 +10,7 @@ use zk_fault_proxy::Rule;
 use zk_harness::Ensemble;
 use zk_lock::FairLock;
 use zk_lock::Guard;
+use zk_lock::LockLoss;
 use zk_lock::RwLock;
 
 use crate::connect;
@@ -111,4 +112,31 @@ async fn reader_yields_to_a_writer_and_back() {
         assert_eq!(names(&one, PATH).await, [""; 0]);
     })
     .await;
+}
+
+/// The holder is notified before another contender can have the lock, however late the reply is.
+// covers: L12 L14
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_is_lost_before_its_yield_is_answered() {
+    let ensemble = Ensemble::builder().servers(1).proxied(true);
+    let ensemble = ensemble.start().await.expect("the servers start");
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let (one, other) = (connect(&ensemble).await, connect(&ensemble).await);
+    let guard = FairLock::new(&one, PATH).unwrap().acquire().await.unwrap();
+    let lock = FairLock::new(&other, PATH).unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    until_enlisted(&one, PATH, 2).await;
+    let replies = Match::multi(format!("{PATH}/**")).session(one.id().as_i64());
+    let held = proxy.on(replies.reply()).hold();
+    let lost = guard.lost();
+    let again = tokio::spawn(guard.yield_now());
+    let theirs = soon("the other one is granted the lock", waiting).await;
+    let loss = soon("the first one is notified", lost).await;
+    assert_eq!(loss, LockLoss::Released);
+    assert!(!again.is_finished());
+    held.remove();
+    theirs.unwrap().release().await.unwrap();
+    let guard = soon("it is granted again", again).await.unwrap();
+    guard.unwrap().release().await.unwrap();
+    ensemble.down().await.expect("the servers go down");
 }

@@ -19,6 +19,8 @@ use crate::faults::STRIKES;
 use crate::pass;
 use crate::soon;
 
+mod chaos;
+
 fn fair(session: &Session, path: &str) -> FairLock {
     FairLock::new(session, path).expect("a good path")
 }

@@ -3,9 +3,11 @@
 use zk_core::Session;
 use zk_leader::LeaderLatch;
 use zk_lock::CohortLock;
+use zk_lock::FairLock;
 use zk_lock::Inspector;
 use zk_lock::Lock;
 use zk_lock::LockGuard as _;
+use zk_lock::MultiLock;
 use zk_lock::RaceLock;
 use zk_lock::ReentrantLock;
 
@@ -51,6 +53,49 @@ where
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
 }
 
+/// Two locks are taken as one and given back; while one of them is held, both are tried for, then waited for and given
+/// back.
+async fn life_of_several_locks(scene: Scene) {
+    let what = &scene.what;
+    let of = |session: &Session, number: u32| {
+        let path = format!("{}/{number}", scene.path);
+        FairLock::new(session, path).unwrap()
+    };
+    let [first, second] = [1, 2].map(|number| of(&scene.struck, number));
+    let ours = MultiLock::new([first, second]).unwrap();
+    let [theirs_first, theirs] = [1, 2].map(|number| of(&scene.observer, number));
+
+    let guard = ours.acquire().await.expect(what);
+    let free = guard.fencing_tokens();
+    guard.release().await.expect(what);
+
+    let held = theirs.acquire().await.expect("nothing strikes this one");
+    assert!(Some(held.fencing_token()) > free[1], "{what}");
+    assert!(ours.try_acquire().await.expect(what).is_none(), "{what}");
+    let waiting = tokio::spawn(async move { ours.acquire().await });
+    until_or_late(|| async {
+        let seen = theirs.inspector().contenders().await;
+        seen.expect("nothing strikes this one").len() >= 2
+    })
+    .await;
+    assert!(!waiting.is_finished(), "{what}: two hold a lock");
+    let token = held.fencing_token();
+    held.release().await.expect("nothing strikes this one");
+    let guard = waiting.await.expect("it does not panic").expect(what);
+    assert!(guard.is_valid(), "{what}");
+    assert!(guard.fencing_tokens()[1] > Some(token), "{what}");
+    guard.release().await.expect(what);
+
+    settled(&scene).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
+    caught_up.expect("nothing strikes this one");
+    for lock in [theirs_first, theirs] {
+        let left = lock.inspector().contenders().await;
+        let left = left.expect("nothing strikes this one");
+        assert!(left.is_empty(), "{what}: left behind: {left:?}");
+    }
+}
+
 /// A candidate leads and leaves; another one follows a leader, and resigns.
 async fn life_of_a_candidate(scene: Scene) {
     let what = &scene.what;
@@ -84,7 +129,7 @@ async fn life_of_a_candidate(scene: Scene) {
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
 }
 
-// covers: L1 L3 L9 H7
+// covers: L1 L3 L9 L11 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_of_another_lock_is_struck_it_is_granted_and_nothing_is_left() {
     let stage = Stage::new().await;
@@ -106,11 +151,14 @@ async fn whichever_request_of_another_lock_is_struck_it_is_granted_and_nothing_i
         assert_eq!(left, None, "{}: left behind", scene.what);
     })
     .await;
+    let several = sweep(&stage, "several", life_of_several_locks).await;
     let leader = sweep(&stage, "leader", life_of_a_candidate).await;
     // Seven strikes at two homes, and no life has fewer requests.
-    for struck in [cohort, reentrant, race, leader] {
+    for struck in [cohort, reentrant, race, several, leader] {
         assert!(struck >= 7 * 5, "{struck} requests struck");
     }
-    println!("struck: cohort {cohort}, re-entrant {reentrant}, race {race}, leader {leader}");
+    println!(
+        "struck: cohort {cohort}, re-entrant {reentrant}, race {race}, several {several}, leader {leader}"
+    );
     stage.ensemble.down().await.unwrap();
 }
