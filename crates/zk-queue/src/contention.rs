@@ -1,14 +1,18 @@
-//! Decides where a consumer takes items while other consumers take them, too.
+//! Decides which items a consumer takes while other consumers take them, too.
 //!
-//! All consumers try the first item, and one of them gets it. A consumer that was refused twice therefore chooses an item
-//! at random, and continues after it: the consumers are then at different places, and rarely refused.
+//! All consumers try the first item, and one of them gets it. A consumer that was refused twice therefore takes the items of
+//! one partition only, which their numbers determine. Consumers with different partitions go through the queue side by side,
+//! and are not refused.
 //!
-//! - The window in which it chooses doubles with each refusal, as in the back-off of Ethernet. Without that, the slower
-//!   consumers would be refused for ever.
-//! - After [`ITEMS_PER_RUN`] items it chooses again, in half the window, so that items at the front do not wait long, and
-//!   a consumer that is left alone returns to the front.
+//! - Each further refusal halves the partition, and another one is chosen at random, as in the back-off of Ethernet. Without
+//!   that, the slower consumers would be refused for ever.
+//! - After [`ITEMS_PER_RUN`] items it doubles: items that are in the partition of no consumer do not wait long, and a
+//!   consumer that is left alone returns to the order of the queue. Until the next list, it also doubles if it is empty.
+//! - Until the next list, a consumer continues behind its last item. Of those before it, others have taken what was not in
+//!   its partition, which the list does not show.
 //!
-//! Only what other consumers do counts as a refusal: a consumer that is alone keeps the order.
+//! An item that is gone when this consumer tries to take it counts as a refusal, also if it was cancelled. A
+//! consumer that is alone keeps the order.
 //!
 //! Pure: no I/O and no clock.
 
@@ -21,29 +25,88 @@ pub(crate) struct Contention {
     refusals: u32,
     /// How many items were taken in this run.
     taken: usize,
-    /// The item after which it continues.
-    resume_after: Option<SortKey>,
+    /// How often the partition doubled since the last list because it was empty.
+    widened: u32,
+    /// The random number that determines the partition; `None` if another one has to be chosen.
+    seed: Option<u32>,
+    /// The item behind which the consumer continues.
+    continue_after: Option<SortKey>,
 }
 
-impl Contention {
-    /// Returns among how many further items, beyond the first one, to choose at random, for a call that takes up to `max`
-    /// items; zero for the first item. One refusal is chance.
-    pub(crate) fn window(&self, max: usize) -> usize {
-        if self.is_contended() {
-            max.saturating_mul(1 << self.refusals)
-        } else {
-            0
+/// A part of the items: those whose mixed number begins with certain bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Partition {
+    /// How many bits; none for all items.
+    bits: u32,
+    first_bits: u32,
+}
+
+impl Partition {
+    /// All items.
+    pub(crate) const ALL: Self = Self::of(0, 0);
+
+    /// Returns the partition that the first bits of a number determine.
+    pub(crate) const fn of(bits: u32, number: u32) -> Self {
+        Self {
+            bits,
+            first_bits: first_bits(number, bits),
         }
     }
 
-    /// Returns the item after which the next one is taken, if one was chosen.
-    pub(crate) const fn resume_after(&self) -> Option<&SortKey> {
-        self.resume_after.as_ref()
+    pub(crate) fn has(self, item: &SortKey) -> bool {
+        let (_, _, number, _) = item;
+        // Numbers of one kind of items may have a pattern, such as each second one.
+        let mixed = number.cast_unsigned().wrapping_mul(MULTIPLIER);
+        first_bits(mixed, self.bits) == self.first_bits
+    }
+}
+
+const fn first_bits(number: u32, bits: u32) -> u32 {
+    match number.checked_shr(u32::BITS - bits) {
+        Some(first) => first,
+        None => 0,
+    }
+}
+
+impl Contention {
+    /// Returns the partition of this consumer; `None` if another one has to be chosen.
+    pub(crate) fn partition(&self) -> Option<Partition> {
+        match self.refusals.saturating_sub(self.widened) {
+            // One refusal is chance.
+            0 | 1 => Some(Partition::ALL),
+            bits => Some(Partition::of(bits, self.seed?)),
+        }
+    }
+
+    /// Returns the partition of this consumer, which the `random` number determines if another one has to be chosen.
+    pub(crate) fn partition_or_choose(&mut self, random: u32) -> Partition {
+        self.seed.get_or_insert(random);
+        self.partition().expect("it is chosen")
+    }
+
+    /// Returns the item behind which the consumer continues.
+    pub(crate) const fn continue_after(&self) -> Option<&SortKey> {
+        self.continue_after.as_ref()
     }
 
     /// Notes that an item is being taken.
     pub(crate) fn on_pick(&mut self, item: SortKey) {
-        self.resume_after = self.is_contended().then_some(item);
+        let is_partial = self.partition() != Some(Partition::ALL);
+        self.continue_after = is_partial.then_some(item);
+    }
+
+    /// Notes that the list was read.
+    pub(crate) fn on_list(&mut self) {
+        self.widened = 0;
+        self.continue_after = None;
+    }
+
+    /// Notes that the partition has no item behind the last one: it continues with those before it, or with a larger
+    /// partition.
+    pub(crate) fn on_end(&mut self) {
+        if self.continue_after.take().is_none() {
+            self.widened += 1;
+        }
     }
 
     /// Notes that items were taken.
@@ -52,30 +115,32 @@ impl Contention {
         if self.taken >= ITEMS_PER_RUN {
             self.taken = 0;
             self.refusals = self.refusals.saturating_sub(1);
-            self.resume_after = None;
+            if self.partition() == Some(Partition::ALL) {
+                self.continue_after = None;
+            }
         }
     }
 
-    /// Notes that another consumer had taken an item that this one tried to take.
+    /// Notes that an item was gone when this consumer tried to take it.
     pub(crate) fn on_refusal(&mut self) {
-        self.refusals = (self.refusals + 1).min(MAX_DOUBLINGS);
+        self.refusals = (self.refusals + 1).min(MAX_BITS);
         self.taken = 0;
-        self.resume_after = None;
+        self.widened = 0;
+        self.seed = None;
     }
 
-    /// Notes that an item was gone before this consumer tried to take it: it is where another one was.
+    /// Notes that an item was gone before this consumer tried to take it: another one has the same partition.
     pub(crate) fn on_missing(&mut self) {
-        self.resume_after = None;
-    }
-
-    const fn is_contended(&self) -> bool {
-        self.refusals > 1
+        self.seed = None;
     }
 }
 
-/// How many items are taken after a chosen one.
+/// How many items are taken before the partition doubles.
 const ITEMS_PER_RUN: usize = 32;
-const MAX_DOUBLINGS: u32 = 9;
+/// A consumer with the smallest partition looks at so many items for each of its own, as a power of two.
+const MAX_BITS: u32 = 6;
+/// 2^32 over the golden ratio: successive numbers are spread evenly.
+const MULTIPLIER: u32 = 0x9E37_79B1;
 
 #[cfg(test)]
 mod tests {
@@ -97,66 +162,115 @@ mod tests {
 
     // covers: Q1 Q3
     #[test]
-    fn the_window_doubles_from_the_second_refusal() {
-        for (refusals, max, expected) in [
-            (0, 1, 0),
-            (1, 500, 0),
-            (2, 1, 4),
-            (3, 1, 8),
-            (3, 10, 80),
-            (9, 1, 512),
-            (99, 1, 512),
-            (99, usize::MAX, usize::MAX),
-        ] {
-            let window = refused(refusals).window(max);
-            assert_eq!(window, expected, "{refusals}, {max}");
+    fn the_partition_halves_from_the_second_refusal() {
+        for (refusals, bits) in [(0, 0), (1, 0), (2, 2), (3, 3), (6, 6), (99, 6)] {
+            let part = refused(refusals).partition_or_choose(0xABCD_EF01);
+            assert_eq!(part, Partition::of(bits, 0xABCD_EF01), "{refusals}");
         }
     }
 
+    /// Also if the numbers have a pattern.
     // covers: Q1 Q3
     #[test]
-    fn a_consumer_continues_after_the_item_that_it_chose() {
-        let mut contention = refused(1);
-        contention.on_pick(key(1));
-        assert_eq!(contention.resume_after(), None, "it is at the front");
-        contention.on_refusal();
-        contention.on_pick(key(7));
-        assert_eq!(contention.resume_after(), Some(&key(7)));
-        contention.on_success(1);
-        contention.on_pick(key(8));
-        assert_eq!(contention.resume_after(), Some(&key(8)));
-        contention.on_refusal();
-        assert_eq!(contention.resume_after(), None, "it chooses again");
+    fn the_partitions_have_each_item_once_and_are_of_like_size() {
+        let parts: Vec<_> = (0..8).map(|first| Partition::of(3, first << 29)).collect();
+        for step in [1, 2, 8, 1000] {
+            let mut sizes = [0; 8];
+            for number in (0..800).map(|at: i32| i32::MAX.wrapping_add(at * step)) {
+                let having = (0..8).filter(|at| parts[*at].has(&key(number)));
+                let having: Vec<_> = having.collect();
+                assert_eq!(having.len(), 1, "{number}");
+                sizes[having[0]] += 1;
+            }
+            assert!(
+                sizes.iter().all(|size| (60..140).contains(size)),
+                "{sizes:?}"
+            );
+        }
+        assert!((-9..9).all(|number| Partition::ALL.has(&key(number))));
     }
 
     // covers: Q1 Q3
     #[test]
-    fn items_that_are_gone_move_a_consumer_and_are_no_refusals() {
-        let mut contention = refused(2);
+    fn a_partition_stays_until_a_refusal_or_a_gap() {
+        let mut contention = refused(1);
+        contention.on_pick(key(1));
+        assert_eq!(contention.continue_after(), None, "it is at the front");
+        contention.on_refusal();
+        assert_eq!(contention.partition(), None);
+        let part = contention.partition_or_choose(7 << 28);
         contention.on_pick(key(7));
+        contention.on_success(1);
+        assert_eq!(contention.partition_or_choose(2 << 28), part);
+        assert_eq!(contention.continue_after(), Some(&key(7)));
         contention.on_missing();
-        assert_eq!((contention.window(1), contention.resume_after()), (4, None));
+        assert_eq!(contention.partition(), None);
+        assert_eq!(contention.continue_after(), Some(&key(7)));
+        assert_eq!(
+            contention.partition_or_choose(2 << 28),
+            Partition::of(2, 2 << 28)
+        );
+        contention.on_refusal();
+        assert_eq!(
+            contention.partition_or_choose(2 << 28),
+            Partition::of(3, 2 << 28)
+        );
+        contention.on_list();
+        assert_eq!(contention.continue_after(), None);
+    }
+
+    // covers: Q1 Q3
+    #[test]
+    fn items_that_are_gone_are_no_refusals() {
         let mut alone = Contention::default();
         for _ in 0..9 {
             alone.on_missing();
         }
-        assert_eq!(alone.window(1), 0);
+        assert_eq!(alone.partition(), Some(Partition::ALL));
     }
 
     // covers: Q1 Q3
     #[test]
-    fn a_consumer_that_is_left_alone_returns_to_the_front() {
+    fn an_empty_partition_doubles_until_the_next_list() {
+        let mut contention = refused(4);
+        contention.partition_or_choose(u32::MAX);
+        for _ in 0..2 {
+            contention.on_pick(key(5));
+            contention.on_end();
+            assert_eq!(contention.partition(), Some(Partition::of(4, u32::MAX)));
+            for bits in [3, 2, 0, 0] {
+                contention.on_end();
+                assert_eq!(contention.partition(), Some(Partition::of(bits, u32::MAX)));
+            }
+            contention.on_pick(key(6));
+            assert_eq!(contention.continue_after(), None, "it takes the first one");
+            contention.on_list();
+        }
+        contention.on_end();
+        contention.on_refusal();
+        assert_eq!(contention.partition_or_choose(7), Partition::of(5, 7));
+    }
+
+    // covers: Q1 Q3
+    #[test]
+    fn a_consumer_that_is_left_alone_takes_all_from_the_front() {
         for at_once in [1, 4, 32, 1000] {
             let mut contention = refused(20);
-            for window in [512, 256, 128, 64, 32, 16, 8, 4, 0, 0] {
-                assert_eq!(contention.window(1), window);
+            let all: Vec<_> = (0..2000).map(key).collect();
+            let mut known = Vec::new();
+            for bits in [6, 5, 4, 3, 2, 0, 0] {
+                let part = contention.partition_or_choose(0x1234_5678);
+                assert_eq!(part.bits, bits);
+                // What it had is in what it has.
+                assert!(known.iter().all(|item| part.has(item)));
+                known = all.iter().filter(|item| part.has(item)).cloned().collect();
                 contention.on_pick(key(1));
                 for _ in 0..ITEMS_PER_RUN.div_ceil(at_once) {
-                    assert_eq!(contention.resume_after().is_some(), window > 0);
+                    assert_eq!(contention.continue_after().is_some(), bits > 0);
                     contention.on_success(at_once);
                 }
-                assert_eq!(contention.resume_after(), None);
             }
+            assert_eq!(contention.continue_after(), None);
         }
     }
 }

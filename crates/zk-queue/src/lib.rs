@@ -60,8 +60,8 @@
 //!    consumers, and moves it to the dead letters once that has used all its deliveries.
 //! 7. If one producer offers items of one priority one after the other, and the only consumer of a [`Queue`] takes them
 //!    one after the other, they keep their order, also across segments.
-//!    With several consumers, one that was refused twice goes on at a random later item for a while, so that every
-//!    consumer gets some.
+//!    With several consumers, one that was refused twice takes only a part of the items for a while, so that every consumer
+//!    gets some. An item that is cancelled before it is taken counts as a refusal, too.
 //!
 //! Not guaranteed:
 //!

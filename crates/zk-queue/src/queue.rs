@@ -599,7 +599,7 @@ impl<T: Send + 'static> Queue<T> {
         purpose: Purpose,
         deadline: Deadline,
     ) -> Result<Option<(Candidate, T)>, TakeError> {
-        while let Some(in_flight) = self.store.list.next_item(purpose, 1, deadline).await? {
+        while let Some(in_flight) = self.store.list.next_item(purpose, deadline).await? {
             let candidate = self.store.items.read(in_flight, deadline).await?;
             if let Some(first) = candidate.and_then(|it| self.decode_candidate(it)) {
                 return Ok(Some(first));
@@ -615,12 +615,7 @@ impl<T: Send + 'static> Queue<T> {
         deadline: Deadline,
     ) -> Result<Option<Vec<(Candidate, T)>>, TakeError> {
         let max = max.min(MAX_TAKEN);
-        while let Some(first) = self
-            .store
-            .list
-            .next_item(Purpose::Change, max, deadline)
-            .await?
-        {
+        while let Some(first) = self.store.list.next_item(Purpose::Change, deadline).await? {
             let batch = self.read_batch(first, max, deadline).await?;
             if !batch.is_empty() {
                 return Ok(Some(batch));

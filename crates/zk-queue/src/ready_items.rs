@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::contention::Partition;
 use crate::layout::ItemKey;
 
 /// An item of a list: its segment and its name.
@@ -84,52 +85,41 @@ impl ReadyItems {
         self.insert(item);
     }
 
-    /// Marks the first ready item as in flight, and returns it.
-    ///
-    /// With an `offset`, it is a later item of the same priority; if there are fewer, the offset wraps around.
-    pub(crate) fn next(&mut self, now: u64, offset: usize) -> Option<ListedItem> {
-        self.promote_due(now);
-        let (priority, ..) = *self.ready.first_key_value()?.0;
-        let same_priority = || self.ready.keys().take_while(|key| key.0 == priority);
-        let offset = match same_priority().take(offset + 1).count() {
-            fewer if fewer <= offset => offset % fewer,
-            _ => offset,
-        };
-        let sort_key = same_priority().nth(offset)?.clone();
-        self.mark_in_flight(&sort_key)
-    }
-
-    /// Marks the first ready item behind `other` as in flight, and returns it.
-    pub(crate) fn next_after(&mut self, other: &ListedItem, now: u64) -> Option<ListedItem> {
-        self.promote_due(now);
-        let behind = (Bound::Excluded(other.sort_key()), Bound::Unbounded);
-        let sort_key = self.ready.range(behind).next()?.0.clone();
-        self.mark_in_flight(&sort_key)
-    }
-
-    /// Marks the first ready item behind that place as in flight, and returns it, unless an item of another priority comes
-    /// first.
-    pub(crate) fn next_behind(&mut self, place: &SortKey, now: u64) -> Option<ListedItem> {
-        let sort_key = self.behind(Some(place), now).next()?.sort_key();
-        self.mark_in_flight(&sort_key)
-    }
-
-    /// Returns the ready items behind a place in their order, or all of them; none behind a place if an item of another
-    /// priority comes first.
-    pub(crate) fn behind(
+    /// Marks the next ready item of a partition as in flight, and returns it: the first one of [`after`](Self::after).
+    pub(crate) fn next_of(
         &mut self,
-        place: Option<&SortKey>,
+        partition: Partition,
+        last: Option<&SortKey>,
+        now: u64,
+    ) -> Option<ListedItem> {
+        let sort_key = self.after(partition, last, now).next()?.sort_key();
+        self.mark_in_flight(&sort_key)
+    }
+
+    /// Returns the ready items of a partition in their order: those after the `last` one, if there is one.
+    ///
+    /// They are of the first priority that any ready item has, unless it is the partition of all items: a less urgent item
+    /// is not taken while others of that priority wait. So there are none if the last item has another priority.
+    pub(crate) fn after(
+        &mut self,
+        partition: Partition,
+        last: Option<&SortKey>,
         now: u64,
     ) -> impl Iterator<Item = &ListedItem> {
         self.promote_due(now);
-        let priority = place.map(|place| place.0);
-        let first = self.ready.first_key_value();
-        let is_first = first.is_some_and(|((first, ..), _)| priority.is_none_or(|it| it == *first));
-        let from = place.map_or(Bound::Unbounded, |place| Bound::Excluded(place.clone()));
-        let behind = self.ready.range((from, Bound::Unbounded));
-        behind
+        let first_priority = self.ready.keys().next().map(|key| key.0);
+        let is_urgent =
+            move |key: &SortKey| partition == Partition::ALL || Some(key.0) == first_priority;
+        let from = match last {
+            None => Some(Bound::Unbounded),
+            Some(last) => is_urgent(last).then(|| Bound::Excluded(last.clone())),
+        };
+        let after = from.map(|from| self.ready.range((from, Bound::Unbounded)));
+        let after = after.into_iter().flatten();
+        after
+            .take_while(move |(key, _)| is_urgent(key))
+            .filter(move |(key, _)| partition.has(key))
             .map(|(_, item)| item)
-            .take_while(move |item| is_first && priority.is_none_or(|it| it == item.key.priority))
     }
 
     fn mark_in_flight(&mut self, sort_key: &SortKey) -> Option<ListedItem> {

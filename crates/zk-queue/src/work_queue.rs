@@ -430,7 +430,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         let max = max.min(MAX_CLAIMED);
         loop {
             let list = &self.store.list;
-            let Some(first) = list.next_item(Purpose::Change, max, deadline).await? else {
+            let Some(first) = list.next_item(Purpose::Change, deadline).await? else {
                 return Ok(Vec::new());
             };
             let listed = self.store.list.with_following(first, max);

@@ -19,7 +19,11 @@ fn item(segment: u32, priority: i32, due: u64, number: i32) -> ListedItem {
 }
 
 fn all(items: &mut ReadyItems, now: u64) -> Vec<ListedItem> {
-    std::iter::from_fn(|| items.next(now, 0)).collect()
+    std::iter::from_fn(|| next(items, now)).collect()
+}
+
+fn next(items: &mut ReadyItems, now: u64) -> Option<ListedItem> {
+    items.next_of(Partition::ALL, None, now)
 }
 
 // covers: Q1 Q4 Q5
@@ -44,8 +48,8 @@ fn a_delayed_item_is_ready_when_it_is_due() {
     let mut items = ReadyItems::default();
     items.replace([late.clone(), early.clone()], []);
     assert_eq!(items.next_due(), Some(100));
-    assert_eq!(items.next(99, 0), Some(late.clone()));
-    assert_eq!(items.next(99, 0), None);
+    assert_eq!(next(&mut items, 99), Some(late.clone()));
+    assert_eq!(next(&mut items, 99), None);
     items.release(late.clone());
     assert_eq!(all(&mut items, 100), [early, late]);
     assert_eq!(items.next_due(), None);
@@ -86,32 +90,52 @@ fn an_item_in_flight_is_not_returned_again_by_a_stale_list() {
     let one = item(0, 0, 0, 1);
     let mut items = ReadyItems::default();
     items.replace([one.clone()], []);
-    assert_eq!(items.next(0, 0), Some(one.clone()));
+    assert_eq!(next(&mut items, 0), Some(one.clone()));
     items.replace([one.clone()], []);
-    assert_eq!(items.next(0, 0), None);
+    assert_eq!(next(&mut items, 0), None);
     items.complete(&one);
     // Listed again after it was taken: it was put back.
     items.replace([one.clone()], []);
-    assert_eq!(items.next(0, 0), Some(one));
+    assert_eq!(next(&mut items, 0), Some(one));
 }
 
 // covers: Q1 Q3
 #[test]
-fn an_offset_selects_an_item_of_the_same_priority() {
-    let first = [item(0, 1, 0, 1), item(0, 1, 0, 2), item(1, 1, 0, 0)];
-    let others = [item(0, 2, 0, 0), item(0, 2, 0, 4)];
-    for (offset, expected) in [(0, 0), (1, 1), (2, 2), (3, 0), (4, 1), (1000, 1)] {
-        let mut items = ReadyItems::default();
-        items.replace(first.iter().chain(&others).cloned(), []);
-        let taken = items.next(0, offset);
-        assert_eq!(taken.as_ref(), Some(&first[expected]), "{offset}");
-        // The items behind it follow, whatever their priority; those before it are still ready.
-        let following = std::iter::successors(taken, |last| items.next_after(last, 0));
-        let all_behind: Vec<_> = following.collect();
-        let expected_behind = first[expected..].iter().chain(&others);
-        assert!(all_behind.iter().eq(expected_behind), "{all_behind:?}");
-        assert_eq!(all(&mut items, 0), first[..expected]);
-    }
+fn a_partition_goes_through_its_items_of_the_first_priority() {
+    let partition = Partition::of(1, 0);
+    let of = |priority| (0..20).map(move |number| item(0, priority, 0, number));
+    let (urgent, other): (Vec<_>, Vec<_>) = (of(1).collect(), of(2).collect());
+    let ours = |of: &[ListedItem]| -> Vec<_> {
+        let ours = of.iter().filter(|item| partition.has(&item.sort_key()));
+        ours.cloned().collect()
+    };
+    let mut items = ReadyItems::default();
+    items.replace(urgent.iter().chain(&other).cloned(), []);
+    let expected = ours(&urgent);
+    assert!((5..15).contains(&expected.len()), "{}", expected.len());
+    let listed: Vec<_> = items.after(partition, None, 0).cloned().collect();
+    assert_eq!(listed, expected);
+    let (third, last) = (expected[2].sort_key(), expected.last().unwrap().sort_key());
+    assert_eq!(
+        items.next_of(partition, Some(&third), 0),
+        Some(expected[3].clone())
+    );
+    assert_eq!(
+        items.next_of(partition, Some(&third), 0),
+        Some(expected[4].clone())
+    );
+    assert_eq!(items.next_of(partition, Some(&last), 0), None);
+    assert_eq!(
+        items.next_of(partition, Some(&other[3].sort_key()), 0),
+        None
+    );
+    assert_eq!(items.next_of(partition, None, 0), Some(expected[0].clone()));
+    // All items are those of any priority.
+    let last = urgent[19].sort_key();
+    assert_eq!(
+        items.next_of(Partition::ALL, Some(&last), 0),
+        Some(other[0].clone())
+    );
 }
 
 proptest! {

@@ -14,6 +14,7 @@ use super::item_content::ItemContent;
 use super::list_epoch::ListEpoch;
 use crate::batch_limits::prefetch_count;
 use crate::contention::Contention;
+use crate::contention::Partition;
 use crate::layout::Layout;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
@@ -40,7 +41,7 @@ pub(super) struct Inventory {
     epoch: Option<ListEpoch>,
     /// Items that were read ahead; `None` while the read is pending.
     prefetched: BTreeMap<ItemId, Option<Prefetched>>,
-    /// Where to take items while other consumers take them, too.
+    /// Which items to take while other consumers take them, too.
     pub(super) contention: Contention,
     /// The `czxid` of the items node if the servers refuse to let this session write it.
     read_only_items_node: Option<i64>,
@@ -161,6 +162,7 @@ impl Inventory {
             }
         }
         self.items.replace(items, claimed);
+        self.contention.on_list();
         self.is_complete = listing.is_complete;
         self.is_synced = false;
         self.read = Some((began, took));
@@ -174,12 +176,11 @@ impl Inventory {
 
     /// Marks the next item as in flight if the list is not older than `refresh` at the moment `at`.
     ///
-    /// It is the one behind the last one, if other consumers take items, too; otherwise the `offset` is that of
-    /// [`ReadyItems::next`].
+    /// While other consumers take items, too, the `random` number may determine which one that is.
     pub(super) fn next_of_recent(
         &mut self,
         purpose: Purpose,
-        offset: usize,
+        random: u32,
         now: u64,
         at: Duration,
         refresh: Duration,
@@ -189,14 +190,14 @@ impl Inventory {
         if age > refresh.max(took.saturating_mul(LISTING_SHARE)) || !self.allows(purpose) {
             return None;
         }
-        self.next(purpose, offset, now)
+        self.next(purpose, random, now)
     }
 
     /// Marks the next item as in flight if the list was read since the moment `began`.
     pub(super) fn next_of_new(
         &mut self,
         purpose: Purpose,
-        offset: usize,
+        random: u32,
         now: u64,
         began: Duration,
     ) -> Next {
@@ -214,39 +215,42 @@ impl Inventory {
         if !self.allows(purpose) {
             return Next::NoEpoch;
         }
-        match self.next(purpose, offset, now) {
+        match self.next(purpose, random, now) {
             Some(started) => Next::Item(started),
             None => Next::Nothing,
         }
     }
 
-    /// Marks the first ready item behind `other` as in flight, to take it together with `other`.
+    /// Marks the next item after `other` as in flight, to take it together with `other`.
     pub(super) fn next_after(&mut self, other: &ListedItem, now: u64) -> Option<Started> {
-        let listed = self.items.next_after(other, now)?;
+        let partition = self.contention.partition()?;
+        let listed = self
+            .items
+            .next_of(partition, Some(&other.sort_key()), now)?;
         self.contention.on_pick(listed.sort_key());
         Some(self.start(listed, Purpose::Change))
     }
 
-    fn next(&mut self, purpose: Purpose, offset: usize, now: u64) -> Option<Started> {
+    fn next(&mut self, purpose: Purpose, random: u32, now: u64) -> Option<Started> {
+        // An empty list says nothing about other consumers.
+        self.items.ready(now).next()?;
         if purpose == Purpose::Read {
-            let listed = self.items.next(now, 0)?;
+            let listed = self.items.next_of(Partition::ALL, None, now)?;
             return Some(self.start(listed, purpose));
         }
-        let resumed = self
-            .contention
-            .resume_after()
-            .and_then(|last| self.items.next_behind(last, now));
-        let listed = if let Some(listed) = resumed {
-            listed
-        } else {
-            if offset > 0 {
-                // Of what was read ahead elsewhere, little will be taken here.
-                self.prefetched.retain(|_, read| read.is_none());
+        if self.contention.partition().is_none() {
+            // Of what was read ahead for another partition, little will be taken now.
+            self.prefetched.retain(|_, read| read.is_none());
+        }
+        loop {
+            let partition = self.contention.partition_or_choose(random);
+            let last = self.contention.continue_after();
+            if let Some(listed) = self.items.next_of(partition, last, now) {
+                self.contention.on_pick(listed.sort_key());
+                return Some(self.start(listed, purpose));
             }
-            self.items.next(now, offset)?
-        };
-        self.contention.on_pick(listed.sort_key());
-        Some(self.start(listed, purpose))
+            self.contention.on_end();
+        }
     }
 
     fn start(&self, listed: ListedItem, purpose: Purpose) -> Started {
@@ -384,10 +388,13 @@ impl Inventory {
         };
         let in_flight = self.items.in_flight_count();
         let prefetched = &self.prefetched;
+        let Some(partition) = self.contention.partition() else {
+            return Vec::new();
+        };
         // The items that are taken next.
         let mut ready = self
             .items
-            .behind(self.contention.resume_after(), now)
+            .after(partition, self.contention.continue_after(), now)
             .peekable();
         let is_read = |item: &ListedItem| prefetched.contains_key(&item.id());
         let mut ahead = 0;

@@ -69,22 +69,20 @@ impl ListReader {
     /// Returns the next item that may be taken, from the known list or a new one, and marks it as in flight.
     ///
     /// `None` means that there was no such item at some moment since the call began.
-    /// While other consumers take items, too, it may be a later one for a call that takes up to `max` items.
+    /// While other consumers take items, too, it may be a later one.
     pub(crate) async fn next_item(
         &self,
         purpose: Purpose,
-        max: usize,
         deadline: Deadline,
     ) -> Result<Option<InFlightItem>, Error> {
         let began = self.context.moment();
         let now = self.context.time_for_delays(deadline).await?;
-        let window = self.inventory.lock().contention.window(max);
-        let offset = self.random_up_to(window);
+        let random = self.random();
         let (at, refresh) = (self.context.moment(), self.context.options.refresh);
         let recent = self
             .inventory
             .lock()
-            .next_of_recent(purpose, offset, now, at, refresh);
+            .next_of_recent(purpose, random, now, at, refresh);
         if let Some(started) = recent {
             return Ok(Some(self.inventory.in_flight(started)));
         }
@@ -93,7 +91,7 @@ impl ListReader {
             let next = self
                 .inventory
                 .lock()
-                .next_of_new(purpose, offset, now, began);
+                .next_of_new(purpose, random, now, began);
             match next {
                 Next::Item(started) => return Ok(Some(self.inventory.in_flight(started))),
                 Next::Nothing => return Ok(None),
@@ -117,7 +115,7 @@ impl ListReader {
         let now = self.context.known_time();
         let (at, refresh) = (self.context.moment(), self.context.options.refresh);
         let mut inventory = self.inventory.lock();
-        let started = inventory.next_of_recent(Purpose::Change, 0, now, at, refresh)?;
+        let started = inventory.next_of_recent(Purpose::Change, self.random(), now, at, refresh)?;
         drop(inventory);
         Some(self.inventory.in_flight(started))
     }
@@ -136,17 +134,12 @@ impl ListReader {
         items
     }
 
-    /// Returns a random number from zero to `max`.
-    fn random_up_to(&self, max: usize) -> usize {
-        if max == 0 {
-            return 0;
-        }
+    /// Returns a random number.
+    fn random(&self) -> u32 {
         let count = self.draws.fetch_add(1, Ordering::Relaxed);
         // The fence's name is unique, and drawn from the seed in simulations.
         let unique = self.context.tokens.current_fence();
-        let unique = unique.as_ref().map(NodePath::as_str);
-        let random = usize::try_from(draw((unique, count))).unwrap_or(0);
-        random % (max + 1)
+        draw((unique.as_ref().map(NodePath::as_str), count))
     }
 
     /// Waits until an item may be ready: a new one, one that became due, or one whose claim ended.

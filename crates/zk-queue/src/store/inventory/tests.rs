@@ -426,36 +426,57 @@ fn an_item_that_is_gone_is_forgotten_unless_a_task_takes_it() {
     assert_eq!(left, ["qn-0000000001", "qn-0000000003"]);
 }
 
-/// While other consumers take items, the next one is that behind the last one, and those behind it are read ahead.
+/// While other consumers take items, the next ones are those of a partition, which are read ahead, too.
 // covers: Q1 Q3
 #[test]
-fn a_crowded_consumer_goes_on_where_it_is() {
-    let names: Vec<_> = (0..9).map(|number| format!("qn-{number:010}")).collect();
+fn a_crowded_consumer_takes_its_partition() {
+    let names: Vec<_> = (0..40).map(|number| format!("qn-{number:010}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let mut inventory = inventory(Layout::Recipe, listing_with_fence(&names, 1));
-    let next = |inventory: &mut Inventory, offset| {
-        let next = inventory.next_of_new(Purpose::Change, offset, 0, MS);
+    let next = |inventory: &mut Inventory, random| {
+        let next = inventory.next_of_new(Purpose::Change, random, 0, MS);
         let Next::Item((item, _)) = next else {
             panic!("{next:?}")
         };
         item.key.sequence.number()
     };
+    let read_ahead = |inventory: &mut Inventory| -> Vec<_> {
+        let ahead = inventory.begin_prefetch(0, 3).into_iter();
+        ahead.map(|(item, _)| item.key.sequence.number()).collect()
+    };
+    let of_partition = |seed| -> Vec<i32> {
+        let partition = Partition::of(2, seed);
+        let has = |number: &i32| partition.has(&(0, 0, *number, Arc::from("")));
+        (2..40).filter(has).collect()
+    };
     inventory.contention.on_refusal();
-    assert_eq!(next(&mut inventory, 0), 0);
+    assert_eq!(next(&mut inventory, 9), 0);
     inventory.contention.on_refusal();
-    assert_eq!([4, 4].map(|offset| next(&mut inventory, offset)), [5, 6]);
-    let ahead = inventory.begin_prefetch(0, 8);
-    let ahead: Vec<_> = ahead
-        .iter()
-        .map(|(item, _)| item.key.sequence.number())
-        .collect();
-    assert_eq!(ahead, [7, 8]);
+    assert_eq!(
+        read_ahead(&mut inventory),
+        [0; 0],
+        "the partition is not known"
+    );
     // Reading is not taking.
     assert!(
         matches!(inventory.next_of_new(Purpose::Read, 9, 0, MS), Next::Item((item, _)) if item.key.sequence.number() == 1)
     );
-    assert_eq!([0, 0].map(|offset| next(&mut inventory, offset)), [7, 8]);
-    assert_eq!(next(&mut inventory, 1), 3, "it chooses again at the end");
+    let (first, other) = (of_partition(0), of_partition(u32::MAX));
+    assert_eq!(next(&mut inventory, 0), first[0]);
+    assert_eq!(next(&mut inventory, u32::MAX), first[1]);
+    assert_eq!(read_ahead(&mut inventory), first[2..5]);
     inventory.contention.on_missing();
-    assert_eq!(next(&mut inventory, 0), 2);
+    // Another partition goes on at the same place, and with those before it at the end; then the partition is larger.
+    let count = |of: &[i32]| of.iter().filter(|number| **number > first[1]).count();
+    let behind = count(&other);
+    let taken: Vec<_> = (0..other.len())
+        .map(|_| next(&mut inventory, u32::MAX))
+        .collect();
+    let (before, after) = other.split_at(other.len() - behind);
+    assert_eq!(taken, [after, before].concat());
+    let rest = 38 - other.len() - 2;
+    let mut taken: Vec<_> = (0..rest).map(|_| next(&mut inventory, u32::MAX)).collect();
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!(taken.len(), rest, "each once: {taken:?}");
 }
