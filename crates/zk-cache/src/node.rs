@@ -14,33 +14,33 @@ use crate::path_map::HasPath;
 /// A node as a cache has read it. It is cheap to clone and never changes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Node(
-    /// The bytes of the path, and after them the data.
-    ThinArc<Header, u8>,
+    /// The bytes of the path, those of the [`PackedStat`], and the data: a read by path needs the reference count, the
+    /// lengths and the path, which are next to each other.
+    ThinArc<Lengths, u8>,
 );
 
-/// A [`Stat`] and the length of the path in 72 bytes, with times in milliseconds, as they are on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Header {
-    czxid: i64,
-    mzxid: i64,
-    pzxid: i64,
-    ctime: i64,
-    mtime: i64,
-    ephemeral_owner: i64,
-    version: i32,
-    cversion: i32,
-    aversion: i32,
-    data_length: u32,
-    num_children: u32,
-    /// With [`NO_DATA`], if only the stat was read.
-    path_len: u32,
+struct Lengths {
+    /// The length of the path; the bit [`NO_DATA`] is set if only the stat was read.
+    path: u32,
+    /// The length of the data on the server.
+    data: u32,
 }
+
+/// A [`Stat`] without the length of the data: six numbers of 64 bits, and two pairs of numbers of 32 bits.
+/// Times are in milliseconds, as they are on the wire.
+type PackedStat = [[u8; 8]; 8];
 
 impl Node {
     pub(crate) fn new(path: &str, stat: &Stat, data: Option<&[u8]>) -> Self {
-        let bytes = [path.as_bytes(), data.unwrap_or_default()].concat();
-        let header = Header::new(path.len(), stat, data.is_some());
-        Self(ThinArc::from_header_and_slice(header, &bytes))
+        let packed = pack(stat);
+        let parts = [
+            path.as_bytes(),
+            packed.as_flattened(),
+            data.unwrap_or_default(),
+        ];
+        let lengths = Lengths::new(path.len(), stat, data.is_some());
+        Self(ThinArc::from_header_and_slice(lengths, &parts.concat()))
     }
 
     /// Returns the path of the node as text; [`to_node_path`](Self::to_node_path) returns it as a path.
@@ -68,8 +68,8 @@ impl Node {
     /// Returns the data, or `None` if the cache keeps [the stat](crate::Content::StatOnly) or
     /// [the name](crate::Content::NamesOnly) alone.
     pub fn data(&self) -> Option<&[u8]> {
-        let has_data = self.header().path_len & NO_DATA == 0;
-        has_data.then(|| &self.0.slice[self.path_len()..])
+        let has_data = self.lengths().path & NO_DATA == 0;
+        has_data.then(|| &self.0.slice[self.path_len() + size_of::<PackedStat>()..])
     }
 
     /// Returns the stat that belongs to the data. All its fields are zero if the cache keeps
@@ -79,7 +79,20 @@ impl Node {
     /// the last read: a watch on a node does not report their changes.
     /// The children themselves are up to date, see [`Snapshot::children`](crate::Snapshot::children).
     pub fn stat(&self) -> Stat {
-        self.header().stat()
+        let mut stat = Stat::zeroed();
+        stat.czxid = self.czxid();
+        stat.mzxid = self.mzxid();
+        stat.pzxid = self.number(PZXID);
+        stat.ctime = to_time(self.number(CTIME));
+        stat.mtime = to_time(self.number(MTIME));
+        let owner = self.number(OWNER);
+        stat.ephemeral_owner = (owner != 0).then(|| SessionId::from_i64(owner));
+        [stat.version, stat.cversion] = unpack_pair(self.number(VERSIONS));
+        let [aversion, num_children] = unpack_pair(self.number(ACL_AND_CHILDREN));
+        stat.aversion = aversion;
+        stat.num_children = num_children.cast_unsigned();
+        stat.data_length = self.lengths().data;
+        stat
     }
 
     /// Returns whether both are the same node, and not one that was created again under the same path.
@@ -88,16 +101,18 @@ impl Node {
     }
 
     pub(crate) fn czxid(&self) -> i64 {
-        self.header().czxid
+        self.number(CZXID)
     }
 
     pub(crate) fn mzxid(&self) -> i64 {
-        self.header().mzxid
+        self.number(MZXID)
     }
 
     /// Returns whether a read of the node returned what is here.
     pub(crate) fn is_up_to_date(&self, stat: &Stat, data: Option<&[u8]>) -> bool {
-        *self.header() == Header::new(self.path_len(), stat, data.is_some()) && self.data() == data
+        *self.lengths() == Lengths::new(self.path_len(), stat, data.is_some())
+            && self.packed_stat() == pack(stat).as_flattened()
+            && self.data() == data
     }
 
     /// Returns whether a read of the same node needs no event.
@@ -109,15 +124,25 @@ impl Node {
     /// Returns the approximate memory footprint in bytes.
     pub(crate) fn bytes(&self) -> usize {
         // The reference count, the length, and the bytes.
-        size_of::<[usize; 2]>() + size_of::<Header>() + self.0.slice.len()
+        size_of::<[usize; 2]>() + size_of::<Lengths>() + self.0.slice.len()
     }
 
-    fn header(&self) -> &Header {
+    fn lengths(&self) -> &Lengths {
         &self.0.header.header
     }
 
     fn path_len(&self) -> usize {
-        (self.header().path_len & !NO_DATA) as usize
+        (self.lengths().path & !NO_DATA) as usize
+    }
+
+    fn packed_stat(&self) -> &[u8] {
+        &self.0.slice[self.path_len()..][..size_of::<PackedStat>()]
+    }
+
+    /// Returns a number of the stat.
+    fn number(&self, index: usize) -> i64 {
+        let (numbers, _) = self.packed_stat().as_chunks();
+        i64::from_le_bytes(numbers[index])
     }
 }
 
@@ -138,45 +163,41 @@ impl fmt::Debug for Node {
     }
 }
 
-impl Header {
-    fn new(path_len: usize, stat: &Stat, has_data: bool) -> Self {
-        let path_len = u32::try_from(path_len).expect("a path fits into a message");
+impl Lengths {
+    fn new(path: usize, stat: &Stat, has_data: bool) -> Self {
+        let path = u32::try_from(path).expect("a path fits into a message");
         Self {
-            czxid: stat.czxid,
-            mzxid: stat.mzxid,
-            pzxid: stat.pzxid,
-            ctime: to_millis(stat.ctime),
-            mtime: to_millis(stat.mtime),
-            ephemeral_owner: stat.ephemeral_owner.map_or(0, SessionId::as_i64),
-            version: stat.version,
-            cversion: stat.cversion,
-            aversion: stat.aversion,
-            data_length: stat.data_length,
-            num_children: stat.num_children,
-            path_len: if has_data {
-                path_len
-            } else {
-                path_len | NO_DATA
-            },
+            path: if has_data { path } else { path | NO_DATA },
+            data: stat.data_length,
         }
     }
+}
 
-    fn stat(&self) -> Stat {
-        let mut stat = Stat::zeroed();
-        stat.czxid = self.czxid;
-        stat.mzxid = self.mzxid;
-        stat.pzxid = self.pzxid;
-        stat.ctime = to_time(self.ctime);
-        stat.mtime = to_time(self.mtime);
-        stat.version = self.version;
-        stat.cversion = self.cversion;
-        stat.aversion = self.aversion;
-        stat.ephemeral_owner =
-            (self.ephemeral_owner != 0).then(|| SessionId::from_i64(self.ephemeral_owner));
-        stat.data_length = self.data_length;
-        stat.num_children = self.num_children;
-        stat
-    }
+fn pack(stat: &Stat) -> PackedStat {
+    let mut numbers = [0; 8];
+    numbers[CZXID] = stat.czxid;
+    numbers[MZXID] = stat.mzxid;
+    numbers[PZXID] = stat.pzxid;
+    numbers[CTIME] = to_millis(stat.ctime);
+    numbers[MTIME] = to_millis(stat.mtime);
+    numbers[OWNER] = stat.ephemeral_owner.map_or(0, SessionId::as_i64);
+    numbers[VERSIONS] = pack_pair([stat.version, stat.cversion]);
+    numbers[ACL_AND_CHILDREN] = pack_pair([stat.aversion, stat.num_children.cast_signed()]);
+    numbers.map(i64::to_le_bytes)
+}
+
+/// Makes one number of two.
+fn pack_pair([first, second]: [i32; 2]) -> i64 {
+    i64::from(first) << 32 | i64::from(second.cast_unsigned())
+}
+
+/// Returns the two numbers that one was made of.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "each is a half of the number"
+)]
+const fn unpack_pair(number: i64) -> [i32; 2] {
+    [(number >> 32) as i32, number as i32]
 }
 
 /// Returns the milliseconds since 1970 of a time that a server sent, which is a whole number of them.
@@ -197,6 +218,17 @@ fn to_time(millis: i64) -> SystemTime {
     };
     time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
+
+const CZXID: usize = 0;
+const MZXID: usize = 1;
+const PZXID: usize = 2;
+const CTIME: usize = 3;
+const MTIME: usize = 4;
+const OWNER: usize = 5;
+/// The versions of the data and of the children.
+const VERSIONS: usize = 6;
+/// The version of the ACL, and the number of children.
+const ACL_AND_CHILDREN: usize = 7;
 
 /// No path is that long.
 const NO_DATA: u32 = 1 << 31;
