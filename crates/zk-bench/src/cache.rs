@@ -3,6 +3,8 @@
 //! The reference for the load is to read all nodes with the wire client, by known paths. With `--peers` Curator's
 //! `CuratorCache` is measured as well.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -268,9 +270,42 @@ async fn next_change(events: &mut Events) -> anyhow::Result<()> {
 
 /// Measures a read of each node in turn, the paths parsed before.
 pub(crate) fn reads(cache: &TreeCache, root: &str, course: CacheCourse) -> anyhow::Result<f64> {
-    let paths: Vec<NodePath> = (0..course.nodes)
-        .map(|node| course.path(root, node).parse())
-        .collect::<Result<_, _>>()?;
+    let paths = paths(root, course)?;
+    reads_of_each(&paths, course, |path| {
+        let node = cache.get(path)?;
+        node.data().map(<[u8]>::len)
+    })
+}
+
+/// Measures the same reads of a map of the standard library, with the data of the nodes, in the order of the cache.
+pub(crate) fn reads_of_map(
+    cache: &TreeCache,
+    root: &str,
+    course: CacheCourse,
+) -> anyhow::Result<f64> {
+    let snapshot = cache.snapshot();
+    let values = snapshot.nodes().map(|node| {
+        let data = node.data().unwrap_or_default();
+        (node.path().to_owned(), Arc::from(data))
+    });
+    let map: HashMap<String, Arc<[u8]>> = values.collect();
+    reads_of_each(&paths(root, course)?, course, |path| {
+        let value = map.get(path.as_str()).cloned()?;
+        Some(value.len())
+    })
+}
+
+fn paths(root: &str, course: CacheCourse) -> anyhow::Result<Vec<NodePath>> {
+    let paths = (0..course.nodes).map(|node| course.path(root, node).parse());
+    Ok(paths.collect::<Result<_, _>>()?)
+}
+
+/// Returns the nanoseconds of a read, which returns the number of bytes.
+fn reads_of_each(
+    paths: &[NodePath],
+    course: CacheCourse,
+    read: impl Fn(&NodePath) -> Option<usize>,
+) -> anyhow::Result<f64> {
     let mut bytes = 0;
     let mut begun = Instant::now();
     for pass in 0..2 {
@@ -278,8 +313,7 @@ pub(crate) fn reads(cache: &TreeCache, root: &str, course: CacheCourse) -> anyho
             begun = Instant::now();
         }
         for path in paths.iter().cycle().take(course.reads) {
-            let node = cache.get(path).context("a node is not cached")?;
-            bytes += node.data().map_or(0, <[u8]>::len);
+            bytes += read(path).context("a node is not there")?;
         }
     }
     ensure!(bytes == 200 * course.reads, "{bytes} bytes were read");

@@ -40,6 +40,8 @@ pub(crate) struct Figures {
 struct OfSize {
     nodes: usize,
     get_nanos: f64,
+    /// The same reads of a map of the standard library.
+    map_nanos: f64,
     reader_nanos: f64,
     bytes_per_node: f64,
     reconnect_millis: f64,
@@ -108,6 +110,7 @@ async fn measure_cache(address: &str, course: CacheCourse) -> anyhow::Result<OfS
         snapshot.len()
     );
     let get_nanos = crate::cache::reads(&cache, &root, course)?;
+    let map_nanos = crate::cache::reads_of_map(&cache, &root, course)?;
     let reader_nanos = reads_by_handle(&cache, &course.path(&root, 7), course.reads)?;
     drop((snapshot, cache));
     session.close().await?;
@@ -115,6 +118,7 @@ async fn measure_cache(address: &str, course: CacheCourse) -> anyhow::Result<OfS
     Ok(OfSize {
         nodes: course.nodes,
         get_nanos,
+        map_nanos,
         reader_nanos,
         bytes_per_node: bytes / count(course.nodes),
         reconnect_millis,
@@ -223,6 +227,8 @@ pub(crate) fn summary(rounds: &[Figures]) -> Table {
         let nodes = rounds[0].caches[at].nodes;
         let of = |figure: &str| format!("{figure}, {nodes} nodes");
         add(of("read by path"), "ns", 1, "≤ 50", all(|it| it.get_nanos));
+        let map = "the same of a HashMap with the data alone";
+        add(of(map), "ns", 1, "", all(|it| it.map_nanos));
         add(
             of("read by a handle"),
             "ns",

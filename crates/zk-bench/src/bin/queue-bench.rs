@@ -78,6 +78,8 @@ async fn main() -> anyhow::Result<()> {
         None
     };
     let connect = followers_first(&ensemble).await?.remove(0);
+    // New servers are slow at first.
+    measure_baseline(&connect, "/bench/warm-up", sizes, &mut Rates::default()).await?;
     let mut rates = Rates::default();
     for round in 0..sizes.rounds {
         let path = |client: &str| format!("/bench/{client}-{round}");
