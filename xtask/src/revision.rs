@@ -70,7 +70,9 @@ fn commit(root: &Path, revision: &OsStr) -> anyhow::Result<String> {
 }
 
 /// Writes the files of a commit to a directory, in place of its former contents.
-fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()> {
+///
+/// They are as old as the call, so that cargo builds again what another commit has left there.
+pub(crate) fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()> {
     if to.exists() {
         fs::remove_dir_all(to).context("cannot remove an unfinished checkout")?;
     }
@@ -83,7 +85,7 @@ fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()> {
         .context("cannot run git")?;
     let files = archive.stdout.take().context("git has no output")?;
     let unpacked = Command::new("tar")
-        .arg("-x")
+        .args(["-x", "--touch"])
         .current_dir(to)
         .stdin(files)
         .status()

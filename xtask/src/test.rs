@@ -4,6 +4,7 @@ mod beside;
 mod counts;
 mod needs;
 mod other_client;
+mod planted;
 mod zookeeper;
 
 use std::ffi::OsString;
@@ -94,6 +95,7 @@ impl Scope {
 pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let outcome = match args.split_first() {
         Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
+        Some((first, args)) if first == "planted" => planted::planted(workspace, args)?,
         Some((first, args)) if first == "--zookeeper" => zookeeper::run(workspace, args)?,
         Some((first, args)) if first == "zookeeper-client" => {
             let (scope, args) = Scope::split(args);
