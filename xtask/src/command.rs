@@ -80,7 +80,7 @@ usage: cargo xtask COMMAND [ARGS]
   test beside COMMIT [ARGS]
                   run the tests of several processes, every second process built from that commit
   test planted    break one rule of the lock after the other in a copy of the last commit, and check that simulated tests
-                  and tests on real servers notice; half an hour
+                  and tests on real servers notice
   check [DIR]     check a failed run again, by default the newest one; --help explains the options
   bench lock [--quick] [--peers] [--memory] [-- ARGS]
                   measure the lock next to the minimum that the same servers allow; with --peers next to Curator and

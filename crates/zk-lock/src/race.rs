@@ -61,7 +61,8 @@ use crate::retry::retry_read;
 ///
 /// One round trip for a lock that is free, or two fifths of the session timeout after a minute of idleness.
 /// A try creates the node without reading first, which would cost a round trip more whenever the lock is free: the leader
-/// refuses a second node without changing anything. It takes three round trips more if this session is still deleting its node of an earlier holding.
+/// refuses a second node without changing anything.
+/// It takes three round trips more if this session is still deleting its node of an earlier holding.
 /// A waiter sets one watch, and each release costs it two round trips.
 /// A release wakes all `n` waiters.
 /// Each of them sends a create, of which the leader refuses all but one; the others read the node again to watch it.

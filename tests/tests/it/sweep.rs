@@ -32,6 +32,7 @@ use zk_fault_proxy::Rule;
 use zk_fault_proxy::RuleBuilder;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
+use zk_lock::Inspector;
 
 /// For what takes moments on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -252,6 +253,28 @@ async fn until_or_late<F: Future<Output = bool>>(is_so: impl Fn() -> F) {
         }
     };
     drop(tokio::time::timeout(Duration::from_secs(2), looking).await);
+}
+
+/// Waits until one contender waits, or until something keeps it from that: both are of interest.
+async fn until_one_waits(inspector: &Inspector) {
+    until_or_late(|| async { contenders(inspector).await >= 2 }).await;
+}
+
+/// Counts the contenders that a session sees which nothing strikes.
+async fn contenders(inspector: &Inspector) -> usize {
+    let seen = inspector.contenders().await;
+    seen.expect("nothing strikes this one").len()
+}
+
+/// Checks that no contender is left after the session has cleaned up.
+async fn no_contender_is_left(scene: &Scene, inspector: &Inspector) {
+    let what = &scene.what;
+    settled(scene).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
+    caught_up.expect("nothing strikes this one");
+    let left = inspector.contenders().await;
+    let left = left.expect("nothing strikes this one");
+    assert!(left.is_empty(), "{what}: left behind: {left:?}");
 }
 
 /// Waits until the session has nothing left to clean up.

@@ -6,9 +6,10 @@ use zk_lock::FairLock;
 
 use super::Scene;
 use super::Stage;
-use super::settled;
+use super::contenders;
+use super::no_contender_is_left;
 use super::sweep;
-use super::until_or_late;
+use super::until_one_waits;
 
 /// A free lock is taken and given back; one that is held is tried for, then waited for and given back.
 async fn life_of_a_lock(scene: Scene) {
@@ -24,14 +25,14 @@ async fn life_of_a_lock(scene: Scene) {
     assert!(held.fencing_token() > free, "{what}");
     assert!(ours.try_acquire().await.expect(what).is_none(), "{what}");
     let waiting = tokio::spawn(async move { ours.acquire().await });
-    until_there_are_two(&theirs).await;
+    until_one_waits(&theirs.inspector()).await;
     let token = held.fencing_token();
     held.release().await.expect("nothing strikes this one");
     let guard = waiting.await.expect("it does not panic").expect(what);
     assert!(guard.is_valid(), "{what}");
     assert!(guard.fencing_token() > token, "{what}");
     guard.release().await.expect(what);
-    nothing_is_left(&scene, &theirs).await;
+    no_contender_is_left(&scene, &theirs.inspector()).await;
 }
 
 /// A session takes the lock by turns until it needs no list for that; another one takes it in between, and gets it once
@@ -40,10 +41,6 @@ async fn life_of_a_lock_used_alone(scene: Scene) {
     let what = &scene.what;
     let ours = FairLock::new(&scene.struck, scene.path.as_str()).unwrap();
     let theirs = FairLock::new(&scene.observer, scene.path.as_str()).unwrap();
-    let theirs_wait = || {
-        let lock = theirs.clone();
-        tokio::spawn(async move { lock.acquire().await.expect("nothing strikes this one") })
-    };
 
     let mut last = None;
     for _ in 0..5 {
@@ -55,7 +52,7 @@ async fn life_of_a_lock_used_alone(scene: Scene) {
     let held = theirs.acquire().await.expect("nothing strikes this one");
     assert!(Some(held.fencing_token()) > last, "{what}");
     let waiting = tokio::spawn(async move { ours.acquire().await });
-    until_there_are_two(&theirs).await;
+    until_one_waits(&theirs.inspector()).await;
     assert!(!waiting.is_finished(), "{what}: two hold the lock");
     let token = held.fencing_token();
     held.release().await.expect("nothing strikes this one");
@@ -63,8 +60,9 @@ async fn life_of_a_lock_used_alone(scene: Scene) {
     assert!(guard.is_valid() && guard.fencing_token() > token, "{what}");
 
     let token = guard.fencing_token();
-    let next = theirs_wait();
-    while contenders(&theirs).await < 2 {
+    let lock = theirs.clone();
+    let next = tokio::spawn(async move { lock.acquire().await });
+    while contenders(&theirs.inspector()).await < 2 {
         drop(tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await);
     }
     // A yield waits for those that its own server shows.
@@ -72,6 +70,7 @@ async fn life_of_a_lock_used_alone(scene: Scene) {
     caught_up.expect(what);
     let again = tokio::spawn(guard.yield_now());
     let held = next.await.expect("it does not panic");
+    let held = held.expect("nothing strikes this one");
     assert!(!again.is_finished(), "{what}: two hold the lock");
     assert!(held.fencing_token() > token, "{what}");
     let token = held.fencing_token();
@@ -79,30 +78,7 @@ async fn life_of_a_lock_used_alone(scene: Scene) {
     let guard = again.await.expect("it does not panic").expect(what);
     assert!(guard.is_valid() && guard.fencing_token() > token, "{what}");
     guard.release().await.expect(what);
-    nothing_is_left(&scene, &theirs).await;
-}
-
-/// Waits until one contender waits, or until something keeps it from that: both are of interest.
-async fn until_there_are_two(theirs: &FairLock) {
-    until_or_late(|| async { contenders(theirs).await >= 2 }).await;
-}
-
-async fn contenders(theirs: &FairLock) -> usize {
-    let seen = theirs.inspector().contenders().await;
-    seen.expect("nothing strikes this one").len()
-}
-
-async fn nothing_is_left(scene: &Scene, theirs: &FairLock) {
-    let what = &scene.what;
-    settled(scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
-    caught_up.expect("nothing strikes this one");
-    let left = theirs
-        .inspector()
-        .contenders()
-        .await
-        .expect("nothing strikes this one");
-    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+    no_contender_is_left(&scene, &theirs.inspector()).await;
 }
 
 // covers: L1 L3 L14 H7 C3

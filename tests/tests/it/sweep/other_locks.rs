@@ -13,9 +13,9 @@ use zk_lock::ReentrantLock;
 
 use super::Scene;
 use super::Stage;
-use super::settled;
+use super::no_contender_is_left;
 use super::sweep;
-use super::until_or_late;
+use super::until_one_waits;
 
 /// A free lock is taken and given back; one that is held is tried for, then waited for and given back. At the end there
 /// is no contender and no node at the path.
@@ -33,24 +33,14 @@ where
     let held = theirs.acquire().await.expect(what);
     assert!(ours.try_acquire().await.expect(what).is_none(), "{what}");
     let waiting = tokio::spawn(async move { ours.acquire().await });
-    // Until it waits, or until something keeps it from that: both are of interest.
     let inspector = Inspector::new(&scene.observer, scene.path.as_str()).expect("it is a path");
-    until_or_late(|| async {
-        let seen = inspector.contenders().await;
-        seen.expect("nothing strikes this one").len() >= 2
-    })
-    .await;
+    until_one_waits(&inspector).await;
     held.release().await.expect("nothing strikes this one");
     let guard = waiting.await.expect("it does not panic").expect(what);
     assert!(guard.held().is_valid(), "{what}");
     guard.release().await.expect(what);
 
-    settled(scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
-    caught_up.expect("nothing strikes this one");
-    let left = inspector.contenders().await;
-    let left = left.expect("nothing strikes this one");
-    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+    no_contender_is_left(scene, &inspector).await;
 }
 
 /// Two locks are taken as one and given back; while one of them is held, both are tried for, then waited for and given
@@ -73,11 +63,7 @@ async fn life_of_several_locks(scene: Scene) {
     assert!(Some(held.fencing_token()) > free[1], "{what}");
     assert!(ours.try_acquire().await.expect(what).is_none(), "{what}");
     let waiting = tokio::spawn(async move { ours.acquire().await });
-    until_or_late(|| async {
-        let seen = theirs.inspector().contenders().await;
-        seen.expect("nothing strikes this one").len() >= 2
-    })
-    .await;
+    until_one_waits(&theirs.inspector()).await;
     assert!(!waiting.is_finished(), "{what}: two hold a lock");
     let token = held.fencing_token();
     held.release().await.expect("nothing strikes this one");
@@ -86,13 +72,8 @@ async fn life_of_several_locks(scene: Scene) {
     assert!(guard.fencing_tokens()[1] > Some(token), "{what}");
     guard.release().await.expect(what);
 
-    settled(&scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
-    caught_up.expect("nothing strikes this one");
     for lock in [theirs_first, theirs] {
-        let left = lock.inspector().contenders().await;
-        let left = left.expect("nothing strikes this one");
-        assert!(left.is_empty(), "{what}: left behind: {left:?}");
+        no_contender_is_left(&scene, &lock.inspector()).await;
     }
 }
 
@@ -111,22 +92,13 @@ async fn life_of_a_candidate(scene: Scene) {
     assert!(lease.fencing_token() > first, "{what}");
     let participant = ours.join();
     let inspector = Inspector::new(&scene.observer, scene.path.as_str()).expect("it is a path");
-    until_or_late(|| async {
-        let seen = inspector.contenders().await;
-        seen.expect("nothing strikes this one").len() >= 2
-    })
-    .await;
+    until_one_waits(&inspector).await;
     leader.leave().await;
     let ours = participant.leading().await.expect(what);
     assert!(ours.fencing_token() > lease.fencing_token(), "{what}");
     participant.leave().await;
 
-    settled(&scene).await;
-    let caught_up = scene.observer.sync(scene.path.as_str()).with_quorum().await;
-    caught_up.expect("nothing strikes this one");
-    let left = inspector.contenders().await;
-    let left = left.expect("nothing strikes this one");
-    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+    no_contender_is_left(&scene, &inspector).await;
 }
 
 // covers: L1 L3 L9 L11 H7
