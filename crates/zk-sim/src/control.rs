@@ -163,7 +163,7 @@ impl SessionHandle {
 
     /// Breaks the link until [`heal`](Self::heal).
     ///
-    /// The leader expires the session after its timeout; the client gives up after 7/5 of that.
+    /// The leader expires the session one timeout after it last heard of it; the client gives up after 7/5 of that.
     pub fn partition(&self) {
         self.driver.with(|world| world.partition(self.session));
     }

@@ -51,12 +51,15 @@
 //! | a client without a link tries the next server | 10 ms, doubled after each round over all servers, up to 320 ms | [`reconnect_after`](EnsembleBuilder::reconnect_after) |
 //! | a client notices a silent link | a share of the session timeout, see [`silence`](SessionHandle::silence) | |
 //! | a client without a link gives up the session | 7/5 of its timeout | |
-//! | the leader expires a session that sends nothing | its timeout | [`timeout`](Connect::timeout) |
+//! | a server reports to the leader which sessions have sent something | a quarter of the session timeout, the longest that servers allow | |
+//! | the leader expires a session that it has not heard of | its timeout | [`timeout`](Connect::timeout) |
 //! | the servers exclude a paused server | 1 s, the `syncLimit` times the `tickTime` of a real ensemble | |
 //! | servers without a leader elect one | 300 ms | |
 //! | a restarted server serves | 200 ms | |
 //!
-//! A session of this crate with a link keeps itself alive: pings are not simulated.
+//! A session of this crate with a link keeps itself alive: it counts as sending a ping in each third of its timeout.
+//! When its link fails, its last message is still reported, unless its server fails, too.
+//! The leader hears at once of the messages to itself, and of those of [clients on byte streams](#clients-on-byte-streams).
 //!
 //! # Guarantees
 //!
@@ -91,7 +94,7 @@
 //! | [`misreport`](Script::misreport) | applied | the fault |
 //! | [`cut`](SessionHandle::cut), [`move_to`](SessionHandle::move_to) | requests that arrived proceed | the link breaks and comes back |
 //! | [`silence`](SessionHandle::silence) | no message arrives | nothing for a while, then the link breaks and comes back |
-//! | [`partition`](SessionHandle::partition) | the leader expires the session after its timeout | no link; gives up after 7/5 of the timeout |
+//! | [`partition`](SessionHandle::partition) | the leader expires the session one timeout after it last heard of it | no link; gives up after 7/5 of the timeout |
 //! | [`expire`](SessionHandle::expire) | the session's ephemeral nodes are deleted | notified once its server has applied it |
 //! | [`delay_end`](SessionHandle::delay_end) | none | a reply reports the end of the session before the link does |
 //! | [`lag`](ServerHandle::lag) | the server answers reads with old data | no reply to writes and syncs until the server has caught up |

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
 use zk_core::ErrorKind;
 use zk_core::NodePath;
@@ -67,6 +68,10 @@ impl Transport for SimTransport {
 
     fn link(&self) -> LinkReceiver {
         self.link.clone()
+    }
+
+    fn broken(&self) -> Option<Instant> {
+        self.driver.broken(self.session)
     }
 
     fn draw(&self) -> Option<u64> {

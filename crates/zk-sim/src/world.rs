@@ -45,6 +45,7 @@ mod links;
 mod quorum;
 mod remote;
 mod service;
+mod touches;
 
 /// The settings of an ensemble.
 #[derive(Debug, Clone)]
@@ -98,6 +99,8 @@ pub(crate) struct World {
     leader: Leader,
     /// The index of the leader.
     leading: Option<usize>,
+    /// When the leader was paused, if it is.
+    leader_paused_at: Option<Duration>,
     /// The outcome of a write that waits for the quorum when the leader is lost.
     proposals: Proposal,
     servers: Vec<Server>,
@@ -236,6 +239,7 @@ impl World {
             waiting: Vec::new(),
             proposed: Vec::new(),
             expiring: Vec::new(),
+            leader_paused_at: None,
             losses: 0,
             events: BTreeMap::new(),
             outputs: Vec::new(),
@@ -311,8 +315,7 @@ impl World {
         let now = self.now;
         let client = |server, opening| Client {
             is_remote: options.is_remote,
-            heard_at: now,
-            ..Client::new(session, server, options.timeout, identities, opening)
+            ..Client::new(session, server, options.timeout, now, identities, opening)
         };
         if let Some(server) = server.copied() {
             let zxid = self.leader.open(self.now);

@@ -7,10 +7,14 @@ use zk_core::Acl;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::transport::TransportError;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Disturbance;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
 use crate::pass;
+use crate::soon;
 
 /// How often the leader alone was asked so far, and how often the quorum.
 fn asked(sim: &Ensemble) -> (usize, usize) {
@@ -172,8 +176,10 @@ async fn proof_that_has_lapsed_is_not_revived_by_the_next_write() {
     for number in 1..=sim.servers() {
         sim.server(number).resume();
     }
+    session.create("/a", "").or_set().await.unwrap();
+    // A write that this long after the first reply proves it by its report time alone would be one too early.
     let begun = Instant::now();
-    while begun.elapsed() < timeout * 3 / 10 {
+    while begun.elapsed() < timeout * 8 / 25 {
         let made = session.create("/a", "").or_set().await;
         assert!(made.is_ok() && !session_lease.is_valid(), "{made:?}");
         pass(timeout / 50).await;
@@ -196,4 +202,59 @@ async fn write_that_is_refused_for_lack_of_access_extends_no_proof() {
         }
         assert_eq!(session.valid_until().unwrap() > opened, extends);
     }
+}
+
+/// After random faults, a session is cut off for good at any moment between two reports of its server.
+// covers: L12
+#[test]
+fn no_session_expires_while_its_proof_is_valid() {
+    let checked = Check::new(0..300).seeds_from_env();
+    checked.run(async |sim, seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        // Another moment between two reports each time.
+        let other = sim.connect().await;
+        pass(Duration::from_millis(random.u64(0..5000))).await;
+        let session = sim.connect().server(random.usize(1..=3)).await;
+        let writer = if random.bool() { &session } else { &other };
+        let timeout = session.session_timeout();
+        let millis = u64::try_from(timeout.as_millis()).unwrap();
+        let session_lease = session.keep_lease();
+        let mut pause = random.fork();
+        let writing = async {
+            loop {
+                let most = millis / [4, 40, 400][pause.usize(0..3)];
+                pass(Duration::from_millis(pause.u64(0..most))).await;
+                drop(writer.create("/a", "").or_set().await);
+            }
+        };
+        let faults = async {
+            let moment = Duration::from_millis(random.u64(0..3 * millis));
+            let chaos = Chaos::default().lasting(3 * timeout).longest(timeout / 5);
+            // A rule for a later request would stop a second server below.
+            let chaos = chaos.weight(Disturbance::KillLeader, 0);
+            drop(tokio::time::timeout(moment, chaos.run(&sim)).await);
+            let link = sim.session(session.id());
+            for number in 1..=sim.servers() {
+                sim.server(number).start();
+            }
+            if random.bool()
+                && let Some(server) = link.server()
+            {
+                sim.server(server).stop();
+            }
+            link.partition();
+            while link.is_alive() {
+                pass(Duration::from_millis(5)).await;
+            }
+            assert!(!session_lease.is_valid(), "seed {seed}");
+        };
+        let both = async {
+            tokio::select! {
+                biased;
+                () = faults => {}
+                () = writing => {}
+            }
+        };
+        soon("the session expires", both).await;
+    });
 }

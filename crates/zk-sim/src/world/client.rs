@@ -13,6 +13,7 @@ use zk_core::transport::Phase;
 use zk_core::transport::TransportError;
 
 use super::JobNumber;
+use super::touches::Touches;
 use crate::access::Identity;
 use crate::server_reply::ServerReply;
 use crate::server_reply::WatchNumber;
@@ -44,11 +45,15 @@ pub(crate) struct Client {
     pub(super) is_partitioned: bool,
     /// Whether its client is on the other side of a byte stream, and decides itself when it reconnects.
     pub(super) is_remote: bool,
-    /// When the leader last heard of a remote client.
-    pub(super) heard_at: Duration,
+    pub(super) touches: Touches,
+    /// Whether the leader's timeout runs until its server receives something: the link is broken or silent, or the server
+    /// is paused.
+    pub(super) is_timing_out: bool,
+    /// When its link last broke.
+    pub(crate) broken_at: Option<Duration>,
     /// Whether the link drops all messages without either side noticing.
     pub(super) is_silent: bool,
-    /// Incremented whenever the leader restarts the timeout of the session.
+    /// Incremented whenever the leader's timeout of the session begins, restarts or ends.
     pub(super) clock: u64,
     /// The number of times that its link fell silent.
     pub(super) silences: u64,
@@ -127,6 +132,7 @@ impl Client {
         id: SessionId,
         server: usize,
         timeout: Duration,
+        now: Duration,
         identities: Vec<Identity>,
         opening: i64,
     ) -> Self {
@@ -146,7 +152,9 @@ impl Client {
             is_closing: false,
             is_partitioned: false,
             is_remote: false,
-            heard_at: Duration::ZERO,
+            touches: Touches::new(timeout, now),
+            is_timing_out: false,
+            broken_at: None,
             is_silent: false,
             clock: 0,
             silences: 0,

@@ -34,10 +34,9 @@ impl World {
             self.end(session, SessionEnd::Expired);
             return;
         }
-        // On a silent link the leader's timeout runs already.
-        let was_heard = !client.is_silent && self.servers[client.server].is_running();
         client.link.phase = Phase::Down;
         client.link.breaks += 1;
+        client.broken_at = Some(self.now);
         client.connection += 1;
         client.queue.clear();
         client.outbox.clear();
@@ -77,10 +76,7 @@ impl World {
             // The client reconnects when it chooses to, and the leader's timeout runs since its last message.
             return;
         }
-        if was_heard {
-            self.touch_session(session);
-            self.schedule_expiry(session);
-        }
+        self.begin_timeout(session);
         self.schedule(timeout * 7 / 5, move |world| {
             if world.is_down_since(session, connection) {
                 world.end(session, SessionEnd::Expired);
@@ -119,8 +115,7 @@ impl World {
 
     /// Starts the timeouts of the client and the leader for a silent link.
     pub(super) fn fall_silent(&mut self, session: SessionId) {
-        self.touch_session(session);
-        self.schedule_expiry(session);
+        self.begin_timeout(session);
         let client = self.client_mut(session);
         client.silences += 1;
         let (timeout, silences) = (client.timeout, client.silences);
@@ -338,7 +333,7 @@ impl World {
         let (connection, server) = (client.connection, client.server);
         let is_remote = client.is_remote;
         if was_silent && self.servers[server].is_running() {
-            self.touch_session(session);
+            self.end_timeout(session);
             self.deliver_muted(session);
         } else if was_partitioned && !is_remote && self.is_down_since(session, connection) {
             let to = (server + 1) % self.servers.len();
@@ -354,10 +349,11 @@ impl World {
 
     /// Ends the session at its client.
     pub(super) fn end(&mut self, session: SessionId, ending: SessionEnd) {
-        let client = self.client_mut(session);
-        if client.is_over() {
+        if self.client_mut(session).is_over() {
             return;
         }
+        self.begin_timeout(session);
+        let client = self.client_mut(session);
         if client.is_up() {
             client.link.breaks += 1;
         }

@@ -77,6 +77,9 @@ impl World {
         it.incarnation += 1;
         let incarnation = it.incarnation;
         self.schedule(SYNC_LIMIT, move |world| world.exclude(server, incarnation));
+        if self.leading == Some(server) {
+            self.leader_paused_at = Some(self.now);
+        }
         for session in self.attached(server) {
             self.fall_silent(session);
         }
@@ -98,12 +101,35 @@ impl World {
     /// Lets a server that was paused process what it has missed.
     fn resume_member(&mut self, server: usize) {
         self.apply_due();
+        let reported = if self.leading == Some(server) {
+            self.resume_reports()
+        } else {
+            self.last_attached(server)
+        };
+        for session in reported {
+            self.schedule_report(session);
+        }
         for session in self.attached(server) {
-            self.touch_session(session);
+            if !self.client_mut(session).is_silent {
+                self.end_timeout(session);
+            }
             self.deliver_muted(session);
             self.answer_ready(session);
         }
         self.resume_waiting();
+    }
+
+    /// Lets the leader ask for reports again, and returns all sessions.
+    fn resume_reports(&mut self) -> Vec<SessionId> {
+        let sessions: Vec<_> = self.clients.keys().copied().collect();
+        for session in &sessions {
+            let client = self.client_mut(*session);
+            if client.is_up() && !client.is_timing_out && !client.is_remote {
+                self.pass_touches(*session);
+            }
+        }
+        self.leader_paused_at = None;
+        sessions
     }
 
     /// Excludes a server that was paused for the sync limit.
@@ -127,6 +153,7 @@ impl World {
     /// Removes the leader: no server serves, and the links to all running servers break.
     fn lose_leader(&mut self) {
         self.leading = None;
+        self.leader_paused_at = None;
         self.losses += 1;
         for server in 0..self.servers.len() {
             self.servers[server].is_member = false;
@@ -192,6 +219,7 @@ impl World {
         let sessions: Vec<_> = self.clients.keys().copied().collect();
         for session in sessions {
             self.touch_session(session);
+            self.client_mut(session).is_timing_out = true;
             self.schedule_expiry(session);
         }
         self.resume_waiting();
@@ -236,19 +264,120 @@ impl World {
         let now = self.now;
         let client = self.client_mut(session);
         client.clock += 1;
-        client.heard_at = now;
+        client.touches.touch(now);
+        client.is_timing_out = false;
+    }
+
+    /// Records a message to the server of a session.
+    pub(super) fn receive(&mut self, session: SessionId) {
+        let now = self.now;
+        self.pass_touches(session);
+        if self.is_on_leader(session) {
+            self.client_mut(session).touches.touch(now);
+        } else {
+            self.client_mut(session).touches.receive(now);
+        }
+    }
+
+    /// Records the pings and reports until now.
+    fn pass_touches(&mut self, session: SessionId) {
+        let (now, is_on_leader) = (self.now, self.is_on_leader(session));
+        // A leader that is paused asks for no reports.
+        let reports_end = self.leader_paused_at.unwrap_or(now);
+        let touches = &mut self.client_mut(session).touches;
+        if is_on_leader {
+            touches.pass_on_leader(now);
+        } else {
+            touches.pass(now, reports_end);
+        }
+    }
+
+    /// Begins the timeout of a session whose link breaks or falls silent, unless it runs already. It runs since the leader
+    /// last heard of the session. If its server works, the leader still hears of the last message.
+    pub(super) fn begin_timeout(&mut self, session: SessionId) {
+        let client = self.client_mut(session);
+        if client.is_timing_out || client.is_remote || client.link.phase == Phase::ReadOnly {
+            return;
+        }
+        client.is_timing_out = true;
+        client.clock += 1;
+        self.pass_touches(session);
+        self.schedule_expiry(session);
+        self.schedule_report(session);
+    }
+
+    /// Ends the timeout of a session whose link is no longer silent, with the next report of its server. Until then the
+    /// leader may expire it.
+    pub(super) fn end_timeout(&mut self, session: SessionId) {
+        if self.is_on_leader(session) || self.is_remote(session) {
+            self.touch_session(session);
+            return;
+        }
+        let now = self.now;
+        let client = self.client_mut(session);
+        client.is_timing_out = false;
+        client.touches.receive(now);
+        self.schedule_report(session);
+    }
+
+    /// Schedules the report of the messages of a session, if its server works and does not lead. What is overdue, because
+    /// the server or the leader was paused, is reported at once.
+    fn schedule_report(&mut self, session: SessionId) {
+        let client = self.client_mut(session);
+        let (server, clock, is_remote) = (client.server, client.clock, client.is_remote);
+        let Some(report) = client.touches.next_report() else {
+            return;
+        };
+        let it = &self.servers[server];
+        if it.is_running() && !is_remote && !self.is_on_leader(session) {
+            let from = (server, it.incarnation);
+            let after = report.saturating_sub(self.now);
+            self.schedule(after, move |world| world.report(session, clock, from));
+        }
+    }
+
+    /// Lets the leader hear of the messages of a session, unless it has heard of the session in another way, or its server
+    /// has failed.
+    fn report(&mut self, session: SessionId, clock: u64, from: (usize, u64)) {
+        let (server, incarnation) = from;
+        let is_over = self.client_mut(session).clock != clock
+            || self.servers[server].incarnation != incarnation;
+        if is_over || self.leading.is_none() {
+            // The next leader restarts the timeout.
+            return;
+        }
+        if !self.can_commit() {
+            // The leader is paused, or waits for a quorum.
+            let pause = self.settings.reconnect;
+            self.schedule(pause, move |world| world.report(session, clock, from));
+            return;
+        }
+        let now = self.now;
+        let client = self.client_mut(session);
+        client.clock += 1;
+        client.touches.reported(now);
+        if client.is_timing_out {
+            self.schedule_expiry(session);
+        }
+    }
+
+    fn is_on_leader(&self, session: SessionId) -> bool {
+        let client = self.client(session);
+        client.is_some_and(|client| self.leading == Some(client.server))
     }
 
     /// Schedules the expiry of a session, unless the leader hears of it again.
-    pub(super) fn schedule_expiry(&mut self, session: SessionId) {
+    fn schedule_expiry(&mut self, session: SessionId) {
+        let now = self.now;
         let client = self.client_mut(session);
         if client.is_remote {
             // It has a timeout of its own, which runs until it expires.
             return;
         }
         if client.is_alive && client.link.phase != Phase::ReadOnly {
-            let (timeout, clock) = (client.timeout, client.clock);
-            self.schedule(timeout, move |world| world.time_out_session(session, clock));
+            let clock = client.clock;
+            let after = (client.touches.heard() + client.timeout).saturating_sub(now);
+            self.schedule(after, move |world| world.time_out_session(session, clock));
         }
     }
 
@@ -271,6 +400,13 @@ impl World {
         for session in self.attached(server) {
             self.break_link(session, &Break::because(cause));
         }
+    }
+
+    /// Returns the sessions that are or were last connected to a server.
+    fn last_attached(&self, server: usize) -> Vec<SessionId> {
+        let clients = self.clients.values();
+        let here = clients.filter(|client| client.server == server);
+        here.map(|client| client.id).collect()
     }
 
     /// Returns the sessions whose clients consider themselves connected to a server.

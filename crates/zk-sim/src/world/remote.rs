@@ -105,7 +105,7 @@ impl World {
             let now = self.now;
             let client = &self.clients[&session];
             if !client.is_silent && self.servers[client.server].is_running() {
-                self.client_mut(session).heard_at = now;
+                self.client_mut(session).touches.touch(now);
             }
         }
     }
@@ -150,7 +150,7 @@ impl World {
         if !client.is_remote || !client.is_alive || client.link.phase == Phase::ReadOnly {
             return;
         }
-        let due = client.heard_at + client.timeout;
+        let due = client.touches.heard() + client.timeout;
         let again = if due > now {
             due.saturating_sub(now)
         } else if self.can_commit() {

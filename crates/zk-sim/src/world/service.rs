@@ -149,6 +149,7 @@ impl World {
             self.client_mut(session).muted.push(number);
             return;
         }
+        self.receive(session);
         if self.is_too_large(number) {
             self.jobs[number].outcome = RequestOutcome::NeverArrived;
             self.break_link(session, &Break::because("connection reset by peer"));

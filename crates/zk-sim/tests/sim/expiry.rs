@@ -8,6 +8,8 @@ use zk_core::WatchEvent;
 use zk_sim::Ensemble;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// It hears at once of the sessions that are connected to it.
+const LEADER: usize = 3;
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_that_is_connected_never_expires() {
@@ -22,14 +24,15 @@ async fn an_idle_session_that_is_connected_never_expires() {
 async fn a_session_cut_off_expires_at_the_leader_after_the_timeout_and_is_given_up_after_7_5_of_it()
 {
     let sim = Ensemble::new(3);
-    let session = sim.connect().timeout(TIMEOUT).await;
+    let session = sim.connect().server(LEADER).timeout(TIMEOUT).await;
     session.create("/e", "").ephemeral().await.unwrap();
     let (_, _, mut watch) = session.get("/e").watched().await.unwrap();
     let begin = Instant::now();
     let handle = sim.session(session.id());
     handle.partition();
     let edge = Duration::from_millis(1);
-    tokio::time::advance(TIMEOUT.saturating_sub(edge)).await;
+    // The leader has received the last request this long before the reply.
+    tokio::time::advance(TIMEOUT.saturating_sub(2 * edge)).await;
     assert_eq!(sim.tree().paths(), ["/e"]);
     tokio::time::advance(edge).await;
     assert!(sim.tree().paths().is_empty());
@@ -59,7 +62,7 @@ async fn a_session_that_reconnects_in_time_continues() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_reconnects_too_late_is_expired() {
     let sim = Ensemble::new(3);
-    let session = sim.connect().timeout(TIMEOUT).await;
+    let session = sim.connect().server(LEADER).timeout(TIMEOUT).await;
     sim.session(session.id()).partition();
     tokio::time::advance(TIMEOUT * 11 / 10).await;
     let begin = Instant::now();
