@@ -79,8 +79,8 @@ usage: cargo xtask COMMAND [ARGS]
                   do so for each version of the table
   test beside COMMIT [ARGS]
                   run the tests of several processes, every second process built from that commit
-  test planted    break one rule of the lock after the other in a copy of the last commit, and check that simulated tests
-                  and tests on real servers notice
+  test planted    break one rule of the session lease and of the lock after the other in a copy of the last commit, and
+                  check that simulated tests and tests on real servers notice
   check [DIR]     check a failed run again, by default the newest one; --help explains the options
   bench lock [--quick] [--peers] [--memory] [-- ARGS]
                   measure the lock next to the minimum that the same servers allow; with --peers next to Curator and
