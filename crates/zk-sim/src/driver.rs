@@ -389,10 +389,9 @@ impl Driver {
     }
 
     /// Returns when the link of a session last broke.
-    pub(crate) fn broken(self: &Arc<Self>, session: SessionId) -> Option<std::time::Instant> {
-        let broken = self.with(|world| world.client(session)?.broken_at)?;
-        let begin = *self.begin.get_or_init(Instant::now);
-        Some((begin + broken).into_std())
+    pub(crate) fn broken(&self, session: SessionId) -> Option<std::time::Instant> {
+        let broken = self.lock().world.client(session)?.broken_at?;
+        Some((*self.begin.get()? + broken).into_std())
     }
 
     fn now(&self) -> Duration {

@@ -35,6 +35,8 @@ impl World {
     pub(super) fn close_connection(&mut self, session: SessionId, how: Break) {
         self.push(session, Body::End(how));
         self.client_mut(session).is_hung_up = true;
+        // The server receives nothing more.
+        self.begin_timeout(session);
     }
 
     pub(super) fn push(&mut self, session: SessionId, body: Body) {

@@ -101,14 +101,7 @@ impl World {
     /// Lets a server that was paused process what it has missed.
     fn resume_member(&mut self, server: usize) {
         self.apply_due();
-        let reported = if self.leading == Some(server) {
-            self.resume_reports()
-        } else {
-            self.last_attached(server)
-        };
-        for session in reported {
-            self.schedule_report(session);
-        }
+        self.resume_reports(server);
         for session in self.attached(server) {
             if !self.client_mut(session).is_silent {
                 self.end_timeout(session);
@@ -119,17 +112,27 @@ impl World {
         self.resume_waiting();
     }
 
-    /// Lets the leader ask for reports again, and returns all sessions.
-    fn resume_reports(&mut self) -> Vec<SessionId> {
+    /// Lets a server that was paused make its reports, or ask for those of the others.
+    fn resume_reports(&mut self, server: usize) {
         let sessions: Vec<_> = self.clients.keys().copied().collect();
         for session in &sessions {
             let client = self.client_mut(*session);
-            if client.is_up() && !client.is_timing_out && !client.is_remote {
-                self.pass_touches(*session);
+            if !client.is_timing_out && !client.is_remote {
+                self.catch_up(*session);
             }
         }
-        self.leader_paused_at = None;
-        sessions
+        let leads = self.leading == Some(server);
+        if leads {
+            self.leader_paused_at = None;
+        }
+        let now = self.now;
+        for session in sessions {
+            let client = self.client_mut(session);
+            if leads || client.server == server {
+                client.touches.postpone_report(now);
+                self.schedule_report(session);
+            }
+        }
     }
 
     /// Excludes a server that was paused for the sync limit.
@@ -143,6 +146,11 @@ impl World {
 
     /// Removes a member, which may have been the leader or required for the quorum.
     fn remove_member(&mut self, server: usize) {
+        for client in self.clients.values_mut() {
+            if client.server == server {
+                client.touches.forget_report();
+            }
+        }
         let members = self.servers.iter().filter(|server| server.is_member);
         let is_enough = self.is_quorum(members.count());
         if self.leading == Some(server) || (self.leading.is_some() && !is_enough) {
@@ -271,7 +279,7 @@ impl World {
     /// Records a message to the server of a session.
     pub(super) fn receive(&mut self, session: SessionId) {
         let now = self.now;
-        self.pass_touches(session);
+        self.catch_up(session);
         if self.is_on_leader(session) {
             self.client_mut(session).touches.touch(now);
         } else {
@@ -279,16 +287,16 @@ impl World {
         }
     }
 
-    /// Records the pings and reports until now.
-    fn pass_touches(&mut self, session: SessionId) {
+    /// Records the pings and reports until now of a session whose link and server work.
+    fn catch_up(&mut self, session: SessionId) {
         let (now, is_on_leader) = (self.now, self.is_on_leader(session));
         // A leader that is paused asks for no reports.
         let reports_end = self.leader_paused_at.unwrap_or(now);
         let touches = &mut self.client_mut(session).touches;
         if is_on_leader {
-            touches.pass_on_leader(now);
+            touches.catch_up_on_leader(now);
         } else {
-            touches.pass(now, reports_end);
+            touches.catch_up(now, reports_end);
         }
     }
 
@@ -301,7 +309,7 @@ impl World {
         }
         client.is_timing_out = true;
         client.clock += 1;
-        self.pass_touches(session);
+        self.catch_up(session);
         self.schedule_expiry(session);
         self.schedule_report(session);
     }
@@ -320,39 +328,32 @@ impl World {
         self.schedule_report(session);
     }
 
-    /// Schedules the report of the messages of a session, if its server works and does not lead. What is overdue, because
-    /// the server or the leader was paused, is reported at once.
+    /// Schedules the report of what the server of a session has received, if there is anything to report.
     fn schedule_report(&mut self, session: SessionId) {
+        let is_on_leader = self.is_on_leader(session);
+        let now = self.now;
         let client = self.client_mut(session);
-        let (server, clock, is_remote) = (client.server, client.clock, client.is_remote);
-        let Some(report) = client.touches.next_report() else {
-            return;
-        };
-        let it = &self.servers[server];
-        if it.is_running() && !is_remote && !self.is_on_leader(session) {
-            let from = (server, it.incarnation);
-            let after = report.saturating_sub(self.now);
-            self.schedule(after, move |world| world.report(session, clock, from));
+        let clock = client.clock;
+        if let Some(due) = client.touches.report_due()
+            && !client.is_remote
+            && !is_on_leader
+        {
+            let after = due.saturating_sub(now);
+            self.schedule(after, move |world| world.report(session, clock));
         }
     }
 
-    /// Lets the leader hear of the messages of a session, unless it has heard of the session in another way, or its server
-    /// has failed.
-    fn report(&mut self, session: SessionId, clock: u64, from: (usize, u64)) {
-        let (server, incarnation) = from;
-        let is_over = self.client_mut(session).clock != clock
-            || self.servers[server].incarnation != incarnation;
-        if is_over || self.leading.is_none() {
-            // The next leader restarts the timeout.
-            return;
-        }
-        if !self.can_commit() {
-            // The leader is paused, or waits for a quorum.
-            let pause = self.settings.reconnect;
-            self.schedule(pause, move |world| world.report(session, clock, from));
-            return;
-        }
+    /// Lets the leader hear of a session, unless it has heard of it in another way since. Reports of a server that is
+    /// paused, or to such a leader, are scheduled again when it resumes; the next leader restarts the timeout.
+    fn report(&mut self, session: SessionId, clock: u64) {
         let now = self.now;
+        let leader_hears = self.leading.is_some() && self.leader_paused_at.is_none();
+        let client = &self.clients[&session];
+        let is_due = client.touches.report_due().is_some_and(|due| due <= now);
+        let is_made = is_due && self.servers[client.server].is_running();
+        if client.clock != clock || !leader_hears || !is_made {
+            return;
+        }
         let client = self.client_mut(session);
         client.clock += 1;
         client.touches.reported(now);
@@ -383,7 +384,10 @@ impl World {
 
     /// Expires a session, unless the leader has heard of it since.
     fn time_out_session(&mut self, session: SessionId, clock: u64) {
-        if self.client_mut(session).clock != clock || self.leading.is_none() {
+        let now = self.now;
+        let client = self.client_mut(session);
+        let is_over = client.clock != clock || client.touches.heard() + client.timeout > now;
+        if is_over || self.leading.is_none() {
             // The next leader restarts the timeout.
             return;
         }
@@ -400,13 +404,6 @@ impl World {
         for session in self.attached(server) {
             self.break_link(session, &Break::because(cause));
         }
-    }
-
-    /// Returns the sessions that are or were last connected to a server.
-    fn last_attached(&self, server: usize) -> Vec<SessionId> {
-        let clients = self.clients.values();
-        let here = clients.filter(|client| client.server == server);
-        here.map(|client| client.id).collect()
     }
 
     /// Returns the sessions whose clients consider themselves connected to a server.

@@ -16,19 +16,21 @@ pub(super) struct Touches {
     heard: Duration,
     /// When its server last received something.
     received: Duration,
-    /// The first message that its server has received and not reported.
-    unreported: Option<Duration>,
+    /// When its server reports what it has received since its last report; `None` if that is nothing.
+    report_due: Option<Duration>,
 }
 
 impl Touches {
     /// Creates the state of a session that is opened now.
     pub(super) fn new(timeout: Duration, now: Duration) -> Self {
-        Self {
+        let mut touches = Self {
             timeout: timeout.max(MIN_TIMEOUT),
             heard: now,
             received: now,
-            unreported: Some(now),
-        }
+            report_due: None,
+        };
+        touches.receive(now);
+        touches
     }
 
     /// Records that the leader hears of the session now, in another way than by a report.
@@ -40,17 +42,30 @@ impl Touches {
     /// Records that the leader receives the report of all messages until now.
     pub(super) fn reported(&mut self, now: Duration) {
         self.heard = now;
-        self.unreported = None;
+        self.report_due = None;
     }
 
     /// Records a message to the session's server.
     pub(super) fn receive(&mut self, now: Duration) {
         self.received = now;
-        self.unreported.get_or_insert(now);
+        let interval = (self.timeout / REPORTS_PER_TIMEOUT).as_nanos();
+        let nanos = (now.as_nanos() / interval + 1) * interval;
+        let next = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.report_due.get_or_insert(next);
+    }
+
+    /// Records that the server, or the leader, was paused until now.
+    pub(super) fn postpone_report(&mut self, now: Duration) {
+        self.report_due = self.report_due.map(|due| due.max(now));
+    }
+
+    /// Records that the process of the server has ended, with what it had not reported.
+    pub(super) fn forget_report(&mut self) {
+        self.report_due = None;
     }
 
     /// Records the pings until now, and the reports until `reports_end`. The link and the server were working.
-    pub(super) fn pass(&mut self, now: Duration, reports_end: Duration) {
+    pub(super) fn catch_up(&mut self, now: Duration, reports_end: Duration) {
         let interval = self.timeout / PINGS_PER_TIMEOUT;
         while self.received + interval <= now {
             let ping = self.received + interval;
@@ -61,23 +76,20 @@ impl Touches {
     }
 
     /// Records the pings to the leader until now. The link and the leader were working.
-    pub(super) fn pass_on_leader(&mut self, now: Duration) {
-        self.pass(now, Duration::ZERO);
+    pub(super) fn catch_up_on_leader(&mut self, now: Duration) {
+        self.catch_up(now, Duration::ZERO);
         self.reported(self.received);
     }
 
     fn report(&mut self, until: Duration) {
-        if let Some(report) = self.next_report().filter(|report| *report <= until) {
-            self.reported(report);
+        if let Some(due) = self.report_due.filter(|due| *due <= until) {
+            self.reported(due);
         }
     }
 
-    /// Returns when the messages that are not reported yet will be.
-    pub(super) fn next_report(&self) -> Option<Duration> {
-        let interval = (self.timeout / REPORTS_PER_TIMEOUT).as_nanos();
-        let reports = self.unreported?.as_nanos() / interval + 1;
-        let nanos = u64::try_from(reports * interval).unwrap_or(u64::MAX);
-        Some(Duration::from_nanos(nanos))
+    /// Returns when the server reports what it has received since its last report.
+    pub(super) fn report_due(&self) -> Option<Duration> {
+        self.report_due
     }
 
     /// Returns when the leader last heard of the session.
@@ -98,10 +110,10 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_message_is_heard_with_the_next_report() {
+    fn a_message_is_heard_with_the_report_due() {
         let mut touches = Touches::new(MS * 1000, MS * 100);
         let mut heard = |now| {
-            touches.pass(MS * now, MS * now);
+            touches.catch_up(MS * now, MS * now);
             let heard = touches.heard();
             touches.receive(MS * now);
             heard
@@ -109,7 +121,7 @@ mod tests {
         for (now, expected) in [(249, 100), (260, 250), (499, 250), (500, 500), (720, 500)] {
             assert_eq!(heard(now), MS * expected, "{now}");
         }
-        assert_eq!(touches.next_report(), Some(MS * 750));
+        assert_eq!(touches.report_due(), Some(MS * 750));
     }
 
     #[test]
@@ -117,10 +129,10 @@ mod tests {
         let mut touches = Touches::new(MS * 1200, Duration::ZERO);
         // The pings of 400, 800, 1200 and 1600 ms are reported at 600, 900, 1500 and 1800 ms.
         for (now, heard) in [(599, 300), (600, 600), (1499, 900), (1799, 1500)] {
-            touches.pass(MS * now, MS * now);
+            touches.catch_up(MS * now, MS * now);
             assert_eq!(touches.heard(), MS * heard, "{now}");
         }
-        touches.pass(MS * 1_000_000, MS * 1_000_000);
+        touches.catch_up(MS * 1_000_000, MS * 1_000_000);
         assert_eq!(touches.heard(), MS * 999_900);
     }
 
@@ -128,27 +140,36 @@ mod tests {
     fn a_report_without_a_message_does_not_count() {
         let mut touches = Touches::new(MS * 1000, Duration::ZERO);
         touches.touch(MS * 10);
-        touches.pass(MS * 300, MS * 300);
-        assert_eq!((touches.heard(), touches.next_report()), (MS * 10, None));
+        touches.catch_up(MS * 300, MS * 300);
+        assert_eq!((touches.heard(), touches.report_due()), (MS * 10, None));
         touches.receive(MS * 310);
         touches.reported(MS * 350);
-        touches.pass(MS * 600, MS * 600);
-        assert_eq!((touches.heard(), touches.next_report()), (MS * 350, None));
+        touches.catch_up(MS * 600, MS * 600);
+        assert_eq!((touches.heard(), touches.report_due()), (MS * 350, None));
     }
 
     #[test]
-    fn a_paused_leader_hears_of_the_earliest_message_first() {
+    fn a_report_waits_for_a_pause_and_ends_with_the_server() {
         let mut touches = Touches::new(MS * 1000, Duration::ZERO);
-        touches.pass(MS * 800, MS * 200);
+        touches.catch_up(MS * 800, MS * 200);
         assert_eq!(touches.heard(), Duration::ZERO);
-        assert_eq!(touches.next_report(), Some(MS * 250));
+        assert_eq!(touches.report_due(), Some(MS * 250));
+        touches.postpone_report(MS * 810);
+        touches.catch_up(MS * 809, MS * 809);
+        assert_eq!(touches.heard(), Duration::ZERO);
+        touches.catch_up(MS * 900, MS * 900);
+        assert_eq!((touches.heard(), touches.report_due()), (MS * 810, None));
+        touches.receive(MS * 910);
+        touches.forget_report();
+        touches.catch_up(MS * 1100, MS * 1100);
+        assert_eq!(touches.heard(), MS * 810);
     }
 
     #[test]
     fn the_leader_hears_messages_to_itself_at_once() {
         let mut touches = Touches::new(MS * 1200, Duration::ZERO);
         touches.touch(MS * 100);
-        touches.pass_on_leader(MS * 899);
-        assert_eq!((touches.heard(), touches.next_report()), (MS * 500, None));
+        touches.catch_up_on_leader(MS * 899);
+        assert_eq!((touches.heard(), touches.report_due()), (MS * 500, None));
     }
 }
