@@ -23,7 +23,8 @@ const TIMES: u32 = 8;
 enum Meanwhile {
     /// Another session takes the lock.
     Taken,
-    /// Another session deletes the path, and takes the lock with the number that is next for the first one.
+    /// Another session makes the path anew, and holds the lock with the number that the first one had last, so that the
+    /// first one joins with its next number.
     NewPath,
     /// The same, while the first session has no connection.
     NewPathBehindACut,
@@ -78,23 +79,27 @@ async fn interfere(
     other.create(path, "").await.unwrap();
     let ours = used_alone(proxy, one, path).await;
     // Eight turns have the numbers from 0 on.
-    let next = 8;
+    let last = 7;
     let held = match meanwhile {
         Meanwhile::Taken => {
             let lock = FairLock::new(other, path).unwrap();
             lock.acquire().await.unwrap()
         }
-        Meanwhile::NewPath => take_in_new_path(other, path, next).await,
+        Meanwhile::NewPath => take_in_new_path(other, path, last).await,
         Meanwhile::NewPathBehindACut => {
             let clients = Clients::Session(one.id().as_i64());
             proxy.route(clients, Route::Refuse).unwrap();
             assert_eq!(proxy.cut(clients, Close::Rst).await, 1);
-            let held = take_in_new_path(other, path, next).await;
+            let held = take_in_new_path(other, path, last).await;
             proxy.route(clients, Route::SameServer).unwrap();
             held
         }
     };
-    let number = format!("{next:010}");
+    let number = match meanwhile {
+        Meanwhile::Taken => last + 1,
+        Meanwhile::NewPath | Meanwhile::NewPathBehindACut => last,
+    };
+    let number = format!("{number:010}");
     assert!(held.path().as_str().ends_with(&number), "{}", held.path());
     let waiting = tokio::spawn(async move { ours.acquire().await });
     eventually("the first one waits, or holds the lock too", async || {
