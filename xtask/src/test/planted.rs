@@ -46,7 +46,10 @@ const FLAWS: &[Flaw] = &[
         text: "self.timeout * REPORT_SHARE.0 / REPORT_SHARE.1",
         instead: "Duration::ZERO",
         // On real servers, only a server that dies at one moment would show it.
-        found_by: &["package(zk-core) & binary(sim) & test(/^session_lease::/)"],
+        found_by: &[
+            "package(zk-core) & binary(sim) & test(/^session_lease::no_session_expires/)",
+            "package(zk-core) & binary(sim) & test(/^session_lease::proof_/)",
+        ],
     },
     Flaw {
         what: "pauses of the leader do not count",
