@@ -172,7 +172,7 @@ impl SessionHandle {
     ///
     /// The client breaks the link when it has received nothing for 2/5 of the session timeout, as `zk-core` does, and
     /// reconnects to the next server.
-    /// The leader's timeout for the session runs until the client has reconnected.
+    /// The leader's timeout runs since it last heard of the session, until it hears of it again.
     pub fn silence(&self) {
         self.driver.with(|world| world.silence(self.session));
     }

@@ -30,14 +30,13 @@ struct Flaw {
     found_by: &'static [&'static str],
 }
 
+const LEASE: &str = "crates/zk-core/src/lease_proof.rs";
 const UNCONTENDED: &str = "crates/zk-lock/src/queue/uncontended.rs";
 const WATCHES: &str = "crates/zk-lock/src/queue/watches.rs";
 const WAIT: &str = "crates/zk-lock/src/queue/wait.rs";
 const ORDER: &str = "crates/zk-lock/src/order.rs";
 const YIELD: &str = "crates/zk-lock/src/guard/yield_now.rs";
 const REPLACEMENT: &str = "crates/zk-core/src/operation/create/replacement.rs";
-
-const LEASE: &str = "crates/zk-core/src/lease_proof.rs";
 
 const FLAWS: &[Flaw] = &[
     Flaw {
