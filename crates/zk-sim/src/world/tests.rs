@@ -156,3 +156,47 @@ fn a_rule_for_a_request_that_never_arrives_has_no_effect() {
     assert_eq!((world.rule(rule).matched, world.rule(rule).applied), (1, 0));
     assert_eq!(world.seen()[0].outcome, RequestOutcome::NeverArrived);
 }
+
+/// Lets a session send a message that arrives after 260 ms, disturbs the ensemble and cuts the session off after 300 ms,
+/// restores all servers after `restored` ms, and returns when the session expires. Servers report every 250 ms.
+fn expiry(server: usize, disturb: impl Fn(&mut World), restored: u32) -> Duration {
+    let mut world = world(3);
+    let session = open(&mut world, server);
+    run(&mut world, MS * 259);
+    world.submit(session, sync());
+    run(&mut world, MS * 300);
+    disturb(&mut world);
+    world.partition(session);
+    run(&mut world, MS * restored);
+    for server in 0..3 {
+        world.start(server);
+    }
+    run(&mut world, MS * 5_000);
+    let closing = world.leader().log().last().unwrap();
+    assert_eq!(closing.closes, Some(session));
+    closing.committed
+}
+
+#[test]
+fn a_timeout_runs_since_the_leader_has_heard_of_the_session() {
+    const FOLLOWER: usize = 0;
+    const LEADER: usize = 2;
+    // The leader hears at once, the follower reports after 500 ms.
+    assert_eq!(expiry(LEADER, |_| {}, 300), MS * 1260);
+    assert_eq!(expiry(FOLLOWER, |_| {}, 300), MS * 1500);
+    // A report is made when neither of the two is paused any more.
+    for paused in [FOLLOWER, LEADER] {
+        let expiry = expiry(FOLLOWER, |world| world.pause(paused), 700);
+        assert_eq!(expiry, MS * 1700, "{paused}");
+    }
+    // The message dies with its server, even if that is back before the next report.
+    assert_eq!(
+        expiry(FOLLOWER, |world| world.stop(FOLLOWER), 310),
+        MS * 1250
+    );
+    // The next leader is elected after 300 ms and starts all timeouts.
+    assert_eq!(
+        expiry(FOLLOWER, |world| world.stop(LEADER), 2_000),
+        MS * 1600
+    );
+}
