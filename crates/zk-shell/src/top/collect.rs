@@ -42,7 +42,8 @@ pub(crate) struct Collector {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     ClientPort,
-    AdminServer,
+    /// After the client port has refused it.
+    AdminServer(Refusal),
 }
 
 impl Collector {
@@ -88,16 +89,21 @@ impl Collector {
             let reading = match (self.ask(word, route).await, route) {
                 (Ok(Ok(reading)), _) => reading,
                 (Ok(Err(Refusal::NoQuorum)), _) => no_quorum(),
-                (Ok(Err(_)), Route::ClientPort) => {
+                (Ok(Err(refusal)), Route::ClientPort) => {
                     // The AdminServer may know it; that is a request of its own.
-                    routes.insert(word, Route::AdminServer);
+                    routes.insert(word, Route::AdminServer(refusal));
                     schedule.due_now(word);
                     continue;
                 }
-                (Ok(Err(_)) | Err(_), Route::AdminServer) => {
+                (Ok(Err(_)) | Err(_), Route::AdminServer(Refusal::NoReply))
+                    if word == Word::Srvr =>
+                {
+                    Reading::Down(NO_REPLY.to_owned())
+                }
+                (Ok(Err(_)) | Err(_), Route::AdminServer(refusal)) => {
                     routes.remove(&word);
                     schedule.refused(word, self.clock.now());
-                    missing(word, self.admin_port)
+                    missing(word, refusal, self.admin_port)
                 }
                 (Err(error), Route::ClientPort) if word == Word::Srvr => Reading::Down(error),
                 // A busy server takes long for the expensive words.
@@ -140,7 +146,7 @@ impl Collector {
     async fn ask(&self, word: Word, route: Route) -> Result<Result<Reading, Refusal>, String> {
         let (port, request) = match route {
             Route::ClientPort => (self.port, word.as_str().to_owned()),
-            Route::AdminServer => (self.admin_port, admin_server::request(word, &self.host)),
+            Route::AdminServer(_) => (self.admin_port, admin_server::request(word, &self.host)),
         };
         let asking = exchange(&self.host, port, request.as_bytes());
         let reply = match timeout(REPLY_TIMEOUT, asking).await {
@@ -153,7 +159,7 @@ impl Collector {
         };
         Ok(match route {
             Route::ClientPort => four_letter::parse(word, &reply),
-            Route::AdminServer => admin_server::parse(word, &reply),
+            Route::AdminServer(_) => admin_server::parse(word, &reply),
         })
     }
 }
@@ -193,14 +199,16 @@ fn no_quorum() -> Reading {
     })
 }
 
-fn missing(word: Word, admin_port: u16) -> Reading {
+fn missing(word: Word, refusal: Refusal, admin_port: u16) -> Reading {
     let word = word.as_str().to_owned();
-    Reading::Missing(Missing {
-        remedy: format!(
+    let remedy = if refusal == Refusal::NoReply {
+        format!("{NO_REPLY}; it is asked again later")
+    } else {
+        format!(
             "add {word} to 4lw.commands.whitelist, or enable the AdminServer (nothing of use at port {admin_port})"
-        ),
-        word,
-    })
+        )
+    };
+    Reading::Missing(Missing { word, remedy })
 }
 
 pub(crate) fn address(host: &str, port: u16) -> String {
@@ -211,6 +219,7 @@ pub(crate) fn address(host: &str, port: u16) -> String {
     }
 }
 
+const NO_REPLY: &str = "the server closed the connection without a reply";
 /// Of the five requests that a server may be sent in a second, three are left to the session.
 const WORDS_PER_SECOND: usize = 2;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -18,7 +18,10 @@ pub(crate) enum Refusal {
     NotWhitelisted,
     /// The server has no quorum.
     NoQuorum,
-    /// The reply is empty, or of another form: the release does not know the word.
+    /// The server closed the connection without a reply: it shuts down, has too many connections, or does not know the
+    /// word.
+    NoReply,
+    /// The reply is of another form.
     UnknownWord,
 }
 
@@ -32,6 +35,10 @@ pub(crate) fn parse(word: Word, reply: &[u8]) -> Result<Reading, Refusal> {
     }
     if first.contains(NOT_LISTED) {
         return Err(Refusal::NotWhitelisted);
+    }
+    // A server without watches may reply with nothing.
+    if text.is_empty() && word != Word::Wchp {
+        return Err(Refusal::NoReply);
     }
     match word {
         Word::Srvr => figures(srvr(text)),

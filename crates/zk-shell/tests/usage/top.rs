@@ -117,6 +117,36 @@ fn server_with_a_reply_that_cannot_be_read_is_not_down() {
 
 // covers: O6
 #[test]
+fn a_server_that_does_not_reply_is_not_said_to_lack_a_setting() {
+    let replies_to = |words: &'static [&str]| {
+        Server::start(|word| match word {
+            "srvr" if words.contains(&word) => SERVING.to_owned(),
+            _ => String::new(),
+        })
+    };
+    let shown = |server: &Server| {
+        let connect = format!("127.0.0.1:{}", server.port);
+        let arguments = ["top", "--once", "--admin-port", "1", "--connect", &connect];
+        zk(&[], &arguments)
+    };
+    let reason = "the server closed the connection without a reply";
+    let shut_down = replies_to(&[]);
+    let text = shown(&shut_down);
+    let down = format!("127.0.0.1:{} is down: {reason}", shut_down.port);
+    assert!(text.contains(&down), "{text}");
+    let serving = replies_to(&["srvr"]);
+    let text = shown(&serving);
+    let missing = format!(
+        "mntr is not available from 127.0.0.1:{}: {reason}",
+        serving.port
+    );
+    assert!(text.contains(&missing), "{text}");
+    assert!(!text.contains("is down"), "{text}");
+    assert!(!text.contains("whitelist"), "{text}");
+}
+
+// covers: O6
+#[test]
 fn a_server_that_serves_again_is_asked_everything_again() {
     let asked = Mutex::new(0);
     let server = Server::start(move |word| {
