@@ -112,12 +112,22 @@ const FLAWS: &[Flaw] = &[
         ],
     },
     Flaw {
-        what: "a waiter takes over although its own node may have gone with its predecessor's",
+        what: "a waiter takes over when its session ends, with a node that goes with its predecessor's",
+        file: WATCHES,
+        text: ".is_some_and(|contender| contender.session() != Some(self.session.id()));",
+        instead: ".is_some();",
+        found_by: &[
+            "package(zk-lock) & binary(sim) & test(/^ended::/)",
+            "package(zk-lock) & binary(it) & test(/^again::/)",
+        ],
+    },
+    Flaw {
+        what: "a waiter takes over without its own node, whose deletion it missed while it was cut off",
         file: WATCHES,
         text: "            && own.is_some_and(|own| own.connection_losses == self.connection_losses())",
-        instead: "            || own.is_none_or(|own| own.connection_losses >= self.connection_losses())",
+        instead: "            && own.is_some()",
         found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^(again|ended|loss|look_ahead)::/)",
+            "package(zk-lock) & binary(sim) & test(/^ended::/)",
             "package(zk-lock) & binary(it) & test(/^again::/)",
         ],
     },

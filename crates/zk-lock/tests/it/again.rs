@@ -4,16 +4,26 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::FaultProxy;
+use zk_fault_proxy::Match;
+use zk_fault_proxy::Route;
+use zk_fault_proxy::Rule;
 use zk_harness::Ensemble;
 use zk_lock::AcquireError;
 use zk_lock::CohortLimits;
 use zk_lock::CohortLock;
 use zk_lock::FairLock;
+use zk_lock::Guard;
 use zk_lock::LockLoss;
 use zk_lock::LockOptions;
 use zk_lock::MultiLock;
 
+use crate::LONG;
 use crate::connect;
+use crate::eventually;
+use crate::names;
 use crate::shared_again::after_a_cancelled_acquire;
 use crate::shared_again::after_a_drop;
 use crate::shared_again::after_a_timeout;
@@ -138,4 +148,80 @@ async fn a_waiter_of_an_ended_session_is_not_granted_the_lock(ensemble: &Ensembl
     };
     assert!(is_told, "turn {turn}: {error:?}");
     drop(held);
+}
+
+/// The server reports the deletion of a waiter's node and that of its predecessor, the former late.
+// covers: L3 L5 L6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_learns_late_of_its_deletion_is_granted_nothing() {
+    let ensemble = Ensemble::builder().servers(3).proxied(true);
+    let ensemble = ensemble.start().await.expect("the servers start");
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    // The leader closes the connection of a session that is ended through it, in place of reporting anything.
+    let leader = ensemble.wait_leader(LONG).await.unwrap().id();
+    let follower = (1..=3).find(|id| *id != leader).expect("there are three");
+    proxy.route(Clients::All, Route::To(follower)).unwrap();
+    for turn in 0..TIMES {
+        its_session_ends(&ensemble, &proxy, &format!("/late/{turn}/ends")).await;
+        it_is_cut_off(&ensemble, &proxy, &format!("/late/{turn}/cut")).await;
+    }
+    ensemble.down().await.expect("the servers go down");
+}
+
+async fn its_session_ends(ensemble: &Ensemble, proxy: &FaultProxy, path: &str) {
+    let session = connect(ensemble).await;
+    let lock = FairLock::new(&session, path).unwrap();
+    let held = lock.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let late = reported_late(proxy, &session, &held).await;
+    ensemble.expire(session.id().as_i64()).await.unwrap();
+    let granted = soon("the waiter is notified", waiting).await.unwrap();
+    let error = granted.map(|guard| guard.path().clone()).unwrap_err();
+    assert!(
+        matches!(error, AcquireError::SessionLost { .. }),
+        "{error:?}"
+    );
+    late.remove();
+}
+
+/// The waiter is removed, and the lock released, while the waiter has no connection.
+async fn it_is_cut_off(ensemble: &Ensemble, proxy: &FaultProxy, path: &str) {
+    let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+    let held = FairLock::new(&one, path).unwrap().acquire().await.unwrap();
+    let lock = FairLock::new(&other, path).unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let late = reported_late(proxy, &other, &held).await;
+    let clients = Clients::Session(other.id().as_i64());
+    proxy.route(clients, Route::Refuse).unwrap();
+    assert_eq!(proxy.cut(clients, Close::Rst).await, 1);
+    let inspector = FairLock::new(&one, path).unwrap().inspector();
+    let contenders = inspector.contenders().await.unwrap();
+    inspector.remove(&contenders[1]).await.unwrap();
+    held.release().await.unwrap();
+    proxy.route(clients, Route::SameServer).unwrap();
+    let granted = soon("the waiter is notified", waiting).await.unwrap();
+    let error = granted.map(|guard| guard.path().clone()).unwrap_err();
+    assert!(
+        matches!(error, AcquireError::NodeDeleted { .. }),
+        "{error:?}"
+    );
+    late.remove();
+    one.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+/// Waits until a contender behind the holder watches its own node, and delays the report of its deletion.
+async fn reported_late(proxy: &FaultProxy, session: &Session, held: &Guard) -> Rule {
+    let path = held.path().parent().expect("it is in a queue");
+    until_enlisted(session, path.as_str(), 2).await;
+    let queue = names(session, path.as_str()).await;
+    let own = queue.iter().find(|name| held.path().name() != Some(name));
+    let own = format!("{path}/{}", own.expect("there are two"));
+    let watched = Match::exists(&own).reply();
+    eventually("it watches its node", async || {
+        proxy.log().count_forwarded(&watched) > 0
+    })
+    .await;
+    let late = Match::notification(&own).session(session.id().as_i64());
+    proxy.on(late).delay(Duration::from_millis(200))
 }
