@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use zk_barrier::DoubleBarrier;
 use zk_barrier::Layout;
 use zk_core::Session;
@@ -44,11 +45,13 @@ async fn sessions(ensemble: &Ensemble, count: usize) -> Vec<Session> {
     sessions
 }
 
-/// Cuts one connection after the other, for ever.
+/// Cuts one connection after the other, each when it is up again, for ever.
 async fn cut(proxy: FaultProxy, sessions: Vec<Session>) {
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for session in sessions.iter().cycle() {
         ticks.tick().await;
+        session.connected().await.expect("its session lives");
         let its = session.id().as_i64();
         proxy.cut(Clients::Session(its), Close::Rst).await;
     }

@@ -30,6 +30,7 @@ async fn connect_for(ensemble: &Ensemble, timeout: Duration) -> Session {
     let connecting = Session::builder(ensemble.connect_string())
         .session_timeout(timeout)
         .connect_timeout(Duration::from_secs(60))
+        .operation_timeout(Duration::from_secs(60))
         .connect();
     connecting.await.expect("the ensemble grants a session")
 }

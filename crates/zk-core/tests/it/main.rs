@@ -70,6 +70,7 @@ async fn with_three(test: impl AsyncFnOnce(&Ensemble)) {
 /// Connects with the defaults of the tests.
 async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
+        .connect_timeout(MAX_WAIT)
         .connect()
         .await
         .expect("the server grants a session")
@@ -79,6 +80,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
 async fn connect_for(ensemble: &Ensemble, timeout: Duration) -> Session {
     let session = Session::builder(ensemble.connect_string())
         .session_timeout(timeout)
+        .connect_timeout(MAX_WAIT)
         .connect()
         .await
         .expect("a server grants a session");

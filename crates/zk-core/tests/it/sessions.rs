@@ -204,19 +204,17 @@ async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
             (ErrorKind::OutcomeUnknown, 1)
         );
 
-        let start = Instant::now();
+        // A quarter of it is for the question what is wrong.
         let builder =
-            Session::builder(ensemble.connect_string()).connect_timeout(Duration::from_secs(1));
-        let error = builder.connect().await.unwrap_err();
+            Session::builder(ensemble.connect_string()).connect_timeout(Duration::from_secs(8));
+        let error = within(MAX_WAIT, "an error", builder.connect()).await;
+        let error = error.unwrap_err();
         assert!(
             error
                 .to_string()
                 .ends_with("accepted the connection but does not reply (hung or paused?)"),
             "{error}"
         );
-        // Without a deadline of its own it would have taken this long.
-        let took = start.elapsed();
-        assert!(took < Duration::from_secs(10), "took {took:?}");
 
         // The write had left: it happens when the server goes on.
         server.resume().await.unwrap();

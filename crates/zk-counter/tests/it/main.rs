@@ -26,6 +26,7 @@ async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
 async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(10))
+        .connect_timeout(Duration::from_secs(60))
         .connect()
         .await
         .expect("the ensemble grants a session")

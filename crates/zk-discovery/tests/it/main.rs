@@ -18,6 +18,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
     let connecting = Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(60))
         .connect_timeout(Duration::from_secs(60))
+        .operation_timeout(Duration::from_secs(60))
         .connect();
     connecting.await.expect("the ensemble grants a session")
 }

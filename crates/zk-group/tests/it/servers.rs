@@ -14,7 +14,7 @@ use zk_harness::Ensemble;
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 fn sessions(ensemble: &Ensemble) -> Sessions {
-    let builder = Session::builder(ensemble.connect_string());
+    let builder = Session::builder(ensemble.connect_string()).connect_timeout(MAX_WAIT);
     builder.sessions(RetryPolicy::constant(Duration::from_millis(50)))
 }
 
@@ -40,6 +40,7 @@ async fn members_come_and_go_on_real_servers() {
     let ensemble = ensemble.start().await.expect("three servers start");
     let proxy = ensemble.proxy().expect("it has a proxy");
     let observer = Session::builder(ensemble.connect_string())
+        .connect_timeout(MAX_WAIT)
         .connect()
         .await
         .unwrap();

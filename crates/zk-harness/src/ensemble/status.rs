@@ -89,7 +89,7 @@ impl Ensemble {
         }
     }
 
-    /// Sends `srvr` to every server. A server that does not answer within 1 s counts as not serving.
+    /// Sends `srvr` to every server. A server that does not answer within 5 s counts as not serving.
     ///
     /// # Cancel safety
     ///
@@ -178,4 +178,5 @@ impl ServerStatus {
     }
 }
 
-const STATUS_WITHIN: Duration = Duration::from_secs(1);
+/// A server whose process is paused is not asked.
+const STATUS_WITHIN: Duration = Duration::from_secs(5);

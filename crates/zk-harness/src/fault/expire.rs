@@ -22,8 +22,8 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] without a leader, [`Error::NoSuchSession`] if the session does not exist, and
-    /// [`Error::Expire`] without a reply of the leader within 10 s; it is unknown then whether the session ended.
+    /// [`Error::NoQuorum`] without a leader for 10 s, [`Error::NoSuchSession`] if the session does not exist, and
+    /// [`Error::Expire`] without a reply of the leader within 60 s; it is unknown then whether the session ended.
     ///
     /// # Cancel safety
     ///
@@ -32,7 +32,7 @@ impl Ensemble {
         let deadline = Instant::now() + REPLY_WITHIN;
         let mut polls = Polls::within(REPLY_WITHIN, POLL_EVERY);
         let password = session_password(session);
-        let mut leader = self.leader().await?;
+        let mut leader = self.wait_leader(LEADER_WITHIN).await?;
         let mut state = ExpireState::default();
         loop {
             let addr = leader.client_address();
@@ -122,7 +122,9 @@ impl ExpireState {
     }
 }
 
-const REPLY_WITHIN: Duration = Duration::from_secs(10);
+/// An election may be going on.
+const LEADER_WITHIN: Duration = Duration::from_secs(10);
+const REPLY_WITHIN: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ async fn every_kind_of_id_is_unique_and_leaves_only_its_marks() {
         let mut blocks = BTreeSet::new();
         let mut tickets = BTreeSet::new();
         for session in sessions.iter().cycle().take(6) {
+            // Its server knows then what the other session has released.
+            session.sync("/").with_quorum().await.unwrap();
             let ids = Snowflakes::new(session, "/ids/flakes", layout).unwrap();
             let ids = ids.with_preferred(7).claim().await.unwrap();
             assert_eq!(ids.worker(), 7);

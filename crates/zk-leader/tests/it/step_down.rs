@@ -78,11 +78,12 @@ async fn leader_accepts_or_refuses_and_the_requester_is_answered() {
         assert!(lease.is_valid());
 
         // Without an answer, nothing happens.
-        let limit = Duration::from_secs(5);
-        let unanswered = asking.request_step_down().limit(limit).await.unwrap();
+        let limit = Duration::from_secs(10);
+        let asked = tokio::spawn(asking.request_step_down().limit(limit).into_future());
+        let request = soon("it is asked", lease.step_down_requested()).await;
+        let unanswered = soon("it gives up", asked).await.unwrap().unwrap();
         assert_eq!(unanswered, StepDown::Unanswered);
         assert!(lease.is_valid());
-        let request = soon("it was asked", lease.step_down_requested()).await;
         drop(request.unwrap());
 
         let asked = tokio::spawn(asking.request_step_down().into_future());

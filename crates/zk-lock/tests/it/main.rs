@@ -50,6 +50,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(LONG)
         .operation_timeout(LONG)
+        .connect_timeout(2 * LONG)
         .connect()
         .await
         .expect("the ensemble grants a session")

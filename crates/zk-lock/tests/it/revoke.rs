@@ -25,6 +25,7 @@ async fn a_holder_of_leases_hears_a_request_and_answers_after_a_failover() {
 
         let asked = async || {
             let asking = inspector.revoke(held[1].contender()).reason("maintenance");
+            let asking = asking.limit(2 * LONG);
             let asking = tokio::spawn(asking.into_future());
             let request = soon("it is asked", leases.revocation_requested()).await;
             let request = request.unwrap();
@@ -40,6 +41,7 @@ async fn a_holder_of_leases_hears_a_request_and_answers_after_a_failover() {
         let reason = "not now".to_owned();
         assert_eq!(answered.unwrap(), Revocation::Refused { reason });
 
+        ensemble.wait_serving().await.unwrap();
         let (asking, request) = asked().await;
         request.accept().await.unwrap();
         leases.release().await.unwrap();

@@ -32,6 +32,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(30))
         .operation_timeout(Duration::from_secs(60))
+        .connect_timeout(Duration::from_secs(60))
         .connect()
         .await
         .expect("the ensemble grants a session")

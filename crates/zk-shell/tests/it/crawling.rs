@@ -367,20 +367,28 @@ async fn changes_are_followed_with_what_was_there_before() {
     );
     drop(stdin);
 
-    // One node, which need not exist, for a time.
+    // For a time.
     let watching = ["--json", "watch", "--for", "1500ms", "/later"];
+    let watched = finish(command(&connect, &watching), b"").await;
+    assert!(watched.status.success(), "{watched:?}");
+    let none = r#"{"event":"watching","nodes":0,"path":"/later"}"#;
+    assert_eq!(String::from_utf8(watched.stdout).unwrap().trim_end(), none);
+
+    // One node, which need not exist.
+    let watching = ["--json", "watch", "--count", "2", "/later"];
     let mut child = command(&connect, &watching).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first = lines.next_line().await.unwrap().unwrap();
-    assert_eq!(first, r#"{"event":"watching","nodes":0,"path":"/later"}"#);
+    assert_eq!(first, none);
     session.create("/later", b"\xff").await.unwrap();
     session.create("/later/below", "").await.unwrap();
+    session.set("/later", "").await.unwrap();
     let mut documents = Vec::new();
     while let Some(line) = lines.next_line().await.unwrap() {
         documents.push(serde_json::from_str::<Value>(&line).unwrap());
     }
-    assert_eq!(documents.len(), 1, "{documents:?}");
-    assert_eq!(documents[0]["event"], "created");
+    let events: Vec<_> = documents.iter().map(|event| &event["event"]).collect();
+    assert_eq!(events, ["created", "changed"], "{documents:?}");
     assert_eq!(
         (&documents[0]["data"], &documents[0]["encoding"]),
         (&"/w==".into(), &"base64".into())

@@ -306,7 +306,7 @@ async fn a_shell_outlives_its_servers_and_says_how_things_are() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let connect = ensemble.connect_string();
     let state = tempfile::tempdir().unwrap();
-    let mut terminal = Terminal::start(&connect, state.path(), "--timeout 3s");
+    let mut terminal = Terminal::start(&connect, state.path(), "--timeout 8s");
     let server = ensemble.server(1).unwrap();
     tokio::task::block_in_place(|| {
         terminal.expect("Ctrl-D leaves");

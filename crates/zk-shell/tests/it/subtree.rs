@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Output;
-use std::time::Duration;
 
 use tempfile::tempdir;
 use zk_core::Acl;
@@ -257,96 +256,98 @@ async fn hidden_access_rules_are_not_exported() {
 // covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_import_is_resumed_to_the_same_result() {
-    with_ensemble(async |connect| {
-        let session = connect_as(connect, None).await;
-        let count = create_subtree(&session, "/app", 400).await;
-        // A node with children that only its owner may change.
-        session
-            .set_acl("/app/f%0000 é", Acl::read_only())
-            .await
-            .unwrap();
-        let directory = tempdir().unwrap();
-        let file = directory.path().join("a.json");
-        let file = file.to_str().unwrap();
-        let exported = zk(connect, &["export", "/app", file]).await;
+    let ensemble = Ensemble::builder().servers(1).proxied(true).start().await;
+    let ensemble = ensemble.expect("a server starts");
+    let proxy = ensemble.proxy().expect("it has a proxy");
+    let connect = ensemble.connect_string();
+    let connect = connect.as_str();
+    let session = connect_as(connect, None).await;
+    let count = create_subtree(&session, "/app", 400).await;
+    // A node with children that only its owner may change.
+    session
+        .set_acl("/app/f%0000 é", Acl::read_only())
+        .await
+        .unwrap();
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("a.json");
+    let file = file.to_str().unwrap();
+    let exported = zk(connect, &["export", "/app", file]).await;
 
-        let mut importing = command(connect, &["import", file, "/copy"])
-            .env("ZK_AUTH", "bob:secret")
-            .spawn()
-            .unwrap();
-        session
-            .wait_for_creation("/copy/f%0100 é")
-            .timeout(Duration::from_secs(60))
-            .await
-            .unwrap();
-        importing.start_kill().unwrap();
-        let ended = importing.wait_with_output().await.unwrap();
-        assert_eq!(said(&ended), "exit by a signal");
-        let before = number_of_nodes(&session, "/copy").await;
-        assert!(
-            (1000..count).contains(&before),
-            "{before} of {count} were imported before the kill"
-        );
+    // After a part of its transactions the servers receive nothing more.
+    let stopped = proxy.on(Match::multi("**")).nth(12).black_hole();
+    let mut importing = command(connect, &["import", file, "/copy"])
+        .env("ZK_AUTH", "bob:secret")
+        .spawn()
+        .unwrap();
+    stopped.happened(MAX_WAIT).await.unwrap();
+    importing.start_kill().unwrap();
+    let ended = importing.wait_with_output().await.unwrap();
+    assert_eq!(said(&ended), "exit by a signal");
+    stopped.remove();
+    let before = number_of_nodes(&session, "/copy").await;
+    assert!(
+        (2..count).contains(&before),
+        "{before} of {count} were imported before the kill"
+    );
 
-        let refused = zk(connect, &["import", file, "/copy"]).await;
-        assert!(
-            refused.contains("--resume after an interrupted import"),
-            "{refused}"
-        );
-        let resumed = zk_as(
-            "bob:secret",
-            connect,
-            &["import", "--resume", file, "/copy"],
-        )
-        .await;
-        let expected = format!("Imported to /copy: {} nodes created", count - before);
-        assert!(resumed.starts_with(&expected), "{resumed}");
-        assert!(
-            resumed.contains(&format!("Verified: {count} nodes equal\n")),
-            "{resumed}"
-        );
-        assert_eq!(sha256(&resumed), sha256(&exported));
-
-        // Once more it has nothing to do; and it never changes what others have written.
-        let again = zk(connect, &["import", "--resume", file, "/copy"]).await;
-        assert!(
-            again.starts_with(&format!(
-                "Imported to /copy: 0 nodes created, {count} left as they were\n"
-            )),
-            "{again}"
-        );
-        session.set("/copy/f%0007 é", "mine").await.unwrap();
-        let refused = zk(connect, &["import", "--resume", file, "/copy"]).await;
-        assert!(
-            refused.starts_with("error: /copy/f%0007 é has other data than the export\n"),
-            "{refused}"
-        );
-        assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
-        let skipped = zk(connect, &["import", "--existing", "skip", file, "/copy"]).await;
-        assert!(
-            skipped.contains("left /copy/f%0007 é  data\n")
-                && skipped.contains(&format!(
-                    "Verified: {} nodes equal, 1 different and left as they were\n",
-                    count - 1
-                ))
-                && skipped.ends_with("exit 0"),
-            "{skipped}"
-        );
-        assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
-        let overwritten = zk(
-            connect,
-            &["import", "--existing", "overwrite", file, "/copy"],
-        )
-        .await;
-        assert!(
-            overwritten.contains("0 nodes created, 1 with other data")
-                && overwritten.ends_with("exit 0"),
-            "{overwritten}"
-        );
-        assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "family 7");
-        session.close().await.unwrap();
-    })
+    let refused = zk(connect, &["import", file, "/copy"]).await;
+    assert!(
+        refused.contains("--resume after an interrupted import"),
+        "{refused}"
+    );
+    let resumed = zk_as(
+        "bob:secret",
+        connect,
+        &["import", "--resume", file, "/copy"],
+    )
     .await;
+    let expected = format!("Imported to /copy: {} nodes created", count - before);
+    assert!(resumed.starts_with(&expected), "{resumed}");
+    assert!(
+        resumed.contains(&format!("Verified: {count} nodes equal\n")),
+        "{resumed}"
+    );
+    assert_eq!(sha256(&resumed), sha256(&exported));
+
+    // Once more it has nothing to do; and it never changes what others have written.
+    let again = zk(connect, &["import", "--resume", file, "/copy"]).await;
+    assert!(
+        again.starts_with(&format!(
+            "Imported to /copy: 0 nodes created, {count} left as they were\n"
+        )),
+        "{again}"
+    );
+    session.set("/copy/f%0007 é", "mine").await.unwrap();
+    let refused = zk(connect, &["import", "--resume", file, "/copy"]).await;
+    assert!(
+        refused.starts_with("error: /copy/f%0007 é has other data than the export\n"),
+        "{refused}"
+    );
+    assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
+    let skipped = zk(connect, &["import", "--existing", "skip", file, "/copy"]).await;
+    assert!(
+        skipped.contains("left /copy/f%0007 é  data\n")
+            && skipped.contains(&format!(
+                "Verified: {} nodes equal, 1 different and left as they were\n",
+                count - 1
+            ))
+            && skipped.ends_with("exit 0"),
+        "{skipped}"
+    );
+    assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "mine");
+    let overwritten = zk(
+        connect,
+        &["import", "--existing", "overwrite", file, "/copy"],
+    )
+    .await;
+    assert!(
+        overwritten.contains("0 nodes created, 1 with other data")
+            && overwritten.ends_with("exit 0"),
+        "{overwritten}"
+    );
+    assert_eq!(session.get("/copy/f%0007 é").await.unwrap().0, "family 7");
+    session.close().await.unwrap();
+    ensemble.down().await.expect("the server goes down");
 }
 
 // covers: O4

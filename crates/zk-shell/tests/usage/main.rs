@@ -198,20 +198,20 @@ fn nobody_there_is_said_within_the_timeout_for_every_server() {
             "--connect",
             "127.0.0.1:1,127.0.0.1:2",
             "--timeout",
-            "800ms",
+            "4s",
             "ls",
         ],
     );
     assert_eq!(
         said,
-        "error: no server granted a session within 800ms: \
+        "error: no server granted a session within 4s: \
          127.0.0.1:1 refused the connection (nothing listens there), \
          127.0.0.1:2 refused the connection (nothing listens there)\n\
          help: start the servers, or correct --connect or ZK_CONNECT\n\
          exit 1"
     );
     assert!(
-        start.elapsed() < Duration::from_secs(10),
+        start.elapsed() < Duration::from_secs(60),
         "took {:?}",
         start.elapsed()
     );

@@ -39,6 +39,8 @@ async fn expected<T>(what: &str, waiting: impl Future<Output = T>) -> T {
 /// Starts servers, without or with a proxy in front of them.
 async fn start(servers: usize, proxied: bool) -> Ensemble {
     let ensemble = Ensemble::builder().servers(servers).proxied(proxied);
+    // Servers that stand still for a moment stay in the quorum.
+    let ensemble = ensemble.sync_limit(50);
     ensemble.start().await.expect("the servers start")
 }
 

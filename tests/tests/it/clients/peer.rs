@@ -29,7 +29,7 @@ impl Default for Connect {
     fn default() -> Self {
         Self {
             servers: String::new(),
-            timeout: Duration::from_secs(10),
+            timeout: Duration::from_secs(30),
             read_only: false,
             auth: None,
         }

@@ -31,6 +31,7 @@ use zk_discovery::ServersetMember;
 use zk_group::Membership;
 use zk_group::partitioner::Partitioner;
 use zk_group::partitioner::PartitionerOptions;
+use zk_group::partitioner::PartitionerProblem;
 use zk_id::BlockIds;
 use zk_id::Layout;
 use zk_id::SequenceIds;
@@ -286,10 +287,13 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             let options =
                 PartitionerOptions::default().with_settle_time(Duration::from_millis(100));
             let partitioner = Partitioner::start_with(session, path, "one", ["item"], options)?;
-            let next = unless_problem(async { Ok::<_, Failure>(partitioner.next().await) }, || {
-                partitioner.problem()
-            });
-            let item = next.await?;
+            let next = async { Ok::<_, Failure>(partitioner.next().await) };
+            // A list that takes long is read again.
+            let problem = || {
+                let problem = partitioner.problem();
+                problem.filter(|problem| !matches!(problem, PartitionerProblem::Unseen { .. }))
+            };
+            let item = unless_problem(next, problem).await?;
             Held::new(&format!("{partitioner:?} {item:?}"), async move {
                 drop(item);
                 Ok(partitioner.leave().await?)

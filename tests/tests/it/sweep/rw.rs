@@ -58,17 +58,21 @@ async fn life_of_a_writer_and_reader(scene: Scene) {
 
 /// Tries until the node of the writer that gave up is gone, which another session deletes in the background.
 async fn upgraded(mut reading: ReadGuard, what: &str) -> WriteGuard {
-    for _ in 0..50 {
-        match reading.upgrade().await {
-            Ok(writing) => return writing,
-            Err(error) => {
-                println!("{what}: {error}");
-                reading = error.into_guard().expect(what);
+    let mut tries = tokio::time::interval(Duration::from_millis(20));
+    let upgrading = async move {
+        loop {
+            tries.tick().await;
+            match reading.upgrade().await {
+                Ok(writing) => return writing,
+                Err(error) => {
+                    println!("{what}: {error}");
+                    reading = error.into_guard().expect(what);
+                }
             }
         }
-        drop(tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await);
-    }
-    panic!("{what}: there is a writer all the time");
+    };
+    let upgraded = tokio::time::timeout(SOON, upgrading).await;
+    upgraded.unwrap_or_else(|_| panic!("{what}: there is a writer for {SOON:?}"))
 }
 
 // covers: L4 L3 H7
