@@ -132,6 +132,16 @@ const FLAWS: &[Flaw] = &[
         ],
     },
     Flaw {
+        what: "a waiter takes over without its own node, if its predecessor is gone before it is watched",
+        file: WATCHES,
+        text: "        match own_fired_now(&mut watches.own) {",
+        instead: "        match own_fired_now(&mut watches.own).filter(|_| false) {",
+        found_by: &[
+            "package(zk-lock) & binary(sim) & test(/^ended::/)",
+            "package(zk-lock) & binary(it) & test(/^again::/)",
+        ],
+    },
+    Flaw {
         // On real servers, only a waiter's process that is stopped at one moment would show it.
         what: "a lock is granted to a session that may be over",
         file: WAIT,

@@ -164,6 +164,7 @@ async fn a_waiter_that_learns_late_of_its_deletion_is_granted_nothing() {
     for turn in 0..TIMES {
         its_session_ends(&ensemble, &proxy, &format!("/late/{turn}/ends")).await;
         it_is_cut_off(&ensemble, &proxy, &format!("/late/{turn}/cut")).await;
+        its_predecessor_is_new(&ensemble, &proxy, &format!("/late/{turn}/new")).await;
     }
     ensemble.down().await.expect("the servers go down");
 }
@@ -208,6 +209,49 @@ async fn it_is_cut_off(ensemble: &Ensemble, proxy: &FaultProxy, path: &str) {
     late.remove();
     one.close().await.unwrap();
     other.close().await.unwrap();
+}
+
+/// Two contenders leave at once, so that a third one is the next behind a holder that it does not watch yet. Its request
+/// to watch it is late: the nodes of both are deleted before.
+async fn its_predecessor_is_new(ensemble: &Ensemble, proxy: &FaultProxy, path: &str) {
+    let (mut sessions, mut waiting, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    for at in 0..4 {
+        let session = connect(ensemble).await;
+        let lock = FairLock::new(&session, path).unwrap();
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+        until_enlisted(&session, path, at + 1).await;
+        let queue = names(&session, path).await;
+        let new = queue.iter().map(|name| format!("{path}/{name}"));
+        paths.extend(new.filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+        sessions.push(session);
+    }
+    let last = sessions[3].id().as_i64();
+    let [third, second] = [&paths[2], &paths[1]].map(|path| Match::get(path).session(last).reply());
+    eventually("it watches both ahead of it", async || {
+        let log = proxy.log();
+        log.count_forwarded(&third) > 0 && log.count_forwarded(&second) > 0
+    })
+    .await;
+    let late = proxy.on(Match::get(&paths[0]).session(last)).hold();
+    let remove = async |paths: [&String; 2]| {
+        let transaction = sessions[1].transaction();
+        let transaction = transaction.delete(paths[0]).delete(paths[1]);
+        transaction.commit().await.unwrap();
+    };
+    remove([&paths[1], &paths[2]]).await;
+    late.happened(LONG).await.unwrap();
+    remove([&paths[3], &paths[0]]).await;
+    late.remove();
+    let removed = waiting.pop().expect("there are four");
+    let granted = soon("the waiter is notified", removed).await.unwrap();
+    let error = granted.map(|guard| guard.path().clone()).unwrap_err();
+    assert!(
+        matches!(error, AcquireError::NodeDeleted { .. }),
+        "{error:?}"
+    );
+    for session in sessions {
+        session.close().await.unwrap();
+    }
 }
 
 /// Waits until a contender behind the holder watches its own node, and delays the report of its deletion.

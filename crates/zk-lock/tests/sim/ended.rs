@@ -76,6 +76,49 @@ async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
     }
 }
 
+/// Two contenders leave at once, so that a third one is the next behind a holder that it does not watch yet. Right then its
+/// node is deleted, and that of the holder.
+// covers: L3 L5
+#[tokio::test(start_paused = true)]
+async fn a_waiter_removed_before_it_watches_its_new_predecessor_is_granted_nothing() {
+    for step in 0..40 {
+        let what = format!("step {step}");
+        let ensemble = Ensemble::builder()
+            .servers(3)
+            .latency(Duration::from_micros(100))
+            .build();
+        let admin: Session = ensemble.connect().await;
+        let (mut sessions, mut waiting, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+        for at in 0..5 {
+            let session: Session = ensemble.connect().await;
+            waiting.push(waiter(&session));
+            sessions.push(session);
+            pass(Duration::from_millis(50)).await;
+            let queue = left(&ensemble);
+            assert_eq!(queue.len(), at + 1);
+            let new = queue.iter().map(|name| format!("{PATH}/{name}"));
+            paths.extend(new.filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+        }
+        let remove = async |paths: [&String; 2]| {
+            let transaction = admin.transaction();
+            let transaction = transaction.delete(paths[0]).delete(paths[1]);
+            transaction.commit().await.unwrap();
+        };
+        remove([&paths[1], &paths[2]]).await;
+        pass(step * Duration::from_micros(25)).await;
+        remove([&paths[3], &paths[0]]).await;
+        let last = waiting.pop().expect("there are five");
+        let removed = waiting.pop().expect("there are five");
+        let error = is_lost(removed, &what).await;
+        assert!(
+            matches!(error, AcquireError::NodeDeleted { .. }),
+            "{what}: {error}"
+        );
+        let guard = soon(&what, last).await.unwrap().unwrap();
+        assert!(guard.is_valid());
+    }
+}
+
 /// While its connection is down, the next in line is removed and the lock is released: it is notified of both then, in
 /// any order.
 // covers: L3 L5
