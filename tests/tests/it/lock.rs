@@ -34,15 +34,16 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 pub(crate) async fn three_servers() -> Ensemble {
-    three_servers_with_ticks_of(Duration::from_millis(200)).await
+    // One that stands still for a moment stays in the quorum.
+    three_servers_with(Duration::from_millis(200), 50).await
 }
 
-async fn three_servers_with_ticks_of(tick: Duration) -> Ensemble {
+/// Starts servers that exclude one that has stood still for so many ticks.
+async fn three_servers_with(tick: Duration, sync_limit: u32) -> Ensemble {
     Ensemble::builder()
         .servers(3)
         .tick_time(tick)
-        // A server that stands still for a moment stays in the quorum.
-        .sync_limit(50)
+        .sync_limit(sync_limit)
         // A machine that does many things at once may need several elections.
         .start_timeout(LONG)
         .start()

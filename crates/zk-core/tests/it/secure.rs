@@ -21,7 +21,7 @@ use crate::MAX_WAIT;
 use crate::within;
 
 const SHORT: Duration = Duration::from_secs(5);
-/// Enough for several handshakes with a server on a busy machine; the client waits longer for each.
+/// Enough for several handshakes, of which the client gives each more time than the one before.
 const LONG: Duration = Duration::from_secs(15);
 
 fn with_identity(tls: Tls, identity: &Identity) -> Tls {

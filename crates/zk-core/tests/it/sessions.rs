@@ -204,7 +204,7 @@ async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
             (ErrorKind::OutcomeUnknown, 1)
         );
 
-        // A quarter of it is for the question what is wrong.
+        // The last second of it is for finding out what is wrong.
         let builder =
             Session::builder(ensemble.connect_string()).connect_timeout(Duration::from_secs(8));
         let error = within(MAX_WAIT, "an error", builder.connect()).await;

@@ -178,5 +178,5 @@ impl ServerStatus {
     }
 }
 
-/// A server whose process is paused is not asked.
+/// A busy machine may delay an answer by seconds. A process that is paused is not asked.
 const STATUS_WITHIN: Duration = Duration::from_secs(5);

@@ -29,10 +29,10 @@ impl Ensemble {
     ///
     /// After a cancelled call it is unknown whether the session ended.
     pub async fn expire(&self, session: i64) -> Result<(), Error> {
-        let deadline = Instant::now() + REPLY_WITHIN;
-        let mut polls = Polls::within(REPLY_WITHIN, POLL_EVERY);
         let password = session_password(session);
         let mut leader = self.wait_leader(LEADER_WITHIN).await?;
+        let deadline = Instant::now() + REPLY_WITHIN;
+        let mut polls = Polls::within(REPLY_WITHIN, POLL_EVERY);
         let mut state = ExpireState::default();
         loop {
             let addr = leader.client_address();

@@ -25,11 +25,12 @@ fn waiter(session: &Session) -> Waiting {
 }
 
 /// Ensembles that deliver two events together, and one after the other.
-fn ensembles(seed: u64) -> [Ensemble; 2] {
+fn ensembles(seed: u64) -> [(String, Ensemble); 2] {
     let builder = || Ensemble::builder().servers(3).seed(seed);
+    let slow = builder().bandwidth(BYTES_PER_SECOND).build();
     [
-        builder().build(),
-        builder().bandwidth(BYTES_PER_SECOND).build(),
+        (format!("seed {seed}"), builder().build()),
+        (format!("seed {seed}, slow links"), slow),
     ]
 }
 
@@ -124,7 +125,7 @@ async fn a_waiter_removed_before_it_watches_its_new_predecessor_is_granted_nothi
 // covers: L3 L5
 #[tokio::test(start_paused = true)]
 async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
-    for ensemble in (0..8).flat_map(ensembles) {
+    for (what, ensemble) in (0..8).flat_map(ensembles) {
         let one: Session = ensemble.connect().server(1).await;
         let other: Session = ensemble.connect().server(2).await;
         let third: Session = ensemble.connect().server(3).await;
@@ -139,9 +140,12 @@ async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
         let contenders = inspector.contenders().await.unwrap();
         inspector.remove(&contenders[1]).await.unwrap();
         held.release().await.unwrap();
-        let error = is_lost(removed, "the removed contender is notified").await;
-        assert!(matches!(error, AcquireError::NodeDeleted { .. }), "{error}");
-        let last = soon("the last one is granted", last).await.unwrap();
+        let error = is_lost(removed, &what).await;
+        assert!(
+            matches!(error, AcquireError::NodeDeleted { .. }),
+            "{what}: {error}"
+        );
+        let last = soon(&what, last).await.unwrap();
         drop(last.unwrap());
     }
 }
@@ -151,9 +155,11 @@ async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_is_ended_is_granted_nothing() {
     for server in 1..=3 {
-        let waits = [1, 5, 50, 500].into_iter();
-        for (wait, ensemble) in waits.flat_map(|wait| ensembles(wait).map(|it| (wait, it))) {
-            let what = format!("server {server}, {wait} ms");
+        for (wait, (at, ensemble)) in [1, 5, 50, 500]
+            .into_iter()
+            .flat_map(|wait| ensembles(wait).map(|ensemble| (wait, ensemble)))
+        {
+            let what = format!("server {server}, {wait} ms, {at}");
             let session: Session = ensemble.connect().server(server).await;
             let held = lock(&session).acquire().await.unwrap();
             let waiting = waiter(&session);

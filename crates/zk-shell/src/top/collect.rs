@@ -42,8 +42,7 @@ pub(crate) struct Collector {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     ClientPort,
-    /// After the client port has refused it.
-    AdminServer(Refusal),
+    AdminServer,
 }
 
 impl Collector {
@@ -89,21 +88,16 @@ impl Collector {
             let reading = match (self.ask(word, route).await, route) {
                 (Ok(Ok(reading)), _) => reading,
                 (Ok(Err(Refusal::NoQuorum)), _) => no_quorum(),
-                (Ok(Err(refusal)), Route::ClientPort) => {
+                (Ok(Err(_)), Route::ClientPort) => {
                     // The AdminServer may know it; that is a request of its own.
-                    routes.insert(word, Route::AdminServer(refusal));
+                    routes.insert(word, Route::AdminServer);
                     schedule.due_now(word);
                     continue;
                 }
-                (Ok(Err(_)) | Err(_), Route::AdminServer(Refusal::NoReply))
-                    if word == Word::Srvr =>
-                {
-                    Reading::Down(NO_REPLY.to_owned())
-                }
-                (Ok(Err(_)) | Err(_), Route::AdminServer(refusal)) => {
+                (Ok(Err(_)) | Err(_), Route::AdminServer) => {
                     routes.remove(&word);
                     schedule.refused(word, self.clock.now());
-                    missing(word, refusal, self.admin_port)
+                    missing(word, self.admin_port)
                 }
                 (Err(error), Route::ClientPort) if word == Word::Srvr => Reading::Down(error),
                 // A busy server takes long for the expensive words.
@@ -146,7 +140,7 @@ impl Collector {
     async fn ask(&self, word: Word, route: Route) -> Result<Result<Reading, Refusal>, String> {
         let (port, request) = match route {
             Route::ClientPort => (self.port, word.as_str().to_owned()),
-            Route::AdminServer(_) => (self.admin_port, admin_server::request(word, &self.host)),
+            Route::AdminServer => (self.admin_port, admin_server::request(word, &self.host)),
         };
         let asking = exchange(&self.host, port, request.as_bytes());
         let reply = match timeout(REPLY_TIMEOUT, asking).await {
@@ -159,12 +153,12 @@ impl Collector {
         };
         Ok(match route {
             Route::ClientPort => four_letter::parse(word, &reply),
-            Route::AdminServer(_) => admin_server::parse(word, &reply),
+            Route::AdminServer => admin_server::parse(word, &reply),
         })
     }
 }
 
-/// Sends a request and reads until the server closes the connection, or until the longest reply.
+/// Sends a request and reads until the server closes the connection, or until the longest reply. No reply is an error.
 async fn exchange(host: &str, port: u16, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((host, port)).await?;
     stream.write_all(request).await?;
@@ -173,23 +167,24 @@ async fn exchange(host: &str, port: u16, request: &[u8]) -> io::Result<Vec<u8>> 
         .take(LONGEST_REPLY)
         .read_to_end(&mut reply)
         .await;
-    match read {
-        Ok(_) if reply.len() as u64 == LONGEST_REPLY => Err(io::Error::other(format!(
-            "the reply is longer than {} MiB",
-            LONGEST_REPLY >> 20
-        ))),
-        Ok(_) => Ok(reply),
+    if let Err(error) = read {
         // Some releases reset the connection after the reply.
-        Err(error) => {
-            let is_whole = reply.last().is_none_or(|end| b"\n}".contains(end));
-            let is_reset = error.kind() == io::ErrorKind::ConnectionReset;
-            if is_reset && is_whole {
-                Ok(reply)
-            } else {
-                Err(error)
-            }
+        let is_reset = error.kind() == io::ErrorKind::ConnectionReset;
+        let is_whole = reply.last().is_none_or(|end| b"\n}".contains(end));
+        if !(is_reset && is_whole) {
+            return Err(error);
         }
     }
+    if reply.is_empty() {
+        return Err(io::Error::other(NO_REPLY));
+    }
+    if reply.len() as u64 == LONGEST_REPLY {
+        return Err(io::Error::other(format!(
+            "the reply is longer than {} MiB",
+            LONGEST_REPLY >> 20
+        )));
+    }
+    Ok(reply)
 }
 
 fn no_quorum() -> Reading {
@@ -199,16 +194,14 @@ fn no_quorum() -> Reading {
     })
 }
 
-fn missing(word: Word, refusal: Refusal, admin_port: u16) -> Reading {
+fn missing(word: Word, admin_port: u16) -> Reading {
     let word = word.as_str().to_owned();
-    let remedy = if refusal == Refusal::NoReply {
-        format!("{NO_REPLY}; it is asked again later")
-    } else {
-        format!(
+    Reading::Missing(Missing {
+        remedy: format!(
             "add {word} to 4lw.commands.whitelist, or enable the AdminServer (nothing of use at port {admin_port})"
-        )
-    };
-    Reading::Missing(Missing { word, remedy })
+        ),
+        word,
+    })
 }
 
 pub(crate) fn address(host: &str, port: u16) -> String {
@@ -219,7 +212,7 @@ pub(crate) fn address(host: &str, port: u16) -> String {
     }
 }
 
-const NO_REPLY: &str = "the server closed the connection without a reply";
+const NO_REPLY: &str = "the server closed the connection without a reply, because it shuts down, has too many connections or does not know the word";
 /// Of the five requests that a server may be sent in a second, three are left to the session.
 const WORDS_PER_SECOND: usize = 2;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -18,10 +18,7 @@ pub(crate) enum Refusal {
     NotWhitelisted,
     /// The server has no quorum.
     NoQuorum,
-    /// The server closed the connection without a reply: it shuts down, has too many connections, or does not know the
-    /// word.
-    NoReply,
-    /// The reply is of another form.
+    /// The reply is empty, or of another form: the release does not know the word.
     UnknownWord,
 }
 
@@ -35,10 +32,6 @@ pub(crate) fn parse(word: Word, reply: &[u8]) -> Result<Reading, Refusal> {
     }
     if first.contains(NOT_LISTED) {
         return Err(Refusal::NotWhitelisted);
-    }
-    // A server without watches may reply with nothing.
-    if text.is_empty() && word != Word::Wchp {
-        return Err(Refusal::NoReply);
     }
     match word {
         Word::Srvr => figures(srvr(text)),

@@ -382,17 +382,18 @@ async fn changes_are_followed_with_what_was_there_before() {
     assert_eq!(first, none);
     session.create("/later", b"\xff").await.unwrap();
     session.create("/later/below", "").await.unwrap();
-    session.set("/later", "").await.unwrap();
-    let mut documents = Vec::new();
-    while let Some(line) = lines.next_line().await.unwrap() {
-        documents.push(serde_json::from_str::<Value>(&line).unwrap());
-    }
-    let events: Vec<_> = documents.iter().map(|event| &event["event"]).collect();
-    assert_eq!(events, ["created", "changed"], "{documents:?}");
+    let mut event = async || {
+        let line = tokio::time::timeout(MAX_WAIT, lines.next_line()).await;
+        let line = line.expect("it reports a change").unwrap().unwrap();
+        serde_json::from_str::<Value>(&line).unwrap()
+    };
+    let created = event().await;
     assert_eq!(
-        (&documents[0]["data"], &documents[0]["encoding"]),
-        (&"/w==".into(), &"base64".into())
+        (&created["event"], &created["data"], &created["encoding"]),
+        (&"created".into(), &"/w==".into(), &"base64".into())
     );
+    session.set("/later", "").await.unwrap();
+    assert_eq!(event().await["event"], "changed");
     assert!(child.wait().await.unwrap().success());
 
     // Without data.

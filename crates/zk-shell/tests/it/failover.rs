@@ -7,7 +7,9 @@ use crate::command;
 use crate::in_memory;
 
 async fn run(connect: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = command(connect, arguments).output().await.expect("zk runs");
+    let running = command(connect, arguments).output();
+    let output = tokio::time::timeout(MAX_WAIT, running).await;
+    let output = output.expect("it ends").expect("zk runs");
     (
         output.status.code(),
         String::from_utf8(output.stdout).expect("text"),

@@ -9,8 +9,6 @@ mod top;
 use std::io::Write;
 use std::process::Command;
 use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
 
 /// Runs `zk` without input and answers its exit status and what it said, the standard output first.
 fn zk(environment: &[(&str, &str)], arguments: &[&str]) -> String {
@@ -190,8 +188,7 @@ fn malformed_credentials_are_not_repeated() {
 }
 
 #[test]
-fn nobody_there_is_said_within_the_timeout_for_every_server() {
-    let start = Instant::now();
+fn nobody_there_is_said_for_every_server() {
     let said = zk(
         &[],
         &[
@@ -209,11 +206,6 @@ fn nobody_there_is_said_within_the_timeout_for_every_server() {
          127.0.0.1:2 refused the connection (nothing listens there)\n\
          help: start the servers, or correct --connect or ZK_CONNECT\n\
          exit 1"
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(60),
-        "took {:?}",
-        start.elapsed()
     );
 }
 

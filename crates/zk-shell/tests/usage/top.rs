@@ -117,7 +117,7 @@ fn server_with_a_reply_that_cannot_be_read_is_not_down() {
 
 // covers: O6
 #[test]
-fn a_server_that_does_not_reply_is_not_said_to_lack_a_setting() {
+fn no_setting_is_recommended_for_a_server_that_does_not_reply() {
     let replies_to = |words: &'static [&str]| {
         Server::start(|word| match word {
             "srvr" if words.contains(&word) => SERVING.to_owned(),

@@ -15,7 +15,7 @@ use super::judged;
 use super::names;
 use super::observer;
 use super::three_servers;
-use super::three_servers_with_ticks_of;
+use super::three_servers_with;
 use super::until_empty;
 use super::until_enlisted;
 use super::worker;
@@ -109,7 +109,7 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
 async fn the_lock_of_a_killed_process_is_granted_when_its_session_ends() {
     const TICK: Duration = Duration::from_millis(500);
     let run = judged("killed-holder");
-    let ensemble = three_servers_with_ticks_of(TICK).await;
+    let ensemble = three_servers_with(TICK, 10).await;
     run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();

@@ -18,7 +18,7 @@ use super::answered;
 use super::contend;
 use super::judged;
 use super::observer;
-use super::three_servers;
+use super::three_servers_with;
 use super::until;
 use super::until_empty;
 use super::until_enlisted;
@@ -26,6 +26,8 @@ use super::worker;
 use super::workers;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+const TICK: Duration = Duration::from_millis(200);
 
 /// Does something to the servers while a lock is held, and again while it changes hands.
 ///
@@ -35,7 +37,7 @@ async fn survives(name: &str, fault: impl AsyncFn(&Ensemble, &BTreeSet<u64>)) {
     const WAITERS: usize = 4;
     const TURNS: usize = 10;
     let run = judged(name);
-    let ensemble = three_servers().await;
+    let ensemble = three_servers_with(TICK, 10).await;
     run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();
@@ -163,7 +165,7 @@ async fn all_servers_are_restarted_one_by_one_under_a_lock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_cut_off_with_its_server_stops_before_the_next() {
     let run = judged("cut-off-holder");
-    let ensemble = three_servers().await;
+    let ensemble = three_servers_with(TICK, 10).await;
     run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();

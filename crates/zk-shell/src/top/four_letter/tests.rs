@@ -86,7 +86,7 @@ fn limits_and_disks_are_read_where_a_release_has_them() {
         );
     }
     let [old, middle, new] = replies!("dirs");
-    assert_eq!(parse(Word::Dirs, old.as_bytes()), Err(Refusal::NoReply));
+    assert_eq!(parse(Word::Dirs, old.as_bytes()), Err(Refusal::UnknownWord));
     for (reply, snapshots, logs) in [(middle, 67_108_880, 457), (new, 1_330, 67_108_880)] {
         let figures = figures_of(Word::Dirs, reply);
         assert_eq!(
@@ -180,7 +180,7 @@ fn refusals_are_told_apart() {
             "{name}"
         );
         if word != Word::Wchp {
-            assert_eq!(parse(word, b""), Err(Refusal::NoReply), "{name}");
+            assert_eq!(parse(word, b""), Err(Refusal::UnknownWord), "{name}");
         }
     }
 }
