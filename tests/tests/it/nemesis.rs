@@ -2,6 +2,7 @@
 
 mod leader;
 mod lock;
+mod one_shot_lease;
 mod other_locks;
 mod rw;
 mod semaphore;
