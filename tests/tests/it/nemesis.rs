@@ -1,5 +1,6 @@
 //! Random faults against real servers while recipes are at work, judged by checkers over what was recorded.
 
+mod breadcrumb;
 mod leader;
 mod lock;
 mod one_shot_lease;

@@ -28,6 +28,7 @@ use zk_lock::FairLock;
 use zk_lock::Guard;
 
 use super::agreed;
+use super::breadcrumb;
 use super::disagreement;
 use super::inject_faults;
 use super::leader;
@@ -258,6 +259,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
     for path in [
         rw::PATH,
         leader::PATH,
+        breadcrumb::PATH,
         other_locks::COHORT,
         other_locks::REENTRANT,
         other_locks::MULTI_LOCK[0],
@@ -295,6 +297,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         rw::start(&connect, &ends, &mut random),
         semaphore::start(&connect, &ends, &mut random),
         leader::start(&connect, &ends, &mut random),
+        breadcrumb::start(&connect, &ends, &mut random),
     ];
     beside.extend(other_locks::start(&connect, &ends, &mut random));
     let struck = inject_faults(&run, &ensemble).await;
@@ -327,6 +330,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         semaphore::QUEUE,
         semaphore::LEASES,
         leader::PATH,
+        breadcrumb::PATH,
         other_locks::COHORT,
         other_locks::REENTRANT,
         other_locks::MULTI_LOCK[0],
@@ -344,7 +348,8 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
                     Err(error) if error.kind() == ErrorKind::NoNode => Vec::new(),
                     Err(error) => panic!("{path}: {error}"),
                 };
-                if left.is_empty() {
+                // The record of the last one that did not remove it.
+                if left.iter().all(|name| name == breadcrumb::BREADCRUMB) {
                     break;
                 }
                 at.send_replace(format!("in {path}: {left:?}"));

@@ -54,6 +54,8 @@ pub(super) struct Beside {
     grants: Grants,
     /// What the first checker has to have counted.
     counts: &'static str,
+    /// Whether what is held ends with its session.
+    ends_with_session: bool,
 }
 
 impl Beside {
@@ -68,7 +70,14 @@ impl Beside {
             workers: JoinSet::new(),
             grants: Grants::default(),
             counts,
+            ends_with_session: true,
         }
+    }
+
+    /// What is held does not end with its session, even one that is ended by force.
+    pub(super) fn without_excuses(mut self) -> Self {
+        self.ends_with_session = false;
+        self
     }
 
     pub(super) const fn name(&self) -> &'static str {
@@ -108,9 +117,11 @@ impl Beside {
             workers,
             grants,
             counts,
+            ends_with_session,
         } = self;
         workers.join_all().await;
         run.keep_with(ensemble.directories());
+        let struck = if ends_with_session { struck } else { &[] };
         let excused = grants.excuse(&recorder, struck);
         drop(recorder);
         let seed = run.seed();
