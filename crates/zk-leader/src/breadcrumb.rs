@@ -151,8 +151,9 @@ impl Breadcrumb {
     ///
     /// `fence` receives the data of the old process, and returns once that process does not act any more and cannot
     /// begin to. The old process may be about to act, so that it does not act now is no success. It must be idempotent:
-    /// a leader that fails afterwards leaves the old breadcrumb, and the next leader fences again. It is dropped at an await if the leadership is lost; an action that it started may then end after
-    /// the next leader has fenced the same process. There is no time limit but its own.
+    /// a leader that fails afterwards leaves the old breadcrumb, and the next leader fences again. It is dropped at an
+    /// await if the leadership is lost; an action that it started may then end after the next leader has fenced the same
+    /// process. There is no time limit but its own.
     ///
     /// # Errors
     ///

@@ -41,6 +41,17 @@ async fn is_lost(waiting: Waiting, what: &str) -> AcquireError {
         .expect_err(what)
 }
 
+/// Waits until the removed contender is notified, and the last one is granted the lock.
+async fn removed_and_granted(removed: Waiting, last: Waiting, what: &str) {
+    let error = is_lost(removed, what).await;
+    assert!(
+        matches!(error, AcquireError::NodeDeleted { .. }),
+        "{what}: {error}"
+    );
+    let guard = soon(what, last).await.unwrap().unwrap();
+    assert!(guard.is_valid(), "{what}");
+}
+
 /// The holder removes the next one, at every moment of its first 15 ms in the queue, and releases the lock.
 // covers: L3 L5
 #[tokio::test(start_paused = true)]
@@ -66,13 +77,7 @@ async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
             let contenders = lock(&one).inspector().contenders().await.unwrap();
             inspector.remove(&contenders[1]).await.unwrap();
             held.release().await.unwrap();
-            let error = is_lost(removed, &what).await;
-            assert!(
-                matches!(error, AcquireError::NodeDeleted { .. }),
-                "{what}: {error}"
-            );
-            let guard = soon(&what, last).await.unwrap().unwrap();
-            assert!(guard.is_valid());
+            removed_and_granted(removed, last, &what).await;
         }
     }
 }
@@ -110,13 +115,7 @@ async fn a_waiter_removed_before_it_watches_its_new_predecessor_is_granted_nothi
         remove([&paths[3], &paths[0]]).await;
         let last = waiting.pop().expect("there are five");
         let removed = waiting.pop().expect("there are five");
-        let error = is_lost(removed, &what).await;
-        assert!(
-            matches!(error, AcquireError::NodeDeleted { .. }),
-            "{what}: {error}"
-        );
-        let guard = soon(&what, last).await.unwrap().unwrap();
-        assert!(guard.is_valid());
+        removed_and_granted(removed, last, &what).await;
     }
 }
 
@@ -140,13 +139,7 @@ async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
         let contenders = inspector.contenders().await.unwrap();
         inspector.remove(&contenders[1]).await.unwrap();
         held.release().await.unwrap();
-        let error = is_lost(removed, &what).await;
-        assert!(
-            matches!(error, AcquireError::NodeDeleted { .. }),
-            "{what}: {error}"
-        );
-        let last = soon(&what, last).await.unwrap();
-        drop(last.unwrap());
+        removed_and_granted(removed, last, &what).await;
     }
 }
 

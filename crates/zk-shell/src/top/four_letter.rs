@@ -18,7 +18,7 @@ pub(crate) enum Refusal {
     NotWhitelisted,
     /// The server has no quorum.
     NoQuorum,
-    /// The reply is empty, or of another form: the release does not know the word.
+    /// The reply is of another form: the release does not know the word.
     UnknownWord,
 }
 
@@ -197,7 +197,7 @@ fn watches(text: &str) -> Result<BTreeMap<String, Vec<u64>>, Refusal> {
             None => path = None,
         }
     }
-    // A server without watches replies with an empty line, or nothing.
+    // A server without watches replies with an empty line.
     if watches.is_empty() && !text.trim().is_empty() {
         return Err(Refusal::UnknownWord);
     }

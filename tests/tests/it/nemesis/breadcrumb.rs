@@ -39,7 +39,8 @@ struct Processes(Arc<Mutex<BTreeMap<String, State>>>);
 enum State {
     /// The number of its grant.
     Acts(u64),
-    Fenced,
+    /// It was fenced, or has stopped.
+    Over,
 }
 
 impl Processes {
@@ -63,7 +64,7 @@ impl Processes {
     /// The process does not act any more, and cannot begin to.
     fn fence(&self, name: String, recorder: &Recorder) {
         let mut all = self.0.lock().unwrap();
-        if let Some(State::Acts(id)) = all.insert(name, State::Fenced) {
+        if let Some(State::Acts(id)) = all.insert(name, State::Over) {
             recorder.relied_until(id, now());
         }
     }
@@ -80,8 +81,8 @@ impl Processes {
 
     /// The process stops by itself, unless it was fenced.
     fn end(&self, name: &str, work: &Work, held: Held) {
-        let all = self.0.lock().unwrap();
-        if matches!(all.get(name), Some(State::Acts(_))) {
+        let mut all = self.0.lock().unwrap();
+        if let Some(State::Acts(_)) = all.insert(name.to_owned(), State::Over) {
             work.relied_until(&held, now());
         }
         held.forget();
