@@ -6,8 +6,9 @@
 //!
 //! - Each further refusal halves the partition, and another one is chosen at random, as in the back-off of Ethernet. Without
 //!   that, the slower consumers would be refused for ever.
-//! - After [`ITEMS_PER_RUN`] items it doubles: items that are in the partition of no consumer do not wait long, and a
-//!   consumer that is left alone returns to the order of the queue. Until the next list, it also doubles if it is empty.
+//! - With the next list after [`ITEMS_PER_RUN`] items it doubles: items that are in the partition of no consumer do not wait
+//!   long, and a consumer that is left alone returns to the order of the queue. Not before that list, because others have
+//!   taken most of what would be added. Until then, it doubles only if it is empty.
 //! - Until the next list, a consumer continues behind its last item. Of those before it, others have taken what was not in
 //!   its partition, which the list does not show.
 //!
@@ -21,9 +22,9 @@ use crate::ready_items::SortKey;
 /// What one process knows of other consumers of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
-    /// The refusals, minus one for each run of items that were taken since.
+    /// The refusals, minus one for each list that was read after a run of items without any.
     refusals: u32,
-    /// How many items were taken in this run.
+    /// How many items were taken since the last refusal, and since the partition doubled with a list.
     taken: usize,
     /// How often the partition doubled since the last list because it was empty.
     widened: u32,
@@ -99,6 +100,10 @@ impl Contention {
     pub(crate) fn on_list(&mut self) {
         self.widened = 0;
         self.continue_after = None;
+        if self.taken >= ITEMS_PER_RUN {
+            self.taken = 0;
+            self.refusals = self.refusals.saturating_sub(1);
+        }
     }
 
     /// Notes that the partition has no item behind the last one: it continues with those before it, or with a larger
@@ -112,13 +117,6 @@ impl Contention {
     /// Notes that items were taken.
     pub(crate) fn on_success(&mut self, items: usize) {
         self.taken += items;
-        if self.taken >= ITEMS_PER_RUN {
-            self.taken = 0;
-            self.refusals = self.refusals.saturating_sub(1);
-            if self.partition() == Some(Partition::ALL) {
-                self.continue_after = None;
-            }
-        }
     }
 
     /// Notes that an item was gone when this consumer tried to take it.
@@ -135,7 +133,7 @@ impl Contention {
     }
 }
 
-/// How many items are taken before the partition doubles.
+/// How many items are taken before the partition doubles with the next list.
 const ITEMS_PER_RUN: usize = 32;
 /// A consumer with the smallest partition looks at so many items for each of its own, as a power of two.
 const MAX_BITS: u32 = 6;
@@ -265,12 +263,15 @@ mod tests {
                 assert!(known.iter().all(|item| part.has(item)));
                 known = all.iter().filter(|item| part.has(item)).cloned().collect();
                 contention.on_pick(key(1));
+                assert_eq!(contention.continue_after().is_some(), bits > 0);
                 for _ in 0..ITEMS_PER_RUN.div_ceil(at_once) {
-                    assert_eq!(contention.continue_after().is_some(), bits > 0);
+                    contention.on_list();
+                    assert_eq!(contention.partition(), Some(part), "too few items");
                     contention.on_success(at_once);
                 }
+                assert_eq!(contention.partition(), Some(part), "the list is old");
+                contention.on_list();
             }
-            assert_eq!(contention.continue_after(), None);
         }
     }
 }
