@@ -44,12 +44,13 @@ impl<T: Send + 'static> Future for Detached<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         self.has_begun = true;
-        let Some(work) = &mut self.work else {
+        // Taken out, so that work that panics is not continued in the background.
+        let Some(mut work) = self.work.take() else {
             return Poll::Pending;
         };
         let polled = work.as_mut().poll(context);
-        if polled.is_ready() {
-            self.work = None;
+        if polled.is_pending() {
+            self.work = Some(work);
         }
         polled
     }

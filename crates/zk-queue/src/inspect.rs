@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
+use zk_core::Bytes;
 use zk_core::Error;
 use zk_core::IntoNodePath;
 use zk_core::NodePath;
@@ -15,6 +16,7 @@ use crate::options::WorkOptions;
 use crate::paths::QueuePaths;
 use crate::paths::parse_queue_path;
 use crate::paths::parse_segment;
+use crate::paths::with_valid_names;
 use crate::work_layout::WorkLayout;
 use crate::work_queue::ClaimInfo;
 use crate::work_queue::DeadLetter;
@@ -103,7 +105,7 @@ impl Inspector {
         self
     }
 
-    /// Reads the queue; `None` if there is no node at its path.
+    /// Reads the queue; `None` if there is no node at its path and no item in segments.
     ///
     /// Items that are due after `now` count as delayed. The lists are read one after the other, from a server that may
     /// lag, so the numbers are those of a short time and not of one moment.
@@ -142,14 +144,8 @@ impl Inspector {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let segments = self.children(&place.queue.segments()).await?;
-        let mut segments: Vec<u32> = segments
-            .iter()
-            .filter_map(|name| parse_segment(name))
-            .collect();
-        segments.push(0);
-        segments.sort_unstable();
-        for segment in segments {
+        let segments = self.segments(&place.queue).await?;
+        for segment in std::iter::once(0).chain(segments) {
             let names = self.children(&place.queue.segment(segment)).await?;
             let first = snapshot.add(segment, &names, &claim_names, now);
             if let Some(first) = first.filter(|_| snapshot.oldest.is_none()) {
@@ -162,12 +158,15 @@ impl Inspector {
 
     /// Finds out where the nodes are, by the names of the children and the data of the node.
     async fn find(&self) -> Result<Option<Place>, Error> {
-        let (data, _) = match self.session.get(&self.path).await {
-            Ok(read) => read,
-            Err(error) if error.is_no_node() => return Ok(None),
+        let (data, names) = match self.session.get(&self.path).await {
+            Ok((data, _)) => (data, self.children(&self.path).await?),
+            // Servers delete the node when it is empty. There may be items in segments.
+            Err(error) if error.is_no_node() => match self.first_names_in_segments().await? {
+                Some(names) => (Bytes::new(), names),
+                None => return Ok(None),
+            },
             Err(error) => return Err(error),
         };
-        let names = self.children(&self.path).await?;
         let work = self.work_layout(&names);
         let place = match work {
             Some(work) => Place {
@@ -199,9 +198,30 @@ impl Inspector {
         work_layout_of(names)
     }
 
+    /// Returns the children of the first segment that has any.
+    async fn first_names_in_segments(&self) -> Result<Option<Vec<String>>, Error> {
+        let queue = QueuePaths::beside(&self.path);
+        for segment in self.segments(&queue).await? {
+            let names = self.children(&queue.segment(segment)).await?;
+            if !names.is_empty() {
+                return Ok(Some(names));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the numbers of the segments, in their order.
+    async fn segments(&self, queue: &QueuePaths) -> Result<Vec<u32>, Error> {
+        let names = self.children(&queue.segments()).await?;
+        let numbers = names.iter().filter_map(|name| parse_segment(name));
+        let mut numbers: Vec<u32> = numbers.collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
     async fn children(&self, path: &NodePath) -> Result<Vec<String>, Error> {
         match self.session.list(path).await {
-            Ok((names, _)) => Ok(names),
+            Ok((names, _)) => Ok(with_valid_names(names)),
             Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -98,8 +98,8 @@
 //! and the queue's node still have the same versions.
 //! The first consumer that finds items in a fresh node of the queue, which has version 0, writes both nodes with the
 //! data that they have. So no two nodes of the queue have the same pair of versions.
-//! For items of segments the token and the control node suffice, because segments are started and removed only together
-//! with a change of the control node.
+//! For items of segments the token and the control node suffice, because a segment is started together with a change of
+//! the control node, and removed under its version.
 //!
 //! This protects items of other clients of the recipe as well, if all consumers of this crate have this version or a
 //! later one. The exceptions are:
@@ -298,6 +298,7 @@ mod batch_limits;
 mod contention;
 mod curator_frame;
 mod deadline;
+mod decode;
 mod detached;
 mod deterministic_draw;
 mod error;

@@ -11,8 +11,8 @@
 //!    same data again, together with the control node, in one transaction. So two items nodes with the same version
 //!    belong to different versions of the control node.
 //!
-//! For items of segments, the first two are enough: segments are created and deleted only together with a change of the
-//! control node.
+//! For items of segments, the first two are enough: a segment is activated together with a change of the control node, and
+//! deleted under its version.
 //!
 //! Pure: no I/O and no clock.
 

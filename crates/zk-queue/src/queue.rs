@@ -16,6 +16,7 @@ use zk_core::codec::DecodeError;
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
 use crate::deadline::Deadline;
+use crate::decode::decode_catching;
 use crate::error::CancelError;
 use crate::error::LayoutError;
 use crate::error::PathError;
@@ -671,10 +672,10 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     fn decode_candidate(&self, candidate: Candidate) -> Option<(Candidate, T)> {
-        match self.codec.decode(&candidate.item.data) {
+        match decode_catching(&*self.codec, &candidate.item.data) {
             Ok(item) => Some((candidate, item)),
-            Err(error) => {
-                candidate.in_flight.quarantine(&error.to_string());
+            Err(why) => {
+                candidate.in_flight.quarantine(&why);
                 None
             }
         }

@@ -161,8 +161,9 @@ impl ReadyItems {
         self.in_flight.len()
     }
 
-    pub(crate) fn is_in_flight(&self, item: &ListedItem) -> bool {
-        self.in_flight.contains(&item.sort_key())
+    pub(crate) fn is_in_flight_or_deferred(&self, item: &ListedItem) -> bool {
+        let sort_key = item.sort_key();
+        self.in_flight.contains(&sort_key) || self.deferred.contains_key(&sort_key)
     }
 
     /// Returns when the next delayed item is due.

@@ -10,8 +10,6 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -28,6 +26,7 @@ use zk_core::codec::Codec;
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
 use crate::deadline::Deadline;
+use crate::decode::decode_catching;
 use crate::error::CancelError;
 use crate::error::LayoutError;
 use crate::error::PathError;
@@ -63,7 +62,6 @@ pub use held_claim::ClaimLoss;
 use held_claim::HeldClaim;
 use joined_acknowledgements::Acknowledgements;
 pub use worker::WorkStats;
-use worker::panic_message;
 
 /// A queue that keeps each item until it is acknowledged, and so delivers it at least once.
 ///
@@ -538,12 +536,9 @@ impl<T: Send + 'static> WorkQueue<T> {
                 is_last: true,
             });
         }
-        let decode = || self.codec.decode(&candidate.item.data);
-        // A panic of the codec would end every worker that reads this item.
-        let why = match catch_unwind(AssertUnwindSafe(decode)) {
-            Ok(Ok(item)) => return Ok(item),
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => format!("the codec panicked: {}", panic_message(&*panic)),
+        let why = match decode_catching(&*self.codec, &candidate.item.data) {
+            Ok(item) => return Ok(item),
+            Err(why) => why,
         };
         let deliveries = before.saturating_add(1);
         Err(Undeliverable {

@@ -93,6 +93,17 @@ impl<C> Backlog<C> {
         (taken, self.needs_sender())
     }
 
+    /// Notes that a sender was dropped before it found no call. Returns the calls that no other sender will take.
+    pub(super) fn on_dropped_sender(&mut self) -> Vec<C> {
+        self.is_starting = false;
+        self.senders -= 1;
+        if self.senders > 0 {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        waiting.map(|waiting| waiting.call).collect()
+    }
+
     /// Returns whether to start a sender for the calls that wait; then it counts as started.
     fn needs_sender(&mut self) -> bool {
         let starts = !self.waiting.is_empty() && !self.is_starting && self.senders < MAX_SENDERS;
@@ -187,6 +198,22 @@ mod tests {
         assert_eq!(backlog.take(|call| call % 2 == 1), (vec![1, 3], false));
         assert!(backlog.push(5, 10, NOW));
         assert_eq!(backlog.take(|_| false), (Vec::<u32>::new(), false));
+    }
+
+    // covers: Q1
+    #[test]
+    fn the_last_sender_that_is_dropped_returns_what_waits() {
+        let mut backlog = Backlog::default();
+        assert!(backlog.push(1, 10, NOW));
+        assert_eq!(all(&mut backlog), [1]);
+        assert!(backlog.push(2, 10, NOW));
+        assert!(!backlog.push(3, 10, NOW));
+        assert!(
+            backlog.on_dropped_sender().is_empty(),
+            "another one is left"
+        );
+        assert_eq!(backlog.on_dropped_sender(), [2, 3]);
+        assert!(backlog.begin_alone());
     }
 
     // covers: Q1

@@ -76,16 +76,22 @@ impl Offers {
             .list(&self.context.paths.items)
             .timeout(self.context.deadline().remaining());
         let mut watch = match list.watched().await {
-            Ok((_, _, watch)) => watch,
-            // The queue is empty, and its node was just deleted.
-            Err(error) if error.is_no_node() => return Ok(()),
+            Ok((_, _, watch)) => Some(watch),
+            // Its node was deleted. There may be items in segments.
+            Err(error) if error.is_no_node() => None,
             Err(error) => return Err(error),
         };
         if self.len(self.context.deadline()).await? < len {
             return Ok(());
         }
         let recheck = Deadline::after(RECHECK_INTERVAL.min(deadline.remaining()));
-        recheck.bound(watch.changed()).await;
+        let changed = async {
+            match &mut watch {
+                Some(watch) => drop(watch.changed().await),
+                None => future::pending().await,
+            }
+        };
+        recheck.bound(changed).await;
         Ok(())
     }
 }

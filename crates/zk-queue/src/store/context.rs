@@ -20,6 +20,7 @@ use crate::leader_clock::LeaderClock;
 use crate::leader_clock::whole_millis;
 use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
+use crate::paths::with_valid_names;
 
 /// One queue as one process accesses it.
 #[derive(Debug)]
@@ -159,7 +160,7 @@ impl QueueContext {
         deadline: Deadline,
     ) -> Result<Vec<String>, Error> {
         match self.session.list(path).timeout(deadline.remaining()).await {
-            Ok((names, _)) => Ok(names),
+            Ok((names, _)) => Ok(with_valid_names(names)),
             Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use zk_core::NodePath;
 
 use super::inventory::Inventory;
+use super::inventory::Purpose;
 use super::inventory::Started;
 use crate::layout::Layout;
 use crate::mutex::lock;
@@ -25,16 +26,17 @@ pub(crate) struct SharedInventory {
     paths: QueuePaths,
 }
 
-/// An item that one task of this process is taking, so that no other task takes it.
+/// An item that one task of this process is taking, so that no other task takes it; or one that it only reads.
 ///
-/// Returns the item to the inventory when it is dropped, unless it is complete.
+/// Returns an item that was being taken to the inventory when it is dropped, unless it is complete.
 #[derive(Debug)]
 pub(crate) struct InFlightItem {
     inventory: Arc<SharedInventory>,
     listed: ListedItem,
     /// What taking the item has to check; `None` if the caller only reads it.
     pub(crate) preconditions: Option<Arc<Preconditions>>,
-    is_complete: bool,
+    /// Whether the inventory has marked it as in flight.
+    is_marked: bool,
 }
 
 impl SharedInventory {
@@ -50,13 +52,17 @@ impl SharedInventory {
         lock(&self.inventory)
     }
 
-    /// Returns the handle of an item that the inventory has marked as in flight.
-    pub(super) fn in_flight(self: &Arc<Self>, (listed, preconditions): Started) -> InFlightItem {
+    /// Returns the handle of an item that the inventory has started for this purpose.
+    pub(super) fn in_flight(
+        self: &Arc<Self>,
+        (listed, preconditions): Started,
+        purpose: Purpose,
+    ) -> InFlightItem {
         InFlightItem {
             inventory: Arc::clone(self),
             listed,
             preconditions,
-            is_complete: false,
+            is_marked: purpose == Purpose::Change,
         }
     }
 
@@ -102,8 +108,12 @@ impl InFlightItem {
     }
 
     fn forget(&mut self) {
-        self.is_complete = true;
-        self.inventory.lock().complete(&self.listed);
+        let mut inventory = self.inventory.lock();
+        if std::mem::take(&mut self.is_marked) {
+            inventory.complete(&self.listed);
+        } else {
+            inventory.forget(&self.listed);
+        }
     }
 }
 
@@ -117,7 +127,7 @@ impl Deref for InFlightItem {
 
 impl Drop for InFlightItem {
     fn drop(&mut self) {
-        if !self.is_complete {
+        if self.is_marked {
             self.inventory.lock().release(self.listed.clone());
             // No watch fires for the other tasks of this process.
             self.inventory.released.notify_waiters();

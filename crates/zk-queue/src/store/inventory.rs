@@ -14,7 +14,6 @@ use super::item_content::ItemContent;
 use super::list_epoch::ListEpoch;
 use crate::batch_limits::prefetch_count;
 use crate::contention::Contention;
-use crate::contention::Partition;
 use crate::layout::Layout;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
@@ -33,6 +32,8 @@ pub(super) struct Inventory {
     is_complete: bool,
     /// Whether the server had caught up with everything that was committed before reading began.
     is_synced: bool,
+    /// The `czxid` of the items node that was listed last.
+    items_node: Option<i64>,
     /// Children that are not items; they are reported once.
     foreign: BTreeSet<ItemId>,
     /// Items that are never taken, because their data or their node is malformed.
@@ -78,7 +79,7 @@ pub(crate) enum Purpose {
     Change,
 }
 
-/// An item that was marked as in flight, and what taking it has to check.
+/// An item that was marked as in flight, and what taking it has to check. One that is only read is not marked.
 pub(super) type Started = (ListedItem, Option<Arc<Preconditions>>);
 
 /// The first item of a list.
@@ -100,6 +101,7 @@ impl Inventory {
             read: None,
             is_complete: false,
             is_synced: false,
+            items_node: None,
             foreign: BTreeSet::new(),
             quarantined: BTreeSet::new(),
             epoch: None,
@@ -111,13 +113,19 @@ impl Inventory {
 
     /// Replaces the list by one that was read from `began` on; returns the children that are not items, each once.
     ///
-    /// Items in flight stay so, and quarantined ones as long as they are listed.
+    /// Items in flight stay so, and quarantined ones as long as they are listed and the items node is the same.
     pub(super) fn replace(
         &mut self,
         listing: Listing,
         began: Duration,
         took: Duration,
     ) -> Vec<ItemId> {
+        if let Some(czxid) = listing.items_node.as_ref().map(|node| node.czxid)
+            && self.items_node.replace(czxid) != Some(czxid)
+        {
+            // Its items are others, which may have the same names.
+            self.quarantined.clear();
+        }
         let is_item = |name: &String| self.layout.parse(name).is_some();
         let mut all = listing.segments.iter();
         let has_items = all.any(|(segment, names)| *segment == 0 && names.iter().any(is_item));
@@ -174,7 +182,7 @@ impl Inventory {
         self.is_synced = true;
     }
 
-    /// Marks the next item as in flight if the list is not older than `refresh` at the moment `at`.
+    /// Starts the next item if the list is not older than `refresh` at the moment `at`.
     ///
     /// While other consumers take items, too, the `random` number may determine which one that is.
     pub(super) fn next_of_recent(
@@ -193,7 +201,7 @@ impl Inventory {
         self.next(purpose, random, now)
     }
 
-    /// Marks the next item as in flight if the list was read since the moment `began`.
+    /// Starts the next item if the list was read since the moment `began`.
     pub(super) fn next_of_new(
         &mut self,
         purpose: Purpose,
@@ -228,15 +236,15 @@ impl Inventory {
             .items
             .next_of(partition, Some(&other.sort_key()), now)?;
         self.contention.on_pick(listed.sort_key());
-        Some(self.start(listed, Purpose::Change))
+        Some(self.start(listed))
     }
 
     fn next(&mut self, purpose: Purpose, random: u32, now: u64) -> Option<Started> {
         // An empty list says nothing about other consumers.
-        self.items.ready(now).next()?;
+        let first = self.items.ready(now).next()?;
         if purpose == Purpose::Read {
-            let listed = self.items.next_of(Partition::ALL, None, now)?;
-            return Some(self.start(listed, purpose));
+            // Other tasks may take it meanwhile.
+            return Some((first.clone(), None));
         }
         if self.contention.partition().is_none() {
             // Of what was read ahead for another partition, little will be taken now.
@@ -247,14 +255,14 @@ impl Inventory {
             let last = self.contention.continue_after();
             if let Some(listed) = self.items.next_of(partition, last, now) {
                 self.contention.on_pick(listed.sort_key());
-                return Some(self.start(listed, purpose));
+                return Some(self.start(listed));
             }
             self.contention.on_end();
         }
     }
 
-    fn start(&self, listed: ListedItem, purpose: Purpose) -> Started {
-        let epoch = self.epoch.as_ref().filter(|_| purpose == Purpose::Change);
+    fn start(&self, listed: ListedItem) -> Started {
+        let epoch = self.epoch.as_ref();
         let preconditions = epoch.and_then(|epoch| epoch.preconditions_for(listed.segment));
         (listed, preconditions)
     }
@@ -274,6 +282,11 @@ impl Inventory {
     /// Forgets an item in flight, because it was taken or no longer exists.
     pub(super) fn complete(&mut self, listed: &ListedItem) {
         self.items.complete(listed);
+    }
+
+    /// Forgets an item that was only read, because it no longer exists or is quarantined.
+    pub(super) fn forget(&mut self, listed: &ListedItem) {
+        self.items.forget(listed);
     }
 
     /// Never returns an item again as long as it is listed; returns whether that is new.
@@ -300,15 +313,23 @@ impl Inventory {
         self.read.is_some_and(|(at, _)| at >= began) && self.items.ready(now).next().is_some()
     }
 
-    /// Returns whether a segment with these children has an item that is neither in flight nor quarantined.
-    pub(super) fn has_available(&self, segment: u32, names: &[String]) -> bool {
+    /// Returns whether a segment with these children has an item that may be taken now.
+    pub(super) fn has_available(
+        &self,
+        segment: u32,
+        names: &[String],
+        claims: &BTreeSet<String>,
+    ) -> bool {
         names.iter().any(|name| {
             let Some(key) = self.layout.parse(name) else {
                 return false;
             };
+            if claims.contains(&self.layout.claim_name(segment, name)) {
+                return false;
+            }
             let name: Arc<str> = Arc::from(name.as_str());
             let item = ListedItem { segment, name, key };
-            !self.quarantined.contains(&item.id()) && !self.items.is_in_flight(&item)
+            !self.quarantined.contains(&item.id()) && !self.items.is_in_flight_or_deferred(&item)
         })
     }
 

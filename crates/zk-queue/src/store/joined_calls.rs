@@ -89,7 +89,7 @@ impl<W: JoinedWork> JoinedCalls<W> {
         }
         match replied.await {
             Ok(output) => output,
-            // The runtime of the session has ended, and the session with it.
+            // No sender will take it: the runtime of the session has ended, and the session with it.
             Err(_) => match self.context.sync(&NodePath::root(), deadline).await {
                 Err(error) => self.work.unknown(error),
                 Ok(()) => panic!("a sender replies to each call that it has taken"),
@@ -102,12 +102,14 @@ impl<W: JoinedWork> JoinedCalls<W> {
         let session = &self.context.session;
         let (sending, ended) = oneshot::channel::<()>();
         session.finish(async { drop(ended.await) });
-        let calls = Arc::clone(self);
+        let sender = Sender {
+            calls: Arc::clone(self),
+            has_ended: false,
+        };
         // Not dropped when the session is lost: each call gets the error then.
         drop(session.spawn(async move {
-            calls.send_all().await;
             // The last handle removes its tokens, which closing the session waits for, too.
-            drop(calls);
+            sender.send_all().await;
             drop(sending);
         }));
     }
@@ -180,6 +182,31 @@ impl<T> JoinedOutcome<T> {
         match self {
             Self::Outputs(mut outputs) => outputs.pop().expect("each call has an output"),
             Self::SameOutput(output) | Self::Refused(_, output) | Self::TooLarge(output) => output,
+        }
+    }
+}
+
+/// The task of a sender.
+///
+/// If it is dropped before it has ended, with its runtime or by a panic, the calls that no other one will take are not
+/// made.
+struct Sender<W: JoinedWork> {
+    calls: Arc<JoinedCalls<W>>,
+    has_ended: bool,
+}
+
+impl<W: JoinedWork> Sender<W> {
+    async fn send_all(mut self) {
+        self.calls.send_all().await;
+        self.has_ended = true;
+    }
+}
+
+impl<W: JoinedWork> Drop for Sender<W> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let unsent = lock(&self.calls.backlog).on_dropped_sender();
+            drop(unsent);
         }
     }
 }

@@ -66,7 +66,8 @@ impl ListReader {
         }
     }
 
-    /// Returns the next item that may be taken, from the known list or a new one, and marks it as in flight.
+    /// Returns the next item that may be taken, from the known list or a new one; if it is to be taken, it is marked as in
+    /// flight.
     ///
     /// `None` means that there was no such item at some moment since the call began.
     /// While other consumers take items, too, it may be a later one.
@@ -84,7 +85,7 @@ impl ListReader {
             .lock()
             .next_of_recent(purpose, random, now, at, refresh);
         if let Some(started) = recent {
-            return Ok(Some(self.inventory.in_flight(started)));
+            return Ok(Some(self.inventory.in_flight(started, purpose)));
         }
         let _reading = self.reading.lock().await;
         loop {
@@ -93,7 +94,9 @@ impl ListReader {
                 .lock()
                 .next_of_new(purpose, random, now, began);
             match next {
-                Next::Item(started) => return Ok(Some(self.inventory.in_flight(started))),
+                Next::Item(started) => {
+                    return Ok(Some(self.inventory.in_flight(started, purpose)));
+                }
                 Next::Nothing => return Ok(None),
                 Next::NoEpoch if self.establish_epoch(deadline).await? => continue,
                 Next::NoEpoch | Next::Stale => {}
@@ -117,7 +120,7 @@ impl ListReader {
         let mut inventory = self.inventory.lock();
         let started = inventory.next_of_recent(Purpose::Change, self.random(), now, at, refresh)?;
         drop(inventory);
-        Some(self.inventory.in_flight(started))
+        Some(self.inventory.in_flight(started, Purpose::Change))
     }
 
     /// Returns `first` and the ready items behind it on the known list, all marked as in flight.
@@ -129,7 +132,7 @@ impl ListReader {
             && let Some(last) = items.last()
             && let Some(started) = inventory.next_after(last, now)
         {
-            items.push(self.inventory.in_flight(started));
+            items.push(self.inventory.in_flight(started, Purpose::Change));
         }
         items
     }

@@ -14,6 +14,7 @@ use super::inventory::Listing;
 use super::list_reader::ListReader;
 use crate::deadline::Deadline;
 use crate::layout::Layout;
+use crate::paths::with_valid_names;
 use crate::preconditions::ItemsNode;
 use crate::preconditions::Preconditions;
 
@@ -189,7 +190,11 @@ impl ListReader {
             if !reads_all {
                 let mut unseen = listing.segments.get(seen..).unwrap_or_default().iter();
                 let inventory = self.inventory.lock();
-                if unseen.any(|(segment, names)| inventory.has_available(*segment, names)) {
+                let claims = &listing.claims;
+                let is_available = |(segment, names): &(u32, Vec<String>)| {
+                    inventory.has_available(*segment, names, claims)
+                };
+                if unseen.any(is_available) {
                     listing.is_complete = false;
                     break;
                 }
@@ -248,7 +253,7 @@ impl ListReader {
                 Err(error) => return Err(error),
                 Ok((names, stat, watch)) => {
                     return Ok(Children {
-                        names,
+                        names: with_valid_names(names),
                         stat: Some(stat),
                         watch,
                     });

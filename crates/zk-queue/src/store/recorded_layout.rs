@@ -5,11 +5,13 @@
 
 use futures_util::future;
 use zk_core::Error;
+use zk_core::NodePath;
 
 use super::context::QueueContext;
 use crate::deadline::Deadline;
 use crate::error::LayoutError;
 use crate::layout::Layout;
+use crate::paths::parse_segment;
 
 impl QueueContext {
     /// Creates the queue's node; it is no error if it exists.
@@ -30,10 +32,16 @@ impl QueueContext {
             match got {
                 Ok((data, stat)) if stat.num_children == 0 => break Layout::of_record(&data),
                 Ok((data, _)) => match Layout::of_record(&data) {
-                    None => break self.layout_of_items(deadline).await?,
+                    None => break self.layout_of_items(path, deadline).await?,
                     recorded => break recorded,
                 },
-                Err(error) if error.is_no_node() => self.create_items_node(deadline).await?,
+                // Servers delete the node when it is empty. There may be items in segments.
+                Err(error) if error.is_no_node() => {
+                    if let Some(found) = self.layout_of_segments(deadline).await? {
+                        break Some(found);
+                    }
+                    self.create_items_node(deadline).await?;
+                }
                 Err(error) => return Err(error.into()),
             }
         };
@@ -47,10 +55,27 @@ impl QueueContext {
         }
     }
 
-    /// Returns this handle's layout if an item has it, otherwise that of another item; `None` if there are none.
-    async fn layout_of_items(&self, deadline: Deadline) -> Result<Option<Layout>, Error> {
+    /// Returns the layout of the items in segments; `None` if there are none.
+    async fn layout_of_segments(&self, deadline: Deadline) -> Result<Option<Layout>, Error> {
+        let names = self.child_names(&self.paths.segments(), deadline).await?;
+        for number in names.iter().filter_map(|name| parse_segment(name)) {
+            let segment = self.paths.segment(number);
+            if let Some(found) = self.layout_of_items(&segment, deadline).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns this handle's layout if an item below this node has it, otherwise that of another item; `None` if there
+    /// are none.
+    async fn layout_of_items(
+        &self,
+        parent: &NodePath,
+        deadline: Deadline,
+    ) -> Result<Option<Layout>, Error> {
         let expected = self.options.layout;
-        let names = self.child_names(&self.paths.items, deadline).await?;
+        let names = self.child_names(parent, deadline).await?;
         if names.iter().any(|name| expected.parse(name).is_some()) {
             return Ok(Some(expected));
         }

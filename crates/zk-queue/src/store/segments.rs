@@ -285,21 +285,22 @@ impl Segments {
         are_others_gone: bool,
     ) -> bool {
         let path = self.context.paths.segment(segment);
+        let control_node = &self.context.paths.control_node;
+        let both = self.context.session.transaction();
         let removed = if segment != active.segment {
-            self.context.session.delete(&path).await
+            // A request that arrives late must not remove a segment that was activated since.
+            let both = both.check_version(control_node, active.control_version);
+            both.delete(&path).commit().await
         } else if are_others_gone {
-            let both = self.context.session.transaction();
-            let both = both
-                .set_version(&self.context.paths.control_node, "", active.control_version)
-                .delete(&path);
-            let removed = both.commit().await.map(|_| ());
+            let both = both.set_version(control_node, "", active.control_version);
+            let removed = both.delete(&path).commit().await;
             self.forget(active);
             removed
         } else {
             return false;
         };
         match removed {
-            Ok(()) => true,
+            Ok(_) => true,
             Err(error) if error.is_no_node() => true,
             // An item was offered or put back; it can be taken where it is.
             Err(error) => {

@@ -1,6 +1,5 @@
 //! The worker loop: claims items, runs a handler for each, and settles the claims.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -17,6 +16,7 @@ use super::HeldClaim;
 use super::WorkQueue;
 use super::held_claim::Unsettled;
 use crate::deadline::Deadline;
+use crate::decode::panic_message;
 use crate::deterministic_draw::draw_fraction;
 use crate::error::TakeError;
 use crate::measure::DeliveryOutcome;
@@ -246,13 +246,6 @@ async fn catch_panic(handler: impl Future<Output = Result<(), String>>) -> Resul
     // Unwind safe: the handler shares no data with this crate.
     let handled = AssertUnwindSafe(handler).catch_unwind().await;
     handled.unwrap_or_else(|panic| Err(format!("the handler panicked: {}", panic_message(&*panic))))
-}
-
-/// Returns the message of a panic.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("it gave no message")
 }
 
 impl WorkStats {

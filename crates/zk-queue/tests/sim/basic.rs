@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_core::ErrorClass;
+use zk_core::codec::Codec;
+use zk_core::codec::DecodeError;
+use zk_core::codec::EncodeError;
+use zk_core::codec::Text;
 use zk_queue::Queue;
 use zk_queue::TakeError;
 use zk_sim::Ensemble;
@@ -15,6 +19,7 @@ use crate::children;
 use crate::data;
 use crate::ephemerals;
 use crate::pass;
+use crate::polled;
 use crate::queue;
 use crate::soon;
 use crate::text;
@@ -255,4 +260,52 @@ async fn an_item_costs_one_round_trip_to_offer_and_one_to_take() {
     // The next eight items are read with one request while one is taken.
     assert_eq!(count(before), 11);
     assert_eq!(began.elapsed(), of_offers);
+}
+
+/// Also while the other one does not go on.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_call_that_only_reads_takes_nothing_from_others() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let queue = queue(&session);
+    queue.offer(&text(1)).await.unwrap();
+    assert_eq!(queue.peek().await.unwrap(), Some(text(1)));
+    let mut peeking = Box::pin(queue.peek());
+    assert!(polled(1, &mut peeking).await.is_none());
+    let (first, second) = tokio::join!(queue.peek(), queue.peek());
+    assert_eq!(
+        (first.unwrap(), second.unwrap()),
+        (Some(text(1)), Some(text(1)))
+    );
+    assert_eq!(queue.poll().await.unwrap(), Some(text(1)));
+    drop(soon("it ends", peeking).await.unwrap());
+    // It finds out that the item is gone.
+    assert_eq!(queue.peek().await.unwrap(), None);
+}
+
+/// Decodes texts, and panics if it is `bad`.
+struct Panicking;
+
+impl Codec<String> for Panicking {
+    fn encode(&self, value: &String) -> Result<Vec<u8>, EncodeError> {
+        Text.encode(value)
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<String, DecodeError> {
+        assert_ne!(data, b"bad", "for a test");
+        Text.decode(data)
+    }
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_item_whose_codec_panics_is_skipped() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let queue = Queue::new(&session, PATH, Panicking).unwrap();
+    queue.offer_all(texts(["bad", "good"])).await.unwrap();
+    assert_eq!(queue.peek().await.unwrap(), Some(text("good")));
+    assert_eq!(queue.poll().await.unwrap(), Some(text("good")));
+    assert_eq!(queue.poll().await.unwrap(), None);
 }

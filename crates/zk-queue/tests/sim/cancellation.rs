@@ -188,11 +188,11 @@ async fn a_waiter_gets_the_item_that_a_dropped_call_was_taking() {
     let session = ensemble.connect().await;
     let queue = queue(&session);
     queue.offer(&text(1)).await.unwrap();
-    let mut dropped = Box::pin(queue.peek());
+    let mut dropped = Box::pin(queue.poll());
     let reads = matching::gets("/queues/a/**");
     while ensemble.arrived(reads.clone()) == 0 {
-        let peeked = tokio::time::timeout(Duration::from_millis(1), &mut dropped).await;
-        assert!(peeked.is_err(), "{peeked:?}");
+        let taken = tokio::time::timeout(Duration::from_millis(1), &mut dropped).await;
+        assert!(taken.is_err(), "{taken:?}");
     }
     let waiting = {
         let queue = queue.clone();

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
+use tokio::time::timeout;
 use zk_core::Acl;
 use zk_core::AclEntry;
 use zk_core::ErrorClass;
@@ -317,3 +319,38 @@ async fn joined_offers_under_a_long_acl_are_halved() {
     offered.sort();
     assert_eq!(offered, items);
 }
+
+/// In real time, because the session has a runtime of its own, which ends.
+// covers: Q1
+#[test]
+fn offers_that_wait_end_with_the_runtime_of_the_session() {
+    let (owner, callers) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let (ensemble, queue) = owner.block_on(async {
+        let ensemble = Ensemble::new(1);
+        let session = ensemble.connect().await;
+        // The one that goes alone waits for so long.
+        let session = session.with_operation_timeout(Duration::from_secs(1));
+        let queue = used(&session).await;
+        hold_next(&ensemble, &session);
+        (ensemble, queue)
+    });
+    callers.block_on(async {
+        let offered = |item| {
+            let queue = queue.clone();
+            Box::pin(async move { queue.offer(&text(item)).await })
+        };
+        // One goes alone, some have a sender, and the others wait.
+        let mut offering: Vec<_> = (0..50).map(offered).collect();
+        for offer in &mut offering {
+            assert!(polled(1, offer).await.is_none());
+        }
+        owner.shutdown_background();
+        for offer in offering {
+            let ended = timeout(LONGEST, offer).await;
+            ended.expect("it ends").unwrap_err();
+        }
+    });
+    drop(ensemble);
+}
+
+const LONGEST: Duration = Duration::from_secs(60);

@@ -221,3 +221,40 @@ async fn offer_all_bounds_its_total_wait() {
     let waited = began.elapsed();
     assert!(waited < Duration::from_secs(22), "{waited:?}");
 }
+
+/// Its items node is gone, because the items are in segments.
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn waiting_for_room_in_segments_costs_a_few_requests_per_second() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let options = QueueOptions::default()
+        .with_segment_size(8)
+        .with_capacity(16);
+    let queue = queue_with(&session, &options);
+    for item in texts(0..16) {
+        queue.offer(&item).await.unwrap();
+    }
+    let mut taken = 0;
+    while !children(&ensemble, PATH).is_empty() {
+        queue.poll().await.unwrap();
+        taken += 1;
+    }
+    assert!(ensemble.reap() > 0);
+    assert!(ensemble.tree().node(PATH).is_none());
+    for item in texts(16..16 + taken) {
+        queue.offer(&item).await.unwrap();
+    }
+    let before = ensemble.request_count();
+    let offering = queue.clone();
+    let waiting = offering
+        .offer(&text("last"))
+        .within(Duration::MAX)
+        .into_future();
+    let waiting = tokio::spawn(waiting);
+    pass(Duration::from_secs(60)).await;
+    let sent = ensemble.request_count() - before;
+    assert!(sent < 60 * 20, "{sent} requests in a minute");
+    assert_eq!(queue.poll().await.unwrap(), Some(text(taken)));
+    soon("there is room", waiting).await.unwrap().unwrap();
+}

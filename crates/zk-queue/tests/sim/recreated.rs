@@ -567,3 +567,21 @@ async fn a_claim_ends_correctly_after_all_tokens_were_deleted() {
         }
     }
 }
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_item_with_the_name_of_one_that_was_skipped_is_taken() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let (queue, others) = (queue(&session), queue(&session));
+    others.offer(&text("first")).await.unwrap();
+    let bad = format!("{PATH}/qn-0000000000");
+    session.set(&bad, [0xff]).await.unwrap();
+    assert_eq!(queue.poll().await.unwrap(), None, "it is not a text");
+    for path in [PATH, CONTROL_NODE] {
+        session.delete(path).recursive().await.unwrap();
+    }
+    others.offer(&text("good")).await.unwrap();
+    assert!(ensemble.tree().node(&bad).is_some());
+    assert_eq!(queue.poll().await.unwrap(), Some(text("good")));
+}

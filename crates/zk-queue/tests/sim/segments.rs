@@ -1,9 +1,13 @@
 //! Queues with more items than fit into one list.
 
 use std::time::Duration;
+use std::time::SystemTime;
 
 use zk_core::Session;
+use zk_core::transport::Request;
+use zk_queue::Inspector;
 use zk_queue::Layout;
+use zk_queue::LayoutError;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
 use zk_sim::Ensemble;
@@ -305,4 +309,100 @@ async fn the_age_is_found_after_the_first_segment_is_taken() {
         .unwrap()
         .unwrap();
     assert!(age.is_some());
+}
+
+/// A consumer that has listed a new segment before it was activated finds it empty, and is late to remove it.
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn a_segment_that_was_activated_since_it_was_listed_stays() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let three = ensemble.connect().await;
+    let offering = small(&one, Layout::Native);
+    let segment = format!("{SEGMENTS}/0000000001");
+    let created = ensemble.on(matching::creates(&segment));
+    // The first attempt finds no parent.
+    let created = created.session(one.id()).nth(2).hold();
+    // All but the last one go to the items node.
+    let full = tokio::spawn(async move {
+        for item in texts(0..10) {
+            offering.offer(&item).await.unwrap();
+        }
+    });
+    created.happened().await;
+    let listed = ensemble.on(matching::lists(&segment));
+    let listed = listed.session(two.id()).nth(1).hold();
+    let late = small(&two, Layout::Native);
+    let late = tokio::spawn(async move { late.poll().await });
+    listed.happened().await;
+    created.release();
+    soon("the segment is activated", full).await.unwrap();
+    assert!(!children(&ensemble, &segment).is_empty());
+    let taking = small(&three, Layout::Native);
+    for item in texts(0..10) {
+        assert_eq!(taking.poll().await.unwrap(), Some(item));
+    }
+    let is_removal = {
+        let (alone, together) = (
+            matching::deletes(&segment),
+            matching::transactions(&segment),
+        );
+        move |request: &Request| alone(request) || together(request)
+    };
+    let removal = ensemble.on(is_removal).session(two.id()).nth(1).hold();
+    listed.release();
+    removal.happened().await;
+    assert!(ensemble.tree().node(&segment).is_some());
+    removal.release();
+    let late = soon("the late call ends", late).await.unwrap();
+    assert_eq!(late.unwrap(), None);
+    let offering = small(&one, Layout::Native);
+    offering.offer(&text("last")).await.unwrap();
+    assert_eq!(all(&taking).await, ["last"]);
+}
+
+/// The servers have deleted the items node, because it was empty.
+// covers: Q2 Q5 O5
+#[tokio::test(start_paused = true)]
+async fn a_queue_whose_items_are_all_in_segments_is_recognised() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let queue = small(&session, Layout::Recipe);
+    for item in texts(10..30) {
+        queue.offer(&item).await.unwrap();
+    }
+    let mut taken = 0;
+    while !children(&ensemble, PATH).is_empty() {
+        queue.poll().await.unwrap();
+        taken += 1;
+    }
+    assert!(ensemble.reap() > 0);
+    assert!(ensemble.tree().node(PATH).is_none());
+    let inspector = Inspector::new(&session, PATH).unwrap();
+    let snapshot = inspector
+        .snapshot(SystemTime::now())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (snapshot.layout, snapshot.ready),
+        (Some(Layout::Recipe), 20 - taken)
+    );
+    let error = small(&session, Layout::Native).check_layout().await;
+    assert!(
+        matches!(
+            error,
+            Err(LayoutError::Mismatch {
+                found: Layout::Recipe,
+                ..
+            })
+        ),
+        "{error:?}"
+    );
+    assert!(ensemble.tree().node(PATH).is_none(), "nothing was recorded");
+    small(&session, Layout::Recipe)
+        .check_layout()
+        .await
+        .unwrap();
+    assert_eq!(all(&queue).await, texts(10 + taken..30));
 }

@@ -490,3 +490,35 @@ async fn a_shared_claim_costs_as_many_requests_as_another() {
     }
     assert_eq!(counts, [counts[0]; 3]);
 }
+
+/// An item that is being processed, or is delayed, does not hide those of the segments.
+// covers: Q3 Q5
+#[tokio::test(start_paused = true)]
+async fn items_of_segments_are_claimed_beside_those_of_the_items_node() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let options = WorkOptions::default()
+        .with_layout(curator())
+        .with_segment_size(2);
+    let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
+    for item in texts(0..12) {
+        queue.offer(&item).await.unwrap();
+    }
+    let in_node = children(&ensemble, PATH).len();
+    assert!((2..8).contains(&in_node), "{in_node}");
+    let rejected = queue.claim().await.unwrap();
+    assert_eq!(rejected.item(), "0");
+    let later = Duration::from_secs(600);
+    rejected.reject(later, "for a test").await.unwrap();
+    let mut held = Vec::new();
+    for item in texts(1..12) {
+        let claim = soon("another item", queue.claim()).await.unwrap();
+        assert_eq!(claim.item(), &item);
+        held.push(claim);
+    }
+    for claim in held {
+        claim.acknowledge().await.unwrap();
+    }
+    pass(later).await;
+    assert_eq!(finish(&queue).await, ["0"]);
+}

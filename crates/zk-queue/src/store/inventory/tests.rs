@@ -4,6 +4,7 @@ use zk_core::NodePath;
 use zk_core::Stat;
 
 use super::*;
+use crate::contention::Partition;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -30,7 +31,7 @@ fn inventory(layout: Layout, listing: Listing) -> Inventory {
 
 /// The names of the items that are ready, which are in flight from then on.
 fn all(inventory: &mut Inventory, now: u64) -> Vec<String> {
-    let ready = std::iter::from_fn(|| inventory.next(Purpose::Read, 0, now));
+    let ready = std::iter::from_fn(|| inventory.next(Purpose::Change, 0, now));
     ready.map(|(item, _)| item.name.to_string()).collect()
 }
 
@@ -40,7 +41,7 @@ fn is_stale(next: &Next) -> bool {
 
 fn take_first(inventory: &mut Inventory) -> ListedItem {
     inventory
-        .next(Purpose::Read, 0, 0)
+        .next(Purpose::Change, 0, 0)
         .expect("an item is ready")
         .0
 }
@@ -145,9 +146,9 @@ fn an_item_is_read_without_an_epoch_and_not_taken() {
         panic!("the list has an item");
     };
     assert!(preconditions.is_none());
+    assert!(inventory.has_item_since(MS, 0), "others may take it");
+    inventory.forget(&item);
     assert!(!inventory.has_item_since(MS, 0));
-    inventory.release(item);
-    assert!(inventory.has_item_since(MS, 0));
 }
 
 #[test]
@@ -187,20 +188,26 @@ fn an_item_is_quarantined_while_it_is_listed() {
 }
 
 #[test]
-fn an_available_item_is_neither_in_flight_nor_quarantined() {
+fn an_available_item_is_in_nothing_else() {
     let name = "qn-0000000001".to_owned();
     let names = std::slice::from_ref(&name);
+    let none = BTreeSet::new();
     let mut inventory = inventory(Layout::Recipe, listing(&[name.as_str()]));
-    assert!(inventory.has_available(0, names));
-    assert!(!inventory.has_available(0, &[]));
-    assert!(!inventory.has_available(0, &["other".to_owned()]));
+    assert!(inventory.has_available(0, names, &none));
+    assert!(!inventory.has_available(0, &[], &none));
+    assert!(!inventory.has_available(0, &["other".to_owned()], &none));
     let item = take_first(&mut inventory);
-    assert!(!inventory.has_available(0, names));
-    assert!(inventory.has_available(1, names), "another segment");
+    assert!(!inventory.has_available(0, names, &none));
+    assert!(inventory.has_available(1, names, &none), "another segment");
     inventory.complete(&item);
-    assert!(inventory.has_available(0, names));
+    assert!(inventory.has_available(0, names, &none));
+    let claims = BTreeSet::from([Layout::Recipe.claim_name(0, &name)]);
+    assert!(!inventory.has_available(0, names, &claims));
+    inventory.defer(item.clone(), 99);
+    assert!(!inventory.has_available(0, names, &none));
+    inventory.complete(&item);
     inventory.quarantine(&item);
-    assert!(!inventory.has_available(0, names));
+    assert!(!inventory.has_available(0, names, &none));
 }
 
 #[test]
