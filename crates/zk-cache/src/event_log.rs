@@ -62,7 +62,14 @@ impl EventLog {
     /// Returns a reader that starts at the next batch.
     pub(crate) fn subscribe(&self) -> LogReader {
         let queue = Arc::default();
-        lock(&self.readers).push(Arc::downgrade(&queue));
+        let mut readers = lock(&self.readers);
+        if readers.len() == readers.capacity() {
+            // A quiet cache pushes nothing for a long time. Room for as many again makes this rare.
+            readers.retain(|reader| reader.strong_count() > 0);
+            let live = readers.len();
+            readers.reserve(live);
+        }
+        readers.push(Arc::downgrade(&queue));
         LogReader(queue)
     }
 
@@ -169,6 +176,24 @@ mod tests {
             log.push(batch(1000));
         }
         assert!(lock(&log.readers).is_empty());
+    }
+
+    // covers: K4
+    #[test]
+    fn dropped_readers_are_forgotten_without_a_push() {
+        let log = EventLog::new(1024, 1 << 20);
+        let mut kept = Vec::new();
+        for round in 0..10_000 {
+            drop(log.subscribe());
+            if round % 100 == 0 {
+                kept.push(log.subscribe());
+            }
+        }
+        let readers = lock(&log.readers);
+        let live = readers.iter().filter(|reader| reader.strong_count() > 0);
+        assert_eq!(live.count(), kept.len());
+        let capacity = readers.capacity();
+        assert!(capacity <= 4 * kept.len(), "{capacity}");
     }
 
     #[tokio::test]
