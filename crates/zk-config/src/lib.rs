@@ -47,7 +47,8 @@
 //! 4. A listener always receives the last state, whatever it missed. A node that was deleted and created again in
 //!    between is reported as both. Revisions only grow.
 //! 5. A [`Typed`] value is always a published, decoded and validated one, or the default. It never goes back to an
-//!    older value, also if the next session is on a lagging server.
+//!    older value, also if the next session is on a lagging server. If the ensemble is set up anew, the value is that of
+//!    the new one as soon as a session has read it there.
 //! 6. A [subtree](Typed::subtree) is read as of one moment: a transaction over several of its keys is visible as a
 //!    whole or not at all.
 //! 7. User code runs on tasks of its own or on the caller's: a callback that waits delays nothing else.

@@ -52,8 +52,12 @@ pub(super) struct ValueState<T> {
 
 /// The last read of any session.
 struct LastRead {
-    /// The newest revision that was read, whether or not its value was good.
+    /// The revision that was read last, whether or not its value was good. It stays when the node is deleted.
     revision: Option<i64>,
+    /// The last read was that of a missing node.
+    is_absence: bool,
+    /// Grows with each read that shows another state, and with the value of the file.
+    number: u64,
     /// The revision of the value from the file, until a session has read as new a state or caught up with the leader.
     saved_revision: Option<i64>,
     /// The nodes that the current value was decoded from, if a session has read them.
@@ -72,17 +76,17 @@ enum SourceVersion {
 
 /// The result of taking a read.
 enum Taken {
-    /// It was current, or older than a read of the same session. The revision is that of the read.
-    Accepted(Option<i64>),
-    /// It may be older than this revision, which another session has read.
-    MaybeOutdated(Option<i64>),
+    /// It was current. The number is that of the newest read that the session has certainly reached.
+    Accepted(u64),
+    /// It may be older than the read with this number, which is that of another session or the value of the file.
+    MaybeOutdated(u64),
 }
 
 /// One session that follows the value.
 struct FollowState {
     id: FollowId,
-    /// The newest revision that the session has reached.
-    known: Option<i64>,
+    /// The number of the newest read that the session has certainly reached, see `LastRead::number`.
+    known: u64,
 }
 
 impl<T> ValueState<T> {
@@ -100,6 +104,8 @@ impl<T> ValueState<T> {
             problem: watch::Sender::new(health.problem()),
             last: Mutex::new(LastRead {
                 revision: None,
+                is_absence: false,
+                number: 0,
                 saved_revision: None,
                 current_from: None,
                 health,
@@ -164,14 +170,14 @@ impl<T: Send + Sync + 'static> ValueState<T> {
         let guard = FollowGuard::new(self);
         let mut follow = FollowState {
             id: guard.id,
-            known: None,
+            known: 0,
         };
         loop {
             match watcher.next().await {
                 Observation::Read(reading) => match self.take(&reading, &follow) {
-                    Taken::Accepted(revision) => follow.known = follow.known.max(revision),
+                    Taken::Accepted(known) => follow.known = known,
                     Taken::MaybeOutdated(newer) => {
-                        // That revision is committed, and so the server has it after the resync.
+                        // What that read shows is committed, and so the server has it after the resync.
                         follow.known = newer;
                         watcher.resync();
                     }
@@ -192,25 +198,34 @@ impl<T: Send + Sync + 'static> ValueState<T> {
         });
     }
 
-    /// Makes the value of a read the current one, unless the read is older than the last one or the value is bad.
+    /// Makes the value of a read the current one, unless the read may be older than the last one or the value is bad.
     ///
-    /// A missing node has no revision. The absence may be older than the last read of another session, until this
-    /// session has reached the revision of that read (`FollowState::known`).
+    /// Only a higher revision is certainly newer than the last read. A missing node has no revision, and an ensemble that
+    /// was set up anew starts again with low ones. Of a session that has reached the last read (`FollowState::known`),
+    /// every other state is newer.
     fn take(&self, reading: &Reading, follow: &FollowState) -> Taken {
         let revision = reading.revision;
         let mut last = self.last();
         let newest = last.revision.max(last.saved_revision);
-        if revision < newest && follow.known < newest {
-            return Taken::MaybeOutdated(newest);
+        let is_same = match revision {
+            Some(_) => revision == newest && !last.is_absence,
+            None => last.is_absence,
+        };
+        if !is_same && revision <= newest && follow.known < last.number {
+            return Taken::MaybeOutdated(last.number);
         }
-        if revision.is_some() && revision < last.revision {
-            last.health.mark_healthy(follow.id);
-            self.publish_problem(&last.health);
-            return Taken::Accepted(revision);
+        if !is_same {
+            last.number += 1;
         }
-        last.revision = revision.or(last.revision);
+        // The same absence may be that of an earlier time, before the last node was created.
+        let known = if is_same && last.is_absence {
+            follow.known
+        } else {
+            last.number
+        };
+        last.is_absence = revision.is_none();
         if revision.is_some() {
-            // After catching up, the servers are right: they may have been set up anew since the file was written.
+            last.revision = revision;
             last.saved_revision = None;
         }
         let nodes = Arc::new(Subtree::of_snapshot(&reading.snapshot));
@@ -230,7 +245,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
         };
         last.health.on_read(follow.id, problem);
         self.publish_problem(&last.health);
-        Taken::Accepted(revision)
+        Taken::Accepted(known)
     }
 
     /// Takes the value of the file if no session reads a good value in time.
@@ -256,6 +271,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
                 last.saved_revision = saved.revision;
                 self.publish(value, &nodes, saved.revision, Some(saved.at));
             }
+                last.number += 1;
             Err(problem) => file.report(FileProblem::Unusable {
                 file: file.path().to_owned(),
                 problem,
@@ -359,3 +375,6 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or("a panic without a text")
         .to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -393,6 +393,47 @@ async fn an_absence_on_a_lagging_server_never_replaces_a_newer_value() {
     }
 }
 
+/// The transactions of an ensemble that was set up anew start again.
+// covers: G3
+#[tokio::test(start_paused = true)]
+async fn a_value_is_that_of_an_ensemble_that_was_set_up_anew() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    for number in 0..10 {
+        let publish = publisher(&session).publish("/motto", &format!("old {number}"));
+        publish.await.unwrap();
+    }
+    let mut typed = Typed::node("/motto", Text).unwrap().build();
+    let following = typed.follow(&session);
+    let old = soon("it is read", typed.changed()).await;
+    ensemble.expire(session.id());
+    until_problem(&typed, "the session is over", |it| {
+        matches!(it, Problem::SessionLost { .. })
+    })
+    .await;
+    drop(following);
+
+    let anew = Ensemble::new(3);
+    let ahead = anew.connect().server(3).await;
+    let behind = anew.connect().server(1).await;
+    let published = publisher(&ahead).publish("/motto", &text("new")).await;
+    assert!(published.unwrap().stat.map(|stat| stat.mzxid) < old.revision());
+    let _following = (typed.follow(&ahead), typed.follow(&behind));
+    assert_eq!(***soon("it is read", typed.changed()).await, *"new");
+    until_healthy(&typed).await;
+    // From then on a lagging server reverts nothing.
+    anew.server(1).lag_by(Duration::from_secs(1));
+    for number in 0..3 {
+        let value = format!("newer {number}");
+        publisher(&ahead).publish("/motto", &value).await.unwrap();
+        assert_eq!(**soon("the change", typed.changed()).await, value);
+        for _ in 0..50 {
+            pass(Duration::from_millis(10)).await;
+            assert_eq!(***typed.current().unwrap(), *value);
+        }
+    }
+}
+
 // covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_value_is_never_read_without_a_quorum() {
