@@ -91,6 +91,7 @@ impl NodeWatcher {
                         // Servers do not report a granted permission, and a cache does not repeat a refused read.
                         self.cache = RunningCache::start(&self.check);
                     }
+                    self.cache.take_newest();
                     lost.is_ok()
                 }
             };
@@ -214,10 +215,15 @@ impl RunningCache {
     /// Waits for a newer snapshot, and takes the newest one; `None` if the cache has ended.
     async fn update(&mut self) -> Option<()> {
         (_, self.newest) = self.events.next_batch().await?;
+        self.take_newest();
+        Some(())
+    }
+
+    /// Takes the newest snapshot there is now.
+    fn take_newest(&mut self) {
         while let Some(Some((_, newer))) = self.events.next_batch().now_or_never() {
             self.newest = newer;
         }
-        Some(())
     }
 
     /// Waits until the snapshot is no longer synchronised. Sets `is_outdated` if there is a newer one at all.

@@ -141,8 +141,10 @@ impl<T> ValueState<T> {
     fn publish_problem(&self, health: &ValueHealth) {
         let now = health.problem();
         self.problem.send_if_modified(|published| {
-            let is_changed = match (&*published, &now) {
-                (Some(published), Some(now)) => !Arc::ptr_eq(published, now),
+            let is_changed = match (published.as_deref(), now.as_deref()) {
+                // It is found again and again while it lasts.
+                (Some(Problem::Contended { .. }), Some(Problem::Contended { .. })) => false,
+                (Some(published), Some(now)) => !std::ptr::eq(published, now),
                 (published, now) => published.is_some() != now.is_some(),
             };
             if is_changed {
@@ -269,9 +271,9 @@ impl<T: Send + Sync + 'static> ValueState<T> {
         match self.decode_and_validate_catching(&nodes) {
             Ok(value) => {
                 last.saved_revision = saved.revision;
+                last.number += 1;
                 self.publish(value, &nodes, saved.revision, Some(saved.at));
             }
-                last.number += 1;
             Err(problem) => file.report(FileProblem::Unusable {
                 file: file.path().to_owned(),
                 problem,

@@ -806,6 +806,62 @@ async fn a_large_subtree_under_writes_is_fresh_or_has_a_problem() {
     assert!(is_reported, "it cannot follow and reports it");
 }
 
+// covers: G4
+#[tokio::test(start_paused = true)]
+async fn a_subtree_is_followed_again_when_changes_become_fewer() {
+    const KEYS: usize = 300;
+    let ensemble = Ensemble::new(1);
+    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
+    for key in 0..KEYS {
+        let path = format!("/app/keys/{key}");
+        writing.create(path, "0").parents().await.unwrap();
+    }
+    let typed = keys("/app/keys").build();
+    let _following = typed.follow(&reading);
+    soon("it is read", typed.ready()).await;
+    let mut problems = typed.problems();
+    let watching = tokio::spawn(async move {
+        let is_contended =
+            |it: &Option<Arc<Problem>>| matches!(it.as_deref(), Some(Problem::Contended { .. }));
+        let mut was_contended = false;
+        while problems.changed().await.is_ok() {
+            let is_contended = is_contended(&problems.borrow_and_update());
+            assert!(!(was_contended && is_contended), "it is reported once");
+            was_contended = is_contended;
+        }
+    });
+    let mut written = 0;
+    let mut write = async |pause| {
+        written += 1;
+        let path = format!("/app/keys/{}", written % KEYS);
+        writing.set(path, written.to_string()).await.unwrap();
+        pass(pause).await;
+        written
+    };
+    let start = tokio::time::Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        write(Duration::ZERO).await;
+    }
+    let problem = typed.problem();
+    assert!(
+        matches!(problem.as_deref(), Some(Problem::Contended { .. })),
+        "{problem:?}"
+    );
+    let start = tokio::time::Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        let last = write(Duration::from_millis(40)).await;
+        if start.elapsed() > Duration::from_secs(1) {
+            let current = typed.current().unwrap();
+            let numbers = current.values().filter_map(|value| value.parse().ok());
+            let newest: usize = numbers.max().unwrap();
+            assert!(newest + 8 > last, "{newest} of {last}");
+            assert!(typed.problem().is_none(), "{:?}", typed.problem());
+        }
+    }
+    assert!(!watching.is_finished());
+    watching.abort();
+}
+
 const SEEDS: u64 = 150;
 
 // covers: C6 C21
