@@ -11,7 +11,7 @@
 #[derive(Debug)]
 pub(crate) struct BatchLimit {
     nodes: usize,
-    /// Halved with each connection that broke while a reply was due, until everything is read.
+    /// Halved with each connection that broke while a reply about several nodes was due, until everything is read.
     max: usize,
     is_supported: bool,
 }
@@ -46,8 +46,10 @@ impl BatchLimit {
     }
 
     /// Takes that everything is read.
-    pub(crate) const fn on_complete(&mut self) {
+    pub(crate) fn on_complete(&mut self) {
         self.max = MAX_NODES;
+        // Only replies about several nodes let the number grow.
+        self.nodes = self.nodes.max(2);
     }
 
     /// Takes that the servers cannot read several nodes with one request.
@@ -127,12 +129,28 @@ mod tests {
         }
         assert_eq!(nodes, [32, 16, 8, 4, 2, 1, 1]);
         limit.on_complete();
-        limit.on_reply(0);
         assert_eq!(limit.nodes(), 2);
         for _ in 0..9 {
             limit.on_reply(0);
         }
         assert_eq!(limit.nodes(), 64);
+    }
+
+    // covers: K4
+    #[test]
+    fn nodes_are_read_together_again_when_all_is_read() {
+        let mut limit = BatchLimit::new();
+        while limit.nodes() > 1 {
+            limit.on_lost_reply();
+        }
+        limit.on_complete();
+        // The replies to single reads are not counted.
+        for _ in 0..9 {
+            if limit.nodes() > 1 {
+                limit.on_reply(0);
+            }
+        }
+        assert_eq!(limit.nodes(), MAX_NODES);
     }
 
     #[test]
