@@ -128,9 +128,9 @@
 //! nodes bounds a reply to 256 KiB. If so many nodes have grown that it exceeds the 16 MiB that a client reads, the
 //! connection breaks, and the cache goes on with half as many nodes in a request.
 //! A server executes a multi-read node by node and sends one reply at the end, so that a node in it may have changed by
-//! then. The server sends the notification of that change before the reply, as it does for every change that is older
-//! than what a reply shows: the cache reads such a node again, and
-//! [`synced_at`](Snapshot::synced_at) means the same as with single reads.
+//! then. The server reports that change, and the cache reads such a node again. It may handle the notification after the
+//! reply: until then [`synced_at`](Snapshot::synced_at) may be newer than a change that is still to be read, as with
+//! single reads.
 //!
 //! # Nodes written
 //!

@@ -9,10 +9,15 @@
 //! state than an earlier one, whichever nodes they are about, and each can be applied as it arrives.
 //!
 //! Reads of data are sent together, as far as [`read_batch`](crate::read_batch) allows. The server executes them one
-//! after the other and then sends one reply, so that these nodes may have changed before it is sent. A notification of
-//! such a change precedes the reply, like that of any change older than what the reply shows, and so finds the read in
-//! flight and triggers another one.
+//! after the other and then sends one reply, so that these nodes may have changed before it is sent. The notification
+//! of such a change triggers another read.
 //! A node that the server refuses to return together with others is read alone.
+//!
+//! A server sends the notification of a change before any reply that shows this or a later change, but the cache may
+//! handle it after that reply: notifications pass through the watch manager of the session, and replies do not. On
+//! servers before 3.6 a change is reported only after a read of its own. The contents are right in either order, because
+//! a late notification triggers a new read. Only `synced_at` may meanwhile be newer than a change that is still to be
+//! read.
 //!
 //! After a connection loss the cache *resynchronises*: it checks every known node, lists the nodes that gained or lost
 //! children, and reads what is new or has another `czxid` or `mzxid`.
@@ -119,7 +124,8 @@ struct PendingRead {
     relists: bool,
     /// It must not be sent together with others.
     is_alone: bool,
-    /// The newest transaction seen when it was created; the change that caused it is newer.
+    /// The newest transaction seen when it was created. The change that caused it is newer, unless its notification was
+    /// handled late.
     since: i64,
 }
 
@@ -570,8 +576,8 @@ impl Reducer {
 
     /// Updates the transaction up to which the contents are complete.
     ///
-    /// The server sends the notification of a change before any reply that shows this or a later change. So an unread
-    /// change is newer than every transaction seen when its read was created.
+    /// A change is newer than every transaction seen when its read was created, unless its notification is handled
+    /// after a reply that shows a later change. Until then the result may be newer than that change.
     fn advance_synced_at(&mut self) {
         let oldest = self.pending.values().map(|read| read.since).min();
         let synced_at = Some(oldest.unwrap_or(self.newest));

@@ -151,7 +151,8 @@ impl Snapshot {
     /// before the first [`Synchronized`](Event::Synchronized).
     ///
     /// It grows only with changes at or below the root.
-    /// The contents include every change of an older transaction, apart from notifications on their way. It tells how
+    /// The contents include every change of an older transaction, apart from those whose notification the cache has not
+    /// handled yet. It may handle that of an older change shortly after it has read a newer one. This number tells how
     /// fresh the snapshot is, and is no barrier: to wait for a certain change, compare the `mzxid` of its node.
     pub fn synced_at(&self) -> Option<i64> {
         self.0.synced_at
