@@ -34,19 +34,19 @@ impl<P: 'static> Publisher<P> {
             stale_since: last.stale_since,
             generation: writer.generation,
         };
-        publisher.store(&writer);
+        publisher.store(&mut writer);
         publisher
     }
 
     fn publish(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let writer = shared.writer();
+        let mut writer = shared.writer();
         if writer.generation == self.generation {
-            self.store(&writer);
+            self.store(&mut writer);
         }
     }
 
-    fn store(&mut self, writer: &Writer) {
+    fn store(&mut self, writer: &mut Writer) {
         let list = self.decoder.list();
         self.stale_since = match list.state() {
             CacheState::Stale | CacheState::Ended => {

@@ -105,16 +105,20 @@ impl OutlierDetector {
     /// Records a failure and returns whether it ejects the instance. `chance`, from 0 to 1, is the share of the jitter
     /// that is added to the ejection time.
     pub(crate) fn report(&mut self, which: Incarnation, now: Duration, chance: f64) -> bool {
-        self.forget(now);
         let rules = self.rules;
-        let record = self
-            .records
-            .entry(which)
-            .or_insert_with(|| Record::Failures(VecDeque::new()));
+        let none = || Record::Failures(VecDeque::new());
+        let record = self.records.entry(which).or_insert_with(none);
+        if matches!(record, Record::EjectedUntil(until) if *until <= now) {
+            *record = none();
+        }
         // Requests that were in flight to an ejected instance fail as well.
         let Record::Failures(failures) = record else {
             return false;
         };
+        failures.retain(|at| now.saturating_sub(*at) < rules.within);
+        while failures.len() > rules.failures {
+            failures.pop_front();
+        }
         failures.push_back(now);
         let is_enough = failures.len() >= rules.failures && !rules.ejection_time.is_zero();
         if is_enough {
@@ -142,21 +146,6 @@ impl OutlierDetector {
             _ => None,
         });
         until.min()
-    }
-
-    /// Forgets expired records, which bounds the memory by the recent failures.
-    fn forget(&mut self, now: Duration) {
-        let rules = self.rules;
-        self.records.retain(|_, record| match record {
-            Record::EjectedUntil(until) => now < *until,
-            Record::Failures(failures) => {
-                failures.retain(|at| now.saturating_sub(*at) < rules.within);
-                while failures.len() > rules.failures {
-                    failures.pop_front();
-                }
-                !failures.is_empty()
-            }
-        });
     }
 }
 

@@ -357,8 +357,7 @@ impl<P> Providers<P> {
     ///
     /// Linear in the number of instances.
     pub fn report_failure(&self, id: &str) -> bool {
-        let failed = |candidate: &Candidate<P>| candidate.instance().id() == id;
-        self.0.shared.report(failed)
+        self.0.shared.report_id(id)
     }
 }
 
@@ -411,9 +410,7 @@ impl<P> Picked<P> {
 
     /// Reports that it failed, see [`Providers::report_failure`]. Ignored if it is gone or was registered again.
     pub fn failed(self) -> bool {
-        let which = self.candidate.incarnation();
-        let failed = |candidate: &Candidate<P>| candidate.incarnation() == which;
-        self.shared.report(failed)
+        self.shared.report(&[self.candidate.incarnation()])
     }
 }
 

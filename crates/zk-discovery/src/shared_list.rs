@@ -16,6 +16,7 @@ use crate::outlier_ejection::FailureRules;
 use crate::outlier_ejection::OutlierDetector;
 use crate::pick::Candidate;
 use crate::pick::Candidates;
+use crate::pick::Incarnation;
 
 /// The newest list, shared between the task that follows the service, those that report failures, and the readers.
 pub(crate) struct SharedList<P> {
@@ -32,6 +33,8 @@ pub(crate) struct Writer {
     /// The publisher that may publish: the one that started last.
     pub(crate) generation: u64,
     detector: OutlierDetector,
+    /// The instances of the newest list.
+    members: HashSet<Incarnation>,
 }
 
 pub(crate) struct Published<P> {
@@ -62,6 +65,7 @@ impl<P> SharedList<P> {
             writer: Mutex::new(Writer {
                 generation: 0,
                 detector: OutlierDetector::new(rules),
+                members: HashSet::new(),
             }),
             since: Instant::now(),
         })
@@ -98,31 +102,44 @@ impl<P> SharedList<P> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes a list.
+    /// Publishes a list, and forgets the failures of instances that are gone.
     pub(crate) fn publish(
         &self,
-        writer: &Writer,
+        writer: &mut Writer,
         list: InstanceList<P>,
         stale_since: Option<Instant>,
     ) {
+        let members = list.0.members.iter();
+        let members = members.map(|member| member.candidate.incarnation());
+        writer.members = members.collect();
+        let Writer {
+            detector, members, ..
+        } = writer;
+        detector.retain(|which| members.contains(&which));
         self.store(writer, list, stale_since);
         self.count.send_modify(|count| *count += 1);
     }
 
-    /// Records a failure of the matching instances, and returns whether it ejects any of them.
-    pub(crate) fn report(&self, failed: impl Fn(&Candidate<P>) -> bool) -> bool {
+    /// Records a failure of all instances with an id, and returns whether it ejects any of them.
+    pub(crate) fn report_id(&self, id: &str) -> bool {
+        let list = self.list();
+        let members = list.0.members.iter().map(|member| &member.candidate);
+        let failed = members.filter(|candidate| candidate.instance().id() == id);
+        let failed: Vec<_> = failed.map(Candidate::incarnation).collect();
+        self.report(&failed)
+    }
+
+    /// Records a failure of instances, apart from those that are gone, and returns whether it ejects any of them.
+    pub(crate) fn report(&self, failed: &[Incarnation]) -> bool {
         let mut writer = self.writer();
-        let newest = self.newest.load();
-        let members = || newest.list.0.members.iter().map(|member| &member.candidate);
-        let there: HashSet<_> = members().map(Candidate::incarnation).collect();
-        let detector = &mut writer.detector;
-        detector.retain(|which| there.contains(&which));
         let now = self.since.elapsed();
         let mut is_ejected = false;
-        for candidate in members().filter(|candidate| failed(candidate)) {
-            is_ejected |= detector.report(candidate.incarnation(), now, fastrand::f64());
+        for which in failed {
+            is_ejected |= writer.members.contains(which)
+                && writer.detector.report(*which, now, fastrand::f64());
         }
         if is_ejected {
+            let newest = self.newest.load();
             self.store(&writer, newest.list.clone(), newest.stale_since);
         }
         is_ejected
@@ -165,7 +182,6 @@ mod tests {
     use crate::instance::Instance;
     use crate::instance_list::ListContents;
     use crate::instance_list::Member;
-    use crate::pick::Incarnation;
 
     fn list(ids: &[&str]) -> InstanceList<()> {
         let candidate = |id: &&str| {
@@ -199,13 +215,13 @@ mod tests {
     async fn ejected_instances_are_left_out_until_they_return() {
         let rules = FailureRules::default().with_failures(1);
         let shared = SharedList::new(rules);
-        shared.publish(&shared.writer(), list(&["a", "b", "c"]), None);
+        shared.publish(&mut shared.writer(), list(&["a", "b", "c"]), None);
         assert!(shared.newest().usable.is_none() && shared.next_return().is_none());
-        let fail = |id: &'static str| shared.report(|it| it.instance().id() == id);
+        let fail = |id| shared.report_id(id);
         assert!(fail("b") && !fail("b") && !fail("x"));
         assert_eq!(usable(&shared), ["a", "c"]);
         // Also in a new list.
-        shared.publish(&shared.writer(), list(&["b", "c", "d"]), None);
+        shared.publish(&mut shared.writer(), list(&["b", "c", "d"]), None);
         assert_eq!(usable(&shared), ["c", "d"]);
         let wait = |seconds| tokio::time::advance(Duration::from_secs(seconds));
         wait(20).await;
@@ -223,11 +239,24 @@ mod tests {
     }
 
     // covers: D2
+    #[tokio::test(start_paused = true)]
+    async fn the_failures_of_a_removed_instance_are_forgotten() {
+        let shared = SharedList::new(FailureRules::default().with_failures(2));
+        let publish = |ids: &[&str]| shared.publish(&mut shared.writer(), list(ids), None);
+        let fail = |id| shared.report_id(id);
+        publish(&["a", "b"]);
+        assert!(!fail("a") && !fail("b"));
+        publish(&["b"]);
+        publish(&["a", "b"]);
+        assert!(!fail("a") && fail("b"));
+    }
+
+    // covers: D2
     #[test]
     fn a_reader_waits_for_no_writer() {
         let shared = SharedList::new(FailureRules::default().with_failures(1));
-        shared.publish(&shared.writer(), list(&["a", "b"]), None);
-        assert!(shared.report(|it| it.instance().id() == "a"));
+        shared.publish(&mut shared.writer(), list(&["a", "b"]), None);
+        assert!(shared.report_id("a"));
         let writer = shared.writer();
         let (sender, receiver) = mpsc::channel();
         let reader = Arc::clone(&shared);
