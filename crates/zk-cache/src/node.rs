@@ -108,6 +108,16 @@ impl Node {
         self.number(MZXID)
     }
 
+    /// Returns whether a stat is that of the data that is here, also on an ensemble that was set up anew.
+    pub(crate) fn has_data_of(&self, stat: &Stat) -> bool {
+        let [version, _] = unpack_pair(self.number(VERSIONS));
+        self.czxid() == stat.czxid
+            && self.mzxid() == stat.mzxid
+            && self.number(MTIME) == to_millis(stat.mtime)
+            && version == stat.version
+            && self.lengths().data == stat.data_length
+    }
+
     /// Returns whether a read of the node returned what is here.
     pub(crate) fn is_up_to_date(&self, stat: &Stat, data: Option<&[u8]>) -> bool {
         *self.lengths() == Lengths::new(self.path_len(), stat, data.is_some())

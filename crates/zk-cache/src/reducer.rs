@@ -20,7 +20,7 @@
 //! read.
 //!
 //! After a connection loss the cache *resynchronises*: it checks every known node, lists the nodes that gained or lost
-//! children, and reads what is new or has another `czxid` or `mzxid`.
+//! children, and reads what is new or has another `czxid`, `mzxid`, version, time or length.
 //! The watch is set before, so that the server reports every change during the resynchronisation.
 //!
 //! Pure: no I/O and no clock.
@@ -594,9 +594,7 @@ impl Reducer {
         }
         // The check of a known node.
         let known = self.current.store.get(path.as_str()).cloned();
-        let is_unchanged =
-            |known: &Node| known.czxid() == stat.czxid && known.mzxid() == stat.mzxid;
-        match known.as_ref().filter(|known| is_unchanged(known)) {
+        match known.as_ref().filter(|known| known.has_data_of(&stat)) {
             Some(known) if known.data().is_some() => self.node_read(path, &stat, known.data()),
             _ => self.continue_read(path, ReadKind::Data),
         }

@@ -474,6 +474,37 @@ fn a_resync_without_changes_reads_each_stat_once_without_events() {
     );
 }
 
+/// An ensemble that was set up anew by the same script has the same transactions, perhaps with other data.
+// covers: K4
+#[test]
+fn other_data_of_the_same_transactions_is_read_in_the_next_session() {
+    let changes: [fn(&mut Stat); 4] = [
+        |_| {},
+        |stat| stat.version += 1,
+        |stat| stat.mtime += std::time::Duration::from_millis(1),
+        |stat| stat.data_length += 1,
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut client = Client::new();
+        client.act(&Act::Create(0));
+        client.settle();
+        client.reducer.end_session();
+        change(client.server.nodes.get_mut(ROOT).unwrap());
+        client.reducer.resynchronize();
+        let mut sent = Vec::new();
+        while let Some(mut requests) = client.reducer.next(1) {
+            let request = requests.pop().unwrap();
+            sent.push(request.kind);
+            client.server.receive(vec![request]);
+            client.server.serve();
+            let (request, reply) = client.server.replies.pop_front().unwrap();
+            client.reducer.answered(&request, reply);
+        }
+        let is_read = sent.contains(&ReadKind::Data);
+        assert_eq!(is_read, at > 0, "{sent:?}");
+    }
+}
+
 /// Sends what there is, up to 64 reads at a time, and returns the kinds of the reads of each request.
 fn exchange(
     client: &mut Client,
