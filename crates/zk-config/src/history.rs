@@ -183,7 +183,15 @@ pub(crate) async fn read_revision(
     revision: i64,
     deadline: Instant,
 ) -> Result<Option<(Vec<u8>, Acl)>, Error> {
-    let entries = list(session, path, remaining(deadline)).await?;
+    let timeout = remaining(deadline);
+    // In one flight. A lagging server may show neither the revision nor the newest entry, which has the last ACL.
+    let (synced, entries) = tokio::join!(
+        biased;
+        session.sync(path).with_quorum().timeout(timeout).into_future(),
+        list(session, path, timeout),
+    );
+    synced?;
+    let entries = entries?;
     let mut newest_first = entries.iter().rev();
     let (Some(directory), Some(newest), Some(entry)) = (
         directory(path),
@@ -197,7 +205,7 @@ pub(crate) async fn read_revision(
         node.expect("a listed name is valid")
     };
     let timeout = remaining(deadline);
-    // The newest entry has the last ACL. The ACL of the revision may be wider.
+    // The ACL of the revision may be wider than the last one.
     let read = tokio::try_join!(
         session.get(node(entry)).timeout(timeout).into_future(),
         session.acl(node(newest)).timeout(timeout).into_future()

@@ -170,7 +170,8 @@ impl<C> Publisher<C> {
     ///
     /// # Cost
     ///
-    /// Two round trips more than [`Publish`]; five before [`PublishError::NoSuchRevision`].
+    /// Two round trips more than [`Publish`], and a transaction that changes nothing; one or two before
+    /// [`PublishError::NoSuchRevision`].
     pub async fn roll_back(
         &self,
         path: impl IntoNodePath,
@@ -179,13 +180,7 @@ impl<C> Publisher<C> {
     ) -> Result<Published, PublishError> {
         let path = path.into_node_path()?;
         let deadline = self.options.deadline(&self.session);
-        let mut kept = history::read_revision(&self.session, &path, revision, deadline).await?;
-        if kept.is_none() {
-            // The server may lag behind the replacement.
-            let sync = self.session.sync(&path);
-            sync.timeout(history::remaining(deadline)).await?;
-            kept = history::read_revision(&self.session, &path, revision, deadline).await?;
-        }
+        let kept = history::read_revision(&self.session, &path, revision, deadline).await?;
         let Some((data, acl)) = kept else {
             return Err(PublishError::NoSuchRevision { path, revision });
         };

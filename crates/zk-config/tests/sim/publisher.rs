@@ -408,6 +408,29 @@ async fn a_removed_key_is_restored_with_its_last_acl() {
 
 // covers: G5
 #[tokio::test(start_paused = true)]
+async fn a_lagging_server_restores_a_key_with_its_last_acl() {
+    let ensemble = Ensemble::new(3);
+    let ahead = ensemble.connect().server(3).digest("anna", "secret").await;
+    let behind = ensemble.connect().server(1).digest("anna", "secret").await;
+    let publisher = with_history(&ahead, 3);
+    let published = publisher.publish(PATH, &text("one")).await.unwrap();
+    let revision = published.stat.unwrap().mzxid;
+    publisher.publish(PATH, &text("two")).await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    ensemble.server(1).lag_by(Duration::from_millis(500));
+    ahead.set_acl(PATH, Acl::creator_only()).await.unwrap();
+    let (tightened, _) = ahead.acl(PATH).await.unwrap();
+    publisher.publish(PATH, &text("secret")).await.unwrap();
+    publisher.remove(PATH).await.unwrap();
+    let publisher = with_history(&behind, 3);
+    let back = publisher.roll_back(PATH, revision, Expected::Absent);
+    back.await.unwrap();
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
+    assert_eq!(ahead.acl(PATH).await.unwrap().0, tightened);
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
 async fn a_removed_key_is_not_restored_with_a_hidden_acl() {
     let ensemble = Ensemble::new(1);
     let owner = ensemble.connect().digest("owner", "secret").await;
