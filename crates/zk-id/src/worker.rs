@@ -245,9 +245,11 @@ impl WorkerIds {
         let (names, _) = self.session.list(&self.path).await?;
         let taken = self.taken(names);
         let start = self.session.id().as_i64().cast_unsigned();
-        let free = worker_slots::free(&taken, self.workers, self.preferred, start);
-        let (last, first): (Vec<u32>, Vec<u32>) = free.partition(|number| avoided.contains(number));
-        for number in first.into_iter().chain(last) {
+        let free = || worker_slots::free(&taken, self.workers, self.preferred, start);
+        // Two passes without a list: there may be four billion numbers.
+        let first = free().filter(|number| !avoided.contains(number));
+        let last = free().filter(|number| avoided.contains(number));
+        for number in first.chain(last) {
             let data = format!("{}\n{}", unique_writer(&self.session), self.description);
             let create = self
                 .session

@@ -86,6 +86,19 @@ async fn released_number_is_used_again() {
     assert_eq!(taken(&ensemble), [""; 0]);
 }
 
+/// A list of all numbers would take 16 GiB.
+// covers: I2
+#[tokio::test(start_paused = true)]
+async fn a_claim_among_all_possible_numbers_lists_none_of_them() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let all = workers(&session, u32::MAX);
+    let (first, second) = (all.claim().await.unwrap(), all.claim().await.unwrap());
+    assert_ne!(first.number(), second.number());
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+}
+
 // covers: I2
 #[tokio::test(start_paused = true)]
 async fn a_free_preferred_number_is_claimed_and_holders_are_listed() {
