@@ -44,8 +44,6 @@ pub(crate) struct GeneratorState {
     pub(crate) worker: u32,
     window: Mutex<WindowState>,
     clock: Box<dyn Clock>,
-    /// The proof that the session with the worker number is alive. A fixed worker number needs none.
-    session_lease: Option<SessionLease>,
     /// Wakes the ticker when a window was opened.
     opened: Notify,
     /// Notifies waiters that more time was reserved, or that the generator stopped.
@@ -62,6 +60,9 @@ struct WindowState {
     last_seen: u64,
     has_ticker: bool,
     is_ticking: bool,
+    /// The proof that the session with the worker number is alive, until the generator stops. A fixed worker number needs
+    /// none.
+    session_lease: Option<SessionLease>,
     loss: Option<WorkerLoss>,
 }
 
@@ -88,10 +89,10 @@ impl GeneratorState {
                 last_seen: 0,
                 has_ticker: false,
                 is_ticking: false,
+                session_lease,
                 loss: None,
             }),
             clock: Box::new(clock),
-            session_lease,
             opened: Notify::new(),
             changes: watch::Sender::new(()),
         }
@@ -148,7 +149,7 @@ impl GeneratorState {
         if let Some(loss) = window.loss {
             return Err(NextError::Lost(loss));
         }
-        if !self.is_valid() {
+        if !window.is_valid() {
             return Err(NextError::SessionLeaseExpired);
         }
         // A clock before 1970 counts as a clock at 1970, which is behind.
@@ -172,17 +173,6 @@ impl GeneratorState {
                 end: self.layout.end(),
             }),
         }
-    }
-
-    /// Returns whether the worker number is certainly held until a window that is opened now has expired.
-    fn is_valid(&self) -> bool {
-        let Some(session_lease) = &self.session_lease else {
-            return true;
-        };
-        let expired = Instant::now().into_std() + LEASE_MARGIN;
-        session_lease
-            .valid_until()
-            .is_some_and(|until| expired < until)
     }
 
     /// Takes up to `max` positions. Waits for them at most `max_wait`, and only if waiting can help.
@@ -239,6 +229,8 @@ impl GeneratorState {
             return None;
         }
         window.loss = Some(loss);
+        // Clones of the generator may outlive the worker number.
+        window.session_lease = None;
         let next = self.sequence.close();
         drop(window);
         self.changes.send_replace(());
@@ -300,6 +292,19 @@ impl GeneratorState {
     fn window(&self) -> MutexGuard<'_, WindowState> {
         // The state is consistent at every moment, also after a panic.
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WindowState {
+    /// Returns whether the worker number is certainly held until a window that is opened now has expired.
+    fn is_valid(&self) -> bool {
+        let Some(session_lease) = &self.session_lease else {
+            return true;
+        };
+        let expired = Instant::now().into_std() + LEASE_MARGIN;
+        session_lease
+            .valid_until()
+            .is_some_and(|until| expired < until)
     }
 }
 

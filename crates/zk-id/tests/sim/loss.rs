@@ -178,6 +178,21 @@ async fn clones_of_the_generator_end_with_the_lease() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn a_generator_that_has_stopped_keeps_no_session_lease() {
+    let ensemble = Ensemble::new(3);
+    let (_session, ids, _) = claimed(&ensemble).await;
+    let clone = ids.generator().clone();
+    ids.release().await.unwrap();
+    // The proofs that the session is alive end a minute after its last lease.
+    pass(Duration::from_secs(120)).await;
+    let proofs = ensemble.arrived(matching::syncs());
+    pass(Duration::from_secs(120)).await;
+    assert_eq!(ensemble.arrived(matching::syncs()), proofs);
+    assert_eq!(clone.try_next(), Err(NextError::Lost(WorkerLoss::Released)));
+}
+
 /// An extension with an unknown outcome, its resolution, the write that gives time back, and the deletion: each reply takes
 /// nearly as long as the timeout allows.
 #[tokio::test(start_paused = true)]
