@@ -34,6 +34,14 @@ pub enum RegisterError {
         /// The session that owns the node; `None` if the node is persistent.
         owner: Option<SessionId>,
     },
+    /// This registry, or a clone of it, has registered the node already or is about to; nothing was changed.
+    #[error(
+        "this registry has registered {path} already; unregister it first, or choose another id"
+    )]
+    AlreadyRegistered {
+        /// The node.
+        path: NodePath,
+    },
     /// The session is over. Register with the next one.
     #[error("the session is over; register with the next one")]
     SessionLost,
@@ -52,7 +60,8 @@ impl RegisterError {
             Self::InvalidPath(_)
             | Self::Encode(_)
             | Self::UnsupportedType(_)
-            | Self::Taken { .. } => ErrorClass::Outcome,
+            | Self::Taken { .. }
+            | Self::AlreadyRegistered { .. } => ErrorClass::Outcome,
             Self::SessionLost => ErrorClass::Fatal,
             Self::Failed(error) => error.class(),
         }
@@ -61,7 +70,7 @@ impl RegisterError {
     /// Returns whether a retry in the same session may succeed without intervention.
     ///
     /// A node of another session ends with that session, servers regain a quorum, and quotas become free.
-    /// A persistent node, access rules and an instance that cannot be encoded stay.
+    /// A persistent node, an instance of the same registry, access rules and an instance that cannot be encoded stay.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Taken { owner, .. } => owner.is_some(),
@@ -78,6 +87,7 @@ impl RegisterError {
             Self::InvalidPath(_)
             | Self::Encode(_)
             | Self::UnsupportedType(_)
+            | Self::AlreadyRegistered { .. }
             | Self::SessionLost => false,
         }
     }

@@ -143,8 +143,8 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Errors
     ///
-    /// [`RegisterError::Taken`] if the node belongs to another session or describes another instance, or is already
-    /// registered by this registry.
+    /// [`RegisterError::Taken`] if the node belongs to another session or describes another instance.
+    /// [`RegisterError::AlreadyRegistered`] if this registry or a clone of it has registered it already.
     /// [`RegisterError::Failed`] if the ensemble did not create it within the session's operation timeout, or the
     /// instance exceeds the servers' size limit.
     ///
@@ -289,10 +289,7 @@ impl<L: Layout> Registry<L> {
     /// Reserves the path of an instance within this registry.
     fn reserve(&self, path: &NodePath) -> Result<PathReservation, RegisterError> {
         let reservation = PathReservation::take(&self.reserved, path.clone());
-        reservation.ok_or_else(|| RegisterError::Taken {
-            path: path.clone(),
-            owner: Some(self.session.id()),
-        })
+        reservation.ok_or_else(|| RegisterError::AlreadyRegistered { path: path.clone() })
     }
 
     /// Waits until the path is free, or fails.

@@ -164,3 +164,20 @@ async fn an_update_of_what_is_kept_outlives_a_removal_of_its_node() {
     let last = newest.lock().unwrap().take().unwrap();
     assert!(!last.is_registered());
 }
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_the_same_registry_is_not_kept_twice() {
+    let ensemble = Ensemble::new(3);
+    let session: Session = ensemble.connect().await;
+    let registry = registry(&session);
+    let _first = registry.register(instance("a", "1")).await.unwrap();
+    let second = instance("a", "2");
+    let keeping = registry.keep_registered(&second);
+    let error = soon("it ends", keeping).await;
+    assert_eq!(
+        error.to_string(),
+        "this registry has registered /services/orders/a already; unregister it first, or choose another id"
+    );
+    assert_eq!(registered(&ensemble), one("1"));
+}

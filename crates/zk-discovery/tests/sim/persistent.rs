@@ -53,7 +53,10 @@ async fn a_static_instance_stays_until_it_is_unregistered() {
         assert!(text.contains(service_type.as_str()), "{text}");
         let again = registry.register(of_type(service_type, "1")).await;
         let error = again.unwrap_err();
-        assert!(matches!(error, RegisterError::Taken { .. }), "{error}");
+        assert!(
+            matches!(error, RegisterError::AlreadyRegistered { .. }),
+            "{error}"
+        );
         registration.set_payload("2".to_owned()).await.unwrap();
         drop(registration);
         session.settled().await;
