@@ -40,7 +40,9 @@
 //! # Guarantees
 //!
 //! 1. A publisher never overwrites a value that it has not read: every write is conditional on the version that was
-//!    read before. A condition ([`Expected`]) fails only after the server has caught up with the leader.
+//!    read before. The one exception is a node that is deleted, created again and written equally often between that read
+//!    and the write: servers compare the version alone.
+//!    A condition ([`Expected`]) fails only after the server has caught up with the leader.
 //! 2. Keys that are published together change in one transaction: all or none.
 //! 3. A publication whose reply was lost is never repeated blindly. The publisher finds out whether it was carried out,
 //!    or returns [`PublishError::OutcomeUnknown`]. With a [history](PublishOptions::with_history) that is rare.

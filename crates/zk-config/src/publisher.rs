@@ -22,7 +22,7 @@ use crate::published::Published;
 /// Publishes values as the data of nodes, in one format.
 ///
 /// Every write is conditional on the version that was read before it, also with [`Expected::Any`]: a value that was not
-/// read is never overwritten.
+/// read is never overwritten, but for the exception that [`Expected::Revision`] describes.
 /// Creating a publisher sends no request. Clones share the session.
 ///
 /// ```no_run
