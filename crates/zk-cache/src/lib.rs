@@ -64,8 +64,8 @@
 //! 5. A slow consumer blocks neither the cache nor other consumers. The events kept for it are bounded, in batches and
 //!    in bytes. A consumer that falls behind these bounds receives the difference instead, and misses only what was
 //!    undone in between.
-//! 6. A load reads up to 64 nodes with one request, and pipelines its requests, with a bounded number of reads in flight,
-//!    and with fewer when replies queue up on a slow link. Other users of the session wait for at most that many reads. No read has a deadline of its own: a load goes on
+//! 6. A load reads up to 64 nodes with one request (with [`Content::StatOnly`] one node), and pipelines its requests, with
+//!    a bounded number of reads in flight, and with fewer when replies queue up on a slow link. Other users of the session wait for at most that many reads. No read has a deadline of its own: a load goes on
 //!    for as long as the connection lives.
 //! 7. A cache ends with its session or with its last handle, and reports why. It leaves no watch and no task behind.
 //!

@@ -29,7 +29,8 @@ use crate::snapshot::Snapshot;
 /// One notification and one read for each change; changes that arrive together are read together.
 /// After a connection loss one request for 64 nodes of up to 4 KiB, one without data for each larger node, one for each
 /// node that gained or lost children, and one for each larger node that changed.
-/// On servers before 3.6 one request for each node instead of 64.
+/// On servers before 3.6, and with [`Content::StatOnly`](crate::Content::StatOnly), one request for each node instead of
+/// 64: servers read the data of several nodes together, but not their stats.
 ///
 /// In memory about 100 bytes and the lengths of path and data for each node, and 40 bytes to find it.
 ///
