@@ -87,11 +87,11 @@ impl NodeWatcher {
                 }
                 Wait::Time(at) => {
                     let lost = tokio::time::timeout_at(at, self.check.session.lost()).await;
+                    self.cache.take_newest();
                     if self.cache.newest.end().is_some() || is_partial(&self.cache.newest) {
                         // Servers do not report a granted permission, and a cache does not repeat a refused read.
                         self.cache = RunningCache::start(&self.check);
                     }
-                    self.cache.take_newest();
                     lost.is_ok()
                 }
             };

@@ -118,11 +118,6 @@ impl ValueHealth {
     /// Takes a read, and the problem with its data.
     pub(crate) fn on_read(&mut self, id: FollowId, content: Option<Problem>) {
         self.content = content.map(Arc::new);
-        self.mark_healthy(id);
-    }
-
-    /// Takes that a session has read nothing newer than the last read.
-    pub(crate) fn mark_healthy(&mut self, id: FollowId) {
         self.sessions.insert(id, SessionHealth::Healthy);
     }
 

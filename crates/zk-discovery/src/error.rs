@@ -34,7 +34,8 @@ pub enum RegisterError {
         /// The session that owns the node; `None` if the node is persistent.
         owner: Option<SessionId>,
     },
-    /// This registry, or a clone of it, has registered the node already or is about to; nothing was changed.
+    /// This registry, or a clone of it, has registered the node already, is about to, or is still unregistering it; nothing
+    /// was changed.
     #[error(
         "this registry has registered {path} already; unregister it first, or choose another id"
     )]

@@ -74,6 +74,7 @@
 //! | the node is deleted by another client | [`RegistrationLoss::Deleted`] | [`InstanceChange::Removed`] |
 //! | the node is written by another client | nothing; the next update starts from that data | [`InstanceChange::Updated`], or [`InstanceChange::Quarantined`] |
 //! | the node belongs to another session | [`RegisterError::Taken`], after a wait; [`keep_registered`](Registry::keep_registered) keeps waiting | |
+//! | this registry has registered the node already | [`RegisterError::AlreadyRegistered`] | |
 //! | there is no instance | | [`PickError::Empty`] at once; [`Providers::pick_timeout`] waits |
 //! | an instance fails repeatedly | | the instance is ejected for a time, see [`FailureRules`] |
 //! | all are ejected, or more than [the limit](FailureRules::with_max_ejected) | | as [`WhenAllEjected`] says |

@@ -84,6 +84,8 @@ const MAX_BYTES: usize = 512 * 1024;
 const MIN_READS: usize = 16;
 /// A multi-read of `zk-core` has at most as many nodes in one request.
 pub(crate) const MAX_ITEMS_PER_READ: usize = 8;
+/// What is expected of the items after one that was missing, if none was read before: several are read with one request.
+pub(crate) const UNKNOWN_SIZE: usize = MAX_REPLY / MAX_ITEMS_PER_READ;
 /// How many items are read ahead at most.
 const MAX_PREFETCHED: usize = 128;
 /// How many bytes the reply to a read of several items is expected to have at most.
@@ -167,6 +169,12 @@ mod tests {
         assert_eq!(expected_largest(None, [3, 9, 1]), Some(9));
         assert_eq!(expected_largest(Some(100), [3, 9, 1]), Some(50));
         assert_eq!(expected_largest(Some(100), []), Some(50));
+    }
+
+    #[test]
+    fn after_missing_items_several_are_read_with_one_request_and_not_more_at_once() {
+        assert_eq!(items_per_read(Some(UNKNOWN_SIZE)), MAX_ITEMS_PER_READ);
+        assert_eq!(next_read_count(Some(UNKNOWN_SIZE)), MIN_READS);
     }
 
     #[test]

@@ -295,10 +295,10 @@
 //! The codecs of `zk-core` have features of their own.
 
 mod batch_limits;
+mod codec_panic;
 mod contention;
 mod curator_frame;
 mod deadline;
-mod decode;
 mod detached;
 mod deterministic_draw;
 mod error;

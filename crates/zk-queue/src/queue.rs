@@ -15,8 +15,8 @@ use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
+use crate::codec_panic::catch_decode_panic;
 use crate::deadline::Deadline;
-use crate::decode::decode_catching;
 use crate::error::CancelError;
 use crate::error::LayoutError;
 use crate::error::PathError;
@@ -122,7 +122,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// The process that creates the queue's node writes the layout into its data. If another client or an earlier build
     /// has created the node, the names of its items show the layout; an empty queue has any.
-    /// If there is no node, this creates it. In the layouts of Curator and kazoo it stays when the queue is empty, and with
+    /// If there is neither a node nor an item in segments, this creates the node. In the layouts of Curator and kazoo it stays when the queue is empty, and with
     /// it the layout: delete it before the path gets another one.
     ///
     /// # Errors
@@ -139,7 +139,8 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cost
     ///
-    /// One round trip, and a list of a queue whose node names no layout; two more and a write if there is no node.
+    /// One round trip, and a list of a queue whose node names no layout. If there is no node, a list of the segments, and of
+    /// the first one; or two more round trips and a write if there are none.
     pub async fn check_layout(&self) -> Result<(), LayoutError> {
         let context = &self.store.context;
         context.check_layout(context.deadline()).await
@@ -672,7 +673,7 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     fn decode_candidate(&self, candidate: Candidate) -> Option<(Candidate, T)> {
-        match decode_catching(&*self.codec, &candidate.item.data) {
+        match catch_decode_panic(&*self.codec, &candidate.item.data) {
             Ok(item) => Some((candidate, item)),
             Err(why) => {
                 candidate.in_flight.quarantine(&why);

@@ -161,9 +161,10 @@ impl ReadyItems {
         self.in_flight.len()
     }
 
-    pub(crate) fn is_in_flight_or_deferred(&self, item: &ListedItem) -> bool {
+    pub(crate) fn is_in_flight_or_deferred(&self, item: &ListedItem, now: u64) -> bool {
         let sort_key = item.sort_key();
-        self.in_flight.contains(&sort_key) || self.deferred.contains_key(&sort_key)
+        let deferred = self.deferred.get(&sort_key);
+        self.in_flight.contains(&sort_key) || deferred.is_some_and(|until| *until > now)
     }
 
     /// Returns when the next delayed item is due.

@@ -25,8 +25,8 @@ use zk_core::SessionId;
 use zk_core::codec::Codec;
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
+use crate::codec_panic::catch_decode_panic;
 use crate::deadline::Deadline;
-use crate::decode::decode_catching;
 use crate::error::CancelError;
 use crate::error::LayoutError;
 use crate::error::PathError;
@@ -536,7 +536,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 is_last: true,
             });
         }
-        let why = match decode_catching(&*self.codec, &candidate.item.data) {
+        let why = match catch_decode_panic(&*self.codec, &candidate.item.data) {
             Ok(item) => return Ok(item),
             Err(why) => why,
         };

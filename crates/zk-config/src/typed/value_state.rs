@@ -68,8 +68,9 @@ struct LastRead {
 /// Identifies the nodes that a value was decoded from.
 #[derive(PartialEq, Eq)]
 enum SourceVersion {
-    /// The revision of a node, or its absence.
-    Node(Option<i64>),
+    /// The revision of a node, or its absence. The data tell nodes of the same revision apart, because an ensemble that was
+    /// set up anew may have given it to others.
+    Node(Option<i64>, Arc<Subtree>),
     /// The whole subtree: its revision changes also with nodes that are left out.
     Subtree(Arc<Subtree>),
 }
@@ -202,8 +203,8 @@ impl<T: Send + Sync + 'static> ValueState<T> {
 
     /// Makes the value of a read the current one, unless the read may be older than the last one or the value is bad.
     ///
-    /// Only a higher revision is certainly newer than the last read. A missing node has no revision, and an ensemble that
-    /// was set up anew starts again with low ones. Of a session that has reached the last read (`FollowState::known`),
+    /// Only a higher revision is certainly newer than that of a last read that found the node. A missing node has no
+    /// revision, and an ensemble that was set up anew starts again with low ones. Of a session that has reached the last read (`FollowState::known`),
     /// every other state is newer.
     fn take(&self, reading: &Reading, follow: &FollowState) -> Taken {
         let revision = reading.revision;
@@ -213,7 +214,8 @@ impl<T: Send + Sync + 'static> ValueState<T> {
             Some(_) => revision == newest && !last.is_absence,
             None => last.is_absence,
         };
-        if !is_same && revision <= newest && follow.known < last.number {
+        let is_certainly_newer = !last.is_absence && revision > newest;
+        if !is_same && !is_certainly_newer && follow.known < last.number {
             return Taken::MaybeOutdated(last.number);
         }
         if !is_same {
@@ -309,7 +311,7 @@ impl<T: Send + Sync + 'static> ValueState<T> {
 
     fn version(&self, nodes: &Arc<Subtree>, revision: Option<i64>) -> SourceVersion {
         match self.source.extent {
-            Extent::Node => SourceVersion::Node(revision),
+            Extent::Node => SourceVersion::Node(revision, Arc::clone(nodes)),
             Extent::Subtree | Extent::Children(_) => SourceVersion::Subtree(Arc::clone(nodes)),
         }
     }

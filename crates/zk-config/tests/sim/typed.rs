@@ -436,6 +436,26 @@ async fn a_value_is_that_of_an_ensemble_that_was_set_up_anew() {
 
 // covers: G3
 #[tokio::test(start_paused = true)]
+async fn another_ensemble_may_have_other_data_with_the_same_revision() {
+    let mut typed = Typed::<String>::node("/motto", Text).unwrap().build();
+    let mut revisions = Vec::new();
+    for value in ["old", "new"] {
+        let ensemble = Ensemble::new(1);
+        let session = ensemble.connect().await;
+        session.create("/motto", value).await.unwrap();
+        let following = typed.follow(&session);
+        let current = soon("it is read", typed.changed()).await;
+        assert_eq!(***current, *value);
+        revisions.push(current.revision());
+        ensemble.expire(session.id());
+        soon("the session is lost", session.lost()).await;
+        drop(following);
+    }
+    assert_eq!(revisions[0], revisions[1]);
+}
+
+// covers: G3
+#[tokio::test(start_paused = true)]
 async fn a_value_is_never_read_without_a_quorum() {
     let ensemble = Ensemble::builder().read_only().build();
     let writer = ensemble.connect().await;

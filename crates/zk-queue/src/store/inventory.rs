@@ -32,8 +32,8 @@ pub(super) struct Inventory {
     is_complete: bool,
     /// Whether the server had caught up with everything that was committed before reading began.
     is_synced: bool,
-    /// The `czxid` of the items node that was listed last.
-    items_node: Option<i64>,
+    /// The `czxid` of the items node, and the version of the control node, of the last list.
+    nodes: Option<(Option<i64>, i32)>,
     /// Children that are not items; they are reported once.
     foreign: BTreeSet<ItemId>,
     /// Items that are never taken, because their data or their node is malformed.
@@ -101,7 +101,7 @@ impl Inventory {
             read: None,
             is_complete: false,
             is_synced: false,
-            items_node: None,
+            nodes: None,
             foreign: BTreeSet::new(),
             quarantined: BTreeSet::new(),
             epoch: None,
@@ -113,17 +113,17 @@ impl Inventory {
 
     /// Replaces the list by one that was read from `began` on; returns the children that are not items, each once.
     ///
-    /// Items in flight stay so, and quarantined ones as long as they are listed and the items node is the same.
+    /// Items in flight stay so, and quarantined ones as long as they are listed in the same nodes.
     pub(super) fn replace(
         &mut self,
         listing: Listing,
         began: Duration,
         took: Duration,
     ) -> Vec<ItemId> {
-        if let Some(czxid) = listing.items_node.as_ref().map(|node| node.czxid)
-            && self.items_node.replace(czxid) != Some(czxid)
-        {
-            // Its items are others, which may have the same names.
+        let czxid = listing.items_node.as_ref().map(|node| node.czxid);
+        let nodes = (czxid, listing.active.control_version);
+        if self.nodes.replace(nodes) != Some(nodes) {
+            // In a new items node or segment, other items may have the same names.
             self.quarantined.clear();
         }
         let is_item = |name: &String| self.layout.parse(name).is_some();
@@ -313,23 +313,25 @@ impl Inventory {
         self.read.is_some_and(|(at, _)| at >= began) && self.items.ready(now).next().is_some()
     }
 
-    /// Returns whether a segment with these children has an item that may be taken now.
+    /// Returns whether a segment with these children has an item that may be taken at the moment `now`.
     pub(super) fn has_available(
         &self,
         segment: u32,
         names: &[String],
         claims: &BTreeSet<String>,
+        now: u64,
     ) -> bool {
         names.iter().any(|name| {
             let Some(key) = self.layout.parse(name) else {
                 return false;
             };
-            if claims.contains(&self.layout.claim_name(segment, name)) {
+            if !claims.is_empty() && claims.contains(&self.layout.claim_name(segment, name)) {
                 return false;
             }
             let name: Arc<str> = Arc::from(name.as_str());
             let item = ListedItem { segment, name, key };
-            !self.quarantined.contains(&item.id()) && !self.items.is_in_flight_or_deferred(&item)
+            !self.quarantined.contains(&item.id())
+                && !self.items.is_in_flight_or_deferred(&item, now)
         })
     }
 

@@ -89,10 +89,11 @@ impl<W: JoinedWork> JoinedCalls<W> {
         }
         match replied.await {
             Ok(output) => output,
-            // No sender will take it: the runtime of the session has ended, and the session with it.
+            // No sender will take it: the runtime of the session has ended, and the session with it, or a sender has
+            // panicked.
             Err(_) => match self.context.sync(&NodePath::root(), deadline).await {
                 Err(error) => self.work.unknown(error),
-                Ok(()) => panic!("a sender replies to each call that it has taken"),
+                Ok(()) => panic!("the task that sends joined calls has panicked"),
             },
         }
     }

@@ -190,9 +190,9 @@ impl ListReader {
             if !reads_all {
                 let mut unseen = listing.segments.get(seen..).unwrap_or_default().iter();
                 let inventory = self.inventory.lock();
-                let claims = &listing.claims;
+                let (claims, now) = (&listing.claims, self.context.known_time());
                 let is_available = |(segment, names): &(u32, Vec<String>)| {
-                    inventory.has_available(*segment, names, claims)
+                    inventory.has_available(*segment, names, claims, now)
                 };
                 if unseen.any(is_available) {
                     listing.is_complete = false;

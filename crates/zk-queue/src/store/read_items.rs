@@ -15,6 +15,7 @@ use super::context::QueueContext;
 use super::in_flight::InFlightItem;
 use super::in_flight::SharedInventory;
 use super::item_content::ItemContent;
+use crate::batch_limits::UNKNOWN_SIZE;
 use crate::batch_limits::expected_largest;
 use crate::batch_limits::fitting_count;
 use crate::batch_limits::items_per_read;
@@ -31,7 +32,7 @@ use crate::ready_items::ListedItem;
 pub(crate) struct ItemReader {
     pub(super) context: Arc<QueueContext>,
     pub(super) inventory: Arc<SharedInventory>,
-    /// The size of the largest item that is expected, once any was read.
+    /// The size of the largest item that is expected, once any was read or found missing.
     largest: Mutex<Option<usize>>,
 }
 
@@ -149,12 +150,13 @@ impl ItemReader {
             }
         });
         let read = future::join_all(requests).await.concat();
+        let mut largest = lock(&self.largest);
+        let is_known = largest.is_some();
         let sizes = read.iter().filter_map(|got| match got {
             Ok((data, _)) => Some(data.len()),
-            // Says nothing about the others; but a consumer that comes late finds many of these.
-            Err(error) => error.is_no_node().then_some(0),
+            // A consumer that comes late finds many of these before it finds an item.
+            Err(error) => (error.is_no_node() && !is_known).then_some(UNKNOWN_SIZE),
         });
-        let mut largest = lock(&self.largest);
         *largest = expected_largest(*largest, sizes);
         drop(largest);
         read

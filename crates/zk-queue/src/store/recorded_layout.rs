@@ -21,7 +21,8 @@ impl QueueContext {
             .await
     }
 
-    /// Compares the layout of the queue with that of this handle, and creates the queue's node if there is none.
+    /// Compares the layout of the queue with that of this handle, and creates the queue's node if there is neither that nor
+    /// an item in segments.
     pub(crate) async fn check_layout(&self, deadline: Deadline) -> Result<(), LayoutError> {
         let (path, expected) = (&self.paths.items, self.options.layout);
         let found = loop {
@@ -55,7 +56,7 @@ impl QueueContext {
         }
     }
 
-    /// Returns the layout of the items in segments; `None` if there are none.
+    /// Returns the layout of the items in the first segment that has any, as [`layout_of_items`](Self::layout_of_items).
     async fn layout_of_segments(&self, deadline: Deadline) -> Result<Option<Layout>, Error> {
         let names = self.child_names(&self.paths.segments(), deadline).await?;
         for number in names.iter().filter_map(|name| parse_segment(name)) {

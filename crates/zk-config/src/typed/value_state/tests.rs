@@ -35,7 +35,7 @@ fn read(
     let snapshot = Snapshot::empty("/a").unwrap();
     match state.take(&Reading { snapshot, revision }, follow) {
         Taken::Accepted(known) => {
-            follow.known = known.max(follow.known);
+            follow.known = known;
             true
         }
         Taken::MaybeOutdated(newest) => {
@@ -77,6 +77,25 @@ fn an_early_absence_is_not_the_last_deletion() {
     assert!(read(&state, &mut behind, None));
     assert!(!read(&state, &mut behind, Some(10)));
     assert_eq!(value(&state), 0);
+}
+
+/// The first session has not seen what another one reads, or only a part of it.
+// covers: G3
+#[test]
+fn a_value_that_may_be_older_than_a_deletion_is_not_taken() {
+    for seen in [None, Some(10)] {
+        let state = state();
+        let [mut ahead, mut behind] = [follower(&state.0), follower(&state.0)];
+        if seen.is_some() {
+            assert!(read(&state, &mut ahead, seen));
+        }
+        assert!(read(&state, &mut ahead, None));
+        assert!(!read(&state, &mut behind, Some(11)));
+        assert_eq!(value(&state), 0);
+        // Now it has caught up.
+        assert!(read(&state, &mut behind, Some(12)));
+        assert_eq!(value(&state), 12);
+    }
 }
 
 // covers: G3

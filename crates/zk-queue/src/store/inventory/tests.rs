@@ -193,21 +193,25 @@ fn an_available_item_is_in_nothing_else() {
     let names = std::slice::from_ref(&name);
     let none = BTreeSet::new();
     let mut inventory = inventory(Layout::Recipe, listing(&[name.as_str()]));
-    assert!(inventory.has_available(0, names, &none));
-    assert!(!inventory.has_available(0, &[], &none));
-    assert!(!inventory.has_available(0, &["other".to_owned()], &none));
+    assert!(inventory.has_available(0, names, &none, 7));
+    assert!(!inventory.has_available(0, &[], &none, 7));
+    assert!(!inventory.has_available(0, &["other".to_owned()], &none, 7));
     let item = take_first(&mut inventory);
-    assert!(!inventory.has_available(0, names, &none));
-    assert!(inventory.has_available(1, names, &none), "another segment");
+    assert!(!inventory.has_available(0, names, &none, 7));
+    assert!(
+        inventory.has_available(1, names, &none, 7),
+        "another segment"
+    );
     inventory.complete(&item);
-    assert!(inventory.has_available(0, names, &none));
+    assert!(inventory.has_available(0, names, &none, 7));
     let claims = BTreeSet::from([Layout::Recipe.claim_name(0, &name)]);
-    assert!(!inventory.has_available(0, names, &claims));
+    assert!(!inventory.has_available(0, names, &claims, 7));
     inventory.defer(item.clone(), 99);
-    assert!(!inventory.has_available(0, names, &none));
+    assert!(!inventory.has_available(0, names, &none, 98));
+    assert!(inventory.has_available(0, names, &none, 99), "it is due");
     inventory.complete(&item);
     inventory.quarantine(&item);
-    assert!(!inventory.has_available(0, names, &none));
+    assert!(!inventory.has_available(0, names, &none, 7));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Decodes items with the codec of the application.
+//! Catches panics of the application's codec.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -9,7 +9,7 @@ use zk_core::codec::Codec;
 /// Decodes an item, or returns why it is not readable.
 ///
 /// A panic of the codec is a reason, too: it would end every consumer that reads this item.
-pub(crate) fn decode_catching<T>(codec: &dyn Codec<T>, data: &[u8]) -> Result<T, String> {
+pub(crate) fn catch_decode_panic<T>(codec: &dyn Codec<T>, data: &[u8]) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(|| codec.decode(data))) {
         Ok(decoded) => decoded.map_err(|error| error.to_string()),
         Err(panic) => Err(format!("the codec panicked: {}", panic_message(&*panic))),
