@@ -65,8 +65,9 @@
 //!    in bytes. A consumer that falls behind these bounds receives the difference instead, and misses only what was
 //!    undone in between.
 //! 6. A load reads up to 64 nodes with one request (with [`Content::StatOnly`] one node), and pipelines its requests, with
-//!    a bounded number of reads in flight, and with fewer when replies queue up on a slow link. Other users of the session wait for at most that many reads. No read has a deadline of its own: a load goes on
-//!    for as long as the connection lives.
+//!    a bounded number of reads in flight, and with fewer when replies queue up on a slow link. Other users of the session
+//!    wait for at most that many reads. No read has a deadline of its own: a load goes on for as long as the connection
+//!    lives.
 //! 7. A cache ends with its session or with its last handle, and reports why. It leaves no watch and no task behind.
 //!
 //! Not guaranteed:

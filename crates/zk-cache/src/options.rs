@@ -108,8 +108,7 @@ impl CacheOptions {
     /// The default is 1,000,000.
     /// One reply contains all the names, and the process holds it in memory. A session reads replies of up to 16 MiB, and
     /// a longer one breaks its connection: the names of the children of each node, with 4 bytes more for each, must fit
-    /// into that. Java clients on the same nodes fail at a
-    /// reply of more than `jute.maxbuffer`, 1 MiB by default.
+    /// into that. Java clients on the same nodes fail at a reply of more than `jute.maxbuffer`, 1 MiB by default.
     #[must_use]
     pub const fn with_max_children(mut self, children: u32) -> Self {
         self.max_children = children;

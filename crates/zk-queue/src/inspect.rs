@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::options::WorkOptions;
 use crate::paths::QueuePaths;
 use crate::paths::parse_queue_path;
-use crate::paths::parse_segment;
+use crate::paths::segment_numbers;
 use crate::paths::with_valid_names;
 use crate::work_layout::WorkLayout;
 use crate::work_queue::ClaimInfo;
@@ -213,10 +213,7 @@ impl Inspector {
     /// Returns the numbers of the segments, in their order.
     async fn segments(&self, queue: &QueuePaths) -> Result<Vec<u32>, Error> {
         let names = self.children(&queue.segments()).await?;
-        let numbers = names.iter().filter_map(|name| parse_segment(name));
-        let mut numbers: Vec<u32> = numbers.collect();
-        numbers.sort_unstable();
-        Ok(numbers)
+        Ok(segment_numbers(&names))
     }
 
     async fn children(&self, path: &NodePath) -> Result<Vec<String>, Error> {

@@ -113,6 +113,14 @@ pub(crate) fn segment_name(number: u32) -> String {
     format!("{number:010}")
 }
 
+/// Returns the numbers of the segments with these names, in their order.
+pub(crate) fn segment_numbers(names: &[String]) -> Vec<u32> {
+    let numbers = names.iter().filter_map(|name| parse_segment(name));
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 /// Parses the number of a segment, in the data of the control node or in a node's name.
 pub(crate) fn parse_segment(text: &str) -> Option<u32> {
     let is_number = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -453,15 +453,7 @@ fn a_resync_without_changes_reads_each_stat_once_without_events() {
     client.settle();
     client.act(&Act::Break);
     client.act(&Act::Watch);
-    let mut sent = Vec::new();
-    while let Some(mut requests) = client.reducer.next(1) {
-        let request = requests.pop().unwrap();
-        sent.push(request.kind);
-        client.server.receive(vec![request]);
-        client.server.serve();
-        let (request, reply) = client.server.replies.pop_front().unwrap();
-        client.reducer.answered(&request, reply);
-    }
+    let sent = read_one_by_one(&mut client);
     let (events, _) = client.reducer.flush().unwrap();
     assert!(
         matches!(events[..], [Event::Synchronized { .. }]),
@@ -491,18 +483,24 @@ fn other_data_of_the_same_transactions_is_read_in_the_next_session() {
         client.reducer.end_session();
         change(client.server.nodes.get_mut(ROOT).unwrap());
         client.reducer.resynchronize();
-        let mut sent = Vec::new();
-        while let Some(mut requests) = client.reducer.next(1) {
-            let request = requests.pop().unwrap();
-            sent.push(request.kind);
-            client.server.receive(vec![request]);
-            client.server.serve();
-            let (request, reply) = client.server.replies.pop_front().unwrap();
-            client.reducer.answered(&request, reply);
-        }
+        let sent = read_one_by_one(&mut client);
         let is_read = sent.contains(&ReadKind::Data);
         assert_eq!(is_read, at > 0, "{sent:?}");
     }
+}
+
+/// Sends each read alone until there are no more, and returns their kinds.
+fn read_one_by_one(client: &mut Client) -> Vec<ReadKind> {
+    let mut sent = Vec::new();
+    while let Some(mut requests) = client.reducer.next(1) {
+        let request = requests.pop().unwrap();
+        sent.push(request.kind);
+        client.server.receive(vec![request]);
+        client.server.serve();
+        let (request, reply) = client.server.replies.pop_front().unwrap();
+        client.reducer.answered(&request, reply);
+    }
+    sent
 }
 
 /// Sends what there is, up to 64 reads at a time, and returns the kinds of the reads of each request.

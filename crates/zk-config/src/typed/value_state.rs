@@ -203,9 +203,9 @@ impl<T: Send + Sync + 'static> ValueState<T> {
 
     /// Makes the value of a read the current one, unless the read may be older than the last one or the value is bad.
     ///
-    /// Only a higher revision is certainly newer than that of a last read that found the node. A missing node has no
-    /// revision, and an ensemble that was set up anew starts again with low ones. Of a session that has reached the last read (`FollowState::known`),
-    /// every other state is newer.
+    /// If the last read found the node, a higher revision is certainly newer. Otherwise the order is unknown: a missing node
+    /// has no revision, and an ensemble that was set up anew starts again with low ones. What a session reads after it has
+    /// reached the last read (`FollowState::known`) is newer, whatever it is.
     fn take(&self, reading: &Reading, follow: &FollowState) -> Taken {
         let revision = reading.revision;
         let mut last = self.last();

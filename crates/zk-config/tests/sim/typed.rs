@@ -16,6 +16,7 @@ use zk_config::Profiles;
 use zk_config::Subtree;
 use zk_config::Typed;
 use zk_core::ConnectionState;
+use zk_core::Session;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Json;
@@ -560,6 +561,17 @@ async fn layers_make_a_value_with_and_without_a_node() {
     assert_eq!(**soon("the layers again", typed.changed()).await, with(1));
 }
 
+/// Creates so many keys below `/app/keys`; returns a session that writes them, and one that reads them.
+async fn with_keys(count: usize) -> (Ensemble, Session, Session) {
+    let ensemble = Ensemble::new(1);
+    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
+    for key in 0..count {
+        let path = format!("/app/keys/{key}");
+        writing.create(path, "0").parents().await.unwrap();
+    }
+    (ensemble, writing, reading)
+}
+
 /// Builds a value of all keys of a subtree, as texts.
 fn keys(path: &str) -> zk_config::TypedBuilder<BTreeMap<String, String>> {
     Typed::subtree(path, |tree| {
@@ -620,12 +632,7 @@ async fn a_subtree_is_one_value_that_follows_all_its_nodes() {
 // covers: G4
 #[tokio::test(start_paused = true)]
 async fn a_changed_key_costs_one_read_and_a_request_for_64_keys() {
-    let ensemble = Ensemble::new(1);
-    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
-    for key in 0..130 {
-        let path = format!("/app/keys/{key}");
-        writing.create(path, "0").parents().await.unwrap();
-    }
+    let (ensemble, writing, reading) = with_keys(130).await;
     let mut typed = keys("/app/keys").build();
     let _following = typed.follow(&reading);
     assert_eq!(soon("it is read", typed.changed()).await.len(), 131);
@@ -767,12 +774,7 @@ async fn keys_created_and_deleted_together_are_seen_together() {
 async fn follow_under_writes(every: Duration) -> (usize, bool) {
     const LATE: Duration = Duration::from_millis(300);
     const KEYS: usize = 300;
-    let ensemble = Ensemble::new(1);
-    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
-    for key in 0..KEYS {
-        let path = format!("/app/keys/{key}");
-        writing.create(path, "0").parents().await.unwrap();
-    }
+    let (_ensemble, writing, reading) = with_keys(KEYS).await;
     let typed = keys("/app/keys").build();
     let _following = typed.follow(&reading);
     soon("it is read", typed.ready()).await;
@@ -830,12 +832,7 @@ async fn a_large_subtree_under_writes_is_fresh_or_has_a_problem() {
 #[tokio::test(start_paused = true)]
 async fn a_subtree_is_followed_again_when_changes_become_fewer() {
     const KEYS: usize = 300;
-    let ensemble = Ensemble::new(1);
-    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
-    for key in 0..KEYS {
-        let path = format!("/app/keys/{key}");
-        writing.create(path, "0").parents().await.unwrap();
-    }
+    let (_ensemble, writing, reading) = with_keys(KEYS).await;
     let typed = keys("/app/keys").build();
     let _following = typed.follow(&reading);
     soon("it is read", typed.ready()).await;

@@ -11,7 +11,7 @@ use super::context::QueueContext;
 use crate::deadline::Deadline;
 use crate::error::LayoutError;
 use crate::layout::Layout;
-use crate::paths::parse_segment;
+use crate::paths::segment_numbers;
 
 impl QueueContext {
     /// Creates the queue's node; it is no error if it exists.
@@ -59,7 +59,7 @@ impl QueueContext {
     /// Returns the layout of the items in the first segment that has any, as [`layout_of_items`](Self::layout_of_items).
     async fn layout_of_segments(&self, deadline: Deadline) -> Result<Option<Layout>, Error> {
         let names = self.child_names(&self.paths.segments(), deadline).await?;
-        for number in names.iter().filter_map(|name| parse_segment(name)) {
+        for number in segment_numbers(&names) {
             let segment = self.paths.segment(number);
             if let Some(found) = self.layout_of_items(&segment, deadline).await? {
                 return Ok(Some(found));

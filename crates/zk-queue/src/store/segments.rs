@@ -24,6 +24,7 @@ use crate::error::OfferError;
 use crate::mutex::lock;
 use crate::paths::parse_segment;
 use crate::paths::segment_name;
+use crate::paths::segment_numbers;
 
 /// The segments of one queue.
 #[derive(Debug)]
@@ -163,12 +164,7 @@ impl Segments {
             .context
             .child_names(&self.context.paths.segments(), deadline)
             .await?;
-        let mut numbers: Vec<u32> = names
-            .iter()
-            .filter_map(|name| parse_segment(name))
-            .collect();
-        numbers.sort_unstable();
-        Ok(numbers)
+        Ok(segment_numbers(&names))
     }
 
     /// Returns the active segment that the data of the control node names.

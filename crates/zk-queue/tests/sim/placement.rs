@@ -13,6 +13,7 @@ use crate::children;
 use crate::pass;
 use crate::queue_of;
 use crate::queue_with;
+use crate::segments::reap_items_node;
 use crate::soon;
 use crate::text;
 use crate::texts;
@@ -235,13 +236,7 @@ async fn waiting_for_room_in_segments_costs_a_few_requests_per_second() {
     for item in texts(0..16) {
         queue.offer(&item).await.unwrap();
     }
-    let mut taken = 0;
-    while !children(&ensemble, PATH).is_empty() {
-        queue.poll().await.unwrap();
-        taken += 1;
-    }
-    assert!(ensemble.reap() > 0);
-    assert!(ensemble.tree().node(PATH).is_none());
+    let taken = reap_items_node(&ensemble, &queue).await;
     for item in texts(16..16 + taken) {
         queue.offer(&item).await.unwrap();
     }

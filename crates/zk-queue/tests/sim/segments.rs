@@ -361,6 +361,18 @@ async fn a_segment_that_was_activated_since_it_was_listed_stays() {
     assert_eq!(all(&taking).await, ["last"]);
 }
 
+/// Takes the items of the items node, lets the servers delete it, and returns how many these were.
+pub(crate) async fn reap_items_node(ensemble: &Ensemble, queue: &Queue<String>) -> usize {
+    let mut taken = 0;
+    while !children(ensemble, PATH).is_empty() {
+        queue.poll().await.unwrap();
+        taken += 1;
+    }
+    assert!(ensemble.reap() > 0);
+    assert!(ensemble.tree().node(PATH).is_none());
+    taken
+}
+
 /// The servers have deleted the items node, because it was empty.
 // covers: Q2 Q5 O5
 #[tokio::test(start_paused = true)]
@@ -371,13 +383,7 @@ async fn a_queue_whose_items_are_all_in_segments_is_recognised() {
     for item in texts(10..30) {
         queue.offer(&item).await.unwrap();
     }
-    let mut taken = 0;
-    while !children(&ensemble, PATH).is_empty() {
-        queue.poll().await.unwrap();
-        taken += 1;
-    }
-    assert!(ensemble.reap() > 0);
-    assert!(ensemble.tree().node(PATH).is_none());
+    let taken = reap_items_node(&ensemble, &queue).await;
     let inspector = Inspector::new(&session, PATH).unwrap();
     let snapshot = inspector
         .snapshot(SystemTime::now())

@@ -70,7 +70,7 @@ async fn a_panicking_handler_ends_only_its_delivery() {
 }
 
 /// A codec that panics instead of returning an error.
-struct Panicking;
+pub(crate) struct Panicking;
 
 impl Codec<String> for Panicking {
     fn encode(&self, value: &String) -> Result<Vec<u8>, EncodeError> {
