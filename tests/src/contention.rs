@@ -8,10 +8,6 @@ mod journal;
 mod register;
 mod worker;
 
-pub use self::journal::Event;
-pub use self::journal::Record;
-pub use self::journal::Turn;
-pub use self::journal::turns;
-pub use self::register::Refused;
-pub use self::register::Register;
+pub use self::journal::{Event, Record, Turn, turns};
+pub use self::register::{Refused, Register};
 pub use self::worker::Worker;

@@ -10,46 +10,22 @@ use std::time::Duration;
 use anyhow::Context as _;
 use anyhow::bail;
 use anyhow::ensure;
-use zk_barrier::Barrier;
-use zk_barrier::DoubleBarrier;
+use zk_barrier::{Barrier, DoubleBarrier};
 use zk_cache::TreeCache;
-use zk_config::Listener;
-use zk_config::PublishOptions;
-use zk_config::Publisher;
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeOptions;
-use zk_core::Session;
+use zk_config::{Listener, PublishOptions, Publisher};
 use zk_core::codec::Text;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::SharedCount;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
-use zk_discovery::RoundRobin;
+use zk_core::{PersistentNode, PersistentNodeOptions, Session};
+use zk_counter::{AtomicCounter, CounterOptions, SharedCount};
+use zk_discovery::{Instance, Registry, RoundRobin};
 use zk_group::Membership;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerOptions;
-use zk_id::BlockIds;
-use zk_id::SequenceIds;
-use zk_id::Snowflakes;
-use zk_id::WorkerIds;
-use zk_id::ZxidIds;
-use zk_leader::Breadcrumb;
-use zk_leader::LeaderLatch;
-use zk_leader::Selector;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::Lock;
-use zk_lock::LockGuard;
-use zk_lock::MultiLock;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
-use zk_queue::Queue;
-use zk_queue::WorkQueue;
+use zk_group::partitioner::{Partitioner, PartitionerOptions};
+use zk_id::{BlockIds, SequenceIds, Snowflakes, WorkerIds, ZxidIds};
+use zk_leader::{Breadcrumb, LeaderLatch, Selector};
+use zk_lock::{
+    CohortLock, FairLock, Lock, LockGuard, MultiLock, OneShotLease, OneShotLeaseOptions, RaceLock,
+    ReentrantLock, RwLock, Semaphore,
+};
+use zk_queue::{Queue, WorkQueue};
 
 /// One recipe.
 #[derive(Clone, Copy, Debug)]

@@ -5,18 +5,15 @@
 //! Sessions end because their processes are killed, so no process continues under a lock that another one has acquired.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::process::Child;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use crate::peers::Curator;
-use crate::peers::Kazoo;
+use crate::peers::{Curator, Kazoo};
 
 /// A contender.
 #[derive(Debug, Clone)]

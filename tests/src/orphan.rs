@@ -10,16 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::time::Instant;
-use zk_core::Session;
-use zk_core::SessionBuilder;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_lock::FairLock;
-use zk_lock::Guard;
+use zk_core::{Session, SessionBuilder};
+use zk_fault_proxy::{Clients, FaultProxy, Match, Route};
+use zk_harness::{DataStore, Ensemble};
+use zk_lock::{FairLock, Guard};
 
 use crate::peers::PeerContender;
 

@@ -3,8 +3,7 @@
 //! Such an item makes the other crate's version part of what a version of ours promises: see `docs/releasing.md`.
 
 mod deep {
-    use std::collections::BTreeSet;
-    use std::collections::HashSet;
+    use std::collections::{BTreeSet, HashSet};
     use std::path::Path;
     use std::process::Command;
 

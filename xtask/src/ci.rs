@@ -3,21 +3,15 @@
 mod leftovers;
 
 use std::ffi::OsString;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::licences;
-use crate::test;
-use crate::test::Outcome;
-use crate::test::Scope;
-use crate::test::seconds;
-use crate::tidy;
+use crate::test::{self, Outcome, Scope, seconds};
 use crate::tidy::manifest::RECIPES;
 use crate::workspace::Workspace;
+use crate::{licences, tidy};
 
 /// Runs the steps up to the first failure; the last line contains the counts of the tests, if they ran.
 pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {

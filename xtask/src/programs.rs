@@ -4,10 +4,8 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 

@@ -2,10 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use anyhow::ensure;

@@ -8,14 +8,9 @@ mod planted;
 mod zookeeper;
 
 use std::ffi::OsString;
-use std::io;
-use std::io::IsTerminal as _;
-use std::io::Read;
-use std::io::Write;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{self, IsTerminal as _, Read, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 

@@ -7,11 +7,9 @@ pub(crate) mod manifest;
 mod source;
 mod words;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
@@ -127,6 +125,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
         // The rules name what they forbid.
         if !at.starts_with("xtask/src/tidy") {
             report.add(&at, source::everywhere(&text));
+            report.add(&at, source::imports(&text));
         }
         let is_code = at.starts_with("crates/") || at.starts_with("examples/");
         if is_code && !source::is_test_file(&at) {

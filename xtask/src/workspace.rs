@@ -1,8 +1,7 @@
 //! Finds the workspace, and builds cargo commands on it.
 
 use std::env;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::{Error, IntoNodePath, NodePath, ParsePathError, Session};
 
 /// A barrier: while it is set, all who wait are blocked.
 ///

@@ -4,16 +4,12 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::{IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::error::EnterError;
 use crate::layout::Layout;
 use crate::member::Member;
-use crate::recipe;
-use crate::recipe::RecipeNodes;
+use crate::recipe::{self, RecipeNodes};
 use crate::rounds;
 use crate::rounds::nodes::RoundNodes;
 use crate::wait::bounded;

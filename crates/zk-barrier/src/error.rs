@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
+use zk_core::{Error, ErrorClass, NodePath};
 
 /// A member did not pass the barrier.
 ///

@@ -129,9 +129,7 @@ mod wait;
 
 pub use barrier::Barrier;
 pub use double_barrier::DoubleBarrier;
-pub use error::EnterError;
-pub use error::LeaveError;
-pub use error::MemberLoss;
+pub use error::{EnterError, LeaveError, MemberLoss};
 pub use layout::Layout;
 pub use member::Member;
 

@@ -4,16 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::Stat;
-use zk_core::Transaction;
+use zk_core::{NodePath, OwnedNode, Session, Stat, Transaction};
 
-use crate::error::LeaveError;
-use crate::error::MemberLoss;
-use crate::recipe;
-use crate::recipe::RecipeNodes;
+use crate::error::{LeaveError, MemberLoss};
+use crate::recipe::{self, RecipeNodes};
 use crate::rounds;
 use crate::rounds::nodes::RoundNodes;
 use crate::wait::bounded;

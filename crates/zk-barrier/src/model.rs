@@ -17,13 +17,10 @@ mod client;
 mod explore;
 mod tree;
 
-use stateright::Model;
-use stateright::Property;
+use stateright::{Model, Property};
 
-use self::client::Client;
-use self::client::Phase;
-use self::tree::MemberId;
-use self::tree::Servers;
+use self::client::{Client, Phase};
+use self::tree::{MemberId, Servers};
 
 /// The scenario that is explored.
 #[derive(Debug, Clone)]

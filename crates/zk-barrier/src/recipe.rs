@@ -1,7 +1,6 @@
 //! The protocol of ZooKeeper's recipe, which Curator and kazoo follow: members, and a node `ready`.
 
-use zk_core::NodePath;
-use zk_core::Stat;
+use zk_core::{NodePath, Stat};
 
 use crate::decision::Opening;
 

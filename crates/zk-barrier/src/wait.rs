@@ -3,12 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::WatchEvent;
+use zk_core::{Error, ErrorClass, NodePath, OwnedNode, Session, WatchEvent};
 
 use crate::error::EnterError;
 

@@ -2,12 +2,10 @@
 
 use std::alloc::System;
 
-use stats_alloc::INSTRUMENTED_SYSTEM;
-use stats_alloc::StatsAlloc;
-use zk_bench::Fixture;
-use zk_bench::Settings;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use zk_bench::cache;
 use zk_bench::publish;
+use zk_bench::{Fixture, Settings};
 
 /// Counts the memory of a cache exactly.
 #[global_allocator]

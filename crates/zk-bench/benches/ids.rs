@@ -1,31 +1,19 @@
 //! Measures the cost of an id: ours, and with `--peers` those of other crates.
 
 use std::hint::spin_loop;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use ferroid::generator::AtomicSnowflakeGenerator;
-use ferroid::generator::BasicSnowflakeGenerator;
-use ferroid::generator::LockSnowflakeGenerator;
+use ferroid::generator::{
+    AtomicSnowflakeGenerator, BasicSnowflakeGenerator, LockSnowflakeGenerator,
+};
 use ferroid::id::SnowflakeTwitterId;
-use ferroid::time::MonotonicClock;
-use ferroid::time::TWITTER_EPOCH;
+use ferroid::time::{MonotonicClock, TWITTER_EPOCH};
 use free::FreeId;
 use snowflake::SnowflakeIdGenerator;
-use zk_bench::Settings;
-use zk_bench::WorkMeter;
-use zk_bench::ids::OURS;
-use zk_bench::ids::Series;
-use zk_bench::ids::alone;
-use zk_bench::ids::run;
-use zk_bench::ids::section;
-use zk_bench::ids::shared;
+use zk_bench::ids::{OURS, Series, alone, run, section, shared};
 use zk_bench::publish;
-use zk_id::Generator;
-use zk_id::Id;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::SystemClock;
+use zk_bench::{Settings, WorkMeter};
+use zk_id::{Generator, Id, Layout, NextError, SystemClock};
 
 mod free {
     ferroid::define_snowflake_id!(

@@ -2,18 +2,13 @@
 
 #![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
-use zk_bench::Environment;
-use zk_bench::Fixture;
-use zk_bench::PairedBenchmark;
-use zk_bench::Settings;
-use zk_bench::Side;
-use zk_bench::WorkMeter;
 use zk_bench::baseline;
 use zk_bench::comparison;
 use zk_bench::lock;
 use zk_bench::publish;
 use zk_bench::recreating_chain;
 use zk_bench::report;
+use zk_bench::{Environment, Fixture, PairedBenchmark, Settings, Side, WorkMeter};
 use zk_lock::RaceLock;
 
 fn main() -> anyhow::Result<()> {

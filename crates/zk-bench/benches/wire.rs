@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use zk_bench::Fixture;
-use zk_bench::Settings;
 use zk_bench::publish;
 use zk_bench::wire;
+use zk_bench::{Fixture, Settings};
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;

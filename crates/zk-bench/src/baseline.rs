@@ -3,29 +3,21 @@
 //! They have no retries, deadlines or clean-up. A broken session ends the round.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use anyhow::ensure;
 use tokio::task::JoinSet;
-use zookeeper_client::Acls;
-use zookeeper_client::Client;
-use zookeeper_client::CreateMode;
-use zookeeper_client::EventType;
-use zookeeper_client::LockOptions;
-use zookeeper_client::LockPrefix;
-use zookeeper_client::OneshotWatcher;
-use zookeeper_client::OwnedLockClient;
-use zookeeper_client::WatchedEvent;
+use zookeeper_client::{
+    Acls, Client, CreateMode, EventType, LockOptions, LockPrefix, OneshotWatcher, OwnedLockClient,
+    WatchedEvent,
+};
 
 use crate::cpu::cpu_time;
 use crate::fixture::SESSION_TIMEOUT;
 use crate::handover_probe::HandoverProbe;
 use crate::lock::MeasuredLock;
-use crate::round::Latencies;
-use crate::round::Round;
-use crate::round::joined;
+use crate::round::{Latencies, Round, joined};
 
 /// Opens a session with one server.
 ///

@@ -5,35 +5,24 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use anyhow::ensure;
 use comfy_table::Table;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use zk_cache::CacheOptions;
-use zk_cache::Event;
-use zk_cache::Events;
-use zk_cache::TreeCache;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_tests::peers::CacheCourse;
-use zk_tests::peers::CacheFigures;
-use zk_tests::peers::Curator;
-use zk_tests::peers::measure_cache;
+use zk_cache::{CacheOptions, Event, Events, TreeCache};
+use zk_core::{NodePath, Session};
+use zk_tests::peers::{CacheCourse, CacheFigures, Curator, measure_cache};
 
-use crate::baseline;
-use crate::cached;
 use crate::environment::Environment;
-use crate::fixture::Fixture;
-use crate::fixture::open;
+use crate::fixture::{Fixture, open};
 use crate::other_work::WorkMeter;
 use crate::round::Latencies;
 use crate::settings::Settings;
-use crate::table::Spread;
-use crate::table::table;
+use crate::table::{Spread, table};
+use crate::{baseline, cached};
 
 /// The measurements of all rounds.
 #[derive(Debug)]

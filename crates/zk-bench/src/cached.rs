@@ -10,22 +10,15 @@ use anyhow::ensure;
 use comfy_table::Table;
 use futures_util::future::try_join_all;
 use stats_alloc::INSTRUMENTED_SYSTEM;
-use zk_cache::Event;
-use zk_cache::TreeCache;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
-use zk_discovery::RoundRobin;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::FaultProxy;
+use zk_cache::{Event, TreeCache};
+use zk_core::{NodePath, Session};
+use zk_discovery::{Instance, Registry, RoundRobin};
+use zk_fault_proxy::{Clients, Close, FaultProxy};
 use zk_tests::peers::CacheCourse;
 
 use crate::fixture::open;
 use crate::settings::Settings;
-use crate::table::Spread;
-use crate::table::table;
+use crate::table::{Spread, table};
 
 /// The figures of one round.
 #[derive(Debug)]

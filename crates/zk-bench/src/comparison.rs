@@ -1,35 +1,25 @@
 //! Measures the lock next to its peers and to the minimum that the server allows, in turn and on one server.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use zk_harness::Server;
-use zk_lock::CohortLimits;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::Measured;
-use zk_tests::peers::Workload;
+use zk_lock::{CohortLimits, CohortLock, FairLock};
+use zk_tests::peers::{Curator, Kazoo, Measured, Workload};
 use zookeeper_client::Client;
 
-use crate::baseline;
-use crate::baseline::ClientsOwnLock;
+use crate::baseline::{self, ClientsOwnLock};
 use crate::environment::Environment;
-use crate::fixture::Fixture;
-use crate::fixture::open;
+use crate::fixture::{Fixture, open};
 use crate::lock;
 use crate::other_work::WorkMeter;
 use crate::recreating_chain::recreating_chain;
 use crate::round::Round;
 use crate::settings::Settings;
 use crate::table::Spread;
-use crate::traffic::Counted;
-use crate::traffic::Traffic;
-use crate::woken_readers;
-use crate::woken_readers::WaitingReaders;
+use crate::traffic::{Counted, Traffic};
+use crate::woken_readers::{self, WaitingReaders};
 
 /// The measurements on one ensemble.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::time::ClockId;
-use rustix::time::clock_gettime;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the user and system time of all threads of this process, including those that have ended.
 pub fn cpu_time() -> Duration {

@@ -4,12 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::Server;
+use zk_harness::{DataStore, Ensemble, Server};
 
-use crate::other_work::OtherWork;
-use crate::other_work::WorkMeter;
+use crate::other_work::{OtherWork, WorkMeter};
 
 /// The machine and the ensemble of a run.
 #[derive(Clone, Debug, PartialEq)]

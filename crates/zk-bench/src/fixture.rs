@@ -6,9 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::runtime::Runtime;
 use zk_core::Session;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::EnsembleBuilder;
+use zk_harness::{DataStore, Ensemble, EnsembleBuilder};
 
 use crate::settings::Settings;
 

@@ -1,9 +1,7 @@
 //! Times hand-overs of a lock and checks mutual exclusion, so that a broken lock fails instead of being measured.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 

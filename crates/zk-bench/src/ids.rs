@@ -4,13 +4,11 @@
 //! The *cost* of an id is therefore measured with so many bits of sequence that no generator waits.
 
 use std::hint::black_box;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::environment::Environment;
 use crate::other_work::OtherWork;
-use crate::table::Spread;
-use crate::table::table;
+use crate::table::{Spread, table};
 
 /// The measurements of one generator in one workload.
 pub struct Series {

@@ -1,26 +1,17 @@
 //! The workloads of locks.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use anyhow::ensure;
 use tokio::task::JoinSet;
-use zk_lock::CohortToken;
-use zk_lock::FairLock;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::Lock;
-use zk_lock::LockGuard;
-use zk_lock::Waiter;
+use zk_lock::{CohortToken, FairLock, FencingToken, Guard, Lock, LockGuard, Waiter};
 
 use crate::cpu::cpu_time;
 use crate::fixture::open;
 use crate::handover_probe::HandoverProbe;
-use crate::round::Latencies;
-use crate::round::Round;
-use crate::round::joined;
+use crate::round::{Latencies, Round, joined};
 
 /// A lock that is measured.
 pub trait MeasuredLock: Clone + Send + Sync + 'static {

@@ -5,8 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The CPU use of processes that do not belong to the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,16 +5,12 @@ use std::process;
 use std::time::Duration;
 
 use anyhow::ensure;
-use criterion::Criterion;
-use criterion::SamplingMode;
-use criterion::Throughput;
+use criterion::{Criterion, SamplingMode, Throughput};
 
 use crate::fixture::Fixture;
-use crate::round::Latencies;
-use crate::round::Round;
+use crate::round::{Latencies, Round};
 use crate::settings::Settings;
-use crate::table::Spread;
-use crate::table::table;
+use crate::table::{Spread, table};
 
 /// One side of a comparison: runs a round of the given number of operations.
 pub type Side<'a> = Box<dyn FnMut(u64) -> anyhow::Result<Round> + 'a>;

@@ -4,18 +4,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::task::JoinSet;
-use zookeeper_client::Acls;
-use zookeeper_client::Client;
-use zookeeper_client::CreateMode;
-use zookeeper_client::CreateOptions;
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
-use crate::baseline::STEM;
-use crate::baseline::ensure_deleted;
+use crate::baseline::{STEM, ensure_deleted};
 use crate::cpu::cpu_time;
 use crate::handover_probe::HandoverProbe;
-use crate::round::Latencies;
-use crate::round::Round;
-use crate::round::joined;
+use crate::round::{Latencies, Round, joined};
 
 /// Passes a turn along a queue of sequential nodes; each session creates its next node when it deletes its own.
 ///

@@ -1,25 +1,17 @@
 //! Formats the comparison with the peers in Markdown, and writes sections of `BENCHMARKS.md`.
 
-use std::fmt;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::comparison::CLIENTS_OWN;
-use crate::comparison::CURATOR;
-use crate::comparison::Comparison;
-use crate::comparison::OURS;
-use crate::comparison::PREMADE_CHAIN;
-use crate::comparison::RAW;
-use crate::comparison::RECREATING_CHAIN;
-use crate::comparison::SESSIONS;
-use crate::comparison::Series;
-use crate::comparison::bound_millis;
+use crate::comparison::{
+    CLIENTS_OWN, CURATOR, Comparison, OURS, PREMADE_CHAIN, RAW, RECREATING_CHAIN, SESSIONS, Series,
+    bound_millis,
+};
 use crate::settings::Settings;
-use crate::table::Spread;
-use crate::table::table;
+use crate::table::{Spread, table};
 use crate::traffic::Traffic;
 
 /// Prints a section, and with `--peers` puts it into the repository's `BENCHMARKS.md`, in the place of the one that the

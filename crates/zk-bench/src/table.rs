@@ -1,8 +1,7 @@
 //! Summarises the figures of several rounds, and formats tables of them.
 
-use comfy_table::CellAlignment;
-use comfy_table::Table;
 use comfy_table::presets;
+use comfy_table::{CellAlignment, Table};
 
 /// Median, minimum and maximum of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]

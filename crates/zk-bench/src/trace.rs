@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_fault_proxy::Event;
-use zk_fault_proxy::EventKind;
-use zk_fault_proxy::Op;
+use zk_fault_proxy::{Event, EventKind, Op};
 
 use crate::round::Latencies;
 

@@ -14,15 +14,13 @@ mod results;
 mod system_calls;
 mod workload;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::process::Command;
 
 use crate::environment::Environment;
-use crate::fixture::Fixture;
-use crate::fixture::open;
+use crate::fixture::{Fixture, open};
 use crate::other_work::WorkMeter;
 use crate::settings::Settings;
 
@@ -32,16 +30,9 @@ use system_calls::TracedRuns;
 
 pub use client_kind::ClientKind;
 pub use load::Load;
-pub use results::Results;
-pub use results::Series;
-pub use system_calls::BEGIN_MARK;
-pub use system_calls::END_MARK;
-pub use workload::Operation;
-pub use workload::PARENT;
-pub use workload::Run;
-pub use workload::RuntimeKind;
-pub use workload::WORKLOADS;
-pub use workload::Workload;
+pub use results::{Results, Series};
+pub use system_calls::{BEGIN_MARK, END_MARK};
+pub use workload::{Operation, PARENT, Run, RuntimeKind, WORKLOADS, Workload};
 
 /// Measures all workloads with all clients in turn, on one server; the Java client only with `--peers`.
 ///

@@ -7,9 +7,7 @@ use anyhow::ensure;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_core::Session;
-use zk_lock::ReadGuard;
-use zk_lock::RwLock;
-use zk_lock::WriteGuard;
+use zk_lock::{ReadGuard, RwLock, WriteGuard};
 
 use crate::fixture::open;
 

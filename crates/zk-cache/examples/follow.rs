@@ -11,11 +11,8 @@
 
 use std::time::Duration;
 
-use zk_cache::CacheEnd;
-use zk_cache::Event;
-use zk_cache::TreeCache;
-use zk_core::RetryPolicy;
-use zk_core::Session;
+use zk_cache::{CacheEnd, Event, TreeCache};
+use zk_core::{RetryPolicy, Session};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

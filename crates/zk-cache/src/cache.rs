@@ -4,16 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
-use zk_core::NodePath;
-use zk_core::SessionSource;
+use zk_core::{NodePath, SessionSource};
 
 use crate::event::CacheEnd;
 use crate::events::Events;
-use crate::options::CacheOptions;
-use crate::options::Content;
+use crate::options::{CacheOptions, Content};
 use crate::reducer::Reducer;
-use crate::shared_state::SharedState;
-use crate::shared_state::StatePublisher;
+use crate::shared_state::{SharedState, StatePublisher};
 use crate::snapshot::Snapshot;
 use crate::sync_task;
 

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 use tokio::sync::watch;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
+use zk_core::codec::{Codec, DecodeError};
 
-use crate::cache::Cache;
-use crate::cache::Task;
+use crate::cache::{Cache, Task};
 use crate::event::Event;
 use crate::events::Events;
 use crate::node::Node;

@@ -1,9 +1,6 @@
 //! The events of a cache, the reasons why it is incomplete, and the reasons why it ended.
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath};
 
 use crate::node::Node;
 

@@ -1,11 +1,7 @@
 //! The event batches that some consumer has not read yet, bounded in number and bytes.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::Weak;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
@@ -147,8 +143,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::NodePath;
-    use zk_core::Stat;
+    use zk_core::{NodePath, Stat};
 
     use super::*;
     use crate::node::Node;

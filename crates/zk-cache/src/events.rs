@@ -10,9 +10,7 @@ use futures_util::stream;
 use crate::event::Event;
 use crate::event_log::LogReader;
 use crate::shared_state::SharedState;
-use crate::snapshot::CacheState;
-use crate::snapshot::Snapshot;
-use crate::snapshot::SnapshotData;
+use crate::snapshot::{CacheState, Snapshot, SnapshotData};
 
 /// The events of a cache from some snapshot on, for one consumer; made by
 /// [`TreeCache::events`](crate::TreeCache::events) and the same methods of the other caches.

@@ -182,22 +182,16 @@ mod sync_task;
 mod tree_cache;
 
 pub use children_cache::ChildrenCache;
-pub use decoded_cache::DecodedCache;
-pub use decoded_cache::DecodedSnapshot;
-pub use event::CacheEnd;
-pub use event::Event;
-pub use event::PartialRead;
+pub use decoded_cache::{DecodedCache, DecodedSnapshot};
+pub use event::{CacheEnd, Event, PartialRead};
 pub use events::Events;
 #[cfg(feature = "metrics")]
 pub use metrics::describe_metrics;
 pub use node::Node;
 pub use node_cache::NodeCache;
 pub use node_reader::NodeReader;
-pub use options::CacheOptions;
-pub use options::Content;
-pub use options::Select;
-pub use snapshot::CacheState;
-pub use snapshot::Snapshot;
+pub use options::{CacheOptions, Content, Select};
+pub use snapshot::{CacheState, Snapshot};
 pub use tree_cache::TreeCache;
 
 #[cfg(doctest)]

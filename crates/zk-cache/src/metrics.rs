@@ -7,8 +7,7 @@ use metrics::gauge;
 use metrics::histogram;
 use tokio::time::Instant;
 
-use crate::snapshot::CacheState;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{CacheState, Snapshot};
 
 /// Gives the recorder of the process the units and descriptions of all metrics of this crate.
 ///

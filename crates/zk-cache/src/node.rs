@@ -1,13 +1,10 @@
 //! A node as a cache has read it, in one allocation.
 
 use std::fmt;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use triomphe::ThinArc;
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::Stat;
+use zk_core::{NodePath, SessionId, Stat};
 
 use crate::path_map::HasPath;
 

@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::SessionSource;
 use zk_core::codec::Codec;
+use zk_core::{IntoNodePath, NodePath, ParsePathError, SessionSource};
 
-use crate::cache::Cache;
-use crate::cache::common_methods;
+use crate::cache::{Cache, common_methods};
 use crate::decoded_cache::DecodedCache;
 use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
 use crate::node_reader::NodeReader;
 use crate::options::CacheOptions;
-use crate::snapshot::CacheState;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{CacheState, Snapshot};
 
 /// One node in memory, which may be created and deleted.
 ///

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use crate::child_list::ChildList;
 use crate::node::Node;
-use crate::path_map::HasPath;
-use crate::path_map::PathMap;
+use crate::path_map::{HasPath, PathMap};
 
 /// Nodes by path. A clone costs nothing, and a change after it copies a small part.
 #[derive(Debug, Clone)]

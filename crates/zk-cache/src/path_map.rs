@@ -10,8 +10,7 @@ use std::mem;
 
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
-use triomphe::Arc;
-use triomphe::ThinArc;
+use triomphe::{Arc, ThinArc};
 
 /// A value that contains its path.
 pub(crate) trait HasPath: Clone {

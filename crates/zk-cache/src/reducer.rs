@@ -25,28 +25,18 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Stat;
-use zk_core::WatchEvent;
+use zk_core::{ErrorKind, NodePath, Stat, WatchEvent};
 
-use crate::event::CacheEnd;
-use crate::event::Event;
-use crate::event::PartialRead;
+use crate::event::{CacheEnd, Event, PartialRead};
 use crate::node::Node;
-use crate::options::CacheOptions;
-use crate::options::Content;
+use crate::options::{CacheOptions, Content};
 use crate::read_batch::BatchBytes;
 use crate::scope::Scope;
-use crate::snapshot::CacheState;
-use crate::snapshot::Snapshot;
-use crate::snapshot::SnapshotData;
+use crate::snapshot::{CacheState, Snapshot, SnapshotData};
 
 mod partial_reads;
 

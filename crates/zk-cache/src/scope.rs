@@ -4,9 +4,7 @@
 
 use zk_core::NodePath;
 
-use crate::options::CacheOptions;
-use crate::options::Select;
-use crate::options::Selector;
+use crate::options::{CacheOptions, Select, Selector};
 
 /// The part of the tree that a cache keeps.
 #[derive(Clone)]

@@ -5,18 +5,13 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::event::CacheEnd;
-use crate::event::Event;
-use crate::event_log::EventBatch;
-use crate::event_log::EventLog;
-use crate::event_log::LogReader;
+use crate::event::{CacheEnd, Event};
+use crate::event_log::{EventBatch, EventLog, LogReader};
 use crate::node::Node;
 use crate::options::CacheOptions;
 use crate::publication_count::PublicationCount;
 use crate::reducer::Reducer;
-use crate::snapshot::CacheState;
-use crate::snapshot::Snapshot;
-use crate::snapshot::SnapshotData;
+use crate::snapshot::{CacheState, Snapshot, SnapshotData};
 
 /// The newest snapshot, and the batches of events that lead to it.
 pub(crate) struct SharedState {

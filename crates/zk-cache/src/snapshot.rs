@@ -6,13 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
+use zk_core::{IntoNodePath, NodePath, ParsePathError};
 
-use crate::event::CacheEnd;
-use crate::event::Event;
-use crate::event::PartialRead;
+use crate::event::{CacheEnd, Event, PartialRead};
 use crate::node::Node;
 use crate::node_store::NodeStore;
 

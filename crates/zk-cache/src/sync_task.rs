@@ -1,33 +1,23 @@
 //! The task of a cache: sends the reads that the reducer asks for, and passes notifications and replies to it.
 
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
-use zk_core::ConnectionState;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::SessionSource;
-use zk_core::Stat;
-use zk_core::Subscription;
-use zk_core::Update;
+use zk_core::{
+    ConnectionState, Error, ErrorClass, ErrorKind, RetryPolicy, Session, SessionSource, Stat,
+    Subscription, Update,
+};
 
 use crate::event::CacheEnd;
-use crate::options::CacheOptions;
-use crate::options::Content;
+use crate::options::{CacheOptions, Content};
 use crate::read_batch::BatchLimit;
 use crate::read_window::ReadWindow;
-use crate::reducer::ReadKind;
-use crate::reducer::ReadReply;
-use crate::reducer::ReadRequest;
+use crate::reducer::{ReadKind, ReadReply, ReadRequest};
 use crate::shared_state::StatePublisher;
 
 /// Keeps a cache up to date with one session after the other, until there is none or the first one refuses the watch.

@@ -1,12 +1,7 @@
 //! The errors of a publication.
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Stat;
 use zk_core::codec::EncodeError;
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath, ParsePathError, Stat};
 
 use crate::plan::Expected;
 

@@ -1,17 +1,11 @@
 //! The history of a key: the nodes that keep its replaced revisions, and their names.
 
 use std::fmt;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
-use zk_core::Acl;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::SessionId;
+use zk_core::{Acl, Error, ErrorKind, NodePath, Session, SessionId};
 
 /// A replaced revision in the history of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,27 +4,16 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use config::Config;
-use config::ConfigError;
-use config::Environment;
-use config::Map;
-use config::Source;
-use config::Value;
-use config::ValueKind;
+use config::{Config, ConfigError, Environment, Map, Source, Value, ValueKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zk_core::IntoNodePath;
-use zk_core::ParsePathError;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
-use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::Toml;
+use zk_core::codec::{Codec, DecodeError, DecodeErrorKind, Toml};
+use zk_core::{IntoNodePath, ParsePathError};
 
 use crate::snapshot_check::Extent;
 use crate::subtree::Subtree;
 use crate::subtree::deserialize::in_node;
-use crate::typed::Typed;
-use crate::typed::TypedBuilder;
+use crate::typed::{Typed, TypedBuilder};
 
 mod profiles;
 

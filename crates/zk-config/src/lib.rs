@@ -162,25 +162,14 @@ pub use layers::LayerError;
 pub use layers::Layers;
 #[cfg(feature = "layers")]
 pub use layers::Profiles;
-pub use listener::Event;
-pub use listener::Events;
-pub use listener::ListenMode;
-pub use listener::Listener;
-pub use listener::Value;
-pub use listener::ValueDelivery;
+pub use listener::{Event, Events, ListenMode, Listener, Value, ValueDelivery};
 pub use options::PublishOptions;
 pub use plan::Expected;
 pub use problem::Problem;
-pub use published::KeyChange;
-pub use published::Published;
-pub use publisher::Publish;
-pub use publisher::PublishTransaction;
-pub use publisher::Publisher;
+pub use published::{KeyChange, Published};
+pub use publisher::{Publish, PublishTransaction, Publisher};
 pub use subtree::Subtree;
-pub use typed::Current;
-pub use typed::FollowHandle;
-pub use typed::Typed;
-pub use typed::TypedBuilder;
+pub use typed::{Current, FollowHandle, Typed, TypedBuilder};
 pub use value_file::FileProblem;
 
 #[cfg(doctest)]

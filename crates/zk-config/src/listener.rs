@@ -2,25 +2,15 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use futures_util::Stream;
-use futures_util::StreamExt as _;
 use futures_util::stream;
-use zk_cache::Node;
-use zk_cache::Snapshot;
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::Stat;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
+use futures_util::{Stream, StreamExt as _};
+use zk_cache::{Node, Snapshot};
+use zk_core::codec::{Codec, DecodeError};
+use zk_core::{Error, IntoNodePath, NodePath, ParsePathError, Session, Stat};
 
-use crate::node_watcher::NodeWatcher;
-use crate::node_watcher::Observation;
+use crate::node_watcher::{NodeWatcher, Observation};
 use crate::snapshot_check::Extent;
 
 /// A listener of one key. The node need not exist.

@@ -4,22 +4,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
-use zk_cache::CacheEnd;
-use zk_cache::CacheOptions;
-use zk_cache::CacheState;
-use zk_cache::Events;
-use zk_cache::Select;
-use zk_cache::Snapshot;
-use zk_cache::TreeCache;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_cache::{CacheEnd, CacheOptions, CacheState, Events, Select, Snapshot, TreeCache};
+use zk_core::{Error, ErrorClass, NodePath, Session};
 
-use crate::snapshot_check::Extent;
-use crate::snapshot_check::Reading;
-use crate::snapshot_check::SnapshotCheck;
-use crate::snapshot_check::is_partial;
+use crate::snapshot_check::{Extent, Reading, SnapshotCheck, is_partial};
 
 /// The result of watching.
 #[derive(Debug)]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::Acl;
-use zk_core::Session;
+use zk_core::{Acl, Session};
 
 /// The settings of a publisher.
 ///

@@ -5,13 +5,9 @@
 //! Pure: no I/O and no clock.
 
 use zk_core::Stat;
-use zk_core::outcome::Verdict;
-use zk_core::outcome::judge_create_below;
-use zk_core::outcome::judge_delete;
-use zk_core::outcome::judge_set;
+use zk_core::outcome::{Verdict, judge_create_below, judge_delete, judge_set};
 
-use crate::plan::NodeContent;
-use crate::plan::Step;
+use crate::plan::{NodeContent, Step};
 
 /// The state of one key before and after a transaction with a lost reply.
 #[derive(Debug, Clone, Copy)]

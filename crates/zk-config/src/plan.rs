@@ -2,9 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::Acl;
-use zk_core::NodePath;
-use zk_core::Stat;
+use zk_core::{Acl, NodePath, Stat};
 
 /// The condition under which a key is published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -153,10 +151,7 @@ mod tests {
     // covers: G1
     #[test]
     fn a_step_follows_from_the_request_and_the_node() {
-        use Expected::Absent;
-        use Expected::Any;
-        use Expected::Revision;
-        use Expected::Version;
+        use Expected::{Absent, Any, Revision, Version};
         let set = Step::Set { version: 4 };
         let delete = Step::Delete { version: 4 };
         let there = || Some(found(4, 70));

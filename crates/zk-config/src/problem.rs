@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::NodePath;
 use zk_core::codec::DecodeError;
+use zk_core::{Error, NodePath};
 
 /// The reason why the current value may differ from the published one.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -1,39 +1,20 @@
 //! Carries out a publication: reads, plans, commits, and finds out the outcome after a lost reply.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
-use zk_core::Acl;
-use zk_core::CreateMode;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::OpResult;
-use zk_core::Session;
-use zk_core::Stat;
 use zk_core::outcome::Verdict;
+use zk_core::{Acl, CreateMode, Error, ErrorClass, NodePath, OpResult, Session, Stat};
 
 use crate::error::PublishError;
-use crate::history;
-use crate::history::EntryName;
+use crate::history::{self, EntryName};
 use crate::options::PublishOptions;
-use crate::outcome::HistoryEvidence;
-use crate::outcome::WriteEvidence;
-use crate::outcome::judge;
-use crate::outcome::stat_of;
-use crate::plan::Expected;
-use crate::plan::KeyRequest;
-use crate::plan::NodeContent;
-use crate::plan::Refusal;
-use crate::plan::Step;
-use crate::plan::plan;
-use crate::published::KeyChange;
-use crate::published::Published;
+use crate::outcome::{HistoryEvidence, WriteEvidence, judge, stat_of};
+use crate::plan::{Expected, KeyRequest, NodeContent, Refusal, Step, plan};
+use crate::published::{KeyChange, Published};
 
 /// A publication in progress.
 pub(crate) struct Publication {
@@ -566,8 +547,7 @@ fn change_of(step: Step) -> KeyChange {
 
 /// Returns whether a transaction failed because a node has changed since it was read.
 fn is_write_conflict(error: &Error) -> bool {
-    use zk_core::ErrorKind::BadVersion;
-    use zk_core::ErrorKind::NodeExists;
+    use zk_core::ErrorKind::{BadVersion, NodeExists};
     matches!(error.kind(), BadVersion | NodeExists)
 }
 

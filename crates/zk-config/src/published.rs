@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::NodePath;
-use zk_core::Stat;
+use zk_core::{NodePath, Stat};
 
 /// The result of publishing one key.
 #[derive(Debug, Clone, PartialEq, Eq)]

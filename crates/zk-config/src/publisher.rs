@@ -3,19 +3,13 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use zk_core::Acl;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
 use zk_core::codec::Codec;
+use zk_core::{Acl, IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::error::PublishError;
-use crate::history;
-use crate::history::HistoryEntry;
+use crate::history::{self, HistoryEntry};
 use crate::options::PublishOptions;
-use crate::plan::Expected;
-use crate::plan::KeyRequest;
+use crate::plan::{Expected, KeyRequest};
 use crate::publication::Publication;
 use crate::published::Published;
 

@@ -2,19 +2,12 @@
 //!
 //! A cache receives the changes of one transaction one by one, so that its snapshot may contain a part of them.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use zk_cache::Node;
-use zk_cache::Snapshot;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
+use zk_cache::{Node, Snapshot};
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath, Session, Stat};
 
 use crate::history;
 

@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zk_cache::Snapshot;
 use zk_core::NodePath;
@@ -124,14 +123,9 @@ impl Subtree {
 
 #[cfg(feature = "layers")]
 pub(crate) mod deserialize {
-    use config::Map;
-    use config::Value;
-    use config::ValueKind;
+    use config::{Map, Value, ValueKind};
     use serde::de::DeserializeOwned;
-    use zk_core::codec::Codec as _;
-    use zk_core::codec::DecodeError;
-    use zk_core::codec::DecodeErrorKind;
-    use zk_core::codec::Text;
+    use zk_core::codec::{Codec as _, DecodeError, DecodeErrorKind, Text};
 
     use super::Subtree;
 

@@ -7,27 +7,21 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::SessionSource;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
+use zk_core::codec::{Codec, DecodeError};
+use zk_core::{IntoNodePath, NodePath, ParsePathError, SessionSource};
 
 use crate::problem::Problem;
 use crate::snapshot_check::Extent;
 use crate::subtree::Subtree;
-use crate::value_file::FileProblem;
-use crate::value_file::ValueFile;
 use crate::value_file::format::FileSubject;
+use crate::value_file::{FileProblem, ValueFile};
 
 mod current;
 mod value_state;
 
 pub use current::Current;
 
-use value_state::ValueSource;
-use value_state::ValueState;
+use value_state::{ValueSource, ValueState};
 
 /// The current value of a key or of a subtree. Clones share it.
 ///

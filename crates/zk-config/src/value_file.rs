@@ -1,26 +1,17 @@
 //! The file with the last good value, with which a program starts without servers.
 
-use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io;
-use std::io::Write as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use crate::problem::Problem;
 use crate::subtree::Subtree;
 
 pub(crate) mod format;
 
-use format::FileSubject;
-use format::FormatError;
+use format::{FileSubject, FormatError};
 
 /// A problem with the file of a value; see [`TypedBuilder::with_file`](crate::TypedBuilder::with_file).
 #[derive(Debug, thiserror::Error)]

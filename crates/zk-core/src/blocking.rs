@@ -85,8 +85,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::deadline::Deadline;
 

@@ -6,15 +6,10 @@ use crate::deadline::Deadline;
 use crate::engine::Engine;
 use crate::engine::catch_up::CatchUp;
 use crate::engine::fresh_read::read_fresh;
-use crate::error::Error;
-use crate::error::ErrorClass;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::path::NodePath;
 use crate::session_handle::SessionHandle;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::transport::TransportError;
+use crate::transport::{Request, Response, TransportError};
 
 /// Whether a request may be repeated after its reply was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

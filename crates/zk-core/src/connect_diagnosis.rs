@@ -4,12 +4,10 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::connect_string::ConnectString;
-use crate::connect_string::ServerAddress;
+use crate::connect_string::{ConnectString, ServerAddress};
 use crate::deadline::Deadline;
 use crate::join_all::join_all;
 

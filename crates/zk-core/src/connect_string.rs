@@ -5,8 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::path::NodePath;
-use crate::path::ParsePathError;
+use crate::path::{NodePath, ParsePathError};
 
 /// The servers of an ensemble and an optional chroot, as in `host1:2181,host2,[::1]:2182/app`.
 ///

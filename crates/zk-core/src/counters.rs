@@ -1,7 +1,6 @@
 //! Counters of a session.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters of a session at one time; returned by [`Session::counters`](crate::Session::counters).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,12 +2,8 @@
 //!
 //! The tasks in the files of this directory are above it; it knows none of them.
 
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -19,17 +15,10 @@ use crate::counters::Counters;
 use crate::engine::multi_read_support::MultiReadSupport;
 use crate::error::ErrorKind;
 use crate::lease_proof::LeaseProof;
-use crate::transport::Answer;
-use crate::transport::Bytes;
-use crate::transport::Link;
-use crate::transport::LinkReceiver;
-use crate::transport::Phase;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::transport::ServerRole;
-use crate::transport::SessionEnd;
-use crate::transport::Transport;
-use crate::transport::TransportError;
+use crate::transport::{
+    Answer, Bytes, Link, LinkReceiver, Phase, Request, Response, ServerRole, SessionEnd, Transport,
+    TransportError,
+};
 
 pub(crate) mod catch_up;
 pub(crate) mod cleanup;

@@ -2,11 +2,9 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use crate::connect_string::ConnectString;
-use crate::connect_string::ServerAddress;
+use crate::connect_string::{ConnectString, ServerAddress};
 
 /// The newest configuration that an application's sessions have seen.
 pub(crate) type TrackedServers = Arc<Mutex<NewestServers>>;

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::path::NodePath;
-use crate::path::ParsePathError;
+use crate::path::{NodePath, ParsePathError};
 
 /// An operation failed.
 ///

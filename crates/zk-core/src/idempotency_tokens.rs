@@ -14,34 +14,22 @@
 //! Where no such node may be created, because other clients own the layout, [`outcome`](crate::outcome) judges by the
 //! nodes that were written.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
 use crate::deadline::Deadline;
-use crate::engine::cleanup::CleanupOnDrop;
-use crate::engine::cleanup::Job;
+use crate::engine::cleanup::{CleanupOnDrop, Job};
 use crate::engine::lock;
-use crate::error::Error;
-use crate::error::ErrorClass;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::operation::OperationFuture;
-use crate::operation::Transaction;
+use crate::error::{Error, ErrorClass, ErrorKind, Operation};
+use crate::operation::{OperationFuture, Transaction};
 use crate::outcome::was_token_used;
 use crate::owned_node::OwnedNode;
-use crate::path::IntoNodePath;
-use crate::path::NodePath;
+use crate::path::{IntoNodePath, NodePath};
 use crate::retry::RetryPolicy;
 use crate::session::Session;
-use crate::transport::Bytes;
-use crate::transport::CreateMode;
-use crate::transport::CreateRequest;
-use crate::transport::Op;
-use crate::transport::OpResult;
+use crate::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult};
 
 /// Commits transactions exactly once, with a pool of idempotency tokens: one for each transaction in flight.
 ///

@@ -1,8 +1,7 @@
 //! What an application has with each of its sessions: made again after a loss.
 
 use std::convert::Infallible;
-use std::fmt;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,7 @@ use tokio::task::AbortHandle;
 
 use crate::retry::RetryPolicy;
 use crate::session::Session;
-use crate::sessions::Sessions;
-use crate::sessions::SessionsEnd;
+use crate::sessions::{Sessions, SessionsEnd};
 
 /// What belongs to one session, and may be lost while the session lives.
 ///

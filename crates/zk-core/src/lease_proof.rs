@@ -72,8 +72,7 @@
 //! The server code named here was read in 3.4.13, 3.5.9, 3.9.3 and 3.9.5.
 
 use std::collections::VecDeque;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::transport::ServerRole;
 

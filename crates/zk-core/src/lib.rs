@@ -147,103 +147,48 @@ pub mod transport;
 mod update;
 mod watch;
 
-pub use acl::Acl;
-pub use acl::AclEntry;
-pub use acl::Permissions;
+pub use acl::{Acl, AclEntry, Permissions};
 pub use bytes::Bytes;
 pub use connect_diagnosis::ConnectDiagnosis;
-pub use connect_string::ConnectString;
-pub use connect_string::ParseConnectStringError;
-pub use connect_string::ServerAddress;
+pub use connect_string::{ConnectString, ParseConnectStringError, ServerAddress};
 pub use counters::Counts;
 pub use ensemble_config::EnsembleConfig;
-pub use error::Error;
-pub use error::ErrorClass;
-pub use error::ErrorKind;
-pub use error::Operation;
-pub use idempotency_tokens::CommitError;
-pub use idempotency_tokens::Committed;
-pub use idempotency_tokens::IdempotencyTokens;
-pub use idempotency_tokens::LeaderTimestamp;
+pub use error::{Error, ErrorClass, ErrorKind, Operation};
+pub use idempotency_tokens::{CommitError, Committed, IdempotencyTokens, LeaderTimestamp};
 pub use identity::Identity;
-pub use kept::Kept;
-pub use kept::SessionBound;
-pub use listener::Listener;
-pub use listener::ListenerEnd;
+pub use kept::{Kept, SessionBound};
+pub use listener::{Listener, ListenerEnd};
 #[cfg(feature = "metrics")]
 pub use metrics::describe_metrics;
-pub use operation::Create;
-pub use operation::Delete;
-pub use operation::DescendantCount;
-pub use operation::Ephemerals;
-pub use operation::Exists;
-pub use operation::ExistsWatched;
-pub use operation::Get;
-pub use operation::GetAcl;
-pub use operation::GetConfig;
-pub use operation::GetDecoded;
-pub use operation::GetStat;
-pub use operation::GetWatched;
-pub use operation::IdPlace;
-pub use operation::List;
-pub use operation::ListWatched;
-pub use operation::OperationFuture;
-pub use operation::ReadError;
-pub use operation::ReadMany;
-pub use operation::Set;
-pub use operation::SetAcl;
-pub use operation::Sync;
-pub use operation::Transaction;
-pub use operation::UpdateData;
-pub use operation::Updated;
-pub use operation::WaitForCreation;
-pub use operation::WaitForDeletion;
-pub use operation::WhoAmI;
-pub use owned_node::CreateClaimed;
-pub use owned_node::CreateOwned;
-pub use owned_node::OwnedNode;
-pub use owned_node::ReplaceError;
-pub use path::IntoNodePath;
-pub use path::NodePath;
-pub use path::ParsePathError;
-pub use persistent_node::PersistentNode;
-pub use persistent_node::PersistentNodeError;
-pub use persistent_node::PersistentNodeOptions;
-pub use persistent_node::PersistentNodeProblem;
-pub use persistent_node::PersistentNodeState;
-pub use persistent_node::PresentNode;
-pub use retry::Jitter;
-pub use retry::RetryPolicy;
+pub use operation::{
+    Create, Delete, DescendantCount, Ephemerals, Exists, ExistsWatched, Get, GetAcl, GetConfig,
+    GetDecoded, GetStat, GetWatched, IdPlace, List, ListWatched, OperationFuture, ReadError,
+    ReadMany, Set, SetAcl, Sync, Transaction, UpdateData, Updated, WaitForCreation,
+    WaitForDeletion, WhoAmI,
+};
+pub use owned_node::{CreateClaimed, CreateOwned, OwnedNode, ReplaceError};
+pub use path::{IntoNodePath, NodePath, ParsePathError};
+pub use persistent_node::{
+    PersistentNode, PersistentNodeError, PersistentNodeOptions, PersistentNodeProblem,
+    PersistentNodeState, PresentNode,
+};
+pub use retry::{Jitter, RetryPolicy};
 pub use sequence::Sequence;
-pub use session::Session;
-pub use session::SessionLease;
-pub use session::Standby;
-pub use session::builder::ConnectError;
-pub use session::builder::ProtocolClient;
-pub use session::builder::SessionBuilder;
+pub use session::builder::{ConnectError, ProtocolClient, SessionBuilder};
+pub use session::{Session, SessionLease, Standby};
 pub use session_source::SessionSource;
-pub use sessions::RunError;
-pub use sessions::Sessions;
-pub use sessions::SessionsEnd;
-pub use stat::SessionId;
-pub use stat::Stat;
-pub use state::ConnectionState;
-pub use state::StateChanges;
-pub use subscription::Subscribe;
-pub use subscription::Subscription;
+pub use sessions::{RunError, Sessions, SessionsEnd};
+pub use stat::{SessionId, Stat};
+pub use state::{ConnectionState, StateChanges};
+pub use subscription::{Subscribe, Subscription};
 #[cfg(feature = "tls")]
 pub use tls::CertificateRefusal;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 #[cfg(feature = "tls")]
 pub use tls::TlsFailure;
-pub use tracker::NodeTracker;
-pub use tracker::Tracked;
-pub use tracker::TrackedNode;
-pub use transport::CreateMode;
-pub use transport::OpResult;
-pub use transport::SessionEnd;
-pub use transport::WatchEvent;
+pub use tracker::{NodeTracker, Tracked, TrackedNode};
+pub use transport::{CreateMode, OpResult, SessionEnd, WatchEvent};
 pub use update::Update;
 pub use watch::Watch;
 

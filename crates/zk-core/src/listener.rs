@@ -1,19 +1,13 @@
 //! Calls a function with each item of a stream, such as the updates of a subscription.
 
-use std::any::Any;
-use std::any::type_name;
+use std::any::{Any, type_name};
 use std::fmt;
-use std::panic::AssertUnwindSafe;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 
-use futures_util::FutureExt;
-use futures_util::Stream;
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::future::Shared;
-use tokio::task::AbortHandle;
-use tokio::task::JoinError;
+use futures_util::future::{BoxFuture, Shared};
+use futures_util::{FutureExt, Stream, StreamExt};
+use tokio::task::{AbortHandle, JoinError};
 
 use crate::subscription::Subscription;
 use crate::update::Update;

@@ -10,12 +10,8 @@ use metrics::describe_histogram;
 use metrics::gauge;
 use metrics::histogram;
 
-use crate::error::Error;
-use crate::error::ErrorClass;
-use crate::error::Operation;
-use crate::transport::Link;
-use crate::transport::Phase;
-use crate::transport::SessionEnd;
+use crate::error::{Error, ErrorClass, Operation};
+use crate::transport::{Link, Phase, SessionEnd};
 
 /// Gives the recorder of the process the units and descriptions of all metrics of this crate.
 ///

@@ -12,8 +12,7 @@
 
 use crate::acl::Acl;
 use crate::error::ErrorKind;
-use crate::stat::SessionId;
-use crate::stat::Stat;
+use crate::stat::{SessionId, Stat};
 
 /// The outcome of a write, as a node shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

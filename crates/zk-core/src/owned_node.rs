@@ -3,12 +3,8 @@
 use std::time::Duration;
 
 use crate::engine::cleanup::Job;
-use crate::error::Error;
-use crate::error::ErrorClass;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::operation::Create;
-use crate::operation::OperationFuture;
+use crate::error::{Error, ErrorClass, ErrorKind, Operation};
+use crate::operation::{Create, OperationFuture};
 use crate::path::NodePath;
 use crate::session::Session;
 use crate::stat::Stat;

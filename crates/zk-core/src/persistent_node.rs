@@ -5,8 +5,7 @@ use std::fmt;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::path::IntoNodePath;
-use crate::path::ParsePathError;
+use crate::path::{IntoNodePath, ParsePathError};
 use crate::session_source::SessionSource;
 
 mod conflict;
@@ -16,10 +15,7 @@ mod state;
 mod touch;
 
 pub use options::PersistentNodeOptions;
-pub use state::PersistentNodeError;
-pub use state::PersistentNodeProblem;
-pub use state::PersistentNodeState;
-pub use state::PresentNode;
+pub use state::{PersistentNodeError, PersistentNodeProblem, PersistentNodeState, PresentNode};
 
 use maintainer::MaintainTask;
 use state::State;

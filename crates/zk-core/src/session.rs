@@ -1,7 +1,6 @@
 //! A ZooKeeper session as applications use it: creates operations, and reports the state of the session.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -12,51 +11,26 @@ use crate::counters::Counts;
 use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::operation::Create;
-use crate::operation::Delete;
-use crate::operation::DescendantCount;
-use crate::operation::Ephemerals;
-use crate::operation::Exists;
-use crate::operation::Get;
-use crate::operation::GetAcl;
-use crate::operation::GetConfig;
-use crate::operation::GetStat;
-use crate::operation::List;
-use crate::operation::OperationFuture;
-use crate::operation::ReadMany;
-use crate::operation::Set;
-use crate::operation::SetAcl;
-use crate::operation::Sync;
-use crate::operation::Target;
-use crate::operation::Transaction;
-use crate::operation::UpdateData;
-use crate::operation::WaitForCreation;
-use crate::operation::WaitForDeletion;
-use crate::operation::WhoAmI;
-use crate::path::IntoNodePath;
-use crate::path::NodePath;
-use crate::path::ParsePathError;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::operation::{
+    Create, Delete, DescendantCount, Ephemerals, Exists, Get, GetAcl, GetConfig, GetStat, List,
+    OperationFuture, ReadMany, Set, SetAcl, Sync, Target, Transaction, UpdateData, WaitForCreation,
+    WaitForDeletion, WhoAmI,
+};
+use crate::path::{IntoNodePath, NodePath, ParsePathError};
 use crate::retry::RetryPolicy;
 use crate::session_defaults::SessionDefaults;
 use crate::session_handle::SessionHandle;
-use crate::stat::SessionId;
-use crate::stat::Stat;
-use crate::state::ConnectionState;
-use crate::state::StateChanges;
+use crate::stat::{SessionId, Stat};
+use crate::state::{ConnectionState, StateChanges};
 use crate::subscription::Subscribe;
-use crate::tracker;
-use crate::tracker::NodeTracker;
-use crate::transport::SessionEnd;
-use crate::transport::Transport;
+use crate::tracker::{self, NodeTracker};
+use crate::transport::{SessionEnd, Transport};
 
 pub(crate) mod builder;
 mod lease;
 
-pub use lease::SessionLease;
-pub use lease::Standby;
+pub use lease::{SessionLease, Standby};
 
 /// A connected ZooKeeper session.
 ///

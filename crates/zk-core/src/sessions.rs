@@ -13,8 +13,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
-use crate::session::builder::ConnectError;
-use crate::session::builder::SessionBuilder;
+use crate::session::builder::{ConnectError, SessionBuilder};
 use crate::transport::SessionEnd;
 
 /// The sessions of an application, one after the other, for what is to outlive each of them.

@@ -1,8 +1,7 @@
 //! The metadata of a node.
 
 use std::fmt;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The metadata of a node at the time of the server's reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

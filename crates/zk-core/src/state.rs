@@ -3,10 +3,7 @@
 use futures_util::Stream;
 use futures_util::stream;
 
-use crate::transport::Link;
-use crate::transport::LinkReceiver;
-use crate::transport::Phase;
-use crate::transport::SessionEnd;
+use crate::transport::{Link, LinkReceiver, Phase, SessionEnd};
 
 /// The state of a session's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::Stream;
@@ -12,14 +11,11 @@ use futures_util::Stream;
 use crate::engine::watch_manager::Registration;
 use crate::engine::watch_manager::update_buffer::UpdateBuffer;
 use crate::engine::watch_manager::watch_table::WatchScope;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::operation::OperationFuture;
-use crate::operation::Target;
+use crate::error::{ErrorKind, Operation};
+use crate::operation::{OperationFuture, Target};
 use crate::path::NodePath;
 use crate::transport::WatchEvent;
-use crate::update::Kinds;
-use crate::update::Update;
+use crate::update::{Kinds, Update};
 
 /// A request to subscribe to the changes of a node; created by [`Session::subscribe`](crate::Session::subscribe).
 ///

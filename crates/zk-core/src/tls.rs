@@ -3,8 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-pub use zk_wire::CertificateRefusal;
-pub use zk_wire::TlsFailure;
+pub use zk_wire::{CertificateRefusal, TlsFailure};
 
 /// Certificates and keys in PEM, for [`SessionBuilder::tls`](crate::SessionBuilder::tls).
 ///

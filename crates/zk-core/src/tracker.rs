@@ -8,17 +8,12 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::deadline::Deadline;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::operation::Get;
-use crate::operation::OperationFuture;
-use crate::operation::Target;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::operation::{Get, OperationFuture, Target};
 use crate::path::NodePath;
 use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
-use crate::subscription::Subscribe;
-use crate::subscription::Subscription;
+use crate::subscription::{Subscribe, Subscription};
 use crate::update::Update;
 
 /// Reads a node, and keeps the copy up to date on a task of its own.

@@ -8,8 +8,7 @@ use std::fmt;
 use std::pin::Pin;
 #[cfg(feature = "tls")]
 use std::sync::Mutex;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::acl::Acl;
 use crate::connect_string::ConnectString;
@@ -20,8 +19,7 @@ use crate::ensemble_config::TrackedServers;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
 use crate::path::NodePath;
-use crate::stat::SessionId;
-use crate::stat::Stat;
+use crate::stat::{SessionId, Stat};
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 #[cfg(feature = "tls")]
@@ -33,15 +31,8 @@ mod link;
 mod watching;
 pub(crate) mod wire;
 
-pub use link::Link;
-pub use link::LinkGone;
-pub use link::LinkReceiver;
-pub use link::LinkSender;
-pub use link::Phase;
-pub use link::SessionEnd;
-pub use watching::WatchEvent;
-pub use watching::WatchNotification;
-pub use watching::Watching;
+pub use link::{Link, LinkGone, LinkReceiver, LinkSender, Phase, SessionEnd};
+pub use watching::{WatchEvent, WatchNotification, Watching};
 
 /// A pending reply.
 ///

@@ -3,11 +3,9 @@
 use std::fmt;
 
 use crate::call::Call;
-use crate::engine::one_shot_watches::OneShotWatch;
-use crate::engine::one_shot_watches::Wakeup;
+use crate::engine::one_shot_watches::{OneShotWatch, Wakeup};
 use crate::path::NodePath;
-use crate::transport::WatchEvent;
-use crate::transport::Watched;
+use crate::transport::{WatchEvent, Watched};
 
 /// A one-shot watch; created by [`Get::watched`](crate::Get::watched) and similar methods.
 ///

@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::{Error, NodePath};
 
-use crate::call_queue::Call;
-use crate::call_queue::CallQueue;
-use crate::decision::Decision;
-use crate::decision::decide_all;
-use crate::error::CounterError;
-use crate::error::excerpt;
+use crate::call_queue::{Call, CallQueue};
+use crate::decision::{Decision, decide_all};
+use crate::error::{CounterError, excerpt};
 use crate::format::Format;
 
 /// The calls of one write. They belong to it from before its first request, so that each of them has a reply, whatever

@@ -1,18 +1,12 @@
 //! The calls that wait for the next write of a counter, and how far each of them is.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
-use crate::decision::Decision;
-use crate::decision::Operation;
+use crate::decision::{Decision, Operation};
 use crate::error::CounterError;
 
 /// An operation, and the caller that waits for it.

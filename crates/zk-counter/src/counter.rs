@@ -7,18 +7,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::SessionSource;
+use zk_core::{IntoNodePath, NodePath, ParsePathError, SessionSource};
 
-use crate::call_queue::Call;
-use crate::call_queue::CallQueue;
-use crate::call_queue::Progress;
-use crate::counter_task::CounterTask;
-use crate::counter_task::run;
-use crate::decision::Decision;
-use crate::decision::Operation;
+use crate::call_queue::{Call, CallQueue, Progress};
+use crate::counter_task::{CounterTask, run};
+use crate::decision::{Decision, Operation};
 use crate::error::CounterError;
 use crate::format::Format;
 

@@ -1,19 +1,11 @@
 //! The task of a counter: takes the calls that wait, and applies them with one write.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use zk_core::Bytes;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::IdempotencyTokens;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::SessionSource;
-use zk_core::Updated;
+use zk_core::{
+    Bytes, Error, ErrorClass, IdempotencyTokens, NodePath, Session, SessionSource, Updated,
+};
 
 use crate::batch::Batch;
 use crate::call_queue::CallQueue;

@@ -75,9 +75,7 @@ pub(crate) fn decide_all(
 mod tests {
     use super::*;
 
-    use proptest::prelude::Just;
-    use proptest::prelude::Strategy;
-    use proptest::prelude::any;
+    use proptest::prelude::{Just, Strategy, any};
     use proptest::prop_oneof;
     use proptest::proptest;
 

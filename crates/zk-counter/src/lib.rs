@@ -100,17 +100,11 @@ mod shared_count;
 mod shared_value;
 mod value_writer;
 
-pub use counter::AtomicCounter;
-pub use counter::CompareAndSetOutcome;
-pub use counter::CounterOptions;
+pub use counter::{AtomicCounter, CompareAndSetOutcome, CounterOptions};
 pub use error::CounterError;
 pub use format::Format;
-pub use shared_count::CountChanges;
-pub use shared_count::SharedCount;
-pub use shared_value::SharedValue;
-pub use shared_value::TrySetOutcome;
-pub use shared_value::ValueChanges;
-pub use shared_value::Versioned;
+pub use shared_count::{CountChanges, SharedCount};
+pub use shared_value::{SharedValue, TrySetOutcome, ValueChanges, Versioned};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use zk_core::Bytes;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::SessionSource;
+use zk_core::{Bytes, IntoNodePath, NodePath, ParsePathError, SessionSource};
 
-use crate::error::CounterError;
-use crate::error::excerpt;
+use crate::error::{CounterError, excerpt};
 use crate::format::Format;
-use crate::shared_value::SharedValue;
-use crate::shared_value::TrySetOutcome;
-use crate::shared_value::ValueChanges;
-use crate::shared_value::Versioned;
+use crate::shared_value::{SharedValue, TrySetOutcome, ValueChanges, Versioned};
 
 /// A number of 32 bits that each process has in memory: Curator's `SharedCount`.
 ///

@@ -3,16 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_cache::CacheEnd;
-use zk_cache::NodeCache;
-use zk_cache::Snapshot;
-use zk_core::Bytes;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::SessionSource;
-use zk_core::Updated;
+use zk_cache::{CacheEnd, NodeCache, Snapshot};
+use zk_core::{Bytes, IntoNodePath, NodePath, ParsePathError, Session, SessionSource, Updated};
 
 use crate::error::CounterError;
 use crate::value_writer::ValueWriter;

@@ -4,14 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
-use tokio::time::timeout_at;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::IdempotencyTokens;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::SessionSource;
+use tokio::time::{Instant, timeout_at};
+use zk_core::{Error, ErrorClass, IdempotencyTokens, NodePath, Session, SessionSource};
 
 use crate::error::CounterError;
 

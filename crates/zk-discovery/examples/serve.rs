@@ -6,12 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::SessionId;
-use zk_discovery::Instance;
-use zk_discovery::RegisterError;
-use zk_discovery::Registry;
+use zk_core::{RetryPolicy, Session, SessionId};
+use zk_discovery::{Instance, RegisterError, Registry};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

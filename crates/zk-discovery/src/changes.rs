@@ -8,8 +8,7 @@ use futures_util::Stream;
 use futures_util::stream;
 use tokio::sync::watch;
 
-use crate::instance_list::InstanceChange;
-use crate::instance_list::InstanceList;
+use crate::instance_list::{InstanceChange, InstanceList};
 use crate::shared_list::SharedList;
 
 /// The changes of the instances of a service, for one consumer; created by

@@ -1,7 +1,6 @@
 //! Unique registration times.
 
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
 /// Returns the milliseconds since 1970, and never the same number twice.

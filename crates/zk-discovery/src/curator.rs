@@ -4,28 +4,15 @@
 
 use std::fmt;
 
-use serde::Deserialize;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
-use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::EncodeError;
-use zk_core::codec::Json;
+use zk_core::codec::{Codec, DecodeError, DecodeErrorKind, EncodeError, Json};
+use zk_core::{NodePath, ParsePathError};
 
-use crate::instance::Instance;
-use crate::instance::ServiceType;
-use crate::instance::check_name;
-use crate::layout::BadEntry;
-use crate::layout::Entry;
-use crate::layout::Format;
-use crate::layout::Layout;
-use crate::layout::ReadFormat;
-use crate::uri::Part;
-use crate::uri::UriSpec;
+use crate::instance::{Instance, ServiceType, check_name};
+use crate::layout::{BadEntry, Entry, Format, Layout, ReadFormat};
+use crate::uri::{Part, UriSpec};
 
 /// The layout of Curator's service discovery: `<base>/<service>/<id>`, with JSON in it.
 ///

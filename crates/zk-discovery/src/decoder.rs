@@ -2,28 +2,17 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use zk_cache::CacheState;
-use zk_cache::Event;
-use zk_cache::PartialRead;
-use zk_core::NodePath;
-use zk_core::Stat;
+use zk_cache::{CacheState, Event, PartialRead};
+use zk_core::{NodePath, Stat};
 
-use crate::instance_list::InstanceList;
-use crate::instance_list::ListContents;
-use crate::instance_list::Member;
-use crate::instance_list::Quarantined;
-use crate::layout::BadEntry;
-use crate::layout::ReadFormat;
-use crate::pick::Candidate;
-use crate::pick::Candidates;
-use crate::pick::Incarnation;
+use crate::instance_list::{InstanceList, ListContents, Member, Quarantined};
+use crate::layout::{BadEntry, ReadFormat};
+use crate::pick::{Candidate, Candidates, Incarnation};
 use crate::redact::redact;
 
 /// The decoded nodes below the node of a service.

@@ -4,19 +4,11 @@
 
 use std::fmt;
 
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::codec::DecodeError;
-use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::EncodeError;
+use zk_core::codec::{DecodeError, DecodeErrorKind, EncodeError};
+use zk_core::{NodePath, ParsePathError};
 
-use crate::instance::Instance;
-use crate::instance::ServiceType;
-use crate::layout::BadEntry;
-use crate::layout::Entry;
-use crate::layout::Format;
-use crate::layout::Layout;
-use crate::layout::ReadFormat;
+use crate::instance::{Instance, ServiceType};
+use crate::layout::{BadEntry, Entry, Format, Layout, ReadFormat};
 
 mod encoding;
 

@@ -1,12 +1,7 @@
 //! The errors of registering and updating.
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::SessionId;
 use zk_core::codec::EncodeError;
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath, ParsePathError, SessionId};
 
 use crate::instance::ServiceType;
 

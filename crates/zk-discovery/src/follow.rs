@@ -4,15 +4,10 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
-use zk_cache::CacheEnd;
-use zk_cache::CacheState;
-use zk_cache::ChildrenCache;
-use zk_cache::Event;
-use zk_cache::Events;
+use zk_cache::{CacheEnd, CacheState, ChildrenCache, Event, Events};
 
 use crate::decoder::Decoder;
-use crate::shared_list::SharedList;
-use crate::shared_list::Writer;
+use crate::shared_list::{SharedList, Writer};
 
 /// Publishes the lists of a decoder, and its end when dropped. It publishes nothing once a later publisher has started.
 pub(crate) struct Publisher<P: 'static> {

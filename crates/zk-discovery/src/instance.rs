@@ -1,8 +1,7 @@
 //! An instance of a service: what is registered and picked.
 
 use std::fmt;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 

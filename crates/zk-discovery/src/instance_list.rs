@@ -5,15 +5,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zk_cache::CacheEnd;
-use zk_cache::CacheState;
-use zk_cache::PartialRead;
+use zk_cache::{CacheEnd, CacheState, PartialRead};
 use zk_core::NodePath;
 
 use crate::instance::Instance;
 use crate::layout::BadEntry;
-use crate::pick::Candidate;
-use crate::pick::Candidates;
+use crate::pick::{Candidate, Candidates};
 use crate::redact::redact;
 
 /// An immutable snapshot of the instances of a service; cheap to clone.

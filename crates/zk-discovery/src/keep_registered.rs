@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use crate::error::RegisterError;
 use crate::instance::Instance;
-use crate::layout::Format;
-use crate::layout::Layout;
+use crate::layout::{Format, Layout};
 use crate::redact::redact;
-use crate::registration::Registration;
-use crate::registration::RegistrationLoss;
+use crate::registration::{Registration, RegistrationLoss};
 use crate::registry::Registry;
 
 impl<L: Layout> Registry<L> {

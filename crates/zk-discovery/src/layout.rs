@@ -4,10 +4,8 @@
 
 use std::fmt;
 
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::codec::DecodeError;
-use zk_core::codec::EncodeError;
+use zk_core::codec::{DecodeError, EncodeError};
+use zk_core::{NodePath, ParsePathError};
 
 use crate::instance::Instance;
 #[cfg(doc)]

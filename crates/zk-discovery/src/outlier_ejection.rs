@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::pick::Incarnation;

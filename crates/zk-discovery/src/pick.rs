@@ -5,13 +5,10 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::instance::Instance;
-use crate::stable_hash::mix;
-use crate::stable_hash::stable_hash;
+use crate::stable_hash::{mix, stable_hash};
 
 pub(crate) mod prefer_zone;
 pub(crate) mod weighted;

@@ -2,38 +2,27 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
-use tokio::time::timeout_at;
-use zk_cache::CacheEnd;
-use zk_cache::ChildrenCache;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::SessionSource;
+use tokio::time::{Instant, timeout_at};
+use zk_cache::{CacheEnd, ChildrenCache};
+use zk_core::{NodePath, Session, SessionSource};
 
 use crate::changes::InstanceChanges;
 use crate::decoder::Decoder;
-use crate::follow::Publisher;
-use crate::follow::follow;
+use crate::follow::{Publisher, follow};
 use crate::instance::Instance;
 use crate::instance_list::InstanceList;
 use crate::layout::ReadFormat;
 use crate::outlier_ejection::FailureRules;
-use crate::pick::Candidate;
-use crate::pick::Strategy;
+use crate::pick::{Candidate, Strategy};
 use crate::shared_list::SharedList;
-use crate::staleness_policy::PickError;
-use crate::staleness_policy::PickPool;
-use crate::staleness_policy::WhenAllEjected;
-use crate::staleness_policy::WhenStale;
-use crate::staleness_policy::check_staleness;
-use crate::staleness_policy::pick_pool;
+use crate::staleness_policy::{
+    PickError, PickPool, WhenAllEjected, WhenStale, check_staleness, pick_pool,
+};
 
 /// The settings of [`Providers`].
 ///

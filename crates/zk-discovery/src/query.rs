@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::ParsePathError;
+use zk_core::{Error, ErrorClass, ErrorKind, ParsePathError};
 
 use crate::decoder::Decoder;
 use crate::instance_list::InstanceList;
-use crate::layout::Layout;
-use crate::layout::ReadFormat;
+use crate::layout::{Layout, ReadFormat};
 use crate::provider::DEFAULT_MOST_BYTES;
 use crate::registry::Registry;
 

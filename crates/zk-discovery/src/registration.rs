@@ -1,21 +1,13 @@
 //! A registered instance: its node, and the task that watches for its loss.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::SessionBound;
-use zk_core::SessionId;
-use zk_core::Stat;
+use zk_core::{Error, NodePath, OwnedNode, Session, SessionBound, SessionId, Stat};
 
 use crate::instance::Instance;
 use crate::layout::Format;

@@ -3,38 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-use tokio::time::timeout;
-use zk_core::Create;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::SessionId;
-use zk_core::Stat;
+use tokio::time::{Instant, timeout};
 use zk_core::codec::EncodeError;
+use zk_core::{
+    Create, Error, ErrorKind, IntoNodePath, NodePath, ParsePathError, Session, SessionId, Stat,
+};
 
 use crate::clock::registration_time;
-use crate::conflict_policy::ConflictAction;
-use crate::conflict_policy::ConflictContext;
-use crate::conflict_policy::WhenTaken;
+use crate::conflict_policy::{ConflictAction, ConflictContext, WhenTaken};
 use crate::curator::Curator;
 use crate::error::RegisterError;
-use crate::instance::Instance;
-use crate::instance::ServiceType;
-use crate::instance::check_name;
-use crate::layout::Format;
-use crate::layout::Layout;
-use crate::layout::ReadFormat;
-use crate::provider::ProviderOptions;
-use crate::provider::Providers;
+use crate::instance::{Instance, ServiceType, check_name};
+use crate::layout::{Format, Layout, ReadFormat};
+use crate::provider::{ProviderOptions, Providers};
 use crate::redact::redact;
-use crate::registration::RegisteredNode;
-use crate::registration::Registration;
-use crate::reserved_paths::PathReservation;
-use crate::reserved_paths::ReservedPaths;
+use crate::registration::{RegisteredNode, Registration};
+use crate::reserved_paths::{PathReservation, ReservedPaths};
 
 /// The services below a base path, accessed through one session.
 ///

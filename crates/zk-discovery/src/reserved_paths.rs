@@ -1,9 +1,7 @@
 //! The paths that a registry has reserved, so that it registers each only once.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::NodePath;
 

@@ -4,27 +4,13 @@
 
 use std::fmt;
 
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::Serialize;
-use serde::Serializer;
-use serde::de::MapAccess;
-use serde::de::Visitor;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
-use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::EncodeError;
-use zk_core::codec::Json;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zk_core::codec::{Codec, DecodeError, DecodeErrorKind, EncodeError, Json};
+use zk_core::{NodePath, ParsePathError};
 
-use crate::instance::Instance;
-use crate::instance::ServiceType;
-use crate::layout::BadEntry;
-use crate::layout::Entry;
-use crate::layout::Format;
-use crate::layout::Layout;
-use crate::layout::ReadFormat;
+use crate::instance::{Instance, ServiceType};
+use crate::layout::{BadEntry, Entry, Format, Layout, ReadFormat};
 use crate::stable_hash::stable_hash;
 
 /// The layout of serversets, which Finagle and Aurora use: `<base>/<service>/member_<10 digits>`, with JSON in it.

@@ -1,23 +1,16 @@
 //! Follows the names of the services below a base path.
 
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use futures_util::Stream;
 use futures_util::stream;
-use zk_cache::CacheEnd;
-use zk_cache::CacheOptions;
-use zk_cache::CacheState;
-use zk_cache::ChildrenCache;
-use zk_cache::Content;
-use zk_cache::Event;
-use zk_cache::Events;
-use zk_cache::PartialRead;
-use zk_cache::Snapshot;
-use zk_core::NodePath;
-use zk_core::SessionSource;
+use zk_cache::{
+    CacheEnd, CacheOptions, CacheState, ChildrenCache, Content, Event, Events, PartialRead,
+    Snapshot,
+};
+use zk_core::{NodePath, SessionSource};
 
 use crate::layout::Layout;
 use crate::registry::Registry;

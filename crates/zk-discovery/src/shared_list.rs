@@ -1,22 +1,15 @@
 //! The newest list of instances, with those that are picked from, as one value that readers load without a lock.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
-use arc_swap::Guard;
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::instance_list::InstanceList;
-use crate::outlier_ejection::FailureRules;
-use crate::outlier_ejection::OutlierDetector;
-use crate::pick::Candidate;
-use crate::pick::Candidates;
-use crate::pick::Incarnation;
+use crate::outlier_ejection::{FailureRules, OutlierDetector};
+use crate::pick::{Candidate, Candidates, Incarnation};
 
 /// The newest list, shared between the task that follows the service, those that report failures, and the readers.
 pub(crate) struct SharedList<P> {
@@ -180,8 +173,7 @@ mod tests {
 
     use super::*;
     use crate::instance::Instance;
-    use crate::instance_list::ListContents;
-    use crate::instance_list::Member;
+    use crate::instance_list::{ListContents, Member};
 
     fn list(ids: &[&str]) -> InstanceList<()> {
         let candidate = |id: &&str| {

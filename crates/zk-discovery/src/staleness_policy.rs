@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use zk_cache::CacheEnd;
-use zk_cache::CacheState;
-use zk_cache::PartialRead;
+use zk_cache::{CacheEnd, CacheState, PartialRead};
 use zk_core::ErrorClass;
 
 /// What is picked while the connection is broken, and after the session has ended, until the next session
@@ -150,8 +148,7 @@ mod tests {
     // covers: D2
     #[test]
     fn ejected_instances_are_skipped_while_they_are_few() {
-        use WhenAllEjected::Refuse;
-        use WhenAllEjected::UseAll;
+        use WhenAllEjected::{Refuse, UseAll};
         for (aside, policy, expected) in [
             (0, UseAll, PickPool::All),
             (0, Refuse, PickPool::All),

@@ -4,8 +4,7 @@ use zk_core::ErrorKind;
 
 use crate::error::UpdateError;
 use crate::instance::Instance;
-use crate::registration::Current;
-use crate::registration::Registration;
+use crate::registration::{Current, Registration};
 
 impl<P: 'static> Registration<P> {
     /// Updates the instance in place: the node is written, never deleted and created again.

@@ -81,20 +81,10 @@ mod wait;
 mod wire;
 
 pub use error::Error;
-pub use proxy::Clients;
-pub use proxy::Direction;
-pub use proxy::Event;
-pub use proxy::EventKind;
-pub use proxy::FaultProxy;
-pub use proxy::Log;
-pub use proxy::Match;
-pub use proxy::Route;
-pub use proxy::Rule;
-pub use proxy::RuleBuilder;
-pub use proxy::SessionSeen;
+pub use proxy::{
+    Clients, Direction, Event, EventKind, FaultProxy, Log, Match, Route, Rule, RuleBuilder,
+    SessionSeen,
+};
 pub use sockets::Close;
-pub use wire::Op;
-pub use wire::Request;
-pub use wire::client::WireError;
-pub use wire::client::end_session;
-pub use wire::client::probe_writes;
+pub use wire::client::{WireError, end_session, probe_writes};
+pub use wire::{Op, Request};

@@ -48,23 +48,18 @@ mod election;
 mod link_table;
 mod relay;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::link_table::LinkTable;
-use self::link_table::Pair;
+use self::link_table::{LinkTable, Pair};
 use self::relay::Relay;
 
 use crate::error::Error;
 use crate::runtime_thread::RuntimeThread;
 use crate::shared::Shared;
-use crate::sockets::Close;
-use crate::sockets::listen;
-use crate::sockets::serve_all;
+use crate::sockets::{Close, listen, serve_all};
 
 pub use self::conditions::Conditions;
 

@@ -21,19 +21,13 @@ use self::core::Core;
 use self::shared::SharedCore;
 use crate::error::Error;
 use crate::runtime_thread::RuntimeThread;
-use crate::sockets::Close;
-use crate::sockets::listen;
-use crate::sockets::serve_all;
+use crate::sockets::{Close, listen, serve_all};
 
-pub use self::event::Event;
-pub use self::event::EventKind;
+pub use self::event::{Event, EventKind};
 pub use self::log::Log;
-pub use self::matching::Direction;
-pub use self::matching::Match;
-pub use self::routing::Clients;
-pub use self::routing::Route;
-pub use self::rule::Rule;
-pub use self::rule::RuleBuilder;
+pub use self::matching::{Direction, Match};
+pub use self::routing::{Clients, Route};
+pub use self::rule::{Rule, RuleBuilder};
 
 pub(crate) use self::core::time_for;
 

@@ -2,8 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;

@@ -1,8 +1,6 @@
 //! Shares a state between the thread that relays and the handles, with waiting for changes.
 
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;

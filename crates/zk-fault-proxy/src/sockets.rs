@@ -5,17 +5,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::Shutdown;
-use rustix::net::shutdown;
 use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
-use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
-use tokio::time::timeout;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
 
 use crate::shared::pause_until;
 

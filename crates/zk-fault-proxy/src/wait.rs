@@ -1,7 +1,6 @@
 //! Waiting in tests.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Calls `probe` until it succeeds or `within` has passed, and returns the last result.
 pub(crate) fn until_blocking<T, E>(

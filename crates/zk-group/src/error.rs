@@ -1,8 +1,6 @@
 //! The errors of a membership.
 
-use zk_core::ErrorClass;
-use zk_core::ParsePathError;
-use zk_core::PersistentNodeError;
+use zk_core::{ErrorClass, ParsePathError, PersistentNodeError};
 
 use crate::layout::Layout;
 

@@ -1,21 +1,11 @@
 //! A live view of the members of a group.
 
 use bytes::Bytes;
-use zk_cache::CacheEnd;
-use zk_cache::ChildrenCache;
-use zk_cache::Events;
-use zk_cache::Node;
-use zk_cache::PartialRead;
-use zk_cache::Snapshot;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::PersistentNodeState;
-use zk_core::SessionSource;
+use zk_cache::{CacheEnd, ChildrenCache, Events, Node, PartialRead, Snapshot};
+use zk_core::{IntoNodePath, NodePath, ParsePathError, PersistentNodeState, SessionSource};
 
 use crate::layout::Layout;
-use crate::members::Member;
-use crate::members::Members;
+use crate::members::{Member, Members};
 
 /// A live view of the members of a group, without being a member; a [`Membership`](crate::Membership) has one.
 ///

@@ -88,14 +88,10 @@ mod membership;
 #[cfg(feature = "partitioner")]
 pub mod partitioner;
 
-pub use error::JoinError;
-pub use error::SetPayloadError;
-pub use group::Group;
-pub use group::MembersChanges;
+pub use error::{JoinError, SetPayloadError};
+pub use group::{Group, MembersChanges};
 pub use layout::Layout;
-pub use members::Member;
-pub use members::MemberChange;
-pub use members::Members;
+pub use members::{Member, MemberChange, Members};
 pub use membership::Membership;
 
 #[cfg(doctest)]

@@ -1,15 +1,12 @@
 //! Being a member of a group.
 
-use zk_core::IntoNodePath;
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeError;
-use zk_core::PersistentNodeProblem;
 #[cfg(feature = "partitioner")]
 use zk_core::PersistentNodeState;
-use zk_core::SessionSource;
+use zk_core::{
+    IntoNodePath, PersistentNode, PersistentNodeError, PersistentNodeProblem, SessionSource,
+};
 
-use crate::error::JoinError;
-use crate::error::SetPayloadError;
+use crate::error::{JoinError, SetPayloadError};
 use crate::group::Group;
 use crate::layout::Layout;
 

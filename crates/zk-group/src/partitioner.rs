@@ -112,21 +112,13 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::PersistentNodeError;
-use zk_core::SessionSource;
+use zk_core::{IntoNodePath, NodePath, PersistentNodeError, SessionSource};
 
 pub use self::allocation::Allocation;
-pub use self::error::InvalidItem;
-pub use self::error::PartitionerProblem;
-pub use self::error::StartError;
+pub use self::error::{InvalidItem, PartitionerProblem, StartError};
 pub use self::item_guard::ItemGuard;
 pub use self::options::PartitionerOptions;
-use self::task::Items;
-use self::task::PartitionTask;
-use self::task::PartitionerState;
-use self::task::take;
+use self::task::{Items, PartitionTask, PartitionerState, take};
 use crate::layout::Layout;
 use crate::membership::Membership;
 

@@ -6,16 +6,12 @@
 //! `cargo run --release --example proxy_overhead -p zk-harness`
 #![expect(clippy::print_stdout, reason = "the figures are its output")]
 
-use std::io::Read as _;
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::net::TcpStream;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use zk_fault_proxy::Match;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_harness::{DataStore, Ensemble};
 
 const BLOCKS: usize = 40;
 const BLOCK: usize = 500;

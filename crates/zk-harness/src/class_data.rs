@@ -8,12 +8,10 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use zk_provision::Distribution;
-use zk_provision::Source;
+use zk_provision::{Distribution, Source};
 
 use crate::error::Error;
 

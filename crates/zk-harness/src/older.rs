@@ -1,10 +1,8 @@
 //! Runs every second process of a test from an older build, as during a rolling upgrade of a service.
 
 use std::env;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Returns the program for the next process of a test.
 ///

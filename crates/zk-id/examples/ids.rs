@@ -9,10 +9,7 @@ use std::num::NonZeroU32;
 
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_id::BlockIds;
-use zk_id::Layout;
-use zk_id::SequenceIds;
-use zk_id::Snowflakes;
+use zk_id::{BlockIds, Layout, SequenceIds, Snowflakes};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,8 +3,7 @@
 //! Pure: no I/O and no clock.
 
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The atomic operations of a sequence, for `std` and for the model checker.
 pub(crate) trait AtomicCell {

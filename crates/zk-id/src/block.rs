@@ -2,26 +2,16 @@
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio::time::timeout;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use tokio::time::{Instant, timeout};
+use zk_core::{Error, ErrorClass, IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::abort_on_drop::AbortOnDrop;
 use crate::error::excerpt;
-use crate::path_schema::MAX_ATTEMPTS;
-use crate::path_schema::is_conflict;
+use crate::path_schema::{MAX_ATTEMPTS, is_conflict};
 use crate::worker::child;
 
 /// Numbers from 1 on, each issued once over all processes: a 64-bit counter from which each process takes blocks.

@@ -1,12 +1,9 @@
 //! The errors of generators and claims, and the reasons for the loss of a worker number.
 
 use std::fmt;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
+use zk_core::{Error, ErrorClass, NodePath};
 
 /// No id was issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

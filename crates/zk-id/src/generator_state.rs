@@ -1,38 +1,23 @@
 //! Takes ids from the sequence of a worker, and opens its time windows as the clock policy decides.
 
-use std::ops::ControlFlow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::task::Context;
-use std::task::Wake;
-use std::task::Waker;
-use std::thread;
-use std::thread::Thread;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, SystemTime};
 
-use tokio::sync::Notify;
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio::time::MissedTickBehavior;
-use tokio::time::timeout;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 use zk_core::SessionLease;
 
 use crate::atomic_sequence::AtomicSequence;
 use crate::clock::Clock;
-use crate::clock_policy::ClockDecision;
-use crate::clock_policy::ClockInput;
-use crate::clock_policy::decide;
+use crate::clock_policy::{ClockDecision, ClockInput, decide};
 use crate::coarse_clock;
-use crate::error::NextError;
-use crate::error::WorkerLoss;
+use crate::error::{NextError, WorkerLoss};
 use crate::id::Id;
-use crate::layout::Encoding;
-use crate::layout::Layout;
+use crate::layout::{Encoding, Layout};
 
 /// The state that all clones of a generator share.
 #[derive(Debug)]

@@ -6,20 +6,13 @@
 //! Each write is conditional on the version that was read, so that a process without the number cannot reserve more
 //! time.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
+use zk_core::{Error, ErrorKind, NodePath, Session, Stat};
 
-use crate::error::ClaimError;
-use crate::error::excerpt;
-use crate::path_schema::MAX_ATTEMPTS;
-use crate::path_schema::is_conflict;
+use crate::error::{ClaimError, excerpt};
+use crate::path_schema::{MAX_ATTEMPTS, is_conflict};
 use crate::server_time::ServerTime;
 
 /// The mark of a worker number that this process holds.

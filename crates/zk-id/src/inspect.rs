@@ -2,13 +2,7 @@
 
 use std::time::SystemTime;
 
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::SessionId;
-use zk_core::Stat;
+use zk_core::{Error, IntoNodePath, NodePath, ParsePathError, Session, SessionId, Stat};
 
 use crate::high_water_mark::parse_mark;
 use crate::worker::child;

@@ -1,8 +1,7 @@
 //! Defines the bit layout of ids.
 
 use std::fmt;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::id::Id;
 

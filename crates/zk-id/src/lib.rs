@@ -145,38 +145,24 @@ mod worker;
 mod worker_slots;
 mod zxid;
 
-pub use block::BlockError;
-pub use block::BlockIds;
-pub use clock::Clock;
-pub use clock::SystemClock;
-pub use error::ClaimError;
-pub use error::NextError;
-pub use error::WorkerLoss;
+pub use block::{BlockError, BlockIds};
+pub use clock::{Clock, SystemClock};
+pub use error::{ClaimError, NextError, WorkerLoss};
 pub use generator::Generator;
-pub use id::Id;
-pub use id::ParseIdError;
 #[cfg(feature = "serde")]
 pub use id::as_base62;
 #[cfg(feature = "serde")]
 pub use id::as_crockford;
 #[cfg(feature = "serde")]
 pub use id::as_number;
+pub use id::{Id, ParseIdError};
 pub use id_range::IdRange;
-pub use inspect::IdsSnapshot;
-pub use inspect::Inspector;
-pub use inspect::Mark;
-pub use inspect::WorkerHolder;
-pub use layout::ComposeError;
-pub use layout::Layout;
-pub use layout::Parts;
-pub use sequence::SequenceError;
-pub use sequence::SequenceIds;
-pub use snowflake::Snowflake;
-pub use snowflake::Snowflakes;
-pub use worker::WorkerId;
-pub use worker::WorkerIds;
-pub use zxid::ZxidError;
-pub use zxid::ZxidIds;
+pub use inspect::{IdsSnapshot, Inspector, Mark, WorkerHolder};
+pub use layout::{ComposeError, Layout, Parts};
+pub use sequence::{SequenceError, SequenceIds};
+pub use snowflake::{Snowflake, Snowflakes};
+pub use worker::{WorkerId, WorkerIds};
+pub use zxid::{ZxidError, ZxidIds};
 
 #[doc = include_str!("../docs/choosing-an-id.md")]
 pub mod choosing_an_id {}

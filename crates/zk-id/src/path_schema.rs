@@ -1,11 +1,8 @@
 //! Records in the data of a node what the node is used for, so that incompatible uses of one path are refused.
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{ErrorKind, NodePath, Session};
 
-use crate::error::ClaimError;
-use crate::error::excerpt;
+use crate::error::{ClaimError, excerpt};
 
 /// Makes sure that the node exists and that its data is `schema`.
 ///

@@ -1,16 +1,9 @@
 //! Issues the numbers that servers append to the names of sequential nodes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Sequence;
-use zk_core::Session;
+use zk_core::{Error, ErrorClass, IntoNodePath, NodePath, ParsePathError, Sequence, Session};
 
 use crate::worker::child;
 

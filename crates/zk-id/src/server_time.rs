@@ -1,7 +1,6 @@
 //! Computes how far a clock is ahead of the servers' clock, from the timestamp that the leader gave one of our writes.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 

@@ -3,35 +3,21 @@
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex;
-use tokio::time::Instant;
-use tokio::time::timeout;
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::SessionBound;
+use tokio::time::{Instant, timeout};
+use zk_core::{Error, IntoNodePath, ParsePathError, Session, SessionBound};
 
 use crate::abort_on_drop::AbortOnDrop;
-use crate::clock::Clock;
-use crate::clock::SystemClock;
-use crate::error::ClaimError;
-use crate::error::WorkerLoss;
+use crate::clock::{Clock, SystemClock};
+use crate::error::{ClaimError, WorkerLoss};
 use crate::generator::Generator;
 use crate::generator_state::GeneratorState;
-use crate::high_water_mark::HighWaterMark;
-use crate::high_water_mark::ReserveError;
-use crate::high_water_mark::TakeOver;
+use crate::high_water_mark::{HighWaterMark, ReserveError, TakeOver};
 use crate::layout::Layout;
 use crate::server_time::ServerTime;
-use crate::worker::WorkerId;
-use crate::worker::WorkerIds;
-use crate::worker::WorkerNode;
-use crate::worker::child;
-use crate::worker::unique_writer;
+use crate::worker::{WorkerId, WorkerIds, WorkerNode, child, unique_writer};
 use crate::worker_slots;
 
 /// Snowflake generators that share a path and a layout. Each claims a worker number and reserves time for it.

@@ -2,27 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
-use tokio::time::Instant;
-use tokio::time::timeout;
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::SessionBound;
-use zk_core::SessionLease;
-use zk_core::WatchEvent;
+use tokio::time::{Instant, timeout};
+use zk_core::{
+    Error, IntoNodePath, NodePath, OwnedNode, ParsePathError, Session, SessionBound, SessionLease,
+    WatchEvent,
+};
 
-use crate::error::ClaimError;
-use crate::error::WorkerLoss;
-use crate::path_schema::MAX_ATTEMPTS;
-use crate::path_schema::ensure_schema;
+use crate::error::{ClaimError, WorkerLoss};
+use crate::path_schema::{MAX_ATTEMPTS, ensure_schema};
 use crate::worker_slots;
 
 /// Worker numbers from a fixed range, each held by one process at a time: for shards, names, or slots in a table.

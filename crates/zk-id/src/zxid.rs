@@ -1,16 +1,10 @@
 //! Issues the transaction numbers that the ensemble gives to writes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::{Error, ErrorClass, IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::error::excerpt;
 use crate::path_schema::is_conflict;

@@ -13,21 +13,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
-use tokio::io::Lines;
-use tokio::process::Child;
-use tokio::process::ChildStdin;
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
-use zk_core::RetryPolicy;
-use zk_core::Session;
+use zk_core::{RetryPolicy, Session};
 use zk_harness::Ensemble;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLease;
-use zk_leader::ParticipantEnd;
-use zk_leader::ParticipantHandle;
-use zk_leader::Selector;
+use zk_leader::{ElectionOptions, LeaderLease, ParticipantEnd, ParticipantHandle, Selector};
 
 const PATH: &str = "/examples/leader";
 

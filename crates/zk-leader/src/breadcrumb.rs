@@ -5,22 +5,15 @@
 
 use std::fmt;
 
-use zk_core::CreateMode;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::OpResult;
-use zk_core::ParsePathError;
+use zk_core::{CreateMode, Error, ErrorClass, ErrorKind, NodePath, OpResult, ParsePathError};
 
 use crate::error::LeadershipLoss;
 use crate::lease::LeaderLease;
 
 mod decision;
 
-use decision::Found;
-use decision::Step;
 use decision::next_step;
+use decision::{Found, Step};
 
 /// The record that this process acts as the leader: it tells the next leader whom to fence before it acts itself, as in
 /// Hadoop's `ActiveStandbyElector`.

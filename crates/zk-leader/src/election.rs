@@ -2,29 +2,13 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::Contender;
-use zk_lock::FairLock;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::Inspector;
-use zk_lock::Layout;
+use zk_core::{Acl, Error, ErrorClass, ErrorKind, IntoNodePath, NodePath, ParsePathError, Session};
+use zk_lock::{AcquireError, Contender, FairLock, FencingToken, Guard, Inspector, Layout};
 
-use crate::error::LeadershipLoss;
-use crate::error::ParticipantEnd;
-use crate::options::ElectionOptions;
-use crate::options::Rejoin;
+use crate::error::{LeadershipLoss, ParticipantEnd};
+use crate::options::{ElectionOptions, Rejoin};
 use crate::participant::Participant;
-use crate::state::ParticipantState;
-use crate::state::SharedState;
+use crate::state::{ParticipantState, SharedState};
 use crate::step_down::Inbox;
 
 /// An election, and the settings of its participant.

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_lock::AcquireError;
-use zk_lock::ReleaseError;
+use zk_core::{ErrorClass, NodePath};
+use zk_lock::{AcquireError, ReleaseError};
 
 /// Why a participant has left the election for good.
 #[derive(Debug, Clone, thiserror::Error)]

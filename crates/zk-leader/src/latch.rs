@@ -4,25 +4,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::SessionBound;
-use zk_lock::FencingToken;
-use zk_lock::Layout;
+use zk_core::{Error, IntoNodePath, NodePath, ParsePathError, Session, SessionBound};
+use zk_lock::{FencingToken, Layout};
 
 use crate::election::Election;
-use crate::error::LeadershipLoss;
-use crate::error::ParticipantEnd;
+use crate::error::{LeadershipLoss, ParticipantEnd};
 use crate::leadership::Leadership;
 use crate::options::ElectionOptions;
 use crate::participant::Participant;
-use crate::state::ParticipantHandle;
-use crate::state::ParticipantState;
-use crate::state::SharedState;
-use crate::state::StateOwner;
+use crate::state::{ParticipantHandle, ParticipantState, SharedState, StateOwner};
 use crate::step_down::RequestStepDown;
 
 /// An election at a path whose participants report whether they lead.

@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
-use zk_core::Acl;
-use zk_core::Session;
-use zk_lock::Guard;
-use zk_lock::ReleaseError;
+use zk_core::{Acl, Session};
+use zk_lock::{Guard, ReleaseError};
 
-use crate::error::LeadershipLoss;
-use crate::error::ResignError;
-use crate::lease::LeaderLease;
-use crate::lease::LeadershipState;
-use crate::state::ParticipantState;
-use crate::state::SharedState;
+use crate::error::{LeadershipLoss, ResignError};
+use crate::lease::{LeaderLease, LeadershipState};
+use crate::state::{ParticipantState, SharedState};
 
 /// The owner of a leadership. Dropping it ends the leadership, and its node is deleted in the background.
 pub(crate) struct Leadership {

@@ -1,23 +1,14 @@
 //! The lease that a leader's task sees, and the state of the leadership behind it.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::watch;
-use zk_core::Acl;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Transaction;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::ReadGuard;
+use zk_core::{Acl, NodePath, Session, Transaction};
+use zk_lock::{FencingToken, Guard, ReadGuard};
 
-use crate::error::LeadershipLoss;
-use crate::error::ResignError;
+use crate::error::{LeadershipLoss, ResignError};
 use crate::step_down::StepDownRequest;
 
 /// A leadership, as its task sees it. It can be cloned and kept.

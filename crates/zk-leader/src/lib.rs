@@ -142,28 +142,17 @@ mod selector;
 mod state;
 mod step_down;
 
-pub use breadcrumb::Breadcrumb;
-pub use breadcrumb::TakeOverError;
-pub use error::LeadershipLoss;
-pub use error::ParticipantEnd;
-pub use error::ResignError;
-pub use latch::LatchParticipant;
-pub use latch::LeaderLatch;
+pub use breadcrumb::{Breadcrumb, TakeOverError};
+pub use error::{LeadershipLoss, ParticipantEnd, ResignError};
+pub use latch::{LatchParticipant, LeaderLatch};
 pub use lease::LeaderLease;
 #[cfg(feature = "metrics")]
 pub use metrics::describe_metrics;
-pub use options::ElectionOptions;
-pub use options::Rejoin;
+pub use options::{ElectionOptions, Rejoin};
 pub use participant::Participant;
 pub use selector::Selector;
-pub use state::ParticipantHandle;
-pub use state::ParticipantState;
-pub use state::StateChanges;
-pub use step_down::RequestStepDown;
-pub use step_down::StepDown;
-pub use step_down::StepDownError;
-pub use step_down::StepDownPolicy;
-pub use step_down::StepDownRequest;
+pub use state::{ParticipantHandle, ParticipantState, StateChanges};
+pub use step_down::{RequestStepDown, StepDown, StepDownError, StepDownPolicy, StepDownRequest};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

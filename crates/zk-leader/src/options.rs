@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use zk_core::Acl;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::OwnerInfo;
+use zk_lock::{Layout, LockOptions, OwnerInfo};
 
 use crate::step_down::StepDownPolicy;
 

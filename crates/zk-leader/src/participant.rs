@@ -5,8 +5,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 use zk_core::SessionId;
-use zk_lock::Contender;
-use zk_lock::FencingToken;
+use zk_lock::{Contender, FencingToken};
 
 use crate::options::SEPARATOR;
 

@@ -3,26 +3,16 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::Layout;
+use zk_core::{Error, IntoNodePath, NodePath, ParsePathError, Session};
+use zk_lock::{FencingToken, Guard, Layout};
 
 use crate::election::Election;
-use crate::error::LeadershipLoss;
-use crate::error::ParticipantEnd;
+use crate::error::{LeadershipLoss, ParticipantEnd};
 use crate::leadership::Leadership;
 use crate::lease::LeaderLease;
 use crate::options::ElectionOptions;
 use crate::participant::Participant;
-use crate::state::ParticipantHandle;
-use crate::state::ParticipantState;
-use crate::state::SharedState;
-use crate::state::StateOwner;
+use crate::state::{ParticipantHandle, ParticipantState, SharedState, StateOwner};
 use crate::step_down::RequestStepDown;
 
 /// A participant of an election that runs a task while it leads.

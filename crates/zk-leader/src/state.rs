@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FencingToken;
+use zk_lock::{AcquireError, FencingToken};
 
-use crate::error::ParticipantEnd;
-use crate::error::ResignError;
+use crate::error::{ParticipantEnd, ResignError};
 use crate::lease::LeaderLease;
 
 /// The state of a participant. It leaves each state by itself, except the last.

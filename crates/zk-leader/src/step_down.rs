@@ -4,18 +4,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
-use tokio::time::timeout_at;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_lock::Contender;
-use zk_lock::FencingToken;
-use zk_lock::Inspector;
-use zk_lock::OwnerInfo;
-use zk_lock::Revocation;
-use zk_lock::RevokeError;
+use tokio::time::{Instant, timeout_at};
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath};
+use zk_lock::{Contender, FencingToken, Inspector, OwnerInfo, Revocation, RevokeError};
 
 use crate::election::Election;
 

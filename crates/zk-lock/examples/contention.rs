@@ -14,10 +14,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
-use tokio::process::Child;
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use zk_core::Session;

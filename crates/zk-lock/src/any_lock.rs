@@ -7,14 +7,11 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{NodePath, Session};
 
-use crate::error::AcquireError;
-use crate::error::ReleaseError;
+use crate::error::{AcquireError, ReleaseError};
 use crate::fencing_token::FencingToken;
-use crate::guard::LockGuard;
-use crate::guard::impl_lock_guard;
+use crate::guard::{LockGuard, impl_lock_guard};
 use crate::held::HeldLock;
 use crate::lock::Lock;
 use crate::progress::AcquireProgress;

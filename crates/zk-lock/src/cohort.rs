@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::{IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::error::AcquireError;
 use crate::events::LockEvents;
 use crate::fair::FairLock;
 use crate::inspect::Inspector;
-use crate::lock::Lock;
-use crate::lock::inherent_lock_functions;
-use crate::measure::LockKind;
-use crate::measure::Wait;
+use crate::lock::{Lock, inherent_lock_functions};
+use crate::measure::{LockKind, Wait};
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 
@@ -23,11 +18,9 @@ mod guard;
 mod handover_limit;
 mod local_waiters;
 
-pub use guard::CohortGuard;
-pub use guard::CohortToken;
+pub use guard::{CohortGuard, CohortToken};
 pub use handover_limit::CohortLimits;
-use local_waiters::LocalWaiters;
-use local_waiters::WaitHandle;
+use local_waiters::{LocalWaiters, WaitHandle};
 
 /// An exclusive lock whose clones share one place in the queue and hand the lock over in memory.
 ///

@@ -1,8 +1,6 @@
 //! Deletes a node only if it is the one that was seen, and not a later node of the same name.
 
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{Error, NodePath, Session};
 
 /// The result of removing a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,13 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::SystemTime;
 
-use zk_core::Sequence;
-use zk_core::SessionId;
-use zk_core::Stat;
+use zk_core::{Sequence, SessionId, Stat};
 
 use crate::fencing_token::FencingToken;
-use crate::layout::Kind;
-use crate::layout::Layout;
+use crate::layout::{Kind, Layout};
 use crate::owner::OwnerInfo;
 
 /// A holder of a lock, or a waiter, as read from its node.

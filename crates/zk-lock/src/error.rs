@@ -3,10 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::Sequence;
+use zk_core::{Error, ErrorClass, NodePath, Sequence};
 
 use crate::contender::Contender;
 use crate::limit_error::LimitError;

@@ -1,7 +1,6 @@
 //! Reports what happens to the guards of a lock, as a stream of events.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;

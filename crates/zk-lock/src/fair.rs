@@ -2,20 +2,15 @@
 
 use std::sync::Arc;
 
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::{IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::error::AcquireError;
 use crate::events::LockEvents;
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::inspect::Inspector;
-use crate::lock::Lock;
-use crate::lock::inherent_lock_functions;
-use crate::measure::LockKind;
-use crate::measure::Wait;
+use crate::lock::{Lock, inherent_lock_functions};
+use crate::measure::{LockKind, Wait};
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 use crate::queue::Queue;

@@ -6,23 +6,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures_util::future;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::SessionLease;
-use zk_core::Transaction;
-use zk_core::Watch;
+use zk_core::{ErrorClass, NodePath, OwnedNode, Session, SessionLease, Transaction, Watch};
 
-use crate::error::LockLoss;
-use crate::error::ReleaseError;
+use crate::error::{LockLoss, ReleaseError};
 use crate::fencing_token::FencingToken;
 use crate::held::HeldLock;
 use crate::held_node::HeldNode;
-use crate::node_monitor::MonitoredNode;
-use crate::node_monitor::NodeMonitor;
-use crate::queue::Queue;
-use crate::queue::Turn;
+use crate::node_monitor::{MonitoredNode, NodeMonitor};
+use crate::queue::{Queue, Turn};
 
 mod yield_now;
 

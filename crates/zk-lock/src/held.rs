@@ -2,21 +2,17 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use futures_util::future;
 use tokio::sync::watch;
-use zk_core::NodePath;
-use zk_core::Transaction;
+use zk_core::{NodePath, Transaction};
 
-use crate::error::AcquireError;
-use crate::error::LockLoss;
+use crate::error::{AcquireError, LockLoss};
 use crate::fencing_token::FencingToken;
 use crate::held_node::HeldNode;
-use crate::measure::HoldStart;
-use crate::measure::LockKind;
+use crate::measure::{HoldStart, LockKind};
 use crate::retry::prove_alive;
 
 /// A held lock of any kind: whether it is valid, and why it is lost. Each guard and lease dereferences to this.

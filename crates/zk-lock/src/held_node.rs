@@ -2,16 +2,12 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Instant;
 
 use tokio::sync::watch;
-use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::SessionLease;
+use zk_core::{NodePath, OwnedNode, Session, SessionLease};
 
 use crate::error::LockLoss;
 use crate::fencing_token::FencingToken;

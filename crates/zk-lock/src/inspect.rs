@@ -3,17 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use zk_core::{Error, IntoNodePath, NodePath, ParsePathError, Session};
 
-use crate::conditional_delete::Removal;
-use crate::conditional_delete::delete_if_created_by;
+use crate::conditional_delete::{Removal, delete_if_created_by};
 use crate::contender::Contender;
-use crate::layout::Kind;
-use crate::layout::Layout;
+use crate::layout::{Kind, Layout};
 use crate::options::LockOptions;
 use crate::queue::Queue;
 use crate::revoke::Revoke;

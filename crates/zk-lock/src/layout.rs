@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::IdPlace;
-use zk_core::Sequence;
+use zk_core::{IdPlace, Sequence};
 
 /// Which children of a lock's path are contenders, and how this crate names its own.
 ///

@@ -195,68 +195,37 @@ mod rw;
 mod semaphore;
 mod waiter;
 
-pub use any_lock::AnyGuard;
-pub use any_lock::AnyLock;
-pub use cohort::CohortGuard;
-pub use cohort::CohortLimits;
-pub use cohort::CohortLock;
-pub use cohort::CohortToken;
+pub use any_lock::{AnyGuard, AnyLock};
+pub use cohort::{CohortGuard, CohortLimits, CohortLock, CohortToken};
 pub use conditional_delete::Removal;
 pub use contender::Contender;
-pub use error::AcquireError;
-pub use error::Ahead;
-pub use error::LockLoss;
-pub use error::ReleaseError;
-pub use error::RunError;
-pub use error::SequenceExhausted;
-pub use error::TimedOut;
-pub use error::YieldError;
-pub use events::LockEvent;
-pub use events::LockEvents;
+pub use error::{
+    AcquireError, Ahead, LockLoss, ReleaseError, RunError, SequenceExhausted, TimedOut, YieldError,
+};
+pub use events::{LockEvent, LockEvents};
 pub use fair::FairLock;
 pub use fencing_token::FencingToken;
-pub use guard::Guard;
-pub use guard::LockGuard;
+pub use guard::{Guard, LockGuard};
 pub use held::HeldLock;
-pub use inspect::ContenderStatus;
-pub use inspect::Inspector;
-pub use inspect::LockSnapshot;
-pub use inspect::Role;
+pub use inspect::{ContenderStatus, Inspector, LockSnapshot, Role};
 pub use layout::Layout;
 pub use limit_error::LimitError;
 pub use lock::Lock;
 #[cfg(feature = "metrics")]
 pub use metrics::describe_metrics;
-pub use multi::MultiGuard;
-pub use multi::MultiLock;
-pub use multi::MultiLockError;
-pub use multi::MultiTxnError;
-pub use one_shot_lease::OneShotLease;
-pub use one_shot_lease::OneShotLeaseOptions;
-pub use one_shot_lease::TakeLeaseError;
+pub use multi::{MultiGuard, MultiLock, MultiLockError, MultiTxnError};
+pub use one_shot_lease::{OneShotLease, OneShotLeaseOptions, TakeLeaseError};
 pub use options::LockOptions;
 pub use owner::OwnerInfo;
 pub use progress::AcquireProgress;
-pub use race::RaceGuard;
-pub use race::RaceLock;
-pub use reap::Reap;
-pub use reap::ReapError;
-pub use reentrant::ReentrantGuard;
-pub use reentrant::ReentrantLock;
-pub use revoke::Revocation;
-pub use revoke::RevocationRequest;
-pub use revoke::Revoke;
-pub use revoke::RevokeError;
-pub use rw::DowngradeError;
-pub use rw::ReadGuard;
-pub use rw::ReadLock;
-pub use rw::RwLock;
-pub use rw::RwLockError;
-pub use rw::UpgradeError;
-pub use rw::WriteGuard;
-pub use rw::WriteLock;
-pub use semaphore::Semaphore;
-pub use semaphore::SemaphoreLease;
+pub use race::{RaceGuard, RaceLock};
+pub use reap::{Reap, ReapError};
+pub use reentrant::{ReentrantGuard, ReentrantLock};
+pub use revoke::{Revocation, RevocationRequest, Revoke, RevokeError};
+pub use rw::{
+    DowngradeError, ReadGuard, ReadLock, RwLock, RwLockError, UpgradeError, WriteGuard, WriteLock,
+};
+pub use semaphore::{Semaphore, SemaphoreLease};
 pub use waiter::Waiter;
 
 #[cfg(doctest)]

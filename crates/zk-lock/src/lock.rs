@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{NodePath, Session};
 
-use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::LockLoss;
-use crate::error::RunError;
+use crate::error::{AcquireError, Ahead, LockLoss, RunError};
 use crate::events::LockEvents;
 use crate::guard::LockGuard;
 use crate::progress::AcquireProgress;

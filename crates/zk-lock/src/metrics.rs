@@ -5,8 +5,7 @@ use metrics::describe_histogram;
 use metrics::histogram;
 use tokio::time::Instant;
 
-use crate::measure::LockKind;
-use crate::measure::WaitOutcome;
+use crate::measure::{LockKind, WaitOutcome};
 
 /// Gives the recorder of the process the units and descriptions of all metrics of this crate.
 ///

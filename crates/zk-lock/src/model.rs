@@ -24,13 +24,10 @@ mod client;
 mod explore;
 mod servers;
 
-use stateright::Model;
-use stateright::Property;
+use stateright::{Model, Property};
 
-use self::client::Client;
-use self::client::Phase;
-use self::servers::LEADER;
-use self::servers::Servers;
+use self::client::{Client, Phase};
+use self::servers::{LEADER, Servers};
 use crate::layout::Kind;
 
 /// The scenario that is explored.

@@ -5,18 +5,12 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use futures_util::future;
-use zk_core::NodePath;
-use zk_core::Transaction;
+use zk_core::{NodePath, Transaction};
 
-use crate::any_lock::AnyGuard;
-use crate::any_lock::AnyLock;
-use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::ReleaseError;
-use crate::error::RunError;
+use crate::any_lock::{AnyGuard, AnyLock};
+use crate::error::{AcquireError, Ahead, ReleaseError, RunError};
 use crate::fencing_token::FencingToken;
-use crate::guard::impl_lock_guard;
-use crate::guard::release_all;
+use crate::guard::{impl_lock_guard, release_all};
 use crate::held::HeldLock;
 use crate::lock::run_under;
 use crate::progress::AcquireProgress;

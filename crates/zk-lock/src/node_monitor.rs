@@ -5,23 +5,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::OnceLock;
-use std::sync::PoisonError;
-use std::sync::Weak;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Watch;
-use zk_core::WatchEvent;
+use zk_core::{NodePath, Session, Watch, WatchEvent};
 
-use crate::error::AcquireError;
-use crate::error::LockLoss;
+use crate::error::{AcquireError, LockLoss};
 use crate::held_node::HeldNode;
 
 /// Monitors the nodes of the guards of one handle to a lock and its clones.

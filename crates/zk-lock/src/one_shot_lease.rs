@@ -4,14 +4,9 @@
 //! addition, the transaction that writes it checks the lock's node, so that a contender which has lost the lock writes
 //! nothing.
 
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use zk_core::ErrorKind;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{ErrorKind, IntoNodePath, NodePath, Session};
 
 use crate::fair::FairLock;
 use crate::guard::Guard;
@@ -24,9 +19,7 @@ mod record;
 mod utc;
 
 pub use error::TakeLeaseError;
-use record::Malformed;
-use record::Parsed;
-use record::Record;
+use record::{Malformed, Parsed, Record};
 
 /// A lease that was taken for a time, without waiting for its holder, and that ends by the clock alone: kazoo's
 /// `NonBlockingLease`.

@@ -8,8 +8,7 @@
 
 use zk_core::Sequence;
 
-use crate::layout::Kind;
-use crate::layout::Layout;
+use crate::layout::{Kind, Layout};
 
 /// The position of a contender among the children of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Deletions of this session that are not finished, for attempts that must not wait for other holders.
 
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{NodePath, Session};
 
 /// Whether the session had unfinished deletions at a path or directly below it, when this value was created.
 ///

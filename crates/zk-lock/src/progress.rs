@@ -6,9 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zk_core::NodePath;
 
-use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::TimedOut;
+use crate::error::{AcquireError, Ahead, TimedOut};
 
 /// What an acquire reports while it waits: which lock it waits for, and who is ahead. Clones share it.
 ///

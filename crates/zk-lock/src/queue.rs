@@ -8,27 +8,16 @@
 //!    (`watches`), and lists again when a watch fires.
 //! 4. A [`Guard`] is made of it. A guard that is yielded goes back to step 1, with another create.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use zk_core::Acl;
-use zk_core::Error;
-use zk_core::IdPlace;
-use zk_core::NodePath;
-use zk_core::OperationFuture;
-use zk_core::OwnedNode;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::Standby;
+use zk_core::{
+    Acl, Error, IdPlace, NodePath, OperationFuture, OwnedNode, ParsePathError, Session, Standby,
+};
 
 use crate::error::AcquireError;
-use crate::events::LockEvents;
-use crate::events::Notifier;
-use crate::guard::Granted;
-use crate::guard::Guard;
-use crate::layout::Kind;
-use crate::layout::Layout;
-use crate::layout::NodePrefix;
+use crate::events::{LockEvents, Notifier};
+use crate::guard::{Granted, Guard};
+use crate::layout::{Kind, Layout, NodePrefix};
 use crate::node_monitor::NodeMonitor;
 use crate::options::LockOptions;
 use crate::pending_deletes::PendingDeletes;

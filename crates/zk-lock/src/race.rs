@@ -2,39 +2,24 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use zk_core::ErrorClass;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::OwnedNode;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_core::Watch;
-use zk_core::WatchEvent;
+use zk_core::{
+    ErrorClass, IntoNodePath, NodePath, OwnedNode, ParsePathError, Session, Watch, WatchEvent,
+};
 
-use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::ReleaseError;
-use crate::events::LockEvents;
-use crate::events::Notifier;
+use crate::error::{AcquireError, Ahead, ReleaseError};
+use crate::events::{LockEvents, Notifier};
 use crate::fencing_token::FencingToken;
-use crate::guard::Granted;
-use crate::guard::Guard;
-use crate::guard::impl_lock_guard;
+use crate::guard::{Granted, Guard, impl_lock_guard};
 use crate::held::HeldLock;
-use crate::lock::Lock;
-use crate::lock::inherent_lock_functions;
-use crate::measure::LockKind;
-use crate::measure::Wait;
-use crate::node_monitor::NodeMonitor;
-use crate::node_monitor::node_lost;
+use crate::lock::{Lock, inherent_lock_functions};
+use crate::measure::{LockKind, Wait};
+use crate::node_monitor::{NodeMonitor, node_lost};
 use crate::options::LockOptions;
 use crate::pending_deletes::PendingDeletes;
 use crate::progress::AcquireProgress;
-use crate::retry::prove_alive;
-use crate::retry::retry_read;
+use crate::retry::{prove_alive, retry_read};
 
 /// An exclusive lock among all processes that use the same path, for which all waiters race.
 ///

@@ -1,14 +1,8 @@
 //! Removes contenders by age, or all of them.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use zk_core::CreateMode;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::OpResult;
-use zk_core::Session;
+use zk_core::{CreateMode, Error, ErrorClass, NodePath, OpResult, Session};
 
 use crate::conditional_delete::Removal;
 use crate::contender::Contender;

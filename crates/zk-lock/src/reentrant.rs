@@ -2,34 +2,20 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::Weak;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
-use futures_util::future::Shared;
-use futures_util::future::WeakShared;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use zk_core::{IntoNodePath, NodePath, ParsePathError, Session};
 
-use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::ReleaseError;
+use crate::error::{AcquireError, Ahead, ReleaseError};
 use crate::events::LockEvents;
 use crate::fair::FairLock;
 use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
-use crate::guard::impl_lock_guard;
+use crate::guard::{Guard, impl_lock_guard};
 use crate::inspect::Inspector;
-use crate::lock::Lock;
-use crate::lock::inherent_lock_functions;
-use crate::measure::LockKind;
-use crate::measure::Wait;
+use crate::lock::{Lock, inherent_lock_functions};
+use crate::measure::{LockKind, Wait};
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 

@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::OperationFuture;
-use zk_core::Session;
-use zk_core::SessionLease;
+use zk_core::{Error, ErrorClass, ErrorKind, OperationFuture, Session, SessionLease};
 
 use crate::error::AcquireError;
 

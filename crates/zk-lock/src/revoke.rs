@@ -1,20 +1,13 @@
 //! Asks a contender to release its lock.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::WatchEvent;
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath, Session, WatchEvent};
 
-use crate::conditional_delete::Removal;
-use crate::conditional_delete::delete_if_created_by;
+use crate::conditional_delete::{Removal, delete_if_created_by};
 use crate::contender::Contender;
 use crate::owner::OwnerInfo;
 use crate::retry::RETRY_PAUSE;
@@ -27,10 +20,7 @@ mod withdraw;
 
 pub use request::RevocationRequest;
 
-use wire_format::AddRequestError;
-use wire_format::CURATOR_REVOKE_MESSAGE;
-use wire_format::RequestAnswer;
-use wire_format::RequestLine;
+use wire_format::{AddRequestError, CURATOR_REVOKE_MESSAGE, RequestAnswer, RequestLine};
 use withdraw::Withdrawal;
 
 /// A request to a contender to release its lock, or to leave the queue; created by

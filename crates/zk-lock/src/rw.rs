@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{IntoNodePath, NodePath, Session};
 
 use crate::error::AcquireError;
 use crate::events::LockEvents;
 use crate::fencing_token::FencingToken;
 use crate::inspect::Inspector;
-use crate::lock::Lock;
-use crate::lock::inherent_lock_functions;
-use crate::measure::LockKind;
-use crate::measure::Wait;
+use crate::lock::{Lock, inherent_lock_functions};
+use crate::measure::{LockKind, Wait};
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 use crate::queue::Queue;
@@ -22,11 +18,8 @@ mod change;
 mod error;
 mod guards;
 
-pub use error::DowngradeError;
-pub use error::RwLockError;
-pub use error::UpgradeError;
-pub use guards::ReadGuard;
-pub use guards::WriteGuard;
+pub use error::{DowngradeError, RwLockError, UpgradeError};
+pub use guards::{ReadGuard, WriteGuard};
 
 /// A lock that readers share and a writer holds alone, granted in order of arrival.
 ///

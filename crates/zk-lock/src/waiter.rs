@@ -3,18 +3,14 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{NodePath, Session};
 
 use crate::error::AcquireError;
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
-use crate::node_monitor::WATCH_DELAY;
-use crate::node_monitor::node_lost;
-use crate::node_monitor::wait_until_gone;
+use crate::node_monitor::{WATCH_DELAY, node_lost, wait_until_gone};
 use crate::progress::AcquireProgress;
-use crate::queue::Enlisted;
-use crate::queue::Queue;
+use crate::queue::{Enlisted, Queue};
 
 /// A place in the queue of a lock that has not been granted yet; created by
 /// [`FairLock::enlist`](crate::FairLock::enlist).

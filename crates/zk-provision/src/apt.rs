@@ -18,12 +18,10 @@ use tempfile::TempDir;
 
 use crate::cache::java_of;
 use crate::distribution::Progress;
-use crate::home;
-use crate::java;
 use crate::machine::Machine;
-use crate::run;
 use crate::version::Version;
 use crate::want::{Package, Want};
+use crate::{home, java, run};
 
 /// A solver needs ten seconds of a processor that others may use as well.
 const LIMIT: Duration = Duration::from_secs(5 * 60);

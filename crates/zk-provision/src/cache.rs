@@ -19,11 +19,10 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "download")]
 pub(super) use self::locked::Locked;
-use crate::home;
-use crate::java;
 use crate::machine::children;
 use crate::version::Version;
 use crate::want::{Item, Want};
+use crate::{home, java};
 
 const RECORD: &str = "distribution.json";
 /// Since 2, no jar names others in its manifest.

@@ -3,19 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::advice;
 use crate::cache::Cache;
 use crate::distribution::{Distribution, Source};
 use crate::error::{FindError, NotFound, SettingError};
-use crate::home;
-use crate::installed;
-use crate::java;
 #[cfg(feature = "download")]
 use crate::provision::provision;
 use crate::search::Search;
 use crate::settings::{self, Installed, Provisioning};
 use crate::version::Request;
 use crate::want::{Item, Package, Want, missing};
+use crate::{advice, home, installed, java};
 
 impl Search {
     /// Finds ZooKeeper and Java, or provisions them.

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::home;
-use crate::java;
 use crate::machine::{Machine, children};
 use crate::version::Request;
 use crate::want::{Item, Want};
+use crate::{home, java};
 
 /// Where Homebrew keeps what it installs.
 const HOMEBREW: [&str; 3] = ["/opt/homebrew", "/usr/local", "/home/linuxbrew/.linuxbrew"];

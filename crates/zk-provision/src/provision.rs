@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::apt::{Apt, Suite};
-use crate::archive;
 use crate::cache::{Cache, Locked, content};
 use crate::distribution::{Progress, Source};
 use crate::error::FindError;
-use crate::release;
 use crate::search::Search;
 use crate::version::Request;
 use crate::want::{Item, Want, missing};
+use crate::{archive, release};
 
 /// Provisions what is missing under one lock, so that shared downloads happen once.
 pub(super) fn provision(

@@ -1,8 +1,7 @@
 //! Catches panics of the application's codec.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use zk_core::codec::Codec;
 

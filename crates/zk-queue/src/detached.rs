@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use zk_core::Session;
 

@@ -1,8 +1,6 @@
 //! Draws numbers that are a fixed function of what they are drawn for, so that simulations can be repeated.
 
-use std::hash::DefaultHasher;
-use std::hash::Hash;
-use std::hash::Hasher as _;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// Returns an evenly distributed number, always the same one for equal keys.
 pub(crate) fn draw(key: impl Hash) -> u32 {

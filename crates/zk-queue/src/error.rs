@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use zk_core::CommitError;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
 use zk_core::codec::EncodeError;
+use zk_core::{CommitError, ErrorClass, NodePath};
 
 use crate::item_id::ItemId;
 use crate::layout::Layout;

@@ -3,24 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use zk_core::Bytes;
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::Session;
 use zk_core::codec::Raw;
+use zk_core::{Bytes, Error, IntoNodePath, NodePath, Session};
 
 use crate::error::PathError;
 use crate::layout::Layout;
 use crate::options::WorkOptions;
-use crate::paths::QueuePaths;
-use crate::paths::parse_queue_path;
-use crate::paths::segment_numbers;
-use crate::paths::with_valid_names;
+use crate::paths::{QueuePaths, parse_queue_path, segment_numbers, with_valid_names};
 use crate::work_layout::WorkLayout;
-use crate::work_queue::ClaimInfo;
-use crate::work_queue::DeadLetter;
-use crate::work_queue::WorkQueue;
+use crate::work_queue::{ClaimInfo, DeadLetter, WorkQueue};
 
 /// A handle to inspect a queue, whichever client uses it. It finds out the layout by itself.
 ///

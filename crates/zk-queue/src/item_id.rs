@@ -9,8 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zk_core::NodePath;
-use zk_core::Sequence;
+use zk_core::{NodePath, Sequence};
 
 /// Identifies an item that was offered, for [`Queue::cancel`](crate::Queue::cancel) and
 /// [`WorkQueue::cancel`](crate::WorkQueue::cancel).

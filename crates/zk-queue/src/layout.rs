@@ -4,8 +4,7 @@
 
 use std::fmt;
 
-use zk_core::NodePath;
-use zk_core::Sequence;
+use zk_core::{NodePath, Sequence};
 
 /// How a queue's nodes are named, and how their data is encoded.
 ///

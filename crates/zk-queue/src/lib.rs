@@ -321,45 +321,24 @@ mod store;
 mod work_layout;
 mod work_queue;
 
-pub use error::CancelError;
-pub use error::DeadLetterBatchError;
-pub use error::DeadLetterError;
-pub use error::LayoutError;
-pub use error::NotSettled;
-pub use error::OfferAllError;
-pub use error::OfferError;
-pub use error::PathError;
-pub use error::SettleError;
-pub use error::TakeError;
-pub use error::UnknownTake;
-pub use inspect::Inspector;
-pub use inspect::QueueSnapshot;
-pub use item_id::ItemId;
-pub use item_id::ParseItemIdError;
+pub use error::{
+    CancelError, DeadLetterBatchError, DeadLetterError, LayoutError, NotSettled, OfferAllError,
+    OfferError, PathError, SettleError, TakeError, UnknownTake,
+};
+pub use inspect::{Inspector, QueueSnapshot};
+pub use item_id::{ItemId, ParseItemIdError};
 pub use layout::Layout;
 #[cfg(feature = "metrics")]
 pub use metrics::describe_metrics;
-pub use offer::Offer;
-pub use offer::OfferAll;
-pub use offer::OfferFuture;
-pub use options::QueueOptions;
-pub use options::WorkOptions;
-pub use options::WorkerOptions;
+pub use offer::{Offer, OfferAll, OfferFuture};
+pub use options::{QueueOptions, WorkOptions, WorkerOptions};
 pub use prepared_offer::PreparedOffer;
-pub use queue::Drained;
-pub use queue::Queue;
-pub use queue::QueueCounts;
-pub use store::CancelOutcome;
-pub use store::CancelledItems;
+pub use queue::{Drained, Queue, QueueCounts};
+pub use store::{CancelOutcome, CancelledItems};
 pub use work_layout::WorkLayout;
-pub use work_queue::Claim;
-pub use work_queue::ClaimInfo;
-pub use work_queue::ClaimLoss;
-pub use work_queue::DeadLetter;
-pub use work_queue::Delivery;
-pub use work_queue::WorkCounts;
-pub use work_queue::WorkQueue;
-pub use work_queue::WorkStats;
+pub use work_queue::{
+    Claim, ClaimInfo, ClaimLoss, DeadLetter, Delivery, WorkCounts, WorkQueue, WorkStats,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

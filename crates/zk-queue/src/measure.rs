@@ -1,7 +1,6 @@
 //! Measures how old claimed items are, and how long deliveries last. Without the feature `metrics` it does nothing.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use zk_core::Stat;

@@ -5,20 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::Transaction;
-use zk_core::codec::Codec;
-use zk_core::codec::EncodeError;
+use zk_core::codec::{Codec, EncodeError};
+use zk_core::{ErrorKind, Transaction};
 
 use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
-use crate::error::OfferAllError;
-use crate::error::OfferError;
+use crate::error::{OfferAllError, OfferError};
 use crate::item_id::ItemId;
 use crate::prepared_offer::PreparedOffer;
-use crate::store::JoinedCalls;
-use crate::store::NewItem;
-use crate::store::Offers;
+use crate::store::{JoinedCalls, NewItem, Offers};
 
 /// Offers an item; created by [`Queue::offer`](crate::Queue::offer) and [`WorkQueue::offer`](crate::WorkQueue::offer).
 ///

@@ -3,8 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use zk_core::Jitter;
-use zk_core::RetryPolicy;
+use zk_core::{Jitter, RetryPolicy};
 
 use crate::layout::Layout;
 use crate::work_layout::WorkLayout;

@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
+use zk_core::{IntoNodePath, NodePath};
 
 use crate::error::PathError;
 

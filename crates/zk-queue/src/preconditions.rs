@@ -18,8 +18,7 @@
 
 use std::sync::Arc;
 
-use zk_core::NodePath;
-use zk_core::Transaction;
+use zk_core::{NodePath, Transaction};
 
 /// What a transaction checks besides the items that it is about. It is read before the items are.
 #[derive(Debug, Clone)]

@@ -2,11 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::CreateMode;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Transaction;
+use zk_core::{CreateMode, Error, ErrorKind, NodePath, Transaction};
 
 /// An offer for a transaction that the application commits; returned by [`Offer::prepare`](crate::Offer::prepare).
 ///

@@ -8,32 +8,20 @@ use std::time::Duration;
 use futures_util::Stream;
 use futures_util::future;
 use futures_util::stream;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
+use zk_core::codec::{Codec, DecodeError};
+use zk_core::{IntoNodePath, NodePath, Session};
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
 use crate::codec_panic::catch_decode_panic;
 use crate::deadline::Deadline;
-use crate::error::CancelError;
-use crate::error::LayoutError;
-use crate::error::PathError;
-use crate::error::TakeError;
+use crate::error::{CancelError, LayoutError, PathError, TakeError};
 use crate::item_id::ItemId;
-use crate::offer::Offer;
-use crate::offer::OfferAll;
+use crate::offer::{Offer, OfferAll};
 use crate::options::QueueOptions;
-use crate::paths::QueuePaths;
-use crate::paths::parse_queue_path;
-use crate::store::CancelOutcome;
-use crate::store::CancelledItems;
-use crate::store::Candidate;
-use crate::store::InFlightItem;
-use crate::store::ItemStore;
-use crate::store::Purpose;
-use crate::store::TakenItem;
+use crate::paths::{QueuePaths, parse_queue_path};
+use crate::store::{
+    CancelOutcome, CancelledItems, Candidate, InFlightItem, ItemStore, Purpose, TakenItem,
+};
 
 /// A queue from which an item is taken before it is processed.
 ///

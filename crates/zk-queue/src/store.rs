@@ -34,8 +34,7 @@
 
 use std::sync::Arc;
 
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{NodePath, Session};
 
 use crate::options::QueueOptions;
 use crate::paths::QueuePaths;
@@ -66,24 +65,16 @@ mod requeue;
 mod segments;
 mod take;
 
-pub(crate) use batch::Batch;
-pub(crate) use batch::BatchFailure;
-pub(crate) use batch::ItemChange;
-pub(crate) use batch::MAX_PARENT_ROUNDS;
-pub(crate) use batch::Refusal;
+pub(crate) use batch::{Batch, BatchFailure, ItemChange, MAX_PARENT_ROUNDS, Refusal};
 pub use cancel::CancelOutcome;
 pub use cancel_with_id::CancelledItems;
 pub(crate) use conditional_commit::ConditionalOutcome;
 pub(crate) use context::QueueContext;
-pub(crate) use in_flight::InFlightItem;
-pub(crate) use in_flight::SharedInventory;
+pub(crate) use in_flight::{InFlightItem, SharedInventory};
 pub(crate) use inventory::Purpose;
-pub(crate) use joined_calls::JoinedCalls;
-pub(crate) use joined_calls::JoinedOutcome;
-pub(crate) use joined_calls::JoinedWork;
+pub(crate) use joined_calls::{JoinedCalls, JoinedOutcome, JoinedWork};
 use list_reader::ListReader;
-pub(crate) use offers::NewItem;
-pub(crate) use offers::Offers;
+pub(crate) use offers::{NewItem, Offers};
 pub(crate) use read_items::Candidate;
 use read_items::ItemReader;
 use segments::Segments;

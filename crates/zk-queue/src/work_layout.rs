@@ -6,9 +6,7 @@ use zk_core::NodePath;
 
 use crate::error::PathError;
 use crate::layout::Layout;
-use crate::paths::QueuePaths;
-use crate::paths::beside;
-use crate::paths::child;
+use crate::paths::{QueuePaths, beside, child};
 
 /// Where a [`WorkQueue`](crate::WorkQueue) has its nodes, and how they are named.
 ///

@@ -11,39 +11,24 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures_util::Stream;
 use futures_util::future;
 use futures_util::stream;
-use zk_core::Error;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::SessionId;
 use zk_core::codec::Codec;
+use zk_core::{Error, IntoNodePath, NodePath, Session, SessionId};
 
 use crate::batch_limits::MAX_ITEMS_PER_READ;
 use crate::codec_panic::catch_decode_panic;
 use crate::deadline::Deadline;
-use crate::error::CancelError;
-use crate::error::LayoutError;
-use crate::error::PathError;
-use crate::error::TakeError;
+use crate::error::{CancelError, LayoutError, PathError, TakeError};
 use crate::item_id::ItemId;
-use crate::offer::Offer;
-use crate::offer::OfferAll;
+use crate::offer::{Offer, OfferAll};
 use crate::options::WorkOptions;
-use crate::paths::child;
-use crate::paths::parse_queue_path;
+use crate::paths::{child, parse_queue_path};
 use crate::ready_items::ListedItem;
-use crate::store::CancelOutcome;
-use crate::store::CancelledItems;
-use crate::store::Candidate;
-use crate::store::ItemStore;
-use crate::store::JoinedCalls;
-use crate::store::Purpose;
+use crate::store::{CancelOutcome, CancelledItems, Candidate, ItemStore, JoinedCalls, Purpose};
 use crate::work_layout::WorkPaths;
 
 mod claim;
@@ -55,8 +40,7 @@ mod joined_acknowledgements;
 mod time_to_run;
 mod worker;
 
-pub use claim::Claim;
-pub use claim::Delivery;
+pub use claim::{Claim, Delivery};
 pub use dead_letters::DeadLetter;
 pub use held_claim::ClaimLoss;
 use held_claim::HeldClaim;

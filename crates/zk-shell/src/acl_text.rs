@@ -4,8 +4,7 @@
 
 use serde_json::Value;
 use serde_json::json;
-use zk_core::AclEntry;
-use zk_core::Permissions;
+use zk_core::{AclEntry, Permissions};
 
 /// Returns an entry as [`parse`] reads it.
 pub(crate) fn entry(entry: &AclEntry) -> String {

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use clap::Parser;
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
-use crate::commands::acl::Getacl;
-use crate::commands::acl::Setacl;
+use crate::commands::acl::{Getacl, Setacl};
 use crate::commands::addauth::Addauth;
 use crate::commands::cd::Cd;
 use crate::commands::config::Config;
 use crate::commands::create::Create;
-use crate::commands::delete::Delete;
-use crate::commands::delete::Deleteall;
+use crate::commands::delete::{Delete, Deleteall};
 use crate::commands::du::Du;
 use crate::commands::export::Export;
 use crate::commands::find::Find;

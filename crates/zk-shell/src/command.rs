@@ -4,12 +4,10 @@ use std::io::IsTerminal;
 
 use clap::CommandFactory as _;
 
-use crate::cli::Cli;
-use crate::cli::Command;
+use crate::cli::{Cli, Command};
 use crate::commands::cd;
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::failure::write_stderr;
+use crate::failure::{Failure, write_stderr};
 use crate::shell;
 use crate::signals::Signals;
 

@@ -2,20 +2,15 @@
 //!
 //! A completion never keeps the person waiting: what the ensemble does not answer in [`TIME_LIMIT`] is left out.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::CommandFactory as _;
 use tokio::runtime::Handle;
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{Error, NodePath, Session};
 
 use crate::cli::Cli;
-use crate::escape;
-use crate::resolve_path;
+use crate::{escape, resolve_path};
 
 /// What a person may have meant to type.
 #[derive(Debug, Clone, PartialEq, Eq)]

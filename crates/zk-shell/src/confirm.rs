@@ -1,11 +1,9 @@
 //! Asks the person at the terminal before something that cannot be undone.
 
-use std::io::BufRead;
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal};
 
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::failure::write_stderr;
+use crate::failure::{Failure, write_stderr};
 
 /// Asks a question, which ends with `[y/N] `, and fails with `refusal` unless the answer is yes.
 ///

@@ -3,28 +3,17 @@
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use zk_core::ConnectString;
-use zk_core::ConnectionState;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{ConnectString, ConnectionState, Error, ErrorKind, NodePath, Session};
 
-use crate::credentials::Access;
-use crate::credentials::Credentials;
-use crate::credentials::SESSION;
+use crate::credentials::{Access, Credentials, SESSION};
 use crate::editor::Editor;
 use crate::failure::Failure;
-use crate::file_io;
 use crate::output::Output;
-use crate::resolve_path;
-use crate::signals::Interrupter;
-use crate::signals::Signals;
-use crate::signals::Watchdog;
+use crate::signals::{Interrupter, Signals, Watchdog};
+use crate::{file_io, resolve_path};
 
 /// The options that all commands have.
 #[derive(Debug)]

@@ -8,10 +8,7 @@
 //! bytes; `top::crawl` counts by names alone, because `zk top` may send two reads a second.
 
 use futures_util::future::join_all;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
+use zk_core::{ErrorKind, NodePath, Session, Stat};
 
 use crate::context::Context;
 use crate::escape;

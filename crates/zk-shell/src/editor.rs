@@ -5,37 +5,25 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::io;
-use std::io::BufRead as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{self, BufRead as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 
-use rustix::termios::LocalModes;
-use rustix::termios::OptionalActions;
-use rustix::termios::Termios;
-use rustix::termios::tcgetattr;
-use rustix::termios::tcsetattr;
-use rustyline::Config;
-use rustyline::Helper;
-use rustyline::completion::Completer;
-use rustyline::completion::Pair;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::completion::{Completer, Pair};
 use rustyline::config::CompletionType;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
-use rustyline::hint::HistoryHinter;
+use rustyline::hint::{Hinter, HistoryHinter};
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
+use rustyline::{Config, Helper};
 use tokio::sync::oneshot;
 
 use crate::completion::Completion;
-use crate::failure::Failure;
-use crate::failure::write_stderr;
+use crate::failure::{Failure, write_stderr};
 
 /// The terminal. Requests are carried out one after the other.
 #[derive(Debug, Clone)]

@@ -7,9 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
-use zk_core::ConnectError;
-use zk_core::ErrorKind;
-use zk_core::Operation;
+use zk_core::{ConnectError, ErrorKind, Operation};
 
 use crate::escape;
 use crate::signals::EndSignal;

@@ -1,12 +1,9 @@
 //! Reads and writes files on other threads, so that a slow disk or an empty pipe delays neither the session nor a signal.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Runs work that may block on another thread. If the caller is dropped, the work goes on, and its result is lost.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

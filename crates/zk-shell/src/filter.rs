@@ -1,12 +1,9 @@
 //! Decides which nodes `find` prints: without I/O and without a clock, the time is an argument.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use regex::Regex;
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::Stat;
+use zk_core::{NodePath, SessionId, Stat};
 
 /// The conditions that a node must meet, all of them.
 #[derive(Debug, Clone, Default)]

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use clap::CommandFactory as _;
-use clap::FromArgMatches as _;
 use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::cli::Cli;
-use crate::cli::Command;
-use crate::command;
+use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::shell_words;
+use crate::{command, shell_words};
 
 /// What a line means.
 #[derive(Debug)]

@@ -2,15 +2,10 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::io;
-use std::io::IsTerminal as _;
-use std::io::Write as _;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant, SystemTime};
 
-use anstream::AutoStream;
-use anstream::ColorChoice;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +15,7 @@ use zk_core::Stat;
 
 use crate::date::java_date;
 use crate::escape;
-use crate::failure::Failure;
-use crate::failure::write_stderr;
+use crate::failure::{Failure, write_stderr};
 use crate::file_io::blocking;
 
 /// Where results go, and in which form.

@@ -3,9 +3,7 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use indicatif::ProgressDrawTarget;
-use indicatif::ProgressStyle;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// How many nodes a command has worked on. The bar vanishes with it.
 #[derive(Debug)]

@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zk_core::Sequence;
 
 /// What kind of recipe uses a node, by the names of its children.

@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::NodePath;
-use zk_core::ParsePathError;
+use zk_core::{NodePath, ParsePathError};
 
 /// Returns the path that `argument` means.
 ///

@@ -3,25 +3,16 @@
 use std::path::PathBuf;
 
 use tokio::runtime::Handle;
-use zk_core::ConnectString;
-use zk_core::ConnectionState;
-use zk_core::NodePath;
+use zk_core::{ConnectString, ConnectionState, NodePath};
 
 use crate::completion::Completion;
 use crate::context::Context;
-use crate::editor::Editor;
-use crate::editor::Prompt;
-use crate::editor::SavedTerminal;
-use crate::editor::TerminalInput;
-use crate::editor::print_above;
+use crate::editor::{Editor, Prompt, SavedTerminal, TerminalInput, print_above};
 use crate::escape;
-use crate::failure::Failure;
-use crate::failure::write_stderr;
-use crate::line;
-use crate::line::Parsed;
+use crate::failure::{Failure, write_stderr};
+use crate::line::{self, Parsed};
 use crate::output::Style;
-use crate::signals::EndSignal;
-use crate::signals::Signals;
+use crate::signals::{EndSignal, Signals};
 
 /// Runs the lines of the terminal until `quit`, Ctrl-D or a signal, and leaves the terminal as it was.
 pub(crate) async fn run(context: &mut Context) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! Rows of text in columns, and ages in words. The time now is an argument.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::escape;
 

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use tokio::sync::mpsc;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use zk_core::ConnectString;
-use zk_core::NodePath;
+use zk_core::{ConnectString, NodePath};
 
 use crate::context::Context;
 use crate::duration::parse_timeout;
@@ -42,8 +39,7 @@ mod word;
 use clock::Clock;
 use model::Model;
 use player::Player;
-use recording::IsCut;
-use recording::Recorder;
+use recording::{IsCut, Recorder};
 use sample::Sample;
 use views::View;
 

@@ -2,10 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions};
 
 use crate::digest;
 

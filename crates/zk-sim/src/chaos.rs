@@ -9,8 +9,7 @@ use std::time::Duration;
 use crate::ensemble::Ensemble;
 use crate::faults::Scripted;
 use crate::wait;
-pub use plan::Chaos;
-pub use plan::Disturbance;
+pub use plan::{Chaos, Disturbance};
 
 /// A disturbance that was injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

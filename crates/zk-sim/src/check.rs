@@ -4,11 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::ensemble::Ensemble;
-use crate::ensemble::EnsembleBuilder;
+use crate::ensemble::{Ensemble, EnsembleBuilder};
 
 /// Runs `test` once for each seed, each time with a new ensemble of three servers on a new runtime with paused time.
 ///

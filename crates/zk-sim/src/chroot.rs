@@ -4,13 +4,7 @@
 
 use futures_util::StreamExt as _;
 use zk_core::NodePath;
-use zk_core::transport::Op;
-use zk_core::transport::OpResult;
-use zk_core::transport::ReadOp;
-use zk_core::transport::Request;
-use zk_core::transport::Response;
-use zk_core::transport::WatchNotification;
-use zk_core::transport::Watching;
+use zk_core::transport::{Op, OpResult, ReadOp, Request, Response, WatchNotification, Watching};
 
 /// Returns the request as the server sees it: with the chroot.
 pub(crate) fn to_server(chroot: &NodePath, mut request: Request) -> Request {

@@ -5,9 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::ConnectString;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{ConnectString, NodePath, Session};
 
 use crate::access::Identity;
 use crate::driver::Driver;

@@ -4,8 +4,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use sha1::Digest as _;
-use sha1::Sha1;
+use sha1::{Digest as _, Sha1};
 
 /// Returns the id of a user: the name, a colon, and the base64 of the SHA-1 of `user:password`.
 pub(crate) fn id_of(user: &str, password: &str) -> String {

@@ -2,42 +2,21 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::OnceLock;
-use std::sync::PoisonError;
-use std::sync::Weak;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use zk_core::SessionId;
-use zk_core::WatchEvent;
-use zk_core::transport::Answer;
-use zk_core::transport::LinkReceiver;
-use zk_core::transport::LinkSender;
-use zk_core::transport::Phase;
-use zk_core::transport::Response;
-use zk_core::transport::SessionEnd;
-use zk_core::transport::TransportError;
-use zk_core::transport::WatchNotification;
-use zk_core::transport::Watched;
-use zk_core::transport::Watching;
+use zk_core::transport::{
+    Answer, LinkReceiver, LinkSender, Phase, Response, SessionEnd, TransportError,
+    WatchNotification, Watched, Watching,
+};
+use zk_core::{SessionId, WatchEvent};
 
-use crate::server_reply::ServerReply;
-use crate::server_reply::WatchNumber;
+use crate::server_reply::{ServerReply, WatchNumber};
 use crate::tree::Trigger;
-use crate::world::Attachment;
-use crate::world::Content;
-use crate::world::JobNumber;
-use crate::world::Output;
-use crate::world::SessionOptions;
-use crate::world::Settings;
-use crate::world::World;
+use crate::world::{Attachment, Content, JobNumber, Output, SessionOptions, Settings, World};
 
 /// The state that all handles of an ensemble share.
 pub(crate) struct Driver {

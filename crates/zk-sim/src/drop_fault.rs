@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use zk_core::Session;
-use zk_core::SessionId;
+use zk_core::{Session, SessionId};
 
 use crate::ensemble::Ensemble;
-use crate::wait::pass;
-use crate::wait::soon;
+use crate::wait::{pass, soon};
 
 /// A fault to inject into a session at the moment when a test drops one of its calls, see
 /// [`polled`](crate::wait::polled).

@@ -3,23 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::RetryPolicy;
-use zk_core::SessionId;
-use zk_core::Sessions;
 use zk_core::transport::Request;
+use zk_core::{NodePath, RetryPolicy, SessionId, Sessions};
 
 use crate::connect::Connect;
-use crate::control::ServerHandle;
-use crate::control::SessionHandle;
+use crate::control::{ServerHandle, SessionHandle};
 use crate::driver::Driver;
 use crate::faults::Script;
 use crate::release::Release;
 use crate::request_log::LoggedRequest;
-use crate::tree::Counters;
-use crate::tree::Tree;
-use crate::world::Settings;
-use crate::world::World;
+use crate::tree::{Counters, Tree};
+use crate::world::{Settings, World};
 
 /// A simulated ensemble. Clones share it.
 ///

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::SessionId;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_core::transport::{Request, TransportError};
 
 use crate::control::index;
 use crate::driver::Driver;
-use crate::script::Act;
-use crate::script::Proposal;
-use crate::script::Rule;
-use crate::script::Turn;
+use crate::script::{Act, Proposal, Rule, Turn};
 
 /// A builder of a scripted failure: it selects requests, and a method such as [`lose_reply`](Self::lose_reply)
 /// completes it.

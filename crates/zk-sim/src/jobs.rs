@@ -3,8 +3,7 @@
 //! Pure: no I/O and no clock.
 
 use std::collections::VecDeque;
-use std::ops::Index;
-use std::ops::IndexMut;
+use std::ops::{Index, IndexMut};
 
 /// The number of a request, in the order of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

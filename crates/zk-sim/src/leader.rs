@@ -2,34 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Permissions;
-use zk_core::SessionId;
-use zk_core::Stat;
-use zk_core::transport::Bytes;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
-use zk_core::transport::Op;
-use zk_core::transport::OpResult;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_core::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult, Request, TransportError};
+use zk_core::{Acl, ErrorKind, NodePath, Permissions, SessionId, Stat};
 
-use crate::access;
-use crate::access::Identity;
+use crate::access::{self, Identity};
 use crate::release::Release;
 use crate::server_reply::ServerReply;
-use crate::tree::Counters;
-use crate::tree::Effect;
-use crate::tree::Kind;
-use crate::tree::Moment;
-use crate::tree::Node;
-use crate::tree::Tree;
-use crate::tree::is_special;
+use crate::tree::{Counters, Effect, Kind, Moment, Node, Tree, is_special};
 
 /// The state of the leader, which all leaders share, one after the other.
 #[derive(Debug)]

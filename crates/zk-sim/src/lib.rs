@@ -187,30 +187,19 @@ mod wire_request;
 mod wire_server;
 mod world;
 
-pub use chaos::Chaos;
-pub use chaos::Disturbance;
-pub use chaos::InjectedDisturbance;
-pub use check::Check;
-pub use check::Checked;
-pub use check::TestResult;
+pub use chaos::{Chaos, Disturbance, InjectedDisturbance};
 pub use check::check;
+pub use check::{Check, Checked, TestResult};
 pub use connect::Connect;
-pub use control::ServerHandle;
-pub use control::SessionHandle;
+pub use control::{ServerHandle, SessionHandle};
 pub use drop_fault::DropFault;
-pub use ensemble::Ensemble;
-pub use ensemble::EnsembleBuilder;
-pub use faults::Script;
-pub use faults::Scripted;
+pub use ensemble::{Ensemble, EnsembleBuilder};
+pub use faults::{Script, Scripted};
 pub use release::Release;
-pub use request_log::LoggedRequest;
-pub use request_log::RequestOutcome;
+pub use request_log::{LoggedRequest, RequestOutcome};
 pub use script::Proposal;
 pub use transport::SimTransport;
-pub use tree::Counters;
-pub use tree::Kind;
-pub use tree::Node;
-pub use tree::Tree;
+pub use tree::{Counters, Kind, Node, Tree};
 pub use wire_server::SimListener;
 
 #[cfg(doctest)]

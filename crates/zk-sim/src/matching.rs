@@ -6,9 +6,7 @@
 //! Pure: no I/O and no clock.
 
 use zk_core::NodePath;
-use zk_core::transport::Op;
-use zk_core::transport::ReadOp;
-use zk_core::transport::Request;
+use zk_core::transport::{Op, ReadOp, Request};
 
 /// Matches every request.
 pub fn anything() -> impl Fn(&Request) -> bool + Send + Clone + 'static {

@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use zk_core::SessionId;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_core::transport::{Request, TransportError};
 
 /// A request of a session, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,7 @@
 use std::fmt;
 
 use zk_core::SessionId;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_core::transport::{Request, TransportError};
 
 /// The effect of a rule on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,29 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Permissions;
-use zk_core::SessionId;
-use zk_core::transport::ReadOp;
-use zk_core::transport::ReadResult;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_core::transport::{ReadOp, ReadResult, Request, TransportError};
+use zk_core::{Acl, ErrorKind, NodePath, Permissions, SessionId};
 
-use crate::access;
-use crate::access::Identity;
-use crate::leader::FIRST_EPOCH;
-use crate::leader::Transaction;
+use crate::access::{self, Identity};
+use crate::leader::{FIRST_EPOCH, Transaction};
 use crate::release::Release;
 use crate::server_reply::ServerReply;
-use crate::tree::Counters;
-use crate::tree::Node;
-use crate::tree::Tree;
-use crate::tree::Trigger;
-use crate::watches;
-use crate::watches::WatchKind;
-use crate::watches::WatchTable;
+use crate::tree::{Counters, Node, Tree, Trigger};
+use crate::watches::{self, WatchKind, WatchTable};
 
 /// A server of the ensemble.
 #[derive(Debug)]

@@ -2,14 +2,8 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::Acl;
-use zk_core::Identity;
-use zk_core::NodePath;
-use zk_core::Stat;
-use zk_core::transport::Bytes;
-use zk_core::transport::OpResult;
-use zk_core::transport::ReadResult;
-use zk_core::transport::TransportError;
+use zk_core::transport::{Bytes, OpResult, ReadResult, TransportError};
+use zk_core::{Acl, Identity, NodePath, Stat};
 
 use crate::wire_request::WireReply;
 

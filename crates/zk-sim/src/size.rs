@@ -2,15 +2,10 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::Acl;
-use zk_core::NodePath;
-use zk_core::transport::Bytes;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
-use zk_core::transport::Op;
-use zk_core::transport::ReadResult;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_core::transport::{
+    Bytes, CreateMode, CreateRequest, Op, ReadResult, Request, TransportError,
+};
+use zk_core::{Acl, NodePath};
 
 use crate::server_reply::ServerReply;
 

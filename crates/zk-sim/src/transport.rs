@@ -1,22 +1,13 @@
 //! Implements the transport of `zk-core` for a simulated session.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::transport::Answer;
-use zk_core::transport::Authenticating;
-use zk_core::transport::Bytes;
-use zk_core::transport::LinkReceiver;
-use zk_core::transport::Reply;
-use zk_core::transport::Request;
-use zk_core::transport::RoleReply;
-use zk_core::transport::SessionEnd;
-use zk_core::transport::Transport;
-use zk_core::transport::TransportError;
+use zk_core::transport::{
+    Answer, Authenticating, Bytes, LinkReceiver, Reply, Request, RoleReply, SessionEnd, Transport,
+    TransportError,
+};
+use zk_core::{ErrorKind, NodePath, SessionId};
 
 use crate::access::Identity;
 use crate::chroot;

@@ -1,16 +1,10 @@
 //! The tree of nodes of one server, and the effects of transactions on it.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
 
-use zk_core::Acl;
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::Stat;
-use zk_core::WatchEvent;
 use zk_core::transport::Bytes;
+use zk_core::{Acl, NodePath, SessionId, Stat, WatchEvent};
 
 /// The nodes of one server, or of the leader, at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]

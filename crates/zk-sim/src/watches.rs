@@ -2,16 +2,12 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::WatchEvent;
+use zk_core::{NodePath, SessionId, WatchEvent};
 
 use crate::release::Release;
-use crate::tree::Tree;
-use crate::tree::Trigger;
+use crate::tree::{Tree, Trigger};
 use crate::wire_request::WatchKinds;
 
 /// The kind of a watch.

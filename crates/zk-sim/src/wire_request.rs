@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::NodePath;
-use zk_core::SessionId;
+use zk_core::{NodePath, SessionId};
 
 use crate::access::Identity;
 use crate::server::Server;

@@ -5,28 +5,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncRead;
-use tokio::io::AsyncReadExt as _;
-use tokio::io::AsyncWrite;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 use zk_core::SessionId;
 use zk_fault_proxy::Op;
-use zk_fault_proxy::codec::Connect;
-use zk_fault_proxy::codec::FrameDecoder;
-use zk_fault_proxy::codec::Piece;
-use zk_fault_proxy::codec::ReplyBody;
-use zk_fault_proxy::codec::RequestBody;
+use zk_fault_proxy::codec::{Connect, FrameDecoder, Piece, ReplyBody, RequestBody};
 
 use crate::access::Identity;
-use crate::driver::Driver;
-use crate::driver::RemoteConnection;
-use crate::driver::ServerMessage;
+use crate::driver::{Driver, RemoteConnection, ServerMessage};
 use crate::ensemble::Ensemble;
 use crate::server::ProcessState;
-use crate::world::Attachment;
-use crate::world::JobNumber;
-use crate::world::SessionOptions;
+use crate::world::{Attachment, JobNumber, SessionOptions};
 use encode::Expected;
 
 mod decode;

@@ -8,32 +8,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::WatchEvent;
-use zk_core::transport::Link;
-use zk_core::transport::Phase;
-use zk_core::transport::ReplyHeader;
-use zk_core::transport::Request;
-use zk_core::transport::ServerRole;
-use zk_core::transport::TransportError;
-use zk_core::transport::WatchNotification;
+use zk_core::transport::{
+    Link, Phase, ReplyHeader, Request, ServerRole, TransportError, WatchNotification,
+};
+use zk_core::{NodePath, SessionId, WatchEvent};
 
 use crate::access::Identity;
 use crate::jobs::Jobs;
 use crate::leader::Leader;
 use crate::release::Release;
-use crate::request_log::LoggedRequest;
-use crate::request_log::RequestOutcome;
-use crate::script::Proposal;
-use crate::script::Rule;
-use crate::script::Turn;
-use crate::server::Lag;
-use crate::server::Server;
-use crate::server_reply::ServerReply;
-use crate::server_reply::WatchNumber;
-use crate::tree::Counters;
-use crate::tree::Trigger;
+use crate::request_log::{LoggedRequest, RequestOutcome};
+use crate::script::{Proposal, Rule, Turn};
+use crate::server::{Lag, Server};
+use crate::server_reply::{ServerReply, WatchNumber};
+use crate::tree::{Counters, Trigger};
 use crate::wire_request::WireRequest;
 pub(crate) use client::Break;
 use client::Client;

@@ -8,12 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_wire::Config;
-use zk_wire::Host;
-use zk_wire::sasl::Exchange;
-use zk_wire::sasl::Mechanism;
-use zk_wire::sasl::SaslError;
-use zk_wire::sasl::Step;
+use zk_wire::sasl::{Exchange, Mechanism, SaslError, Step};
+use zk_wire::{Config, Host};
 
 /// One security context of GSSAPI, as `GSS_Init_sec_context` makes it.
 trait SecurityContext: Send {

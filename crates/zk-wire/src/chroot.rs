@@ -6,15 +6,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::proto::DecodeError;
-use crate::proto::MultiOp;
-use crate::proto::MultiRead;
-use crate::proto::MultiResult;
-use crate::proto::NewNode;
-use crate::proto::Reply;
-use crate::proto::Request;
-use crate::proto::WatchEvent;
-use crate::proto::WatchLists;
+use crate::proto::{
+    DecodeError, MultiOp, MultiRead, MultiResult, NewNode, Reply, Request, WatchEvent, WatchLists,
+};
 
 /// The node that all paths of a session are relative to; the root by default.
 ///
@@ -227,13 +221,10 @@ fn new_path(node: &mut NewNode) -> (&mut String, bool) {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use bytes::BytesMut;
+    use bytes::{Bytes, BytesMut};
 
     use super::*;
-    use crate::proto::CreateMode;
-    use crate::proto::Stat;
-    use crate::proto::Xid;
+    use crate::proto::{CreateMode, Stat, Xid};
 
     fn app() -> Chroot {
         "/app".parse().unwrap()

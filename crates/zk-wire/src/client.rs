@@ -5,33 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::chroot::Chroot;
-use crate::config::Config;
-use crate::config::SavedSession;
-use crate::connect_string::ConnectString;
-use crate::connect_string::ParseConnectStringError;
-use crate::driver;
-use crate::driver::Connector;
+use crate::config::{Config, SavedSession};
+use crate::connect_string::{ConnectString, ParseConnectStringError};
+use crate::driver::{self, Connector};
 use crate::host_provider::HostProvider;
-use crate::proto::Credentials;
-use crate::proto::ErrorCode;
-use crate::proto::Reply;
-use crate::proto::Request;
-use crate::proto::WatchEvent;
-use crate::session::Host;
-use crate::session::Loss;
-use crate::session::NotSent;
-use crate::session::Outcome;
-use crate::session::Session;
-use crate::session::SessionEnd;
-use crate::session::SubmitError;
-use crate::session::Ticket;
-use crate::shared::ConnectionState;
-use crate::shared::Shared;
+use crate::proto::{Credentials, ErrorCode, Reply, Request, WatchEvent};
+use crate::session::{Host, Loss, NotSent, Outcome, Session, SessionEnd, SubmitError, Ticket};
+use crate::shared::{ConnectionState, Shared};
 
 /// A session with an ensemble. Clones are handles to the same session.
 ///

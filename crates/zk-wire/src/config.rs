@@ -8,8 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::chroot::Chroot;
-use crate::proto::Credentials;
-use crate::proto::Release;
+use crate::proto::{Credentials, Release};
 use crate::sasl::Mechanism;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;

@@ -6,8 +6,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use crate::chroot::Chroot;
-use crate::chroot::ParseChrootError;
+use crate::chroot::{Chroot, ParseChrootError};
 use crate::session::Host;
 
 /// The hosts of an ensemble and an optional chroot, as in `zk1:2181,zk2,[::1]:2182/app`.

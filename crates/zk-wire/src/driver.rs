@@ -1,18 +1,14 @@
 //! The task that drives a session over TCP, with TLS or without.
 
 use std::future::poll_fn;
-use std::io;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use crate::host_provider::HostProvider;
-use crate::session::Host;
-use crate::session::Loss;
-use crate::session::Session;
-use crate::session::TlsFailure;
+use crate::session::{Host, Loss, Session, TlsFailure};
 use crate::shared::Shared;
 
 mod dial;
@@ -23,8 +19,7 @@ mod timer;
 #[cfg(feature = "tls")]
 mod tls_stream;
 
-use lookups::Lookups;
-use lookups::Wanted;
+use lookups::{Lookups, Wanted};
 use stream::Stream;
 use timer::Timer;
 

@@ -119,50 +119,20 @@ mod shared;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use chroot::Chroot;
-pub use chroot::ParseChrootError;
-pub use client::Answer;
-pub use client::Client;
-pub use client::RequestError;
-pub use client::RequestErrorKind;
-pub use client::Watch;
-pub use config::Config;
-pub use config::SavedSession;
-pub use connect_string::ConnectString;
-pub use connect_string::ParseConnectStringError;
-pub use host_provider::DnsHosts;
-pub use host_provider::HostProvider;
-pub use host_provider::HostsError;
-pub use host_provider::HostsFuture;
+pub use chroot::{Chroot, ParseChrootError};
+pub use client::{Answer, Client, RequestError, RequestErrorKind, Watch};
+pub use config::{Config, SavedSession};
+pub use connect_string::{ConnectString, ParseConnectStringError};
 #[cfg(feature = "srv")]
 pub use host_provider::SrvHosts;
-pub use proto::AclEntry;
-pub use proto::CreateMode;
-pub use proto::Credentials;
-pub use proto::ErrorCode;
-pub use proto::Identity;
-pub use proto::MultiOp;
-pub use proto::MultiRead;
-pub use proto::MultiRefusal;
-pub use proto::MultiResult;
-pub use proto::NewNode;
-pub use proto::ReadResult;
-pub use proto::Release;
-pub use proto::Reply;
-pub use proto::Request;
-pub use proto::SaslToken;
-pub use proto::Stat;
-pub use proto::WatchEvent;
-pub use proto::WatchEventKind;
-pub use proto::WatchKind;
+pub use host_provider::{DnsHosts, HostProvider, HostsError, HostsFuture};
+pub use proto::{
+    AclEntry, CreateMode, Credentials, ErrorCode, Identity, MultiOp, MultiRead, MultiRefusal,
+    MultiResult, NewNode, ReadResult, Release, Reply, Request, SaslToken, Stat, WatchEvent,
+    WatchEventKind, WatchKind,
+};
 pub use server_role::ServerRole;
-pub use session::CertificateRefusal;
-pub use session::Host;
-pub use session::Loss;
-pub use session::NotSent;
-pub use session::SessionEnd;
-pub use session::SubmitError;
-pub use session::TlsFailure;
+pub use session::{CertificateRefusal, Host, Loss, NotSent, SessionEnd, SubmitError, TlsFailure};
 pub use shared::ConnectionState;
 #[cfg(feature = "tls")]
 pub use tls::Certificates;

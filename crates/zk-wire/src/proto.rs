@@ -12,30 +12,13 @@ mod request;
 pub use error_code::ErrorCode;
 pub(crate) use frame::rest_of_frame;
 pub use frame::take_frame;
-pub use handshake::ConnectRequest;
-pub use handshake::ConnectResponse;
-pub use records::AclEntry;
-pub use records::CreateMode;
-pub use records::Credentials;
-pub use records::NewNode;
-pub use records::SaslToken;
-pub use records::Stat;
-pub use records::WatchEventKind;
-pub use records::WatchKind;
+pub use handshake::{ConnectRequest, ConnectResponse};
+pub use records::{
+    AclEntry, CreateMode, Credentials, NewNode, SaslToken, Stat, WatchEventKind, WatchKind,
+};
 pub use release::Release;
-pub use reply::Identity;
-pub use reply::Incoming;
-pub use reply::MultiRefusal;
-pub use reply::MultiResult;
-pub use reply::ReadResult;
-pub use reply::Reply;
-pub use reply::WatchEvent;
-pub use request::MultiOp;
-pub use request::MultiRead;
-pub use request::ReplyShape;
-pub use request::Request;
-pub use request::WatchLists;
-pub use request::Xid;
+pub use reply::{Identity, Incoming, MultiRefusal, MultiResult, ReadResult, Reply, WatchEvent};
+pub use request::{MultiOp, MultiRead, ReplyShape, Request, WatchLists, Xid};
 
 pub(crate) use request::CONFIG_NODE;
 

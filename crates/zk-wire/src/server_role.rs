@@ -3,13 +3,11 @@
 //! The protocol does not say it, but `srvr` does, which goes to an address and not over the connection. Behind a load
 //! balancer another server may reply. So the address must be one that the configuration of the ensemble names.
 
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::client::Client;
 use crate::driver::ask_address;
-use crate::proto::Reply;
-use crate::proto::Request;
+use crate::proto::{Reply, Request};
 
 /// What a server does in its ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -23,13 +23,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
-use crate::config::Config;
-use crate::config::SavedSession;
-use crate::proto::Request;
-use crate::proto::Xid;
+use crate::config::{Config, SavedSession};
+use crate::proto::{Request, Xid};
 
 mod authentication;
 mod connection;
@@ -47,23 +44,15 @@ mod tls_failure;
 mod watches;
 mod writable_server;
 
-pub use event::Event;
-pub use event::Loss;
-pub use event::NotSent;
-pub use event::Outcome;
-pub use event::SessionEnd;
-pub use event::SubmitError;
-pub use event::Ticket;
+pub use event::{Event, Loss, NotSent, Outcome, SessionEnd, SubmitError, Ticket};
 pub use hosts::Host;
 pub use probe::Probe;
-pub use tls_failure::CertificateRefusal;
-pub use tls_failure::TlsFailure;
+pub use tls_failure::{CertificateRefusal, TlsFailure};
 
 use authentication::Authentication;
 use host_refresh::HostRefresh;
 use hosts::Hosts;
-use pending::Frame;
-use pending::Role;
+use pending::{Frame, Role};
 use releases::Releases;
 use watches::Watches;
 use writable_server::WritableServerSearch;

@@ -2,27 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
-use tokio::sync::watch;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::proto::ErrorCode;
-use crate::proto::WatchEvent;
-use crate::session::Event;
-use crate::session::Host;
-use crate::session::Loss;
-use crate::session::Outcome;
-use crate::session::Session;
-use crate::session::SessionEnd;
-use crate::session::Ticket;
+use crate::proto::{ErrorCode, WatchEvent};
+use crate::session::{Event, Host, Loss, Outcome, Session, SessionEnd, Ticket};
 
 /// The connection of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,8 +198,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::config::Config;
-    use crate::config::SavedSession;
+    use crate::config::{Config, SavedSession};
     use crate::session::Host;
 
     #[test]

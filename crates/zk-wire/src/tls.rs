@@ -1,22 +1,16 @@
 //! How connections are encrypted: with a configuration of rustls, or with certificates in PEM.
 
 use std::fmt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::ClientConfig;
-use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateRevocationListDer;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::ServerName;
-use rustls::pki_types::pem;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateRevocationListDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 
-use crate::session::Host;
-use crate::session::TlsFailure;
+use crate::session::{Host, TlsFailure};
 
 /// How connections are encrypted; see [`Config::tls`](crate::Config::tls).
 ///

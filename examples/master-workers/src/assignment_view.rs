@@ -4,17 +4,11 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use futures_util::FutureExt as _;
-use zk_cache::CacheOptions;
-use zk_cache::ChildrenCache;
-use zk_cache::Event;
-use zk_cache::Events;
-use zk_cache::Snapshot;
-use zk_cache::TreeCache;
+use zk_cache::{CacheOptions, ChildrenCache, Event, Events, Snapshot, TreeCache};
 use zk_core::NodePath;
 
 use crate::member::Member;
-use crate::plan::Step;
-use crate::plan::View;
+use crate::plan::{Step, View};
 use crate::reporter::Reporter;
 use crate::tree::Tree;
 

@@ -86,12 +86,8 @@ pub use member::Member;
 pub use node::Node;
 pub use reporter::Reporter;
 pub use status_endpoint::StatusEndpoint;
-pub use stop::Stop;
-pub use stop::Stopper;
-pub use tree::ForeignName;
-pub use tree::TaskId;
-pub use tree::Tree;
-pub use tree::WorkerName;
+pub use stop::{Stop, Stopper};
+pub use tree::{ForeignName, TaskId, Tree, WorkerName};
 
 #[doc = include_str!("../README.md")]
 pub mod readme {}

@@ -1,31 +1,20 @@
 //! The command line of the example: runs processes, submits tasks, and prints the state.
 
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Parser;
-use clap::Subcommand;
-use master_workers::Node;
-use master_workers::Reporter;
-use master_workers::StatusEndpoint;
-use master_workers::Stopper;
-use master_workers::Tree;
+use clap::{Parser, Subcommand};
 use master_workers::metrics_endpoint::serve_metrics;
-use master_workers::prune::Pruned;
-use master_workers::prune::prune;
+use master_workers::prune::{Pruned, prune};
 use master_workers::status::Status;
 use master_workers::status_endpoint::ask;
 use master_workers::submit::submit;
-use tokio::signal::unix::Signal;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::SessionBuilder;
+use master_workers::{Node, Reporter, StatusEndpoint, Stopper, Tree};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use zk_core::{NodePath, Session, SessionBuilder};
 
 /// A master that assigns tasks, and workers that do them: an example over all crates
 #[derive(Debug, Parser)]

@@ -11,25 +11,19 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::sync::watch;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::Transaction;
+use zk_core::{Error, ErrorClass, Transaction};
 use zk_id::SequenceIds;
 use zk_leader::LeaderLease;
 use zk_queue::SettleError;
 
-use crate::assignment_view::AssignmentView;
-use crate::assignment_view::Move;
+use crate::assignment_view::{AssignmentView, Move};
 use crate::member::Member;
-use crate::pause::RETRY_PAUSE;
-use crate::pause::pause;
-use crate::plan::Step;
-use crate::plan::plan;
+use crate::pause::{RETRY_PAUSE, pause};
+use crate::plan::{Step, plan};
 use crate::reporter::Reporter;
 use crate::settings;
 use crate::submit::inbox;
-use crate::tree::TaskId;
-use crate::tree::WorkerName;
+use crate::tree::{TaskId, WorkerName};
 
 /// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! A process with one session, and the base nodes of the application.
 
 use zk_config::Typed;
-use zk_core::Error;
-use zk_core::Session;
+use zk_core::{Error, Session};
 
 use crate::reporter::Reporter;
 use crate::settings::Settings;

@@ -6,11 +6,9 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tree::TaskId;
-use crate::tree::WorkerName;
+use crate::tree::{TaskId, WorkerName};
 
 /// The known tasks, workers and assignments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,13 +8,11 @@ use std::borrow::Cow;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use zk_core::ErrorClass;
-use zk_core::Session;
+use zk_core::{ErrorClass, Session};
 use zk_lock::FairLock;
 
 use crate::status::names;
-use crate::tree::TaskId;
-use crate::tree::Tree;
+use crate::tree::{TaskId, Tree};
 
 /// The outcome of pruning.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,9 +2,7 @@
 
 use std::fmt;
 use std::io::Write as _;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Writes status lines with the name of a process; clones share the name.
 #[derive(Clone)]

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use futures_util::future::try_join_all;
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{Error, NodePath, Session};
 use zk_leader::Selector;
 
 use crate::submit::inbox;
-use crate::tree::Tree;
-use crate::tree::WorkerName;
+use crate::tree::{Tree, WorkerName};
 
 /// The current state of the application. Several requests read it at different moments, so the numbers may not add up
 /// while tasks move.

@@ -5,19 +5,11 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::io::AsyncRead;
-use tokio::io::AsyncReadExt as _;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpListener;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zk_core::Session;
-use zk_discovery::BuildError;
-use zk_discovery::Instance;
-use zk_discovery::Picked;
-use zk_discovery::ProviderOptions;
-use zk_discovery::Registry;
-use zk_discovery::RoundRobin;
+use zk_discovery::{BuildError, Instance, Picked, ProviderOptions, Registry, RoundRobin};
 
 use crate::pause::pause;
 use crate::reporter::Reporter;

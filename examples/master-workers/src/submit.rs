@@ -2,12 +2,9 @@
 
 use std::fmt;
 
-use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::OfferError;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::{ErrorClass, Session};
+use zk_queue::{OfferError, WorkOptions, WorkQueue};
 
 use crate::tree::Tree;
 

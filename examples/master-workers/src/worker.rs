@@ -11,25 +11,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde::Deserialize;
-use serde::Serialize;
-use zk_cache::ChildrenCache;
-use zk_cache::Event;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::codec::Codec as _;
-use zk_core::codec::Toml;
-use zk_id::WorkerId;
-use zk_id::WorkerIds;
+use serde::{Deserialize, Serialize};
+use zk_cache::{ChildrenCache, Event};
+use zk_core::codec::{Codec as _, Toml};
+use zk_core::{Error, ErrorClass, ErrorKind};
+use zk_id::{WorkerId, WorkerIds};
 
 use crate::assignment_view::check_event;
 use crate::member::Member;
 use crate::pause::RETRY_PAUSE;
 use crate::settings;
 use crate::stop::Stop;
-use crate::tree::TaskId;
-use crate::tree::WorkerName;
+use crate::tree::{TaskId, WorkerName};
 
 /// The result of a task, in TOML.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

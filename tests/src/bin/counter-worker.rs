@@ -10,23 +10,16 @@
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterError;
-use zk_counter::CounterOptions;
-use zk_history::Op;
-use zk_history::Pending;
-use zk_history::Recorder;
-use zk_history::ReturnValue;
+use zk_core::{RetryPolicy, Session};
+use zk_counter::{AtomicCounter, CounterError, CounterOptions};
+use zk_history::{Op, Pending, Recorder, ReturnValue};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {

@@ -28,33 +28,19 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::bail;
 use tokio::task::AbortHandle;
-use zk_core::ErrorClass;
-use zk_core::Sequence;
-use zk_core::Session;
-use zk_history::Held;
-use zk_history::Op;
-use zk_history::Pending;
-use zk_history::Recorder;
-use zk_history::ReturnValue;
+use zk_core::{ErrorClass, Sequence, Session};
 use zk_history::check::Span;
 use zk_history::now;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_lock::LockLoss;
-use zk_lock::ReleaseError;
-use zk_tests::contention::Event;
-use zk_tests::contention::Record;
-use zk_tests::contention::Register;
-use zk_tests::contention::Turn;
+use zk_history::{Held, Op, Pending, Recorder, ReturnValue};
+use zk_lock::{AcquireError, FairLock, Guard, LockLoss, ReleaseError};
+use zk_tests::contention::{Event, Record, Register, Turn};
 
 /// The process.
 struct Worker {

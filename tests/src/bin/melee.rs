@@ -8,23 +8,15 @@
 //! `Melee.java`. At the end of the standard input the process ends immediately, without closing the session.
 
 use std::fs::File;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::bail;
-use rustix::fs::FlockOperation;
-use rustix::fs::fcntl_lock;
+use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
-use zk_core::ErrorClass;
-use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
+use zk_core::{ErrorClass, Session};
+use zk_lock::{AcquireError, FairLock, Layout, LockOptions, RwLock, Semaphore};
 
 /// The lock to take.
 enum Lock {

@@ -14,15 +14,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use tokio::sync::watch;
-use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_history::Op;
-use zk_history::Recorder;
-use zk_history::ReturnValue;
-use zk_queue::OfferError;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::{ErrorClass, Session};
+use zk_history::{Op, Recorder, ReturnValue};
+use zk_queue::{OfferError, WorkOptions, WorkQueue};
 
 /// The state of both roles.
 struct Worker {

@@ -2,8 +2,7 @@
 
 use std::borrow::Borrow;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zk_history::check::Span;
 use zk_history::now;
 

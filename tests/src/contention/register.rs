@@ -1,14 +1,10 @@
 //! A resource outside of ZooKeeper that checks fencing tokens.
 
 use std::fs::File;
-use std::io;
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::Write as _;
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 
-use rustix::fs::FlockOperation;
-use rustix::fs::flock;
+use rustix::fs::{FlockOperation, flock};
 
 /// A file that accepts a text only with a token that is at least as high as all before.
 ///

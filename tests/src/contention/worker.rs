@@ -6,15 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::bail;
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use super::journal::Event;
-use super::journal::Record;
-use super::journal::Turn;
+use super::journal::{Event, Record, Turn};
 use crate::peers::Dialogue;
 
 /// A `lock-worker`; its commands are described there.

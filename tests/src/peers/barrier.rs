@@ -6,11 +6,9 @@ use anyhow::Context as _;
 use anyhow::ensure;
 
 use super::curator::Curator;
-use super::dialogue::Dialogue;
-use super::dialogue::MAX_WAIT;
+use super::dialogue::{Dialogue, MAX_WAIT};
 use super::kazoo::Kazoo;
-use super::run;
-use super::run::QUICK;
+use super::run::{self, QUICK};
 
 /// A process that uses Curator's `DistributedBarrier` and `DistributedDoubleBarrier`, or kazoo's `Barrier` and
 /// `DoubleBarrier`.

@@ -6,8 +6,7 @@ use anyhow::ensure;
 
 use super::curator::Curator;
 use super::kazoo::Kazoo;
-use super::run;
-use super::run::QUICK;
+use super::run::{self, QUICK};
 
 impl Kazoo {
     /// Creates, reads, writes, watches, lists, commits transactions and takes kazoo's `Lock`, and checks each result.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::curator::Curator;
 use super::run;

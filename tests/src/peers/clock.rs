@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::time::ClockId;
-use rustix::time::clock_gettime;
+use rustix::time::{ClockId, clock_gettime};
 
 /// The time since the origin of the host's monotonic clock.
 ///

@@ -2,17 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sha2::Digest as _;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 use zk_provision::Search;
 
-use super::jars;
-use super::run;
+use super::{jars, run};
 
 /// Eclipse's compiler, and the Java that runs it and what it compiles.
 #[derive(Debug, Clone)]

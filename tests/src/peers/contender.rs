@@ -10,8 +10,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::curator::Curator;
-use super::dialogue::Dialogue;
-use super::dialogue::MAX_WAIT;
+use super::dialogue::{Dialogue, MAX_WAIT};
 use super::kazoo::Kazoo;
 use super::run::QUICK;
 

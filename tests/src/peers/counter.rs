@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::ensure;
-use zk_harness::Ensemble;
-use zk_harness::ProcessState;
-use zk_harness::Server;
+use zk_harness::{Ensemble, ProcessState, Server};
 
 use super::compiler::Compiler;
-use super::jars;
-use super::run;
+use super::{jars, run};
 
 const SOURCE: (&str, &str) = (
     "SeedCounter.java",

@@ -1,18 +1,15 @@
 //! Curator's jars, and the programs that use them.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::process::Command;
 use zk_provision::Search;
 
-use super::compiler::Compiler;
-use super::compiler::packaged;
+use super::compiler::{Compiler, packaged};
 use super::jars;
-use super::run;
-use super::run::QUICK;
+use super::run::{self, QUICK};
 
 /// Apache Curator, ready to run: a Java, a class path, and the compiled programs of `tests/java`.
 #[derive(Debug, Clone)]

@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 

@@ -9,10 +9,8 @@ use tempfile::TempDir;
 use zk_provision::Distribution;
 
 use super::compiler::Compiler;
-use super::dialogue::Dialogue;
-use super::dialogue::MAX_WAIT;
-use super::jars;
-use super::run;
+use super::dialogue::{Dialogue, MAX_WAIT};
+use super::{jars, run};
 
 /// ZooKeeper's own client, which performs one operation after the other.
 ///

@@ -3,8 +3,7 @@
 use anyhow::Context as _;
 use tokio::process::Command;
 
-use super::dialogue::Dialogue;
-use super::dialogue::MAX_WAIT;
+use super::dialogue::{Dialogue, MAX_WAIT};
 use super::kazoo::Kazoo;
 
 /// A Python process that joins a `Party`, a `ShallowParty` or a `SetPartitioner` on command.

@@ -2,8 +2,7 @@
 
 use anyhow::Context as _;
 
-use super::dialogue::Dialogue;
-use super::dialogue::MAX_WAIT;
+use super::dialogue::{Dialogue, MAX_WAIT};
 use super::kazoo::Kazoo;
 
 /// A kazoo client that takes leases on command.

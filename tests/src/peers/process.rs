@@ -3,8 +3,7 @@
 use anyhow::Context as _;
 
 use super::curator::Curator;
-use super::dialogue::Dialogue;
-use super::dialogue::MAX_WAIT;
+use super::dialogue::{Dialogue, MAX_WAIT};
 use super::run::QUICK;
 
 /// One of the programs in `tests/java` that answer each command with a line.

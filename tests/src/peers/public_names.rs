@@ -7,9 +7,8 @@ use anyhow::Context as _;
 
 use super::compiler::Compiler;
 use super::curator::Curator;
-use super::jars;
 use super::kazoo::Kazoo;
-use super::run;
+use super::{jars, run};
 
 /// A public class of another client, or a public function outside of classes.
 #[derive(Debug, Clone, PartialEq, Eq)]

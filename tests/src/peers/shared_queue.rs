@@ -5,8 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::curator::Curator;
-use super::dialogue::Dialogue;
-use super::dialogue::MAX_WAIT;
+use super::dialogue::{Dialogue, MAX_WAIT};
 use super::kazoo::Kazoo;
 use super::run::QUICK;
 

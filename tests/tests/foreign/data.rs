@@ -2,27 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::SessionId;
-use zk_core::codec::Codec;
-use zk_core::codec::Gzip;
-use zk_core::codec::Json;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
-use zk_core::codec::Toml;
-use zk_core::transport::Authenticating;
-use zk_core::transport::Bytes;
-use zk_core::transport::LinkReceiver;
-use zk_core::transport::Reply;
-use zk_core::transport::Request;
-use zk_core::transport::RoleReply;
-use zk_core::transport::Transport;
-use zk_sim::Ensemble;
-use zk_sim::SimTransport;
+use zk_core::codec::{Codec, Gzip, Json, Raw, Text, Toml};
+use zk_core::transport::{
+    Authenticating, Bytes, LinkReceiver, Reply, Request, RoleReply, Transport,
+};
+use zk_core::{NodePath, Session, SessionId};
+use zk_sim::{Ensemble, SimTransport};
 
 use crate::input::PATH;
 

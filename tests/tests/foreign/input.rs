@@ -1,10 +1,8 @@
 //! Draws nodes from bytes: samples, samples with changes, and anything else.
 
-use arbitrary::Result;
-use arbitrary::Unstructured;
+use arbitrary::{Result, Unstructured};
 
-use crate::readers::READERS;
-use crate::readers::Reader;
+use crate::readers::{READERS, Reader};
 
 /// Which recipe reads, and what others have put below its path.
 #[derive(Debug)]

@@ -2,75 +2,29 @@
 
 use std::num::NonZeroU32;
 use std::sync::Once;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
-use zk_barrier::DoubleBarrier;
-use zk_barrier::Layout as BarrierLayout;
-use zk_cache::CacheOptions;
-use zk_cache::ChildrenCache;
-use zk_cache::NodeCache;
-use zk_cache::TreeCache;
-use zk_config::Layers;
-use zk_config::Listener;
-use zk_config::Profiles;
-use zk_config::PublishOptions;
-use zk_config::Publisher;
-use zk_config::Typed;
-use zk_config::TypedBuilder;
-use zk_core::NodePath;
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeOptions;
-use zk_core::Session;
+use zk_barrier::{DoubleBarrier, Layout as BarrierLayout};
+use zk_cache::{CacheOptions, ChildrenCache, NodeCache, TreeCache};
+use zk_config::{Layers, Listener, Profiles, PublishOptions, Publisher, Typed, TypedBuilder};
 use zk_core::codec::Text;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::Format;
-use zk_counter::SharedCount;
-use zk_counter::SharedValue;
-use zk_discovery::Dubbo;
-use zk_discovery::DubboProvider;
-use zk_discovery::Registry;
-use zk_discovery::RoundRobin;
-use zk_discovery::Serverset;
-use zk_discovery::ServersetMember;
-use zk_group::Group;
-use zk_group::Layout as GroupLayout;
-use zk_group::Membership;
+use zk_core::{NodePath, PersistentNode, PersistentNodeOptions, Session};
+use zk_counter::{AtomicCounter, CounterOptions, Format, SharedCount, SharedValue};
+use zk_discovery::{Dubbo, DubboProvider, Registry, RoundRobin, Serverset, ServersetMember};
 use zk_group::partitioner::Partitioner;
-use zk_id::BlockIds;
-use zk_id::SequenceIds;
-use zk_id::Snowflakes;
-use zk_id::WorkerIds;
-use zk_id::ZxidIds;
-use zk_leader::Breadcrumb;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLatch;
-use zk_leader::StepDownPolicy;
-use zk_lock::FairLock;
-use zk_lock::Inspector;
-use zk_lock::Layout as LockLayout;
-use zk_lock::LockOptions;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
-use zk_lock::OwnerInfo;
-use zk_lock::RaceLock;
-use zk_lock::Reap;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
-use zk_queue::Layout as QueueLayout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_group::{Group, Layout as GroupLayout, Membership};
+use zk_id::{BlockIds, SequenceIds, Snowflakes, WorkerIds, ZxidIds};
+use zk_leader::{Breadcrumb, ElectionOptions, LeaderLatch, StepDownPolicy};
+use zk_lock::{
+    FairLock, Inspector, Layout as LockLayout, LockOptions, OneShotLease, OneShotLeaseOptions,
+    OwnerInfo, RaceLock, Reap, RwLock, Semaphore,
+};
+use zk_queue::{Layout as QueueLayout, Queue, QueueOptions, WorkLayout, WorkOptions, WorkQueue};
 use zk_sim::Ensemble;
 
 use crate::data;
-use crate::input::Input;
-use crate::input::PATH;
+use crate::input::{Input, PATH};
 
 /// A recipe, where others can put nodes, and samples.
 pub(crate) struct Reader {

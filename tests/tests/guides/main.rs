@@ -10,8 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use tables::Guide;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
+use zk_tests::peers::{Curator, Kazoo};
 
 /// Reads the tables of a guide whose first column has this title.
 fn guide(file: &str, title: &str) -> Guide {

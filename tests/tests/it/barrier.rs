@@ -2,23 +2,12 @@
 
 use std::num::NonZeroU32;
 
-use zk_barrier::Barrier;
-use zk_barrier::DoubleBarrier;
-use zk_barrier::Layout;
+use zk_barrier::{Barrier, DoubleBarrier, Layout};
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_tests::peers::BarrierAct;
-use zk_tests::peers::BarrierPaths;
-use zk_tests::peers::BarrierPeer;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
+use zk_tests::peers::{BarrierAct, BarrierPaths, BarrierPeer, Curator, Kazoo};
 
-use crate::lock::SOON;
-use crate::lock::names;
-use crate::lock::observer;
-use crate::lock::three_servers;
-use crate::lock::until;
-use crate::lock::watches;
+use crate::lock::{SOON, names, observer, three_servers, until, watches};
 
 const PATHS: BarrierPaths<'_> = BarrierPaths {
     barrier: "/app/migration",

@@ -4,8 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::Command;
-use zk_core::ProtocolClient;
-use zk_core::Session;
+use zk_core::{ProtocolClient, Session};
 use zk_harness::Ensemble;
 
 /// Chooses the client; `cargo xtask test wire` sets it.

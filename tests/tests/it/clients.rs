@@ -9,21 +9,13 @@ mod wire;
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::EventKind;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
+use zk_fault_proxy::{Clients, Close, EventKind, FaultProxy, Match, Route};
 use zk_harness::Ensemble;
 
-use peer::Connect;
-use peer::Java;
-use peer::Peer;
+use peer::{Connect, Java, Peer};
 use third_party::ThirdParty;
 use wire::Wire;
 

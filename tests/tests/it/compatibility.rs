@@ -8,22 +8,15 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::bail;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_fault_proxy::EventKind;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Op;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_core::{Error, ErrorKind, ProtocolClient, Session};
+use zk_fault_proxy::{EventKind, FaultProxy, Op};
+use zk_harness::{DataStore, Ensemble};
 use zk_tests::each_recipe::RECIPES;
 
 mod operations;

@@ -2,19 +2,12 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zk_core::Session;
-use zk_discovery::Curator as Layout;
-use zk_discovery::Instance;
-use zk_discovery::Providers;
-use zk_discovery::Registry;
-use zk_discovery::UriSpec;
-use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorProcess;
+use zk_discovery::{Curator as Layout, Instance, Providers, Registry, UriSpec};
+use zk_tests::peers::{Curator, CuratorProcess};
 
-use crate::lock::observer;
-use crate::lock::three_servers;
+use crate::lock::{observer, three_servers};
 
 const BASE: &str = "/services";
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zk_core::Session;
-use zk_harness::Ensemble;
-use zk_harness::Error;
+use zk_harness::{Ensemble, Error};
 
 use crate::lock::SOON;
 

@@ -3,26 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeOptions;
-use zk_core::PersistentNodeProblem;
-use zk_core::Session;
-use zk_group::Group;
-use zk_group::Layout;
-use zk_group::Members;
-use zk_group::Membership;
-use zk_group::partitioner::Allocation;
-use zk_group::partitioner::ItemGuard;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerOptions;
+use zk_core::{PersistentNode, PersistentNodeOptions, PersistentNodeProblem, Session};
+use zk_group::partitioner::{Allocation, ItemGuard, Partitioner, PartitionerOptions};
+use zk_group::{Group, Layout, Members, Membership};
 use zk_harness::Ensemble;
-use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorProcess;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::KazooMember;
+use zk_tests::peers::{Curator, CuratorProcess, Kazoo, KazooMember};
 
-use crate::lock::observer;
-use crate::lock::three_servers;
+use crate::lock::{observer, three_servers};
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
 

@@ -5,12 +5,10 @@ use std::num::NonZeroU32;
 
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_id::BlockError;
-use zk_id::BlockIds;
+use zk_id::{BlockError, BlockIds};
 use zk_tests::peers::Curator;
 
-use crate::lock::observer;
-use crate::lock::three_servers;
+use crate::lock::{observer, three_servers};
 
 async fn counter(session: &Session) -> i64 {
     // Others wrote it through other servers.

@@ -4,16 +4,13 @@
 //! frames. `RECORD_FRAMES=1` writes these files instead:
 //! `RECORD_FRAMES=1 cargo nextest run --all-features -p zk-tests java_frames`.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zk_harness::Ensemble;
-use zk_tests::peers::JavaClient;
-use zk_tests::peers::JavaStep;
+use zk_tests::peers::{JavaClient, JavaStep};
 
-use self::recorder::Frame;
-use self::recorder::Recorder;
+use self::recorder::{Frame, Recorder};
 use self::transcript::Transcript;
 
 mod recorder;

@@ -5,25 +5,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_leader::ElectionOptions;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::Participant;
-use zk_leader::ParticipantState;
-use zk_leader::Selector;
-use zk_tests::peers::Curator;
-use zk_tests::peers::PeerContender;
-use zk_tests::peers::Recipe;
-use zk_tests::peers::monotonic;
+use zk_leader::{
+    ElectionOptions, LatchParticipant, LeaderLatch, LeaderLease, Participant, ParticipantState,
+    Selector,
+};
+use zk_tests::peers::{Curator, PeerContender, Recipe, monotonic};
 
-use crate::lock::LONG;
-use crate::lock::SOON;
-use crate::lock::names;
-use crate::lock::observer;
-use crate::lock::three_servers;
-use crate::lock::until_empty;
-use crate::lock::until_enlisted;
+use crate::lock::{LONG, SOON, names, observer, three_servers, until_empty, until_enlisted};
 
 const SHORT: Duration = Duration::from_millis(500);
 

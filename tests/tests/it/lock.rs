@@ -9,8 +9,7 @@ use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_harness::program_of_next_process;
 use zk_history::Run;
-use zk_history::check::FencedMutex;
-use zk_history::check::Linearizable;
+use zk_history::check::{FencedMutex, Linearizable};
 use zk_tests::contention::Worker;
 
 mod counter;

@@ -11,12 +11,8 @@ mod work;
 
 use std::time::Duration;
 
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::nemesis::Fault;
-use zk_harness::nemesis::InjectedFault;
-use zk_harness::nemesis::Nemesis;
-use zk_harness::nemesis::fault_time;
+use zk_harness::nemesis::{Fault, InjectedFault, Nemesis, fault_time};
+use zk_harness::{DataStore, Ensemble};
 use zk_history::Run;
 
 /// Three servers that the nemesis can do everything to.

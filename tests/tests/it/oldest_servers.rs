@@ -3,17 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_core::ErrorKind;
-use zk_core::ProtocolClient;
-use zk_core::Session;
+use zk_core::{ErrorKind, ProtocolClient, Session};
 use zk_harness::Ensemble;
-use zk_wire::AclEntry;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::CreateMode;
-use zk_wire::NewNode;
-use zk_wire::Reply;
-use zk_wire::Request;
+use zk_wire::{AclEntry, Client, Config, CreateMode, NewNode, Reply, Request};
 
 use crate::lock::answered;
 

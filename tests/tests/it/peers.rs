@@ -2,18 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::Session;
-use zk_core::SessionId;
+use zk_core::{Session, SessionId};
 use zk_harness::Ensemble;
-use zk_tests::peers::Curator;
-use zk_tests::peers::PeerContender;
-use zk_tests::peers::Recipe;
-use zk_tests::peers::Workload;
-use zk_tests::peers::monotonic;
-use zk_tests::peers::seed_counter;
+use zk_tests::peers::{Curator, PeerContender, Recipe, Workload, monotonic, seed_counter};
 
 const SOON: Duration = Duration::from_secs(60);
 

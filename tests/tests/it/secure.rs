@@ -9,23 +9,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ConnectError;
-use zk_core::Permissions;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_core::SessionBuilder;
-use zk_core::Tls;
 use zk_core::blocking::block_on;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::SaslDigest;
+use zk_core::{
+    Acl, AclEntry, ConnectError, Permissions, ProtocolClient, Session, SessionBuilder, Tls,
+};
+use zk_harness::{DataStore, Ensemble, SaslDigest};
 
-use self::log::Log;
-use self::log::printed_forms;
-use self::recipes::RECIPES;
-use self::recipes::hold;
+use self::log::{Log, printed_forms};
+use self::recipes::{RECIPES, hold};
 use self::session_password::session_password;
 
 mod calls;

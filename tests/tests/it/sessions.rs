@@ -4,53 +4,25 @@
 //! have to show, and competes for the leadership. After each disturbance every handle of the first process has to be
 //! current again, and checkers judge what was recorded.
 
-use std::collections::BTreeMap;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use zk_cache::Event;
-use zk_cache::Events;
-use zk_cache::TreeCache;
+use zk_cache::{Event, Events, TreeCache};
 use zk_config::Typed;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::Kept;
-use zk_core::ParsePathError;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::Sessions;
 use zk_core::codec::Text;
-use zk_discovery::Instance;
-use zk_discovery::Providers;
-use zk_discovery::Registration;
-use zk_discovery::Registry;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Route;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_history::Op;
-use zk_history::Recorder;
-use zk_history::ReturnValue;
-use zk_history::Run;
+use zk_core::{Error, ErrorClass, Kept, ParsePathError, RetryPolicy, Session, Sessions};
+use zk_discovery::{Instance, Providers, Registration, Registry};
+use zk_fault_proxy::{Clients, Close, Route};
+use zk_harness::{DataStore, Ensemble};
 use zk_history::check::FencedMutex;
 use zk_history::now;
-use zk_id::Id;
-use zk_id::Layout;
-use zk_id::Snowflake;
-use zk_id::Snowflakes;
-use zk_id::WorkerId;
-use zk_id::WorkerIds;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_queue::OfferError;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_history::{Op, Recorder, ReturnValue, Run};
+use zk_id::{Id, Layout, Snowflake, Snowflakes, WorkerId, WorkerIds};
+use zk_leader::{LatchParticipant, LeaderLatch};
+use zk_queue::{OfferError, WorkQueue, WorkerOptions};
+use zk_sim::wait::{pass, soon, until};
 
 const TREE: &str = "/app/tree";
 const MOTTO: &str = "/app/motto";

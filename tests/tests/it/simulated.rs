@@ -4,8 +4,7 @@
 
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
+use zk_tests::peers::{Curator, Kazoo};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_does_its_basics_on_simulated_servers() {

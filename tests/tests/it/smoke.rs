@@ -4,14 +4,10 @@ use std::time::Duration;
 
 use zk_cache::TreeCache;
 use zk_config::Publisher;
-use zk_core::NodePath;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
-use zk_discovery::RoundRobin;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_core::{NodePath, Session};
+use zk_discovery::{Instance, Registry, RoundRobin};
+use zk_harness::{DataStore, Ensemble};
 use zk_id::WorkerIds;
 use zk_leader::Selector;
 use zk_lock::FairLock;

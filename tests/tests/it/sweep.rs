@@ -23,15 +23,8 @@ use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
-use zk_fault_proxy::Rule;
-use zk_fault_proxy::RuleBuilder;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_fault_proxy::{Clients, Close, FaultProxy, Match, Route, Rule, RuleBuilder};
+use zk_harness::{DataStore, Ensemble};
 use zk_lock::Inspector;
 
 /// For what takes moments on an idle machine.

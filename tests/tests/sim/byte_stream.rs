@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt as _;
-use tokio::io::AsyncWriteExt as _;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_sim::Ensemble;
-use zk_wire::Config;
-use zk_wire::Host;
-use zk_wire::Loss;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::session::Event;
-use zk_wire::session::Outcome;
-use zk_wire::session::Probe;
-use zk_wire::session::Session;
-use zk_wire::session::Ticket;
+use zk_wire::session::{Event, Outcome, Probe, Session, Ticket};
+use zk_wire::{Config, Host, Loss, Reply, Request};
 
 /// Where a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,18 +4,12 @@ use std::future::Future;
 
 use bytes::Bytes;
 use zk_core::Session as Observer;
-use zk_fault_proxy::codec::FrameDecoder;
-use zk_fault_proxy::codec::RequestBody;
+use zk_fault_proxy::codec::{FrameDecoder, RequestBody};
 use zk_sim::Ensemble;
-use zk_wire::CreateMode;
-use zk_wire::MultiOp;
-use zk_wire::Request;
-use zk_wire::session::Outcome;
-use zk_wire::session::Ticket;
+use zk_wire::session::{Outcome, Ticket};
+use zk_wire::{CreateMode, MultiOp, Request};
 
-use crate::byte_stream::Client;
-use crate::byte_stream::Cut;
-use crate::byte_stream::PlantedBug;
+use crate::byte_stream::{Client, Cut, PlantedBug};
 use crate::node;
 
 /// Where the client is when its connection is cut.

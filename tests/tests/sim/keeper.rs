@@ -4,24 +4,16 @@
 
 use std::time::Duration;
 
-use zk_core::ConnectError;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::SessionBuilder;
-use zk_core::SessionEnd;
-use zk_core::Update;
+use zk_core::{
+    ConnectError, ErrorClass, ErrorKind, RetryPolicy, Session, SessionBuilder, SessionEnd, Update,
+};
 use zk_fault_proxy::Op;
 use zk_lock::FairLock;
 use zk_tests::each_recipe::RECIPES;
 
 mod server;
 
-use server::Features;
-use server::Keeper;
-use server::MIN_SESSION_TIMEOUT;
-use server::Refusal;
+use server::{Features, Keeper, MIN_SESSION_TIMEOUT, Refusal};
 
 /// For what takes moments on an idle machine, or the timeout of a session.
 const LIMIT: Duration = Duration::from_secs(60);

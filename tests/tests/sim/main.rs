@@ -5,9 +5,7 @@
 #![cfg(test)]
 
 use bytes::Bytes;
-use zk_wire::AclEntry;
-use zk_wire::CreateMode;
-use zk_wire::NewNode;
+use zk_wire::{AclEntry, CreateMode, NewNode};
 
 mod byte_stream;
 mod cuts;

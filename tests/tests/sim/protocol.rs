@@ -5,25 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_wire::AclEntry;
-use zk_wire::CreateMode;
-use zk_wire::Credentials;
-use zk_wire::ErrorCode;
-use zk_wire::MultiOp;
-use zk_wire::MultiRead;
-use zk_wire::MultiRefusal;
-use zk_wire::MultiResult;
-use zk_wire::NewNode;
-use zk_wire::ReadResult;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::SavedSession;
-use zk_wire::WatchKind;
 use zk_wire::session::Outcome;
+use zk_wire::{
+    AclEntry, CreateMode, Credentials, ErrorCode, MultiOp, MultiRead, MultiRefusal, MultiResult,
+    NewNode, ReadResult, Reply, Request, SavedSession, WatchKind,
+};
 
-use crate::byte_stream::Client;
-use crate::byte_stream::PlantedBug;
-use crate::byte_stream::config;
+use crate::byte_stream::{Client, PlantedBug, config};
 use crate::node;
 
 fn get(path: &str, watch: bool) -> Request {

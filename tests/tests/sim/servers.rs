@@ -3,16 +3,10 @@
 use std::time::Duration;
 
 use zk_sim::Ensemble;
-use zk_wire::CreateMode;
-use zk_wire::ErrorCode;
-use zk_wire::Reply;
-use zk_wire::Request;
 use zk_wire::session::Outcome;
+use zk_wire::{CreateMode, ErrorCode, Reply, Request};
 
-use crate::byte_stream::Client;
-use crate::byte_stream::PlantedBug;
-use crate::byte_stream::SESSION_TIMEOUT;
-use crate::byte_stream::config;
+use crate::byte_stream::{Client, PlantedBug, SESSION_TIMEOUT, config};
 use crate::node;
 
 fn client(ensemble: &Ensemble, read_only: bool) -> Client {

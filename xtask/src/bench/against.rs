@@ -1,15 +1,13 @@
 //! `bench NAME --against REV`: runs a benchmark of an older revision and of the working tree alternately.
 
 use std::ffi::OsStr;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use anyhow::ensure;
 
 use super::Bench;
-use super::figures;
-use super::figures::Figure;
+use super::figures::{self, Figure};
 use crate::revision::Revision;
 use crate::workspace::Workspace;
 

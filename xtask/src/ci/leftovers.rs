@@ -5,8 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Returns the processes whose command line names the directory `cache`: each server has its class path there.
 pub(super) fn running_from(cache: &OsStr) -> BTreeSet<u32> {

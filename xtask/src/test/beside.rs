@@ -5,9 +5,7 @@ use std::ffi::OsString;
 use anyhow::Context as _;
 use anyhow::ensure;
 
-use super::Outcome;
-use super::Scope;
-use super::run;
+use super::{Outcome, Scope, run};
 use crate::revision::Revision;
 use crate::workspace::Workspace;
 

@@ -5,10 +5,8 @@
 //! fail.
 
 use std::fmt;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Tests that are skipped on this machine, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

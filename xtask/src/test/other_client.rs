@@ -5,9 +5,7 @@
 
 use std::ffi::OsString;
 
-use super::Outcome;
-use super::Scope;
-use super::run_once;
+use super::{Outcome, Scope, run_once};
 use crate::workspace::Workspace;
 
 /// A test that runs with `zk-wire` only.

@@ -5,16 +5,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use anyhow::ensure;
 
-use super::Counts;
-use super::Outcome;
-use super::Runner;
-use super::counted;
+use super::{Counts, Outcome, Runner, counted};
 use crate::revision;
 use crate::workspace::Workspace;
 

@@ -4,18 +4,12 @@
 //! The version is chosen when a test runs, by a variable that its processes inherit. Tests that need a certain series
 //! choose it themselves, whatever the variable says.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use anyhow::Context as _;
 use anyhow::bail;
 
-use super::Counts;
-use super::Outcome;
-use super::Runner;
-use super::Scope;
-use super::counted;
-use super::run_once;
+use super::{Counts, Outcome, Runner, Scope, counted, run_once};
 use crate::workspace::Workspace;
 
 /// Writes the columns of these versions, and with more arguments runs all tests on real servers.

@@ -23,6 +23,57 @@ pub(super) fn everywhere(text: &str) -> Vec<String> {
     found.collect()
 }
 
+/// Imports of one module are one `use`: two declarations in a row that could be one are a problem.
+pub(super) fn imports(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut follows_attribute = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let code = line.trim_start();
+        match declaration(code).filter(|_| !follows_attribute) {
+            Some((visibility, path)) => {
+                let module = module_of(path);
+                let of_same =
+                    |(other, earlier): &&(&str, &str)| *other == visibility && *earlier == module;
+                if seen.iter().any(|earlier| of_same(&earlier)) {
+                    problems.push(format!(
+                        "{number}: a second `use` of {module}: write one for each module, with braces"
+                    ));
+                }
+                seen.push((visibility, module));
+            }
+            // What follows is a list of imports that takes more than one line, or its end.
+            None if !seen.is_empty() && (code.starts_with('}') || code.ends_with(',')) => {}
+            None => seen.clear(),
+        }
+        follows_attribute = code.starts_with("#[");
+    }
+    problems
+}
+
+/// Splits the beginning of an import into what is before `use` and what follows.
+fn declaration(code: &str) -> Option<(&str, &str)> {
+    let at = code.find("use ")?;
+    let (visibility, path) = (&code[..at], &code[at + "use ".len()..]);
+    let is_import = visibility.is_empty() || visibility.starts_with("pub");
+    let is_path = path.contains("::") && (path.ends_with(';') || path.ends_with('{'));
+    (is_import && is_path && !path.contains(" as ")).then_some((visibility, path))
+}
+
+/// Returns the module that an import takes items from; for `std::fs` that is itself.
+fn module_of(path: &str) -> &str {
+    if let Some((module, _)) = path.split_once("::{") {
+        return module;
+    }
+    let path = path.trim_end_matches(';');
+    let (module, item) = path.rsplit_once("::").unwrap_or((path, ""));
+    let is_of_crate_root = !module.contains("::") && !matches!(module, "crate" | "self" | "super");
+    if item == "*" || is_of_crate_root && item.starts_with(char::is_lowercase) {
+        return path;
+    }
+    module
+}
+
 /// Rules for the code of the crates, except tests.
 pub(super) fn in_crates(text: &str, path: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -145,6 +196,33 @@ mod tests {
             "#[should_panic]",
         ] {
             assert_eq!(everywhere(marker).len(), 1, "{marker}");
+        }
+    }
+
+    #[test]
+    fn imports_of_one_module_are_one_declaration() {
+        for (text, line) in [
+            ("use a::b::C;\nuse a::b::D;\n", 2),
+            ("use a::b::{C, D};\nuse x::Y;\nuse a::b::E;\n", 3),
+            ("use a::b::{\n    C,\n    D,\n};\nuse a::b::E;\n", 5),
+            ("use std::io;\nuse std::io::{Read, Write};\n", 2),
+            ("    use super::a;\n    use super::b;\n", 2),
+        ] {
+            let found = imports(text);
+            assert!(
+                found.len() == 1 && found[0].starts_with(&format!("{line}: ")),
+                "{text}: {found:?}"
+            );
+        }
+        for text in [
+            "use std::fs;\nuse std::io::{self, Read};\n",
+            "use a::b::C;\npub use a::b::D;\n",
+            "use a::b::C;\n\nuse a::b::D;\n",
+            "use a::b::*;\nuse a::b::C as D;\n",
+            "#[cfg(test)]\nuse a::b::C;\nuse a::b::D;\n",
+            "use a::b::C;\nfn x() {}\nuse a::b::D;\n",
+        ] {
+            assert_eq!(imports(text), [""; 0], "{text}");
         }
     }
 

@@ -1,17 +1,8 @@
 //! A client that enters and leaves rounds, following the protocol of the code.
 
-use super::Flaw;
-use super::Record;
-use super::Scenario;
-use super::tree::MemberId;
-use super::tree::Servers;
-use super::tree::Tree;
-use crate::decision::EnterStep;
-use crate::decision::LeaveStep;
-use crate::decision::Opening;
-use crate::decision::RoundCount;
-use crate::decision::enter_step;
-use crate::decision::leave_step;
+use super::tree::{MemberId, Servers, Tree};
+use super::{Flaw, Record, Scenario};
+use crate::decision::{EnterStep, LeaveStep, Opening, RoundCount, enter_step, leave_step};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Client {

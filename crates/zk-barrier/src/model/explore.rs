@@ -1,10 +1,8 @@
 //! Explores scenarios, and checks that the exploration finds known flaws of the protocol.
 
-use stateright::Checker;
-use stateright::HasDiscoveries;
+use stateright::{Checker, HasDiscoveries};
 
-use super::tree::FOLLOWER;
-use super::tree::LEADER;
+use super::tree::{FOLLOWER, LEADER};
 use super::*;
 
 fn scenario(clients: &[usize], rounds: u8, timeouts: u8, crashes: u8) -> Scenario {

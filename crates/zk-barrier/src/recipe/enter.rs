@@ -1,23 +1,12 @@
 //! Enters a round in the layout of the recipe: join it, and wait until `ready` is created.
 
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::Stat;
-use zk_core::Watch;
-use zk_core::WatchEvent;
+use zk_core::{Error, ErrorClass, OwnedNode, Session, Stat, Watch, WatchEvent};
 
 use super::RecipeNodes;
-use crate::decision::EnterStep;
-use crate::decision::RoundCount;
-use crate::decision::enter_step;
+use crate::decision::{EnterStep, RoundCount, enter_step};
 use crate::error::EnterError;
-use crate::wait::bounded;
-use crate::wait::lost;
-use crate::wait::repeated;
-use crate::wait::wait_until_gone;
+use crate::wait::{bounded, lost, repeated, wait_until_gone};
 
 /// What entering needs to know.
 #[derive(Debug)]

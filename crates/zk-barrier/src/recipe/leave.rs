@@ -2,16 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::OwnedNode;
-use zk_core::Session;
+use zk_core::{Error, ErrorClass, OwnedNode, Session};
 
 use super::RecipeNodes;
-use crate::decision::LeaveStep;
-use crate::decision::leave_step;
-use crate::wait::repeated;
-use crate::wait::wait_until_gone;
+use crate::decision::{LeaveStep, leave_step};
+use crate::wait::{repeated, wait_until_gone};
 
 /// Leaves the round that was opened by transaction `ready`, if that is known.
 ///

@@ -1,25 +1,13 @@
 //! Enters a round: join it, wait until it is opened, or withdraw.
 
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::OwnedNode;
-use zk_core::Session;
-use zk_core::Watch;
-use zk_core::WatchEvent;
+use zk_core::{Error, ErrorClass, ErrorKind, OwnedNode, Session, Watch, WatchEvent};
 
 use super::leave::wait_for_end;
 use super::nodes::RoundNodes;
-use crate::decision::EnterStep;
-use crate::decision::Opening;
-use crate::decision::RoundCount;
-use crate::decision::enter_step;
+use crate::decision::{EnterStep, Opening, RoundCount, enter_step};
 use crate::error::EnterError;
-use crate::wait::PAUSE;
-use crate::wait::bounded;
-use crate::wait::lost;
-use crate::wait::repeated;
+use crate::wait::{PAUSE, bounded, lost, repeated};
 
 /// What entering needs to know.
 #[derive(Debug)]

@@ -1,18 +1,10 @@
 //! Leaves a round, and waits until it is over.
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::OwnedNode;
-use zk_core::Session;
+use zk_core::{Error, ErrorClass, ErrorKind, OwnedNode, Session};
 
-use super::nodes::OPENED;
-use super::nodes::RoundNodes;
-use crate::decision::LeaveStep;
-use crate::decision::leave_step;
-use crate::wait::PAUSE;
-use crate::wait::repeated;
-use crate::wait::wait_until_gone;
+use super::nodes::{OPENED, RoundNodes};
+use crate::decision::{LeaveStep, leave_step};
+use crate::wait::{PAUSE, repeated, wait_until_gone};
 
 /// Leaves the round and waits until no member is left in it.
 ///

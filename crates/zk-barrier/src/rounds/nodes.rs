@@ -1,13 +1,8 @@
 //! The nodes of a double barrier with rounds, and the transactions that change them.
 
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
-use zk_core::Transaction;
+use zk_core::{Error, NodePath, Session, Stat, Transaction};
 
-use crate::decision::Opening;
-use crate::decision::RoundCount;
+use crate::decision::{Opening, RoundCount};
 
 /// The paths of a double barrier.
 #[derive(Debug, Clone)]

@@ -1,13 +1,9 @@
 //! The barrier on real servers, with connections that are cut.
 
 use zk_barrier::Barrier;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
+use zk_fault_proxy::{Clients, Close, Match};
 
-use crate::connect;
-use crate::soon;
-use crate::with_servers;
+use crate::{connect, soon, with_servers};
 
 // covers: M5
 #[tokio::test(flavor = "multi_thread")]

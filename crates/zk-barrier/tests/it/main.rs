@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_harness::{DataStore, Ensemble};
 
 mod auto_traits;
 mod barrier;

@@ -4,17 +4,12 @@ use std::num::NonZeroU32;
 
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
-use zk_barrier::DoubleBarrier;
-use zk_barrier::Layout;
+use zk_barrier::{DoubleBarrier, Layout};
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::FaultProxy;
+use zk_fault_proxy::{Clients, Close, FaultProxy};
 use zk_harness::Ensemble;
 
-use crate::connect;
-use crate::soon;
-use crate::with_servers;
+use crate::{connect, soon, with_servers};
 
 /// Lets all clients enter and leave so many rounds, and returns the numbers of the rounds of each.
 async fn rounds(sessions: &[Session], rounds: usize, layout: Layout) -> Vec<Vec<Option<i64>>> {
@@ -73,13 +68,11 @@ async fn ten_clients_share_fifty_rounds_over_cuts() {
 }
 
 mod deep {
-    use std::sync::Arc;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use super::*;
-    use crate::history::Event;
-    use crate::history::History;
+    use crate::history::{Event, History};
 
     // covers: M5
     #[tokio::test(flavor = "multi_thread")]

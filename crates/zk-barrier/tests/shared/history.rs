@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifies one call of `enter`, and the member that it returned.
 pub(crate) type MemberId = usize;

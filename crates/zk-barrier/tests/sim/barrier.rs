@@ -5,13 +5,10 @@ mod chaos;
 use std::time::Duration;
 
 use zk_barrier::Barrier;
-use zk_core::ErrorKind;
-use zk_core::Session;
+use zk_core::{ErrorKind, Session};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
 use crate::PATH;
 

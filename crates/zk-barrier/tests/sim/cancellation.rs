@@ -2,17 +2,12 @@
 
 use std::time::Duration;
 
-use zk_barrier::DoubleBarrier;
-use zk_barrier::Layout;
+use zk_barrier::{DoubleBarrier, Layout};
 use zk_core::Session;
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
-use crate::PATH;
-use crate::ROUND;
-use crate::double;
+use crate::{PATH, ROUND, double};
 
 const SECOND: Duration = Duration::from_secs(1);
 

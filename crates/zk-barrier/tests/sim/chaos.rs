@@ -2,23 +2,16 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_barrier::EnterError;
-use zk_core::ErrorClass;
-use zk_core::SessionId;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{ErrorClass, SessionId};
 use zk_sim::wait::pass;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::double;
-use crate::history::Event;
-use crate::history::History;
-use crate::history::MemberId;
-use crate::members;
+use crate::history::{Event, History, MemberId};
+use crate::{double, members};
 
 /// The history of all members, and what it needs to know about their sessions.
 #[derive(Debug)]

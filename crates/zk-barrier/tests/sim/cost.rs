@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
 use crate::double;
 

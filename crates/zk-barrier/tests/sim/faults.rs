@@ -4,20 +4,12 @@ use std::time::Duration;
 
 use zk_barrier::EnterError;
 use zk_core::ErrorKind;
-use zk_core::transport::Op;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
-use zk_sim::Ensemble;
-use zk_sim::Proposal;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_core::transport::{Op, Request, TransportError};
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
+use zk_sim::{Ensemble, Proposal, Script, Scripted};
 
-use crate::ROUND;
-use crate::double;
-use crate::members;
+use crate::{ROUND, double, members};
 
 fn withdraws(request: &Request) -> bool {
     match request {

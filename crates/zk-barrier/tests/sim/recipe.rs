@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use zk_barrier::DoubleBarrier;
-use zk_barrier::EnterError;
-use zk_barrier::Layout;
-use zk_barrier::LeaveError;
-use zk_barrier::Member;
+use zk_barrier::{DoubleBarrier, EnterError, Layout, LeaveError, Member};
 use zk_core::Session;
-use zk_core::transport::Op;
-use zk_core::transport::Request;
-use zk_sim::Ensemble;
-use zk_sim::Kind;
-use zk_sim::Node;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_core::transport::{Op, Request};
+use zk_sim::wait::{pass, soon};
+use zk_sim::{Ensemble, Kind, Node};
 
 use crate::PATH;
 

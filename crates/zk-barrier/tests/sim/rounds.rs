@@ -3,21 +3,12 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_barrier::EnterError;
-use zk_barrier::LeaveError;
-use zk_barrier::Member;
-use zk_barrier::MemberLoss;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Session;
+use zk_barrier::{EnterError, LeaveError, Member, MemberLoss};
+use zk_core::{ErrorClass, ErrorKind, Session};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::PATH;
-use crate::ROUND;
-use crate::double;
-use crate::members;
+use crate::{PATH, ROUND, double, members};
 
 const SECOND: Duration = Duration::from_secs(1);
 const STATE: &str = "/barriers/a/round/state";

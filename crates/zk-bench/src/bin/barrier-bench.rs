@@ -11,15 +11,11 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use tokio::task::JoinSet;
-use zk_barrier::DoubleBarrier;
-use zk_barrier::Layout;
-use zk_bench::Environment;
-use zk_bench::Settings;
-use zk_bench::Spread;
-use zk_bench::WorkMeter;
+use zk_barrier::{DoubleBarrier, Layout};
 use zk_bench::open;
 use zk_bench::servers;
 use zk_bench::table;
+use zk_bench::{Environment, Settings, Spread, WorkMeter};
 use zk_core::Session;
 use zk_tests::peers::Curator;
 

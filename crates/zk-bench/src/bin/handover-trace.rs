@@ -5,20 +5,15 @@
 #![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use zk_bench::Environment;
-use zk_bench::Settings;
-use zk_bench::Trace;
-use zk_bench::WorkMeter;
 use zk_bench::open;
 use zk_bench::servers;
 use zk_bench::table;
+use zk_bench::{Environment, Settings, Trace, WorkMeter};
 use zk_core::Session;
-use zk_harness::Ensemble;
-use zk_harness::Server;
+use zk_harness::{Ensemble, Server};
 use zk_lock::FairLock;
 
 const PATH: &str = "/trace";

@@ -8,16 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use zk_bench::table;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_tests::orphan::Contender;
-use zk_tests::orphan::Ending;
-use zk_tests::orphan::Slow;
-use zk_tests::orphan::Stage;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::PeerContender;
-use zk_tests::peers::Recipe;
+use zk_core::{ProtocolClient, Session};
+use zk_tests::orphan::{Contender, Ending, Slow, Stage};
+use zk_tests::peers::{Curator, Kazoo, PeerContender, Recipe};
 
 /// Our lock in a session of zk-wire.
 const ON_OTHER_CLIENT: &str = "zk-lock on zookeeper-client";

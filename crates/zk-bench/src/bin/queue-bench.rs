@@ -12,28 +12,18 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use futures_util::StreamExt as _;
-use futures_util::TryStreamExt as _;
 use futures_util::future;
 use futures_util::stream;
-use zk_bench::Environment;
-use zk_bench::Settings;
-use zk_bench::Spread;
-use zk_bench::WorkMeter;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use zk_bench::followers_first;
 use zk_bench::open;
 use zk_bench::servers;
 use zk_bench::table;
-use zk_core::CreateMode;
-use zk_core::Session;
+use zk_bench::{Environment, Settings, Spread, WorkMeter};
 use zk_core::codec::Text;
-use zk_queue::Queue;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
-use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorQueue;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::QueueAct;
+use zk_core::{CreateMode, Session};
+use zk_queue::{Queue, WorkQueue, WorkerOptions};
+use zk_tests::peers::{Curator, CuratorQueue, Kazoo, QueueAct};
 
 /// The numbers of items and rounds.
 #[derive(Debug, Clone, Copy)]

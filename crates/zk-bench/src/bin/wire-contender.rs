@@ -9,14 +9,9 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use zk_tests::peers::monotonic;
-use zookeeper_client::Acls;
-use zookeeper_client::Client;
-use zookeeper_client::CreateMode;
-use zookeeper_client::LockOptions;
-use zookeeper_client::LockPrefix;
+use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 
-use super::workload::Operation;
-use super::workload::Workload;
+use super::workload::{Operation, Workload};
 
 /// A client that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

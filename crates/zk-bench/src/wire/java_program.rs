@@ -1,8 +1,7 @@
 //! The program of the Java client.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use tokio::process::Command;

@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The measurements of one client in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,12 +5,9 @@ use std::fmt::Write as _;
 use super::client_kind::ClientKind;
 use super::load::Load;
 use super::system_calls::TracedRuns;
-use super::workload::Operation;
-use super::workload::WORKLOADS;
-use super::workload::Workload;
+use super::workload::{Operation, WORKLOADS, Workload};
 use crate::environment::Environment;
-use crate::table::Spread;
-use crate::table::table;
+use crate::table::{Spread, table};
 
 /// The measurements of all rounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -283,9 +280,7 @@ mod tests {
 
     #[test]
     fn targets_are_judged_by_the_ratios_of_the_rounds() {
-        use ClientKind::BlockingSocket;
-        use ClientKind::ZkWire;
-        use ClientKind::ZookeeperClient;
+        use ClientKind::{BlockingSocket, ZkWire, ZookeeperClient};
         let text = results(&[
             (BlockingSocket, [5000.0, 2500.0, 5000.0], 10.0),
             (ZkWire, [4000.0, 2000.0, 4000.0], 20.0),
@@ -312,8 +307,7 @@ mod tests {
 
     #[test]
     fn a_workload_that_is_slower_in_every_round_is_named() {
-        use ClientKind::Java;
-        use ClientKind::ZkWire;
+        use ClientKind::{Java, ZkWire};
         let text = results(&[
             (ZkWire, [90.0, 95.0, 99.0], 1.0),
             (Java, [100.0, 100.0, 100.0], 1.0),

@@ -67,12 +67,8 @@ pub struct Run {
 /// sessions the cost of many connections; writes whether the client matters beside a commit. The last two, compared,
 /// show whether two requests of one flight share it.
 pub const WORKLOADS: [Workload; 12] = {
-    use Operation::CreateDelete;
-    use Operation::CreateListDelete;
-    use Operation::Get;
-    use Operation::Set;
-    use RuntimeKind::CurrentThread;
-    use RuntimeKind::MultiThread;
+    use Operation::{CreateDelete, CreateListDelete, Get, Set};
+    use RuntimeKind::{CurrentThread, MultiThread};
     [
         serial(Get, CurrentThread),
         serial(Get, MultiThread),

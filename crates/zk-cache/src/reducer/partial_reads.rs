@@ -4,10 +4,8 @@
 
 use zk_core::NodePath;
 
-use super::Phase;
-use super::Reducer;
-use crate::event::Event;
-use crate::event::PartialRead;
+use super::{Phase, Reducer};
+use crate::event::{Event, PartialRead};
 
 impl Reducer {
     /// Returns whether a new node is beyond the limit of its parent's children, and reports that if it is news.

@@ -527,9 +527,7 @@ fn exchange(
 // covers: K4
 #[test]
 fn a_resync_reads_small_nodes_together_and_copies_nothing() {
-    use ReadKind::Data;
-    use ReadKind::Stat;
-    use ReadKind::Sync;
+    use ReadKind::{Data, Stat, Sync};
     let mut client = Client::new();
     for path in 0..PATHS.len() {
         client.act(&Act::Create(path));

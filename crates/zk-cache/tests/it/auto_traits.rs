@@ -1,17 +1,9 @@
 //! Public types are `Send` and `Sync`, and public futures are `Send`.
 
-use zk_cache::CacheEnd;
-use zk_cache::CacheOptions;
-use zk_cache::ChildrenCache;
-use zk_cache::DecodedCache;
-use zk_cache::DecodedSnapshot;
-use zk_cache::Event;
-use zk_cache::Events;
-use zk_cache::Node;
-use zk_cache::NodeCache;
-use zk_cache::NodeReader;
-use zk_cache::Snapshot;
-use zk_cache::TreeCache;
+use zk_cache::{
+    CacheEnd, CacheOptions, ChildrenCache, DecodedCache, DecodedSnapshot, Event, Events, Node,
+    NodeCache, NodeReader, Snapshot, TreeCache,
+};
 
 #[test]
 fn everything_is_send_and_sync() {

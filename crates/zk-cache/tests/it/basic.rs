@@ -1,15 +1,11 @@
 //! Caches on real servers without faults.
 
-use zk_cache::Event;
-use zk_cache::TreeCache;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_cache::{Event, TreeCache};
+use zk_core::{NodePath, Session};
 use zk_harness::Ensemble;
 
-use crate::connect;
-use crate::replay::Replay;
-use crate::replay::nodes_of;
-use crate::soon;
+use crate::replay::{Replay, nodes_of};
+use crate::{connect, soon};
 
 /// The list of children takes more than a mebibyte, which Java clients refuse.
 // covers: K3 K5

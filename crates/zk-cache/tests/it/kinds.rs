@@ -1,24 +1,14 @@
 //! A cache of one node, of the children of one, and of a part of a subtree, on a real server.
 
-use zk_cache::CacheOptions;
-use zk_cache::CacheState;
-use zk_cache::ChildrenCache;
-use zk_cache::Content;
-use zk_cache::Events;
-use zk_cache::NodeCache;
-use zk_cache::Select;
-use zk_cache::TreeCache;
+use zk_cache::{
+    CacheOptions, CacheState, ChildrenCache, Content, Events, NodeCache, Select, TreeCache,
+};
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_fault_proxy::{Clients, Close, Match, Route};
+use zk_harness::{DataStore, Ensemble};
 
-use crate::connect;
-use crate::soon;
 use crate::words::in_words;
+use crate::{connect, soon};
 
 // covers: K1 K2 K3
 #[tokio::test(flavor = "multi_thread")]

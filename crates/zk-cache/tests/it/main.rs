@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
 mod auto_traits;
 mod basic;

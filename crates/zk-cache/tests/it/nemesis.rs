@@ -3,28 +3,14 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zk_cache::CacheOptions;
-use zk_cache::Event;
-use zk_cache::Events;
-use zk_cache::TreeCache;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::nemesis::Fault;
-use zk_harness::nemesis::Nemesis;
-use zk_harness::nemesis::fault_time;
+use zk_cache::{CacheOptions, Event, Events, TreeCache};
+use zk_core::{NodePath, Session};
+use zk_fault_proxy::{Clients, Close};
+use zk_harness::nemesis::{Fault, Nemesis, fault_time};
+use zk_harness::{DataStore, Ensemble};
 
-use crate::connect;
-use crate::connect_for;
-use crate::pass;
-use crate::replay::Nodes;
-use crate::replay::Replay;
-use crate::replay::Seen;
-use crate::replay::nodes_of;
-use crate::soon;
+use crate::replay::{Nodes, Replay, Seen, nodes_of};
+use crate::{connect, connect_for, pass, soon};
 
 /// The seed: `SEED`, or a constant.
 fn seed() -> u64 {

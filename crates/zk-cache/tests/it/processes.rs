@@ -2,18 +2,13 @@
 
 use std::process::Stdio;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use zk_harness::Ensemble;
 use zk_sim::wait;
 
-use crate::connect;
-use crate::example;
-use crate::soon;
+use crate::{connect, example, soon};
 
 // covers: K4
 // against traps T6

@@ -2,35 +2,16 @@
 
 use std::time::Duration;
 
-use zk_cache::CacheEnd;
-use zk_cache::CacheOptions;
-use zk_cache::CacheState;
-use zk_cache::ChildrenCache;
-use zk_cache::Content;
-use zk_cache::Event;
-use zk_cache::Node;
-use zk_cache::NodeCache;
-use zk_cache::PartialRead;
-use zk_cache::Select;
-use zk_cache::Snapshot;
-use zk_cache::TreeCache;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::Session;
+use zk_cache::{
+    CacheEnd, CacheOptions, CacheState, ChildrenCache, Content, Event, Node, NodeCache,
+    PartialRead, Select, Snapshot, TreeCache,
+};
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session};
 use zk_sim::Ensemble;
 use zk_sim::matching::paths;
 
-use crate::ROOT;
-use crate::drain;
-use crate::nodes_on;
-use crate::pass;
-use crate::path;
 use crate::replay::nodes_of;
-use crate::soon;
-use crate::until;
-use crate::until_synchronized;
+use crate::{ROOT, drain, nodes_on, pass, path, soon, until, until_synchronized};
 
 async fn make(session: &Session, paths: &[&str]) {
     for path in paths {

@@ -1,25 +1,17 @@
 //! How many requests a load and a check take, and what happens when nodes cannot be read together.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use zk_cache::TreeCache;
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_sim::Ensemble;
-use zk_sim::matching::exists;
-use zk_sim::matching::gets;
-use zk_sim::matching::lists;
-use zk_sim::matching::multi_reads;
+use zk_sim::matching::{exists, gets, lists, multi_reads};
 
-use crate::ROOT;
-use crate::nodes_on;
-use crate::pass;
 use crate::replay::nodes_of;
-use crate::soon;
-use crate::until_synchronized;
+use crate::{ROOT, nodes_on, pass, soon, until_synchronized};
 
 /// Creates `parents` nodes with `nodes` children of 100 bytes each.
 async fn fill(session: &Session, parents: usize, nodes: usize) {

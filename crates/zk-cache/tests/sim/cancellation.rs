@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
-use zk_cache::CacheEnd;
-use zk_cache::CacheState;
-use zk_cache::TreeCache;
+use zk_cache::{CacheEnd, CacheState, TreeCache};
 use zk_sim::Ensemble;
 
-use crate::ROOT;
-use crate::nodes_on;
-use crate::pass;
 use crate::replay::Replay;
-use crate::soon;
+use crate::{ROOT, nodes_on, pass, soon};
 
 /// At whichever moment a cache is dropped, it leaves no watch and no task behind.
 // against traps T7

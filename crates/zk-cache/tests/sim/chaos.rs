@@ -3,23 +3,12 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use zk_cache::CacheOptions;
-use zk_cache::Event;
-use zk_cache::Events;
-use zk_cache::Snapshot;
-use zk_cache::TreeCache;
+use zk_cache::{CacheOptions, Event, Events, Snapshot, TreeCache};
 use zk_core::Session;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
-use crate::ROOT;
-use crate::nodes_on;
-use crate::pass;
-use crate::replay::Replay;
-use crate::replay::nodes_of;
-use crate::soon;
+use crate::replay::{Replay, nodes_of};
+use crate::{ROOT, nodes_on, pass, soon};
 
 /// Makes a number of random changes, with a new session after each session loss.
 async fn write(ensemble: Ensemble, mut random: fastrand::Rng) {

@@ -1,24 +1,14 @@
 //! Caches of decoded values.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_cache::CacheEnd;
-use zk_cache::ChildrenCache;
-use zk_cache::DecodedCache;
-use zk_cache::DecodedSnapshot;
-use zk_cache::TreeCache;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
-use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::EncodeError;
+use zk_cache::{CacheEnd, ChildrenCache, DecodedCache, DecodedSnapshot, TreeCache};
+use zk_core::codec::{Codec, DecodeError, DecodeErrorKind, EncodeError};
 use zk_sim::Ensemble;
 
-use crate::ROOT;
-use crate::pass;
-use crate::soon;
+use crate::{ROOT, pass, soon};
 
 /// Numbers as texts; counts what it decodes.
 #[derive(Clone, Default)]

@@ -1,35 +1,16 @@
 //! Lost connections and lost sessions.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_cache::CacheEnd;
-use zk_cache::CacheOptions;
-use zk_cache::CacheState;
-use zk_cache::Event;
-use zk_cache::NodeCache;
-use zk_cache::Snapshot;
-use zk_cache::TreeCache;
-use zk_core::ConnectionState;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_core::SessionEnd;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_cache::{CacheEnd, CacheOptions, CacheState, Event, NodeCache, Snapshot, TreeCache};
+use zk_core::transport::{Request, TransportError};
+use zk_core::{ConnectionState, ErrorClass, ErrorKind, Session, SessionEnd};
 use zk_sim::Ensemble;
 use zk_sim::matching::gets;
 
-use crate::ROOT;
-use crate::drain;
-use crate::in_words;
-use crate::nodes_on;
-use crate::pass;
-use crate::replay::Replay;
-use crate::replay::nodes_of;
-use crate::soon;
-use crate::until_synchronized;
+use crate::replay::{Replay, nodes_of};
+use crate::{ROOT, drain, in_words, nodes_on, pass, soon, until_synchronized};
 
 async fn create_tree(ensemble: &Ensemble) -> Session {
     let writer = ensemble.connect().await;

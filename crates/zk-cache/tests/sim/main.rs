@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use zk_cache::Event;
-use zk_cache::Events;
+use zk_cache::{Event, Events};
 use zk_core::NodePath;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
@@ -25,8 +24,7 @@ mod slow_link;
 #[path = "../support/words.rs"]
 mod words;
 
-use replay::Nodes;
-use replay::Seen;
+use replay::{Nodes, Seen};
 use words::in_words;
 use zk_sim::wait::soon;
 

@@ -3,19 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
-use metrics_util::debugging::Snapshotter;
-use zk_cache::CacheOptions;
-use zk_cache::ChildrenCache;
-use zk_cache::NodeCache;
-use zk_cache::TreeCache;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_cache::describe_metrics;
+use zk_cache::{CacheOptions, ChildrenCache, NodeCache, TreeCache};
 use zk_sim::Ensemble;
 
-use crate::ROOT;
-use crate::pass;
-use crate::soon;
+use crate::{ROOT, pass, soon};
 
 /// The caches by state, and their nodes: a snapshot contains only what was added since the one before.
 type Gauges = BTreeMap<String, f64>;

@@ -4,26 +4,13 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use zk_cache::CacheOptions;
-use zk_cache::ChildrenCache;
-use zk_cache::Content;
-use zk_cache::Event;
-use zk_cache::PartialRead;
-use zk_cache::TreeCache;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Permissions;
-use zk_core::Stat;
+use zk_cache::{CacheOptions, ChildrenCache, Content, Event, PartialRead, TreeCache};
 use zk_core::transport::Request;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{Acl, AclEntry, Permissions, Stat};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::ROOT;
-use crate::drain;
-use crate::pass;
-use crate::soon;
+use crate::{ROOT, drain, pass, soon};
 
 fn names_only() -> CacheOptions {
     CacheOptions::default().with_content(Content::NamesOnly)

@@ -1,23 +1,13 @@
 //! Caches that go on with the application's next session.
 
-use zk_cache::CacheEnd;
-use zk_cache::CacheState;
-use zk_cache::Event;
-use zk_cache::TreeCache;
-use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::Sessions;
-use zk_core::SessionsEnd;
+use zk_cache::{CacheEnd, CacheState, Event, TreeCache};
 use zk_core::transport::TransportError;
+use zk_core::{ErrorKind, RetryPolicy, Session, Sessions, SessionsEnd};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::ROOT;
-use crate::nodes_on;
-use crate::replay::Replay;
-use crate::replay::nodes_of;
-use crate::soon;
+use crate::replay::{Replay, nodes_of};
+use crate::{ROOT, nodes_on, soon};
 
 async fn current(sessions: &Sessions) -> Session {
     let session = soon("there is a session", sessions.session()).await;

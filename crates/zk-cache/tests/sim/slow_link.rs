@@ -1,8 +1,7 @@
 //! Loads over links that are slow for the amount of data.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,8 +11,7 @@ use zk_core::transport::Request;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::ROOT;
-use crate::soon;
+use crate::{ROOT, soon};
 
 /// 10 Mbit/s.
 fn slow() -> Ensemble {

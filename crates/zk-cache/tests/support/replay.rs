@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zk_cache::Event;
-use zk_cache::Snapshot;
+use zk_cache::{Event, Snapshot};
 
 /// The fields that distinguish two states of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

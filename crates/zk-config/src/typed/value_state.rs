@@ -1,31 +1,21 @@
 //! The state behind a typed value: takes what sessions read, and publishes the newest good value and the problem.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
-use zk_core::NodePath;
-use zk_core::Session;
 use zk_core::codec::DecodeError;
+use zk_core::{NodePath, Session};
 
 use super::current::Current;
-use crate::node_watcher::NodeWatcher;
-use crate::node_watcher::Observation;
-use crate::problem::FollowId;
-use crate::problem::Problem;
-use crate::problem::ValueHealth;
-use crate::snapshot_check::Extent;
-use crate::snapshot_check::Reading;
+use crate::node_watcher::{NodeWatcher, Observation};
+use crate::problem::{FollowId, Problem, ValueHealth};
+use crate::snapshot_check::{Extent, Reading};
 use crate::subtree::Subtree;
-use crate::value_file::FileProblem;
-use crate::value_file::ValueFile;
+use crate::value_file::{FileProblem, ValueFile};
 
 pub(super) type Validation<T> = Box<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 /// Decodes a value from the nodes, perhaps none; `None` if there is no value without nodes.

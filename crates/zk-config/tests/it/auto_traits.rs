@@ -1,8 +1,7 @@
 //! Public types and futures that are `Send`, `Sync` or `Clone`, checked by the compiler.
 
 use zk_config::*;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
+use zk_core::codec::{Raw, Text};
 
 fn is_send<T: Send>() {}
 fn is_sync<T: Sync>() {}

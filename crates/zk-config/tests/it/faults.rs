@@ -1,26 +1,12 @@
 //! Publishers and typed values during lost replies, dying servers and bad payloads.
 
-use serde::Deserialize;
-use serde::Serialize;
-use zk_config::Expected;
-use zk_config::KeyChange;
-use zk_config::Problem;
-use zk_config::PublishOptions;
-use zk_config::Publisher;
-use zk_config::Subtree;
-use zk_config::Typed;
-use zk_core::Acl;
-use zk_core::Session;
-use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::Text;
-use zk_core::codec::Toml;
+use serde::{Deserialize, Serialize};
+use zk_config::{Expected, KeyChange, Problem, PublishOptions, Publisher, Subtree, Typed};
+use zk_core::codec::{DecodeErrorKind, Text, Toml};
+use zk_core::{Acl, Session};
 use zk_fault_proxy::Match;
 
-use crate::LONG;
-use crate::connect;
-use crate::scenario;
-use crate::soon;
-use crate::with_servers;
+use crate::{LONG, connect, scenario, soon, with_servers};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Pool {

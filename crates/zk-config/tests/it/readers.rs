@@ -4,27 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_config::Event;
-use zk_config::Events;
-use zk_config::FollowHandle;
-use zk_config::ListenMode;
-use zk_config::Listener;
-use zk_config::Publisher;
-use zk_config::Typed;
-use zk_config::ValueDelivery;
+use zk_config::{
+    Event, Events, FollowHandle, ListenMode, Listener, Publisher, Typed, ValueDelivery,
+};
 use zk_core::Session;
-use zk_core::codec::Codec;
-use zk_core::codec::Text;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_core::codec::{Codec, Text};
+use zk_fault_proxy::{Clients, Close, Match};
+use zk_harness::{DataStore, Ensemble};
 
-use crate::connect;
-use crate::scenario::expect_events;
-use crate::scenario::next;
-use crate::soon;
+use crate::scenario::{expect_events, next};
+use crate::{connect, soon};
 
 /// The number of publications.
 const PUBLICATIONS: usize = 300;

@@ -3,12 +3,7 @@
 
 use std::time::Duration;
 
-use zk_config::Event;
-use zk_config::Events;
-use zk_config::ListenMode;
-use zk_config::Listener;
-use zk_config::Publisher;
-use zk_config::ValueDelivery;
+use zk_config::{Event, Events, ListenMode, Listener, Publisher, ValueDelivery};
 use zk_core::Session;
 use zk_core::codec::Text;
 

@@ -2,16 +2,13 @@
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zk_config::Publisher;
 use zk_core::SessionId;
-use zk_core::codec::Json;
-use zk_core::codec::Toml;
+use zk_core::codec::{Json, Toml};
 use zk_sim::Ensemble;
 
-use crate::text;
-use crate::with_history;
+use crate::{text, with_history};
 
 #[derive(Serialize, Deserialize)]
 struct Pool {

@@ -1,32 +1,16 @@
 //! The events that listeners receive, and those that they skip.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_config::Event;
-use zk_config::ListenMode;
-use zk_config::Listener;
-use zk_config::ValueDelivery;
-use zk_core::Acl;
-use zk_core::ListenerEnd;
+use zk_config::{Event, ListenMode, Listener, ValueDelivery};
 use zk_core::codec::Text;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{Acl, ListenerEnd};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::PATH;
-use crate::data_of;
-use crate::pass;
-use crate::publisher;
-use crate::scenario;
-use crate::scenario::describe;
-use crate::scenario::expect_events;
-use crate::scenario::next;
-use crate::soon;
-use crate::stat_of;
-use crate::text;
+use crate::scenario::{self, describe, expect_events, next};
+use crate::{PATH, data_of, pass, publisher, soon, stat_of, text};
 
 // covers: G2
 #[tokio::test(start_paused = true)]

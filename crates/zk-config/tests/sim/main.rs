@@ -2,15 +2,11 @@
 
 #![cfg(test)]
 
-use zk_config::PublishOptions;
-use zk_config::Publisher;
-use zk_core::Session;
-use zk_core::Stat;
+use zk_config::{PublishOptions, Publisher};
 use zk_core::codec::Text;
+use zk_core::{Session, Stat};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
 mod layout;
 mod listener;

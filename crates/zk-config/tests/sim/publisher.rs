@@ -2,38 +2,17 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_config::Expected;
-use zk_config::KeyChange;
-use zk_config::PublishError;
-use zk_config::PublishOptions;
-use zk_config::Publisher;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_core::SessionId;
+use zk_config::{Expected, KeyChange, PublishError, PublishOptions, Publisher};
 use zk_core::codec::Text;
 use zk_core::transport::TransportError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::Proposal;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session, SessionId};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Ensemble, Proposal};
 
-use crate::PATH;
-use crate::data_of;
-use crate::pass;
-use crate::polled;
-use crate::publisher;
-use crate::soon;
-use crate::stat_of;
-use crate::text;
-use crate::with_history;
+use crate::{PATH, data_of, pass, polled, publisher, soon, stat_of, text, with_history};
 
 // covers: G1
 #[tokio::test(start_paused = true)]

@@ -3,34 +3,17 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::Serialize;
-use zk_config::Layers;
-use zk_config::Problem;
-use zk_config::Profiles;
-use zk_config::Subtree;
-use zk_config::Typed;
-use zk_core::ConnectionState;
-use zk_core::Session;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::Json;
-use zk_core::codec::Text;
-use zk_core::codec::Toml;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use serde::{Deserialize, Serialize};
+use zk_config::{Layers, Problem, Profiles, Subtree, Typed};
+use zk_core::codec::{Codec, DecodeErrorKind, Json, Text, Toml};
+use zk_core::{ConnectionState, Session};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::pass;
-use crate::publisher;
-use crate::soon;
-use crate::text;
+use crate::{pass, publisher, soon, text};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Pool {
@@ -108,10 +91,7 @@ async fn check_bad_payloads(
 // covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_bad_payload_leaves_the_value_and_reports_its_position() {
-    use DecodeErrorKind::Empty;
-    use DecodeErrorKind::NotUtf8;
-    use DecodeErrorKind::Shape;
-    use DecodeErrorKind::Syntax;
+    use DecodeErrorKind::{Empty, NotUtf8, Shape, Syntax};
     check_bad_payloads(
         Toml,
         &[

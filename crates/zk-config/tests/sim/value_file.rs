@@ -1,26 +1,15 @@
 //! Values that are kept in a file, for a start without servers.
 
 use std::path::Path;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use zk_config::Current;
-use zk_config::FileProblem;
-use zk_config::Problem;
-use zk_config::Subtree;
-use zk_config::Typed;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::Sessions;
+use zk_config::{Current, FileProblem, Problem, Subtree, Typed};
 use zk_core::codec::Text;
+use zk_core::{RetryPolicy, Session, Sessions};
 use zk_sim::Ensemble;
 use zk_sim::wait::until;
 
-use crate::PATH;
-use crate::pass;
-use crate::publisher;
-use crate::soon;
-use crate::text;
+use crate::{PATH, pass, publisher, soon, text};
 
 const WAIT: Duration = Duration::from_secs(5);
 

@@ -2,17 +2,13 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::Codec;
-use super::DecodeError;
-use super::DecodeErrorKind;
-use super::EncodeError;
+use super::{Codec, DecodeError, DecodeErrorKind, EncodeError};
 
 /// Compresses the data of another codec.
 ///

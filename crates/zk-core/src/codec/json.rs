@@ -6,12 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
-use super::Codec;
-use super::DecodeError;
-use super::DecodeErrorKind;
-use super::EncodeError;
-use super::Position;
-use super::document;
+use super::{Codec, DecodeError, DecodeErrorKind, EncodeError, Position, document};
 
 /// Encodes values as JSON with serde, on one line.
 ///

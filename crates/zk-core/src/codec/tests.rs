@@ -59,8 +59,7 @@ proptest! {
 
 #[cfg(all(feature = "json", feature = "toml"))]
 mod formats {
-    use serde::Deserialize;
-    use serde::Serialize;
+    use serde::{Deserialize, Serialize};
 
     use super::*;
 
@@ -87,10 +86,7 @@ mod formats {
     // covers: C16
     #[test]
     fn bad_json_is_refused_with_its_place() {
-        use DecodeErrorKind::Empty;
-        use DecodeErrorKind::NotUtf8;
-        use DecodeErrorKind::Shape;
-        use DecodeErrorKind::Syntax;
+        use DecodeErrorKind::{Empty, NotUtf8, Shape, Syntax};
         for (data, kind, expected, message) in [
             (b"".as_slice(), Empty, None, "the node has no data"),
             (
@@ -135,10 +131,7 @@ mod formats {
     // covers: C16
     #[test]
     fn bad_toml_is_refused_with_its_place() {
-        use DecodeErrorKind::Empty;
-        use DecodeErrorKind::NotUtf8;
-        use DecodeErrorKind::Shape;
-        use DecodeErrorKind::Syntax;
+        use DecodeErrorKind::{Empty, NotUtf8, Shape, Syntax};
         for (data, kind, expected, message) in [
             (b"".as_slice(), Empty, None, "the node has no data"),
             (

@@ -5,12 +5,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Codec;
-use super::DecodeError;
-use super::DecodeErrorKind;
-use super::EncodeError;
-use super::Position;
-use super::document;
+use super::{Codec, DecodeError, DecodeErrorKind, EncodeError, Position, document};
 
 /// Encodes values as TOML with serde.
 ///

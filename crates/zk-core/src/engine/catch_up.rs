@@ -2,10 +2,7 @@
 
 use super::Answerer;
 use crate::path::NodePath;
-use crate::transport::Op;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::transport::TransportError;
+use crate::transport::{Op, Request, Response, TransportError};
 
 /// What a server has applied before it answers the next read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,37 +1,24 @@
 //! Removes nodes in the background when their callers could not wait for the removal.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::task::Context;
-use std::task::Poll;
-use std::task::Waker;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::sync::mpsc;
-use tokio::sync::watch;
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::Engine;
 use super::catch_up::CatchUp;
-use super::fresh_read::find;
-use super::fresh_read::find_claimed;
-use super::fresh_read::read_fresh;
-use super::lock;
+use super::fresh_read::{find, find_claimed, read_fresh};
+use super::{Engine, lock};
 use crate::deadline::Deadline;
-use crate::error::ErrorClass;
-use crate::error::ErrorKind;
+use crate::error::{ErrorClass, ErrorKind};
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
-use crate::transport::Bytes;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::transport::TransportError;
+use crate::transport::{Bytes, Request, Response, TransportError};
 
 /// The background work of one session. Its task ends with the session.
 #[derive(Debug)]

@@ -3,9 +3,7 @@
 //! After a lost reply the owner of such a node shows the session that created it, but not which of these calls did.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::lock;
 use crate::outcome::Verdict;

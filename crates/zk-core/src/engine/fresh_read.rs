@@ -6,10 +6,7 @@ use crate::error::ErrorKind;
 use crate::join_all::join_all;
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::Bytes;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::transport::TransportError;
+use crate::transport::{Bytes, Request, Response, TransportError};
 
 /// Reads from a server that has caught up.
 ///

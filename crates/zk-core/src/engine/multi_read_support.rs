@@ -1,11 +1,8 @@
 //! Remembers whether the servers of a session know multi-reads.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use crate::error::Error;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 
 /// What the replies to multi-reads have shown so far. It holds for the whole session.
 ///
@@ -54,9 +51,7 @@ mod tests {
 
     #[test]
     fn a_refusal_or_two_lost_replies_end_multi_reads() {
-        use ErrorKind::ConnectionLost;
-        use ErrorKind::TimedOut;
-        use ErrorKind::Unsupported;
+        use ErrorKind::{ConnectionLost, TimedOut, Unsupported};
         for (results, expected) in [
             (vec![], true),
             (vec![None], true),

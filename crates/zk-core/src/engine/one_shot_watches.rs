@@ -11,14 +11,10 @@
 //! limited time. The watch of that read may then be gone when its reply arrives; it fires at once, so that its holder
 //! reads again.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::lock;
 use super::watch_manager::command::Command;

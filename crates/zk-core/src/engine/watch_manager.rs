@@ -9,16 +9,12 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use futures_util::stream::SelectAll;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
+use futures_util::stream::{FuturesUnordered, SelectAll};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::Engine;
 use super::one_shot_watches::OneShotWatches;
@@ -26,12 +22,9 @@ use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::transport::TransportError;
-use crate::transport::WatchEvent;
-use crate::transport::WatchNotification;
-use crate::transport::Watching;
+use crate::transport::{
+    Request, Response, TransportError, WatchEvent, WatchNotification, Watching,
+};
 
 mod cancellable_watch;
 pub(crate) mod command;
@@ -39,14 +32,10 @@ mod fallback;
 pub(crate) mod update_buffer;
 pub(crate) mod watch_table;
 
-use cancellable_watch::CancellableWatch;
-use cancellable_watch::Notifications;
+use cancellable_watch::{CancellableWatch, Notifications};
 use command::Command;
 use update_buffer::UpdateBuffer;
-use watch_table::Id;
-use watch_table::SubscriptionEvent;
-use watch_table::WatchScope;
-use watch_table::WatchTable;
+use watch_table::{Id, SubscriptionEvent, WatchScope, WatchTable};
 
 /// The session's handle of its watch manager.
 #[derive(Debug)]

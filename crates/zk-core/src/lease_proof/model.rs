@@ -33,22 +33,12 @@ mod world;
 
 use std::time::Duration;
 
-use self::explore::Explored;
-use self::explore::explore;
-use self::scenes::CUT;
-use self::scenes::CUT_AND_OTHER;
-use self::scenes::DEPOSED_LEADER;
-use self::scenes::DEPOSED_LEADER_AND_MOVE;
-use self::scenes::LAPSE;
-use self::scenes::LAPSE_AND_OTHER;
-use self::scenes::MOVE;
-use self::scenes::OMISSION;
-use self::scenes::OMISSION_AND_RARE_REPLIES;
-use self::scenes::OMISSION_AND_STOP;
-use self::scenes::SMALLER_TIMEOUT;
-use self::scenes::STOP;
-use self::world::Budget;
-use self::world::Server;
+use self::explore::{Explored, explore};
+use self::scenes::{
+    CUT, CUT_AND_OTHER, DEPOSED_LEADER, DEPOSED_LEADER_AND_MOVE, LAPSE, LAPSE_AND_OTHER, MOVE,
+    OMISSION, OMISSION_AND_RARE_REPLIES, OMISSION_AND_STOP, SMALLER_TIMEOUT, STOP,
+};
+use self::world::{Budget, Server};
 use super::Flaw;
 
 /// What is explored. Times are in steps.
@@ -187,14 +177,7 @@ fn lapsed_proof_is_not_renewed_while_the_session_is_expired() {
 }
 
 mod deep {
-    use super::CUT;
-    use super::LAPSE;
-    use super::MOVE;
-    use super::OMISSION;
-    use super::OMISSION_AND_STOP;
-    use super::STOP;
-    use super::Scene;
-    use super::holds;
+    use super::{CUT, LAPSE, MOVE, OMISSION, OMISSION_AND_STOP, STOP, Scene, holds};
 
     // covers: L12
     #[test]

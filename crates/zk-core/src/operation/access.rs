@@ -2,21 +2,14 @@
 
 use std::time::Duration;
 
-use super::request_checks::acl_bytes;
-use super::request_checks::check_size;
-use super::request_checks::check_version;
-use super::target::OperationFuture;
-use super::target::Target;
+use super::request_checks::{acl_bytes, check_size, check_version};
+use super::target::{OperationFuture, Target};
 use crate::acl::Acl;
 use crate::call::WriteOutcome;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::outcome::Verdict;
-use crate::outcome::judge_acl;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::outcome::{Verdict, judge_acl};
 use crate::stat::Stat;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{Request, Response};
 
 /// Reads the access rules of a node; created by [`Session::acl`](crate::Session::acl).
 ///

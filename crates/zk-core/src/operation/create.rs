@@ -4,31 +4,19 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::request_checks::acl_bytes;
-use super::request_checks::check_size;
-use super::target::OperationFuture;
-use super::target::Target;
+use super::request_checks::{acl_bytes, check_size};
+use super::target::{OperationFuture, Target};
 use super::write::set;
 use crate::acl::Acl;
-use crate::call::Call;
-use crate::call::Repeat;
+use crate::call::{Call, Repeat};
 use crate::engine::concurrent_creates::CreateInProgress;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::outcome::Verdict;
-use crate::outcome::Wanted;
-use crate::outcome::judge_create;
-use crate::outcome::judge_overwrite;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::outcome::{Verdict, Wanted, judge_create, judge_overwrite};
 use crate::path::NodePath;
 use crate::sequence::Sequence;
 use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
-use crate::transport::Bytes;
-use crate::transport::CreateMode;
-use crate::transport::CreateRequest;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{Bytes, CreateMode, CreateRequest, Request, Response};
 
 mod claimed;
 mod options;
@@ -38,9 +26,8 @@ mod replacement;
 
 pub use options::IdPlace;
 
-use options::Options;
-use options::PLAIN;
 use options::mode_of;
+use options::{Options, PLAIN};
 use parents::MOST_ROUNDS;
 
 /// Creates a node; created by [`Session::create`](crate::Session::create).

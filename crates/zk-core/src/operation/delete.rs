@@ -3,24 +3,15 @@
 use std::time::Duration;
 
 use super::request_checks::check_version;
-use super::target::OperationFuture;
-use super::target::Target;
-use crate::call::Call;
-use crate::call::Repeat;
-use crate::call::WriteOutcome;
-use crate::engine::cleanup::CleanupOnDrop;
-use crate::engine::cleanup::Job;
-use crate::error::Error;
-use crate::error::ErrorClass;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use super::target::{OperationFuture, Target};
+use crate::call::{Call, Repeat, WriteOutcome};
+use crate::engine::cleanup::{CleanupOnDrop, Job};
+use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::join_all::join_all;
-use crate::outcome::Verdict;
-use crate::outcome::judge_delete;
+use crate::outcome::{Verdict, judge_delete};
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{Request, Response};
 
 /// Deletes a node; created by [`Session::delete`](crate::Session::delete).
 ///

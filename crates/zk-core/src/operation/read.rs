@@ -4,19 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::target::OperationFuture;
-use super::target::Target;
+use super::target::{OperationFuture, Target};
 use crate::call::Call;
 use crate::engine::catch_up::CatchUp;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use crate::error::{Error, ErrorKind, Operation};
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::watch::Watch;
-use crate::watch::register;
+use crate::transport::{Request, Response};
+use crate::watch::{Watch, register};
 
 /// Reads the data of a node; created by [`Session::get`](crate::Session::get).
 ///

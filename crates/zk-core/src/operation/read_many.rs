@@ -1,30 +1,19 @@
 //! Reads many nodes with few requests.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::request_checks::MAX_REQUEST;
-use super::request_checks::check_size;
-use super::target::OperationFuture;
-use super::target::Target;
-use crate::call::Call;
-use crate::call::Repeat;
-use crate::error::Error;
-use crate::error::ErrorClass;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use super::request_checks::{MAX_REQUEST, check_size};
+use super::target::{OperationFuture, Target};
+use crate::call::{Call, Repeat};
+use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::join_all::join_all;
-use crate::path::NodePath;
-use crate::path::ParsePathError;
+use crate::path::{NodePath, ParsePathError};
 use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
-use crate::transport::ReadOp;
-use crate::transport::ReadResult;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{ReadOp, ReadResult, Request, Response};
 
 /// Reads several nodes; created by [`Session::get_many`](crate::Session::get_many) and
 /// [`Session::list_many`](crate::Session::list_many).

@@ -2,8 +2,7 @@
 
 use crate::acl::Acl;
 use crate::call::Call;
-use crate::error::Error;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::outcome::ANY_VERSION;
 use crate::path::NodePath;
 

@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use super::target::OperationFuture;
-use super::target::Target;
+use super::target::{OperationFuture, Target};
 use crate::ensemble_config::EnsembleConfig;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use crate::error::{Error, ErrorKind, Operation};
 use crate::identity::Identity;
 use crate::path::NodePath;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{Request, Response};
 
 /// Returns who a session is to its server; created by [`Session::whoami`](crate::Session::whoami).
 ///

@@ -7,11 +7,8 @@ use tracing::Instrument;
 
 use super::request_checks::check_size;
 use crate::call::Call;
-use crate::error::Error;
-use crate::error::Operation;
-use crate::path::IntoNodePath;
-use crate::path::NodePath;
-use crate::path::ParsePathError;
+use crate::error::{Error, Operation};
+use crate::path::{IntoNodePath, NodePath, ParsePathError};
 use crate::session_handle::SessionHandle;
 
 /// The future of an operation. It may move between threads and owns all it needs.

@@ -2,34 +2,18 @@
 
 use std::time::Duration;
 
-use super::request_checks::NOT_A_VERSION;
-use super::request_checks::acl_bytes;
-use super::request_checks::check_frame;
-use super::target::OperationFuture;
-use super::target::observed;
+use super::request_checks::{NOT_A_VERSION, acl_bytes, check_frame};
+use super::target::{OperationFuture, observed};
 use super::write::conditional_set;
 use crate::acl::Acl;
-use crate::call::Call;
-use crate::call::Repeat;
-use crate::call::WriteOutcome;
+use crate::call::{Call, Repeat, WriteOutcome};
 use crate::deadline::Deadline;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::outcome::ANY_VERSION;
-use crate::outcome::may_set_again;
-use crate::path::IntoNodePath;
-use crate::path::NodePath;
-use crate::path::ParsePathError;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::outcome::{ANY_VERSION, may_set_again};
+use crate::path::{IntoNodePath, NodePath, ParsePathError};
 use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
-use crate::transport::Bytes;
-use crate::transport::CreateMode;
-use crate::transport::CreateRequest;
-use crate::transport::Op;
-use crate::transport::OpResult;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult, Request, Response};
 
 /// Operations that are applied all or none; created by [`Session::transaction`](crate::Session::transaction).
 ///

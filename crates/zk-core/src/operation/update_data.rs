@@ -8,22 +8,16 @@ use bytes::Bytes;
 
 use super::create::Create;
 use super::request_checks::check_size;
-use super::target::OperationFuture;
-use super::target::Target;
+use super::target::{OperationFuture, Target};
 use super::transaction::Transaction;
 use super::write::set;
 use crate::call::Call;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use crate::error::{Error, ErrorKind, Operation};
 use crate::idempotency_tokens::IdempotencyTokens;
 use crate::path::NodePath;
-use crate::retry::Jitter;
-use crate::retry::RetryPolicy;
+use crate::retry::{Jitter, RetryPolicy};
 use crate::stat::Stat;
-use crate::transport::OpResult;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{OpResult, Request, Response};
 
 /// Replaces the data of a node by what a function makes of it; created by [`Session::update`](crate::Session::update).
 ///

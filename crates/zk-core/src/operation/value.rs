@@ -6,10 +6,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::read::Get;
-use crate::codec::Codec;
-use crate::codec::DecodeError;
-use crate::error::Error;
-use crate::error::ErrorClass;
+use crate::codec::{Codec, DecodeError};
+use crate::error::{Error, ErrorClass};
 use crate::stat::Stat;
 
 /// Reads the data of a node as a value; created by [`Get::decoded`].

@@ -3,17 +3,12 @@
 use std::time::Duration;
 
 use super::read::exists_watched;
-use super::target::OperationFuture;
-use super::target::Target;
+use super::target::{OperationFuture, Target};
 use crate::call::Call;
-use crate::error::Error;
-use crate::error::ErrorClass;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::TransportError;
-use crate::transport::WatchEvent;
+use crate::transport::{TransportError, WatchEvent};
 
 /// Waits until a node exists; created by [`Session::wait_for_creation`](crate::Session::wait_for_creation).
 ///

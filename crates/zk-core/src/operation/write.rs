@@ -2,26 +2,14 @@
 
 use std::time::Duration;
 
-use super::request_checks::check_size;
-use super::request_checks::check_version;
-use super::target::OperationFuture;
-use super::target::Target;
-use crate::call::Call;
-use crate::call::WriteOutcome;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::outcome::ANY_VERSION;
-use crate::outcome::Verdict;
-use crate::outcome::judge_overwrite;
-use crate::outcome::judge_set;
+use super::request_checks::{check_size, check_version};
+use super::target::{OperationFuture, Target};
+use crate::call::{Call, WriteOutcome};
+use crate::error::{Error, ErrorKind, Operation};
+use crate::outcome::{ANY_VERSION, Verdict, judge_overwrite, judge_set};
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::Bytes;
-use crate::transport::Op;
-use crate::transport::OpResult;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{Bytes, Op, OpResult, Request, Response};
 
 /// Replaces the data of a node; created by [`Session::set`](crate::Session::set).
 ///

@@ -36,10 +36,7 @@ fn old(version: i32, mzxid: i64) -> Stat {
 // covers: C3
 #[test]
 fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
-    use Verdict::Applied;
-    use Verdict::NotApplied;
-    use Verdict::SameEffect;
-    use Verdict::Unknown;
+    use Verdict::{Applied, NotApplied, SameEffect, Unknown};
     for (owner, found, verdict) in [
         (None, None, Unknown),
         (Some(7), None, Unknown),
@@ -76,9 +73,7 @@ fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
 // covers: G1
 #[test]
 fn create_is_judged_by_the_children_that_the_parent_has_had() {
-    use Verdict::NotApplied;
-    use Verdict::SameEffect;
-    use Verdict::Unknown;
+    use Verdict::{NotApplied, SameEffect, Unknown};
     let parent = |czxid, changes: i32| Stat {
         czxid,
         pzxid: i64::from(changes),
@@ -137,9 +132,7 @@ fn overwrite_is_repeated_only_if_no_client_wrote_since() {
 // covers: C3 D1
 #[test]
 fn version_found_after_a_lost_write_is_ours_only_if_the_data_tells() {
-    use Verdict::NotApplied;
-    use Verdict::SameEffect;
-    use Verdict::Unknown;
+    use Verdict::{NotApplied, SameEffect, Unknown};
     for (expected, data, found, verdict) in [
         (4, b"x", old(5, SEEN + 1), SameEffect),
         (4, b"y", old(5, SEEN + 1), NotApplied),
@@ -180,9 +173,7 @@ fn delete_is_repeated_only_for_the_node_that_was_there() {
 // covers: C3
 #[test]
 fn acl_is_set_again_only_if_no_client_changed_it() {
-    use Verdict::NotApplied;
-    use Verdict::SameEffect;
-    use Verdict::Unknown;
+    use Verdict::{NotApplied, SameEffect, Unknown};
     let (ours, other) = (Acl::open(), Acl::read_only());
     let found = |aversion| Stat {
         aversion,
@@ -234,10 +225,7 @@ fn transaction_of_sets_is_made_again_only_over_what_it_knows() {
 // covers: C13
 #[test]
 fn only_a_token_that_was_used_shows_a_commit() {
-    use ErrorKind::BadVersion;
-    use ErrorKind::NoAuth;
-    use ErrorKind::NoNode;
-    use ErrorKind::NodeExists;
+    use ErrorKind::{BadVersion, NoAuth, NoNode, NodeExists};
     for (is_new, refusal, expected) in [
         (true, NodeExists, true),
         (true, NoNode, false),

@@ -5,12 +5,10 @@ use std::ops::RangeInclusive;
 
 use tokio::sync::watch;
 
-use crate::error::Error;
-use crate::error::ErrorClass;
+use crate::error::{Error, ErrorClass};
 use crate::path::NodePath;
 use crate::session::Session;
-use crate::stat::SessionId;
-use crate::stat::Stat;
+use crate::stat::{SessionId, Stat};
 
 /// A persistent node that exists; returned by [`PersistentNode::current`](crate::PersistentNode::current).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::options::PersistentNodeOptions;
-use super::state::PersistentNodeProblem;
-use super::state::State;
+use super::state::{PersistentNodeProblem, State};
 use crate::error::Error;
 use crate::path::NodePath;
 use crate::session::Session;

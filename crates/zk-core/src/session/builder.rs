@@ -9,34 +9,27 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::acl::Acl;
-use crate::connect_diagnosis::ConnectDiagnosis;
-use crate::connect_diagnosis::diagnose;
-use crate::connect_string::ConnectString;
-use crate::connect_string::ParseConnectStringError;
+use crate::connect_diagnosis::{ConnectDiagnosis, diagnose};
 #[cfg(feature = "tls")]
 use crate::connect_string::ServerAddress;
+use crate::connect_string::{ConnectString, ParseConnectStringError};
 use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::ensemble_config::TrackedServers;
-use crate::error::Error;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
-use crate::session_defaults::DEFAULT_TIMEOUT;
-use crate::session_defaults::SessionDefaults;
+use crate::session_defaults::{DEFAULT_TIMEOUT, SessionDefaults};
 use crate::session_handle::SessionHandle;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 #[cfg(feature = "tls")]
 use crate::tls::TlsFailure;
-use crate::transport::ConnectOptions;
-use crate::transport::SessionEnd;
-use crate::transport::Transport;
-use crate::transport::TransportError;
 #[cfg(feature = "zookeeper-client")]
 use crate::transport::client::ClientTransport;
 use crate::transport::wire::WireTransport;
+use crate::transport::{ConnectOptions, SessionEnd, Transport, TransportError};
 
 /// A session to be; made by [`Session::builder`].
 ///

@@ -1,17 +1,12 @@
 //! Proof that the ensemble still keeps a session, which is read without a round trip.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::deadline::Deadline;
-use crate::engine::heartbeat::Use;
-use crate::engine::heartbeat::Uses;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use crate::engine::heartbeat::{Use, Uses};
+use crate::error::{Error, ErrorKind, Operation};
 use crate::session_handle::SessionHandle;
-use crate::transport::Phase;
-use crate::transport::SessionEnd;
+use crate::transport::{Phase, SessionEnd};
 
 /// Keeps proving that a session is alive; created by
 /// [`Session::keep_lease`](crate::Session::keep_lease).

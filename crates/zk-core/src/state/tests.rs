@@ -1,8 +1,7 @@
 //! The states that a consumer sees, for every short history of a link.
 
 use super::*;
-use crate::transport::LinkSender;
-use crate::transport::SessionEnd;
+use crate::transport::{LinkSender, SessionEnd};
 
 /// Every history of up to `length` changes that a link can have.
 fn histories(length: usize) -> Vec<Vec<Link>> {
@@ -67,9 +66,7 @@ fn received(history: &[Link], looks: u32) -> Vec<ConnectionState> {
 // covers: C7
 #[test]
 fn order_is_right_whenever_the_consumer_looks() {
-    use ConnectionState::Connected;
-    use ConnectionState::ReadOnly;
-    use ConnectionState::Suspended;
+    use ConnectionState::{Connected, ReadOnly, Suspended};
     const LOST: ConnectionState = ConnectionState::Lost(SessionEnd::Expired);
     for history in histories(5) {
         for looks in 0..1 << history.len() {

@@ -3,47 +3,21 @@
 use std::fmt;
 #[cfg(feature = "tls")]
 use std::fs;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use zookeeper_client as zk;
 
-use super::Authenticating;
-use super::Bytes;
-use super::ConnectOptions;
-use super::CreateMode;
-use super::Link;
-use super::LinkGone;
-use super::LinkReceiver;
-use super::LinkSender;
-use super::Op;
-use super::OpResult;
-use super::Phase;
-use super::ReadOp;
-use super::ReadResult;
-use super::Reply;
-use super::Request;
-use super::Response;
-use super::SessionEnd;
-use super::Transport;
-use super::TransportError;
-use super::WatchEvent;
-use super::WatchNotification;
-use super::Watched;
-use super::Watching;
-use crate::acl::Acl;
-use crate::acl::AclEntry;
-use crate::acl::Permissions;
+use super::{
+    Authenticating, Bytes, ConnectOptions, CreateMode, Link, LinkGone, LinkReceiver, LinkSender,
+    Op, OpResult, Phase, ReadOp, ReadResult, Reply, Request, Response, SessionEnd, Transport,
+    TransportError, WatchEvent, WatchNotification, Watched, Watching,
+};
+use crate::acl::{Acl, AclEntry, Permissions};
 use crate::error::ErrorKind;
 use crate::identity::Identity;
-use crate::path::NodePath;
-use crate::path::ParsePathError;
-use crate::stat::SessionId;
-use crate::stat::Stat;
-use crate::stat::to_time;
+use crate::path::{NodePath, ParsePathError};
+use crate::stat::{SessionId, Stat, to_time};
 #[cfg(feature = "tls")]
 use crate::tls::Pem;
 #[cfg(feature = "tls")]
@@ -51,8 +25,7 @@ use crate::tls::Tls;
 
 mod watch_quota;
 
-use watch_quota::Quota;
-use watch_quota::WatchQuota;
+use watch_quota::{Quota, WatchQuota};
 
 /// One session of the client crate, which ends when the last clone of the client is dropped.
 pub(crate) struct ClientTransport {

@@ -1,57 +1,27 @@
 //! The transport over `zk_wire`. Apart from `connect_string.rs`, no other module names that crate.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 use zk_wire as wire;
 
-use super::Answer;
-use super::Authenticating;
-use super::Bytes;
-use super::ConnectOptions;
-use super::CreateMode;
-use super::CreateRequest;
-use super::Link;
-use super::LinkGone;
-use super::LinkReceiver;
-use super::LinkSender;
-use super::Op;
-use super::OpResult;
-use super::Phase;
-use super::ReadOp;
-use super::ReadResult;
-use super::Reply;
-use super::ReplyHeader;
-use super::Request;
-use super::Response;
-use super::RoleReply;
-use super::ServerRole;
-use super::SessionEnd;
-use super::Transport;
-use super::TransportError;
-use super::WatchEvent;
-use super::WatchNotification;
-use super::Watched;
-use super::Watching;
-use crate::acl::Acl;
-use crate::acl::AclEntry;
-use crate::acl::Permissions;
+use super::{
+    Answer, Authenticating, Bytes, ConnectOptions, CreateMode, CreateRequest, Link, LinkGone,
+    LinkReceiver, LinkSender, Op, OpResult, Phase, ReadOp, ReadResult, Reply, ReplyHeader, Request,
+    Response, RoleReply, ServerRole, SessionEnd, Transport, TransportError, WatchEvent,
+    WatchNotification, Watched, Watching,
+};
+use crate::acl::{Acl, AclEntry, Permissions};
 #[cfg(feature = "tls")]
 use crate::connect_string::ServerAddress;
 use crate::credentials::Credentials;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
 use crate::path::NodePath;
-use crate::stat::SessionId;
-use crate::stat::Stat;
-use crate::stat::to_time;
+use crate::stat::{SessionId, Stat, to_time};
 #[cfg(feature = "tls")]
 use crate::tls::Pem;
 #[cfg(feature = "tls")]
@@ -643,10 +613,7 @@ fn malformed(error: &dyn std::error::Error) -> TransportError {
 }
 
 fn fault(error: &wire::RequestErrorKind) -> TransportError {
-    use wire::Loss;
-    use wire::NotSent;
-    use wire::RequestErrorKind as Kind;
-    use wire::SubmitError;
+    use wire::{Loss, NotSent, RequestErrorKind as Kind, SubmitError};
     match error {
         Kind::Refused { code, .. } => refused(*code),
         Kind::Unknown {

@@ -2,14 +2,9 @@
 
 use std::time::Duration;
 
-use zk_core::ConnectError;
-use zk_core::ErrorKind;
-use zk_core::Session;
+use zk_core::{ConnectError, ErrorKind, Session};
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::with_ensemble;
-use crate::within;
+use crate::{MAX_WAIT, connect, with_ensemble, within};
 
 // covers: C16
 #[tokio::test(flavor = "multi_thread")]

@@ -1,22 +1,14 @@
 //! Threads without a runtime.
 
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-use std::thread;
-use std::thread::JoinHandle;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_core::SessionEnd;
-use zk_core::blocking::block_on;
-use zk_core::blocking::block_on_timeout;
+use zk_core::blocking::{block_on, block_on_timeout};
+use zk_core::{ErrorKind, Session, SessionEnd};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::eventually;
-use crate::with_ensemble;
+use crate::{MAX_WAIT, connect, eventually, with_ensemble};
 
 // covers: C25
 #[test]

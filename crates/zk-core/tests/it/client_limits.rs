@@ -2,16 +2,9 @@
 
 use std::time::Duration;
 
-use zk_core::ConnectionState;
-use zk_core::Session;
+use zk_core::{ConnectionState, Session};
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::connect_for;
-use crate::eventually;
-use crate::is_ready;
-use crate::passes_through;
-use crate::with_ensemble;
+use crate::{MAX_WAIT, connect, connect_for, eventually, is_ready, passes_through, with_ensemble};
 
 /// However a connection breaks, a write in flight is not taken for one that was refused or never sent.
 // covers: C3

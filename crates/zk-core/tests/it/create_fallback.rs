@@ -1,16 +1,12 @@
 //! Creates without `create2`, whose stat needs a second request.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::ProtocolClient;
-use zk_core::Session;
+use zk_core::{ProtocolClient, Session};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::within;
+use crate::{MAX_WAIT, connect, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_stat_is_not_read_is_a_success() {

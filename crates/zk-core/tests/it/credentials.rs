@@ -1,15 +1,8 @@
 //! Several credentials, from the start and later.
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_core::SessionEnd;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session, SessionEnd};
 
-use crate::MAX_WAIT;
-use crate::with_ensemble;
-use crate::within;
+use crate::{MAX_WAIT, with_ensemble, within};
 
 // covers: C22
 #[tokio::test(flavor = "multi_thread")]

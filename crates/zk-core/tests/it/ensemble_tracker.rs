@@ -2,19 +2,10 @@
 
 use std::time::Duration;
 
-use zk_core::ConnectError;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_core::SessionBuilder;
-use zk_core::Tls;
-use zk_harness::Ensemble;
-use zk_harness::Server;
+use zk_core::{ConnectError, ProtocolClient, Session, SessionBuilder, Tls};
+use zk_harness::{Ensemble, Server};
 
-use crate::MAX_WAIT;
-use crate::eventually;
-use crate::server_with;
-use crate::watches_of;
-use crate::within;
+use crate::{MAX_WAIT, eventually, server_with, watches_of, within};
 
 const OPERATION: Duration = Duration::from_secs(30);
 

@@ -2,18 +2,11 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Error;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
+use zk_core::{Acl, AclEntry, Error, Permissions, Session};
+use zk_fault_proxy::{Clients, Match, Route};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
+use crate::{MAX_WAIT, connect};
 
 async fn write(kind: &str, session: &Session, path: &str) -> Result<(), Error> {
     match kind {

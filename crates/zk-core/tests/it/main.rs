@@ -6,12 +6,8 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_core::ConnectionState;
-use zk_core::Session;
-use zk_core::SessionId;
-use zk_core::StateChanges;
-use zk_harness::Ensemble;
-use zk_harness::Server;
+use zk_core::{ConnectionState, Session, SessionId, StateChanges};
+use zk_harness::{Ensemble, Server};
 
 mod auto_traits;
 mod bad_input;

@@ -2,9 +2,7 @@
 
 use metrics_util::debugging::DebuggingRecorder;
 
-use crate::MAX_WAIT;
-use crate::connect_for;
-use crate::with_ensemble;
+use crate::{MAX_WAIT, connect_for, with_ensemble};
 
 // covers: C23
 #[tokio::test]

@@ -1,18 +1,10 @@
 //! Views of a session: namespaces, access rules and timeouts of their own; and the parents they make.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::RetryPolicy;
-use zk_core::Session;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions, RetryPolicy, Session};
 
-use crate::connect;
-use crate::eventually;
-use crate::with_ensemble;
+use crate::{connect, eventually, with_ensemble};
 
 // covers: C18
 #[tokio::test(flavor = "multi_thread")]

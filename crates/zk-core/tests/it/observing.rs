@@ -1,23 +1,16 @@
 //! What a session tells an operator: spans, counters, and no credentials.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex};
 
 use tracing::Metadata;
-use tracing::field::Field;
-use tracing::field::Visit;
+use tracing::field::{Field, Visit};
 use tracing::span;
 use tracing_core::span::Current;
-use zk_core::Acl;
-use zk_core::Session;
+use zk_core::{Acl, Session};
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::is_ready;
-use crate::with_ensemble;
+use crate::{MAX_WAIT, connect, is_ready, with_ensemble};
 
 /// A subscriber that records all spans and events, at every level and of every crate.
 #[derive(Debug, Clone, Default)]

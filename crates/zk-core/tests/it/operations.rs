@@ -1,14 +1,10 @@
 //! Each operation and each way it can be refused.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
+use zk_core::{ErrorKind, NodePath};
 
-use crate::connect;
-use crate::eventually;
-use crate::with_ensemble;
+use crate::{connect, eventually, with_ensemble};
 
 // covers: C14
 #[tokio::test(flavor = "multi_thread")]

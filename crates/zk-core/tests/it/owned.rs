@@ -2,21 +2,11 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::IdPlace;
-use zk_core::Sequence;
-use zk_core::Session;
+use zk_core::{ErrorKind, IdPlace, Sequence, Session};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::connect_for;
-use crate::eventually;
-use crate::is_ready;
-use crate::polled;
-use crate::with_ensemble;
-use crate::within;
+use crate::{MAX_WAIT, connect, connect_for, eventually, is_ready, polled, with_ensemble, within};
 
 async fn names(session: &Session, path: &str) -> Vec<String> {
     session.list(path).await.unwrap().0

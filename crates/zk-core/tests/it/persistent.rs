@@ -1,25 +1,11 @@
 //! Persistent watches at the boundary to the client crate, on servers of both releases.
 
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::WatchEvent;
-use zk_core::WatchEvent::ChildrenChanged as Children;
-use zk_core::WatchEvent::Created;
-use zk_core::WatchEvent::DataChanged as Data;
-use zk_core::WatchEvent::Deleted;
-use zk_core::transport::Request;
-use zk_core::transport::Response;
-use zk_core::transport::Transport;
-use zk_core::transport::WatchNotification;
-use zk_core::transport::Watching;
+use zk_core::WatchEvent::{ChildrenChanged as Children, Created, DataChanged as Data, Deleted};
+use zk_core::transport::{Request, Response, Transport, WatchNotification, Watching};
+use zk_core::{NodePath, Session, WatchEvent};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::eventually;
-use crate::server_with;
-use crate::watches_of;
-use crate::within;
+use crate::{MAX_WAIT, connect, eventually, server_with, watches_of, within};
 
 pub(crate) const RELEASES: [&str; 2] = ["3.8", "3.9"];
 

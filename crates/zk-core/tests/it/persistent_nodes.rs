@@ -2,21 +2,14 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeError;
-use zk_core::PersistentNodeOptions;
-use zk_core::PresentNode;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::Sessions;
+use zk_core::{
+    ErrorKind, PersistentNode, PersistentNodeError, PersistentNodeOptions, PresentNode,
+    RetryPolicy, Session, Sessions,
+};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::eventually;
-use crate::within;
+use crate::{MAX_WAIT, connect, eventually, within};
 
 /// A process that stands still for a moment touches its node in time.
 const TTL: Duration = Duration::from_secs(6);

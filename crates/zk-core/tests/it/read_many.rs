@@ -1,15 +1,10 @@
 //! Many nodes that are read with few requests.
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Permissions;
-use zk_core::ProtocolClient;
-use zk_core::Session;
+use zk_core::{Acl, AclEntry, Permissions, ProtocolClient, Session};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
-use crate::connect;
-use crate::with_ensemble;
+use crate::{connect, with_ensemble};
 
 /// Reads and lists nodes together and one by one, and compares the results.
 async fn assert_as_single_reads(session: &Session, paths: &[String]) {

@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use zk_core::ConnectionState;
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_core::Update;
+use zk_core::{ConnectionState, ErrorKind, Session, Update};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::eventually;
-use crate::within;
+use crate::{MAX_WAIT, eventually, within};
 
 // covers: C7
 #[tokio::test(flavor = "multi_thread")]

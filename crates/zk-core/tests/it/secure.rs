@@ -3,22 +3,14 @@
 use std::fs;
 use std::time::Duration;
 
-use zk_core::CertificateRefusal;
-use zk_core::ConnectError;
-use zk_core::ErrorKind;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_core::SessionBuilder;
-use zk_core::SessionEnd;
-use zk_core::Tls;
-use zk_core::TlsFailure;
-use zk_harness::Ensemble;
-use zk_harness::SaslDigest;
-use zk_harness::certificates::Flaw;
-use zk_harness::certificates::Identity;
+use zk_core::{
+    CertificateRefusal, ConnectError, ErrorKind, ProtocolClient, Session, SessionBuilder,
+    SessionEnd, Tls, TlsFailure,
+};
+use zk_harness::certificates::{Flaw, Identity};
+use zk_harness::{Ensemble, SaslDigest};
 
-use crate::MAX_WAIT;
-use crate::within;
+use crate::{MAX_WAIT, within};
 
 const SHORT: Duration = Duration::from_secs(5);
 /// Enough for several handshakes, of which the client gives each more time than the one before.

@@ -2,13 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use zk_core::ErrorKind;
-use zk_core::Identity;
-use zk_core::Session;
+use zk_core::{ErrorKind, Identity, Session};
 
-use crate::connect;
-use crate::with_ensemble;
-use crate::with_three;
+use crate::{connect, with_ensemble, with_three};
 
 // covers: C14
 #[tokio::test(flavor = "multi_thread")]

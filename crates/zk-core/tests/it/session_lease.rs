@@ -1,19 +1,11 @@
 //! Knowing without asking that a session is alive.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::ErrorKind;
-use zk_core::Session;
+use zk_core::{ErrorKind, Session};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::connect_for;
-use crate::server_of;
-use crate::with_ensemble;
-use crate::with_three;
-use crate::within;
+use crate::{MAX_WAIT, connect, connect_for, server_of, with_ensemble, with_three, within};
 
 /// Connects to a follower, and knows no other server.
 async fn connect_to_follower(ensemble: &Ensemble, timeout: Duration) -> Session {

@@ -1,22 +1,11 @@
 //! Opening, losing and ending sessions.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::Acl;
-use zk_core::ConnectError;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::ProtocolClient;
-use zk_core::Session;
+use zk_core::{Acl, ConnectError, ErrorClass, ErrorKind, ProtocolClient, Session};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::connect_for;
-use crate::eventually;
-use crate::with_ensemble;
-use crate::within;
+use crate::{MAX_WAIT, connect, connect_for, eventually, with_ensemble, within};
 
 // covers: C1
 #[tokio::test(flavor = "multi_thread")]

@@ -3,17 +3,9 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use zk_core::ConnectionState;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::SessionEnd;
+use zk_core::{ConnectionState, ErrorClass, ErrorKind, SessionEnd};
 
-use crate::MAX_WAIT;
-use crate::connect_for;
-use crate::passes_through;
-use crate::with_ensemble;
-use crate::with_three;
-use crate::within;
+use crate::{MAX_WAIT, connect_for, passes_through, with_ensemble, with_three, within};
 
 // covers: C7
 #[tokio::test(flavor = "multi_thread")]

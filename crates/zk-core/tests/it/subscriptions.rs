@@ -2,31 +2,14 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
 use futures_util::stream;
-use zk_core::ConnectionState;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Subscription;
-use zk_core::Update;
-use zk_core::Update::Resynchronize;
-use zk_core::Update::Stale;
-use zk_core::WatchEvent;
-use zk_core::WatchEvent::ChildrenChanged;
-use zk_core::WatchEvent::Created;
-use zk_core::WatchEvent::DataChanged;
-use zk_core::WatchEvent::Deleted;
+use futures_util::{FutureExt, StreamExt};
+use zk_core::Update::{Resynchronize, Stale};
+use zk_core::WatchEvent::{ChildrenChanged, Created, DataChanged, Deleted};
+use zk_core::{ConnectionState, NodePath, Session, Subscription, Update, WatchEvent};
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::connect_for;
-use crate::eventually;
-use crate::persistent::RELEASES;
-use crate::persistent::with_release;
-use crate::server_of;
-use crate::watches_of;
-use crate::within;
+use crate::persistent::{RELEASES, with_release};
+use crate::{MAX_WAIT, connect, connect_for, eventually, server_of, watches_of, within};
 
 fn at(path: &str, event: WatchEvent) -> Update {
     Update::Changed {

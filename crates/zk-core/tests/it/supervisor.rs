@@ -1,23 +1,11 @@
 //! The next session for an application that wants one.
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use zk_core::ConnectError;
-use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
-use zk_core::RunError;
-use zk_core::Session;
-use zk_core::SessionEnd;
-use zk_core::SessionsEnd;
+use zk_core::{ConnectError, ErrorKind, RetryPolicy, RunError, Session, SessionEnd, SessionsEnd};
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::eventually;
-use crate::with_ensemble;
-use crate::within;
+use crate::{MAX_WAIT, connect, eventually, with_ensemble, within};
 
 // covers: C6
 #[tokio::test(flavor = "multi_thread")]

@@ -1,31 +1,15 @@
 //! One node on a real server: its data, the wait for its end, and events that come before the consumer is ready.
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::NodeTracker;
-use zk_core::Session;
-use zk_core::Subscription;
-use zk_core::Tracked;
-use zk_core::Update;
-use zk_core::Update::Resynchronize;
-use zk_core::Update::SessionLost;
-use zk_core::Update::Stale;
-use zk_core::WatchEvent;
-use zk_core::WatchEvent::Created;
-use zk_core::WatchEvent::DataChanged;
-use zk_core::WatchEvent::Deleted;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Route;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_core::Update::{Resynchronize, SessionLost, Stale};
+use zk_core::WatchEvent::{Created, DataChanged, Deleted};
+use zk_core::{
+    ErrorKind, NodePath, NodeTracker, Session, Subscription, Tracked, Update, WatchEvent,
+};
+use zk_fault_proxy::{Clients, Close, Route};
+use zk_harness::{DataStore, Ensemble};
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::eventually;
 use crate::subscriptions::without_zxid;
-use crate::watches_of;
-use crate::within;
+use crate::{MAX_WAIT, connect, eventually, watches_of, within};
 
 /// How often a node comes and goes while it is followed or waited for.
 const ROUNDS: usize = 100;

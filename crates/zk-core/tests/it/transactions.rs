@@ -1,16 +1,8 @@
 //! Several changes at once, or none.
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::CreateMode;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::OpResult;
-use zk_core::Permissions;
-use zk_core::Session;
+use zk_core::{Acl, AclEntry, CreateMode, ErrorKind, NodePath, OpResult, Permissions, Session};
 
-use crate::connect;
-use crate::with_ensemble;
+use crate::{connect, with_ensemble};
 
 const SEQUENTIAL: CreateMode = CreateMode::Persistent {
     sequential: true,

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::IdempotencyTokens;
-use zk_core::NodePath;
+use zk_core::{IdempotencyTokens, NodePath};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 

@@ -1,14 +1,9 @@
 //! Nodes read as values.
 
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::ReadError;
-use zk_core::codec::Codec as _;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
+use zk_core::codec::{Codec as _, Raw, Text};
+use zk_core::{ErrorClass, ErrorKind, ReadError};
 
-use crate::connect;
-use crate::with_ensemble;
+use crate::{connect, with_ensemble};
 
 // covers: C16
 #[tokio::test(flavor = "multi_thread")]

@@ -2,23 +2,13 @@
 
 use std::time::Duration;
 
-use zk_core::ConnectionState;
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_core::SessionEnd;
-use zk_core::WatchEvent;
+use zk_core::{ConnectionState, ErrorKind, Session, SessionEnd, WatchEvent};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::connect_for;
-use crate::eventually;
-use crate::is_ready;
-use crate::server_of;
-use crate::watches_of;
-use crate::with_ensemble;
-use crate::with_three;
-use crate::within;
+use crate::{
+    MAX_WAIT, connect, connect_for, eventually, is_ready, server_of, watches_of, with_ensemble,
+    with_three, within,
+};
 
 // covers: C14 C18
 #[tokio::test(flavor = "multi_thread")]

@@ -1,25 +1,11 @@
 //! Sessions on the transport over `zk-wire`.
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::OpResult;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_core::WatchEvent;
-use zk_core::transport::Request;
-use zk_core::transport::Response;
-use zk_core::transport::WatchNotification;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
+use zk_core::transport::{Request, Response, WatchNotification};
+use zk_core::{Acl, AclEntry, ErrorKind, NodePath, OpResult, Permissions, Session, WatchEvent};
+use zk_fault_proxy::{Clients, Close, Match};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::connect;
-use crate::with_ensemble;
-use crate::within;
+use crate::{MAX_WAIT, connect, with_ensemble, within};
 
 /// Starts one server behind a proxy.
 async fn proxied() -> Ensemble {

@@ -2,25 +2,15 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::Instant;
-use zk_core::ConnectionState;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Jitter;
-use zk_core::RetryPolicy;
-use zk_core::SessionEnd;
 use zk_core::transport::TransportError;
+use zk_core::{ConnectionState, Error, ErrorClass, ErrorKind, Jitter, RetryPolicy, SessionEnd};
 use zk_sim::Ensemble;
-use zk_sim::matching;
-use zk_sim::matching::gets;
-use zk_sim::matching::sets;
+use zk_sim::matching::{self, gets, sets};
 use zk_sim::wait::polled;
 
-use crate::pass;
-use crate::server_error;
+use crate::{pass, server_error};
 
 /// An error with its sources.
 fn chain(error: &Error) -> String {

@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::RetryPolicy;
 use zk_core::transport::TransportError;
+use zk_core::{ErrorKind, NodePath, RetryPolicy};
 use zk_sim::Ensemble;
-use zk_sim::matching::creates;
-use zk_sim::matching::deletes;
+use zk_sim::matching::{creates, deletes};
 use zk_sim::wait::until;
 
-use crate::meanwhile;
-use crate::pass;
-use crate::server_error;
-use crate::soon;
+use crate::{meanwhile, pass, server_error, soon};
 
 // covers: C6
 #[tokio::test(start_paused = true)]

@@ -3,23 +3,12 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_core::Jitter;
-use zk_core::NodePath;
-use zk_core::RetryPolicy;
-use zk_core::Session;
+use zk_core::{Acl, ErrorKind, Jitter, NodePath, RetryPolicy, Session};
 use zk_sim::Ensemble;
-use zk_sim::matching::creates;
-use zk_sim::matching::lists;
-use zk_sim::matching::sets;
-use zk_sim::matching::transactions;
+use zk_sim::matching::{creates, lists, sets, transactions};
 use zk_sim::wait::until;
 
-use crate::meanwhile;
-use crate::pass;
-use crate::requests;
-use crate::soon;
+use crate::{meanwhile, pass, requests, soon};
 
 /// A view that repeats a request so late that others can act before, even over the session's next link.
 fn patient(session: &Session) -> Session {

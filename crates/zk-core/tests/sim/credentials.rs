@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions};
 use zk_sim::Ensemble;
 
 // covers: C22

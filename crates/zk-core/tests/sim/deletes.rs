@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
 use zk_core::transport::TransportError;
+use zk_core::{ErrorKind, NodePath};
 use zk_sim::Ensemble;
-use zk_sim::matching::deletes;
-use zk_sim::matching::exists;
+use zk_sim::matching::{deletes, exists};
 
-use crate::meanwhile;
-use crate::requests;
+use crate::{meanwhile, requests};
 
 #[tokio::test(start_paused = true)]
 async fn recursive_delete_goes_from_the_leaves_to_the_root() {

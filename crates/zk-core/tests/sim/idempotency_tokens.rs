@@ -2,25 +2,14 @@
 
 use std::time::Duration;
 
-use zk_core::CommitError;
-use zk_core::Committed;
-use zk_core::CreateMode;
-use zk_core::ErrorKind;
-use zk_core::IdempotencyTokens;
-use zk_core::NodePath;
-use zk_core::OpResult;
-use zk_core::Session;
-use zk_core::Transaction;
 use zk_core::transport::Request;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_core::{
+    CommitError, Committed, CreateMode, ErrorKind, IdempotencyTokens, NodePath, OpResult, Session,
+    Transaction,
+};
+use zk_sim::{Check, Ensemble, Script, Scripted};
 
-use crate::assert_committed_as_reported;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{assert_committed_as_reported, pass, polled, soon};
 
 type Inject = fn(Script) -> Scripted;
 

@@ -1,15 +1,10 @@
 //! The names and data of all nodes that this crate names itself, compared with `tests/golden/layout.txt`.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use zk_core::CreateMode;
-use zk_core::IdPlace;
-use zk_core::Sequence;
-use zk_core::transport::Op;
-use zk_core::transport::Request;
-use zk_sim::Ensemble;
-use zk_sim::Kind;
+use zk_core::transport::{Op, Request};
+use zk_core::{CreateMode, IdPlace, Sequence};
+use zk_sim::{Ensemble, Kind};
 
 use crate::soon;
 

@@ -1,20 +1,14 @@
 //! Listeners: any number of them, and none in the way of another.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use zk_core::ListenerEnd;
-use zk_core::Update;
-use zk_core::WatchEvent::Created;
-use zk_core::WatchEvent::DataChanged;
+use zk_core::WatchEvent::{Created, DataChanged};
+use zk_core::{ListenerEnd, Update};
 use zk_sim::Ensemble;
 
-use crate::at;
-use crate::pass;
-use crate::soon;
-use crate::without_zxid;
+use crate::{at, pass, soon, without_zxid};
 
 // covers: C8
 #[tokio::test(start_paused = true)]

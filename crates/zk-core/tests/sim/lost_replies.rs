@@ -1,29 +1,13 @@
 //! Writes whose answer is lost while other clients write.
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::matching::creates;
-use zk_sim::matching::gets;
-use zk_sim::matching::sets;
-use zk_sim::matching::writes;
+use zk_core::{Acl, AclEntry, Error, ErrorClass, ErrorKind, Permissions, RetryPolicy, Session};
+use zk_sim::matching::{creates, gets, sets, writes};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::meanwhile;
-use crate::pass;
-use crate::requests;
-use crate::server_error;
+use crate::{meanwhile, pass, requests, server_error};
 
 /// Writes to `/a` without naming a version.
 async fn write(kind: &str, session: &Session, data: &str) -> Result<(), Error> {

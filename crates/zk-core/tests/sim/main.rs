@@ -5,21 +5,11 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Subscription;
-use zk_core::Update;
-use zk_core::WatchEvent;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
-use zk_sim::Chaos;
-use zk_sim::Ensemble;
-use zk_sim::Scripted;
+use zk_core::transport::{Request, TransportError};
+use zk_core::{ErrorClass, NodePath, Session, Subscription, Update, WatchEvent};
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{Chaos, Ensemble, Scripted};
 
 mod calls;
 mod cleanup;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
-use metrics_util::debugging::Snapshotter;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::ErrorKind;
 use zk_core::describe_metrics;
 use zk_sim::Ensemble;

@@ -1,32 +1,16 @@
 //! Persistent nodes: they come back, whatever happens to them.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeError;
-use zk_core::PersistentNodeOptions;
-use zk_core::PersistentNodeProblem;
-use zk_core::PersistentNodeState;
-use zk_core::Session;
-use zk_core::Sessions;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::Kind;
-use zk_sim::Proposal;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_core::transport::{Request, TransportError};
+use zk_core::{
+    Acl, ErrorKind, PersistentNode, PersistentNodeError, PersistentNodeOptions,
+    PersistentNodeProblem, PersistentNodeState, Session, Sessions,
+};
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_sim::wait::{pass, polled, soon, until};
+use zk_sim::{Chaos, Check, Ensemble, Kind, Proposal, Script, Scripted};
 
 const PATH: &str = "/a/b/node";
 const TTL: Duration = Duration::from_secs(9);

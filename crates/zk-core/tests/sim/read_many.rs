@@ -1,15 +1,11 @@
 //! Reads of many nodes: how many requests they take, and what happens when a multi-read fails.
 
-use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::transport::TransportError;
+use zk_core::{ErrorKind, Session};
 use zk_sim::Ensemble;
-use zk_sim::matching::gets;
-use zk_sim::matching::lists;
-use zk_sim::matching::multi_reads;
+use zk_sim::matching::{gets, lists, multi_reads};
 
-use crate::requests;
-use crate::server_error;
+use crate::{requests, server_error};
 
 /// Creates the nodes `/n0`, `/n1` and so on, whose data is their number, and returns their paths.
 async fn create(session: &Session, nodes: usize) -> Vec<String> {

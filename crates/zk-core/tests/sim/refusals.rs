@@ -1,7 +1,6 @@
 //! Requests that are refused before anything is sent.
 
-use zk_core::Acl;
-use zk_core::ErrorKind;
+use zk_core::{Acl, ErrorKind};
 use zk_sim::Ensemble;
 
 #[tokio::test(start_paused = true)]

@@ -4,26 +4,11 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use zk_core::Create;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::OwnedNode;
-use zk_core::ReplaceError;
-use zk_core::Session;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
-use zk_sim::Proposal;
-use zk_sim::Release;
-use zk_sim::matching::lists;
-use zk_sim::matching::transactions;
+use zk_core::{Create, Error, ErrorKind, OwnedNode, ReplaceError, Session};
+use zk_sim::matching::{lists, transactions};
+use zk_sim::{Chaos, Check, DropFault, Ensemble, Proposal, Release};
 
-use crate::meanwhile;
-use crate::pass;
-use crate::polled;
-use crate::requests;
-use crate::soon;
+use crate::{meanwhile, pass, polled, requests, soon};
 
 const NODES: &str = "/dir/*-n-**";
 

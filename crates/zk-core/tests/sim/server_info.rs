@@ -1,10 +1,6 @@
 //! Servers that refuse to say what they know of a session and of their tree, or cannot.
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Identity;
-use zk_core::Permissions;
+use zk_core::{Acl, AclEntry, ErrorKind, Identity, Permissions};
 use zk_sim::Ensemble;
 
 // covers: C14

@@ -3,18 +3,12 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::transport::TransportError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
+use zk_core::{Acl, ErrorKind, Session};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
-use crate::pass;
-use crate::soon;
+use crate::{pass, soon};
 
 /// How often the leader alone was asked so far, and how often the quorum.
 fn asked(sim: &Ensemble) -> (usize, usize) {

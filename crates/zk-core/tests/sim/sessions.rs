@@ -1,27 +1,17 @@
 //! One session after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_core::ConnectError;
-use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
-use zk_core::RunError;
-use zk_core::Session;
-use zk_core::SessionBound;
-use zk_core::SessionEnd;
-use zk_core::Sessions;
-use zk_core::SessionsEnd;
 use zk_core::transport::TransportError;
+use zk_core::{
+    ConnectError, ErrorKind, RetryPolicy, RunError, Session, SessionBound, SessionEnd, Sessions,
+    SessionsEnd,
+};
 use zk_sim::Ensemble;
-use zk_sim::matching::anything;
-use zk_sim::matching::exists;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_sim::matching::{anything, exists};
+use zk_sim::wait::{pass, polled, soon, until};
 
 fn sessions(sim: &Ensemble, reopening: RetryPolicy) -> Sessions {
     let sim = sim.clone();

@@ -3,29 +3,13 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_core::Update;
-use zk_core::Update::Resynchronize;
-use zk_core::Update::SessionLost;
-use zk_core::Update::Stale;
-use zk_core::WatchEvent::ChildrenChanged;
-use zk_core::WatchEvent::Created;
-use zk_core::WatchEvent::DataChanged;
-use zk_core::WatchEvent::Deleted;
+use zk_core::Update::{Resynchronize, SessionLost, Stale};
+use zk_core::WatchEvent::{ChildrenChanged, Created, DataChanged, Deleted};
 use zk_core::transport::Request;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::EnsembleBuilder;
-use zk_sim::Release;
+use zk_core::{ErrorKind, Session, Update};
+use zk_sim::{Chaos, Check, Ensemble, EnsembleBuilder, Release};
 
-use crate::at;
-use crate::pass;
-use crate::polled;
-use crate::received;
-use crate::soon;
-use crate::without_zxid;
+use crate::{at, pass, polled, received, soon, without_zxid};
 
 fn adds_a_watch(request: &Request) -> bool {
     matches!(request, Request::AddWatch { .. })

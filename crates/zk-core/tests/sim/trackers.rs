@@ -3,16 +3,11 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_core::ErrorKind;
-use zk_core::Tracked;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{ErrorKind, Tracked};
 use zk_sim::matching::gets;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{pass, polled, soon};
 
 fn data(tracked: &Tracked) -> Option<&[u8]> {
     tracked.node.as_ref().map(|node| &*node.data)

@@ -2,18 +2,11 @@
 
 use std::time::Duration;
 
-use zk_core::Committed;
-use zk_core::ErrorKind;
-use zk_core::OpResult;
-use zk_core::Session;
 use zk_core::transport::Request;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{Committed, ErrorKind, OpResult, Session};
+use zk_sim::{Check, Ensemble};
 
-use crate::assert_committed_as_reported;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{assert_committed_as_reported, pass, polled, soon};
 
 fn is_transaction(request: &Request) -> bool {
     matches!(request, Request::Transaction(parts) if parts.len() > 1)

@@ -1,33 +1,17 @@
 //! Updates: read, change, write under the version that was read, and again after a conflict.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::IdempotencyTokens;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::UpdateData;
-use zk_core::Updated;
 use zk_core::transport::TransportError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
-use zk_sim::matching::creates;
-use zk_sim::matching::sets;
-use zk_sim::matching::transactions;
+use zk_core::{
+    Error, ErrorClass, ErrorKind, IdempotencyTokens, NodePath, Session, UpdateData, Updated,
+};
+use zk_sim::matching::{creates, sets, transactions};
+use zk_sim::{Chaos, Check, Ensemble, Script, Scripted};
 
-use crate::meanwhile;
-use crate::pass;
-use crate::polled;
-use crate::requests;
-use crate::soon;
+use crate::{meanwhile, pass, polled, requests, soon};
 
 /// Adds a letter to what is there.
 #[expect(clippy::unnecessary_wraps, reason = "it is a change of an update")]

@@ -2,16 +2,10 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{ErrorKind, RetryPolicy, Session};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{pass, polled, soon};
 
 async fn nothing_left(sim: &Ensemble, session: &Session) {
     pass(Duration::from_millis(20)).await;

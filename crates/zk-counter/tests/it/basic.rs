@@ -1,25 +1,17 @@
 //! Counters and shared values, while replies are lost and connections cut.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zk_core::Session;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::SharedCount;
-use zk_counter::TrySetOutcome;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
+use zk_counter::{AtomicCounter, CounterOptions, SharedCount, TrySetOutcome};
+use zk_fault_proxy::{Clients, Close, Match};
 use zk_harness::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::connect;
-use crate::with_servers;
+use crate::{connect, with_servers};
 
 /// Loses replies to writes of the session, and cuts its connection, alternately. Waits for some progress in between.
 async fn cut(ensemble: &Ensemble, session: &Session, done: &AtomicI64) {

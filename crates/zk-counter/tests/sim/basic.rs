@@ -2,22 +2,13 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
 use zk_core::transport::TransportError;
-use zk_counter::AtomicCounter;
-use zk_counter::CompareAndSetOutcome;
-use zk_counter::CounterError;
-use zk_counter::CounterOptions;
-use zk_counter::Format;
+use zk_core::{ErrorClass, ErrorKind};
+use zk_counter::{AtomicCounter, CompareAndSetOutcome, CounterError, CounterOptions, Format};
 use zk_sim::Ensemble;
 use zk_sim::matching::transactions;
 
-use crate::counter;
-use crate::number;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{counter, number, pass, polled, soon};
 
 // covers: M4
 #[tokio::test(start_paused = true)]

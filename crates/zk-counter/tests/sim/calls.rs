@@ -3,21 +3,12 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
-use zk_counter::AtomicCounter;
-use zk_counter::CompareAndSetOutcome;
-use zk_counter::CounterError;
-use zk_counter::CounterOptions;
+use zk_core::transport::{Request, TransportError};
+use zk_counter::{AtomicCounter, CompareAndSetOutcome, CounterError, CounterOptions};
 use zk_sim::Ensemble;
-use zk_sim::matching::creates;
-use zk_sim::matching::gets;
-use zk_sim::matching::transactions;
+use zk_sim::matching::{creates, gets, transactions};
 
-use crate::counter;
-use crate::number;
-use crate::pass;
-use crate::soon;
+use crate::{counter, number, pass, soon};
 
 type Requests = Box<dyn Fn(&Request) -> bool + Send>;
 /// Makes a matcher.

@@ -1,18 +1,14 @@
 //! Random failures: what was acknowledged is what is there.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zk_core::Error;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_sim::Chaos;
-use zk_sim::Check;
+use zk_counter::{AtomicCounter, CounterOptions};
+use zk_sim::{Chaos, Check};
 
-use crate::number;
-use crate::pass;
+use crate::{number, pass};
 
 /// Trap N1: the sum of what was acknowledged is the number, but for what is reported as unknown.
 // covers: M4

@@ -3,15 +3,10 @@
 use std::time::Duration;
 
 use zk_core::transport::Request;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_counter::{AtomicCounter, CounterOptions};
+use zk_sim::{Ensemble, Script, Scripted};
 
-use crate::counter;
-use crate::number;
-use crate::soon;
+use crate::{counter, number, soon};
 
 type Inject = fn(Script) -> Scripted;
 

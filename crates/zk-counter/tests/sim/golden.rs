@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::Format;
-use zk_counter::SharedCount;
-use zk_counter::SharedValue;
+use zk_counter::{AtomicCounter, CounterOptions, Format, SharedCount, SharedValue};
 use zk_sim::Ensemble;
 
 use crate::pass;

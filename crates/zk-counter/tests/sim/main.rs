@@ -3,13 +3,9 @@
 #![cfg(test)]
 
 use zk_core::Session;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
+use zk_counter::{AtomicCounter, CounterOptions};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_sim::wait::{pass, polled, soon, until};
 
 mod basic;
 mod calls;

@@ -3,17 +3,11 @@
 use std::time::Duration;
 
 use zk_core::ErrorClass;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterError;
-use zk_counter::CounterOptions;
-use zk_counter::SharedCount;
+use zk_counter::{AtomicCounter, CounterError, CounterOptions, SharedCount};
 use zk_sim::Ensemble;
 use zk_sim::matching::transactions;
 
-use crate::counter;
-use crate::number;
-use crate::pass;
-use crate::soon;
+use crate::{counter, number, pass, soon};
 
 // covers: M4
 #[tokio::test(start_paused = true)]

@@ -4,20 +4,11 @@ use std::time::Duration;
 
 use zk_core::Bytes;
 use zk_core::transport::Request;
-use zk_counter::CounterError;
-use zk_counter::SharedCount;
-use zk_counter::SharedValue;
-use zk_counter::TrySetOutcome;
-use zk_counter::ValueChanges;
-use zk_counter::Versioned;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_counter::{CounterError, SharedCount, SharedValue, TrySetOutcome, ValueChanges, Versioned};
 use zk_sim::matching::creates;
+use zk_sim::{Ensemble, Script, Scripted};
 
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{pass, polled, soon};
 
 // covers: M3
 #[tokio::test(start_paused = true)]

@@ -2,27 +2,15 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zk_core::Bytes;
-use zk_core::ErrorClass;
-use zk_core::Sessions;
-use zk_counter::CounterError;
-use zk_counter::SharedCount;
-use zk_counter::SharedValue;
-use zk_counter::TrySetOutcome;
-use zk_counter::Versioned;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
+use zk_core::{Bytes, ErrorClass, Sessions};
+use zk_counter::{CounterError, SharedCount, SharedValue, TrySetOutcome, Versioned};
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
-use crate::pass;
-use crate::soon;
-use crate::until;
+use crate::{pass, soon, until};
 
 /// A number that a client has seen, and the write that it is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,7 @@ use std::fmt;
 use arc_swap::ArcSwapOption;
 
 use crate::instance::Instance;
-use crate::pick::Candidate;
-use crate::pick::Candidates;
-use crate::pick::ListId;
-use crate::pick::Strategy;
+use crate::pick::{Candidate, Candidates, ListId, Strategy};
 
 /// Picks one of the instances of the caller's zone with another strategy, and one of all instances if the zone has none.
 ///
@@ -122,8 +119,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::pick::Incarnation;
-    use crate::pick::RoundRobin;
+    use crate::pick::{Incarnation, RoundRobin};
 
     fn candidates(zones: &[&'static str]) -> Candidates<&'static str> {
         let candidate = |(at, zone): (usize, &&'static str)| {

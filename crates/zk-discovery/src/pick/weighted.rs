@@ -7,10 +7,7 @@ use std::fmt;
 use arc_swap::ArcSwapOption;
 
 use crate::instance::Instance;
-use crate::pick::Candidate;
-use crate::pick::Candidates;
-use crate::pick::ListId;
-use crate::pick::Strategy;
+use crate::pick::{Candidate, Candidates, ListId, Strategy};
 
 /// Picks an instance at random, in proportion to its weight.
 ///
@@ -112,8 +109,7 @@ impl<F> fmt::Debug for Weighted<F> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::pick::Incarnation;

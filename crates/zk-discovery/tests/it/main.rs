@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
+use zk_discovery::{Instance, Registry};
 use zk_harness::Ensemble;
 
 mod auto_traits;

@@ -3,22 +3,13 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
-use zk_core::Session;
-use zk_core::Update;
-use zk_discovery::InstanceChange;
-use zk_discovery::InstanceChanges;
-use zk_discovery::Random;
+use zk_core::{Session, Update};
+use zk_discovery::{InstanceChange, InstanceChanges, Random};
 use zk_harness::Ensemble;
 
-use crate::connect;
-use crate::example;
-use crate::instance;
-use crate::registry;
-use crate::soon;
+use crate::{connect, example, instance, registry, soon};
 
 async fn until(
     what: &str,

@@ -6,22 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::Barrier;
 use zk_core::Session;
-use zk_discovery::InstanceChange;
-use zk_discovery::InstanceChanges;
-use zk_discovery::Registration;
-use zk_discovery::WhenTaken;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_discovery::{InstanceChange, InstanceChanges, Registration, WhenTaken};
+use zk_sim::wait::{pass, soon};
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
-use crate::instance;
-use crate::known;
-use crate::providers;
-use crate::registered;
-use crate::registry;
+use crate::{instance, known, providers, registered, registry};
 
 /// Registers, changes and unregisters instances at random, with the next session when its own is lost. What it holds at
 /// the end it gives back by its sessions.

@@ -3,25 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zk_core::Acl;
-use zk_discovery::BadEntry;
-use zk_discovery::CacheEnd;
-use zk_discovery::Instance;
-use zk_discovery::InstanceList;
-use zk_discovery::ProviderOptions;
-use zk_discovery::RoundRobin;
+use zk_discovery::{BadEntry, CacheEnd, Instance, InstanceList, ProviderOptions, RoundRobin};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::instance;
-use crate::known;
-use crate::path;
-use crate::providers;
-use crate::registry;
-use crate::told_until;
+use crate::{instance, known, path, providers, registry, told_until};
 
 // covers: D2
 #[tokio::test(start_paused = true)]

@@ -3,28 +3,13 @@
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
 use zk_core::codec::EncodeError;
-use zk_discovery::BadEntry;
-use zk_discovery::Entry;
-use zk_discovery::Format;
-use zk_discovery::Instance;
-use zk_discovery::Layout;
-use zk_discovery::ReadFormat;
-use zk_discovery::RegisterError;
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_core::{NodePath, ParsePathError};
+use zk_discovery::{BadEntry, Entry, Format, Instance, Layout, ReadFormat, RegisterError};
+use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{DropFault, Ensemble};
 
-use crate::BASE;
-use crate::Registry;
-use crate::SERVICE;
-use crate::instance;
-use crate::registered;
-use crate::registry;
+use crate::{BASE, Registry, SERVICE, instance, registered, registry};
 
 /// The payload and nothing else: all registrations are written alike.
 #[derive(Debug)]

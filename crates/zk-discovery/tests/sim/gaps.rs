@@ -2,23 +2,14 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::ErrorKind;
 use zk_core::transport::TransportError;
-use zk_discovery::PartialRead;
-use zk_discovery::PickError;
-use zk_discovery::Random;
+use zk_core::{Acl, ErrorKind};
+use zk_discovery::{PartialRead, PickError, Random};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 use zk_sim::wait::pass;
 
-use crate::BASE;
-use crate::SERVICE;
-use crate::instance;
-use crate::path;
-use crate::providers;
-use crate::registry;
-use crate::told_until;
+use crate::{BASE, SERVICE, instance, path, providers, registry, told_until};
 
 /// It is not as if there were no instance.
 // covers: D2

@@ -1,24 +1,16 @@
 //! Keeping an instance registered.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::transport::TransportError;
-use zk_discovery::RegisterError;
-use zk_discovery::Registration;
-use zk_discovery::WhenTaken;
+use zk_core::{ErrorKind, Session};
+use zk_discovery::{RegisterError, Registration, WhenTaken};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::instance;
-use crate::path;
-use crate::registered;
-use crate::registry;
+use crate::{instance, path, registered, registry};
 
 fn one(payload: &str) -> Vec<(String, String)> {
     vec![("a".to_owned(), payload.to_owned())]

@@ -2,23 +2,15 @@
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zk_core::Session;
-use zk_discovery::Curator;
-use zk_discovery::Dubbo;
-use zk_discovery::DubboProvider;
-use zk_discovery::Format;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
-use zk_discovery::Serverset;
-use zk_discovery::ServersetMember;
-use zk_discovery::ServiceType;
-use zk_discovery::UriSpec;
+use zk_discovery::{
+    Curator, Dubbo, DubboProvider, Format, Instance, Registry, Serverset, ServersetMember,
+    ServiceType, UriSpec,
+};
 use zk_sim::Ensemble;
 
-use crate::BASE;
-use crate::SERVICE;
+use crate::{BASE, SERVICE};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Payload {

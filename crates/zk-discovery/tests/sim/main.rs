@@ -3,11 +3,7 @@
 #![cfg(test)]
 
 use zk_core::Session;
-use zk_discovery::Instance;
-use zk_discovery::InstanceChange;
-use zk_discovery::InstanceChanges;
-use zk_discovery::Providers;
-use zk_discovery::Registry;
+use zk_discovery::{Instance, InstanceChange, InstanceChanges, Providers, Registry};
 use zk_sim::Ensemble;
 use zk_sim::wait::soon;
 

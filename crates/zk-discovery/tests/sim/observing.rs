@@ -1,27 +1,17 @@
 //! What is said by `tracing` events.
 
-use std::fmt;
-use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tracing::Event;
-use tracing::Level;
-use tracing::Metadata;
-use tracing::Subscriber;
-use tracing::field::Field;
-use tracing::field::Visit;
+use tracing::field::{Field, Visit};
 use tracing::span;
+use tracing::{Event, Level, Metadata, Subscriber};
 use zk_discovery::RegistrationLoss;
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::instance;
-use crate::path;
-use crate::providers;
-use crate::registry;
+use crate::{instance, path, providers, registry};
 
 /// Keeps the events of this crate of the level warn, a line each.
 #[derive(Clone, Default)]

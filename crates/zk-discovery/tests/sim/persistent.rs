@@ -2,25 +2,15 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorClass;
-use zk_core::Session;
-use zk_discovery::Instance;
-use zk_discovery::RegisterError;
-use zk_discovery::Registration;
-use zk_discovery::RegistrationLoss;
-use zk_discovery::ServiceType;
-use zk_discovery::WhenTaken;
+use zk_core::{ErrorClass, Session};
+use zk_discovery::{
+    Instance, RegisterError, Registration, RegistrationLoss, ServiceType, WhenTaken,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
-use crate::SERVICE;
-use crate::instance;
-use crate::path;
-use crate::registered;
-use crate::registry;
+use crate::{SERVICE, instance, path, registered, registry};
 
 fn of_type(service_type: ServiceType, payload: &str) -> Instance<String> {
     let builder = Instance::builder(SERVICE, payload.to_owned()).id("a");

@@ -4,29 +4,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_discovery::ConsistentHash;
-use zk_discovery::FailureRules;
-use zk_discovery::LeastUsed;
-use zk_discovery::PickError;
-use zk_discovery::PreferZone;
-use zk_discovery::ProviderOptions;
-use zk_discovery::Providers;
-use zk_discovery::Random;
-use zk_discovery::Registration;
-use zk_discovery::RoundRobin;
-use zk_discovery::Weighted;
-use zk_discovery::WhenAllEjected;
-use zk_discovery::WhenStale;
+use zk_discovery::{
+    ConsistentHash, FailureRules, LeastUsed, PickError, PreferZone, ProviderOptions, Providers,
+    Random, Registration, RoundRobin, Weighted, WhenAllEjected, WhenStale,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
-use crate::instance;
-use crate::path;
-use crate::registry;
-use crate::told_until;
+use crate::{instance, path, registry, told_until};
 
 struct Stage {
     ensemble: Ensemble,

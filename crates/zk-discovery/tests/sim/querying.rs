@@ -1,20 +1,12 @@
 //! Reading the instances of a service once.
 
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_discovery::BadEntry;
-use zk_discovery::InstanceChange;
-use zk_discovery::QueryError;
+use zk_core::{Acl, ErrorKind};
+use zk_discovery::{BadEntry, InstanceChange, QueryError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 use zk_sim::wait::soon;
 
-use crate::BASE;
-use crate::SERVICE;
-use crate::instance;
-use crate::path;
-use crate::providers;
-use crate::registry;
+use crate::{BASE, SERVICE, instance, path, providers, registry};
 
 // covers: D2
 #[tokio::test(start_paused = true)]

@@ -2,25 +2,13 @@
 
 use std::time::Duration;
 
-use zk_core::RetryPolicy;
-use zk_core::Update;
-use zk_core::WatchEvent;
-use zk_discovery::Dubbo;
-use zk_discovery::DubboProvider;
-use zk_discovery::Instance;
-use zk_discovery::RegisterError;
-use zk_discovery::RegistrationLoss;
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
+use zk_core::{RetryPolicy, Update, WatchEvent};
+use zk_discovery::{Dubbo, DubboProvider, Instance, RegisterError, RegistrationLoss};
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{DropFault, Ensemble};
 
-use crate::instance;
-use crate::path;
-use crate::registered;
-use crate::registry;
+use crate::{instance, path, registered, registry};
 
 fn one(payload: &str) -> Vec<(String, String)> {
     vec![("a".to_owned(), payload.to_owned())]

@@ -1,19 +1,13 @@
 //! The layout of serversets, beside other clients.
 
 use zk_core::Session;
-use zk_discovery::Instance;
-use zk_discovery::Random;
-use zk_discovery::RegisterError;
-use zk_discovery::RegistrationLoss;
-use zk_discovery::Registry;
-use zk_discovery::Serverset;
-use zk_discovery::ServersetMember;
-use zk_discovery::ServiceType;
-use zk_discovery::WhenTaken;
+use zk_discovery::{
+    Instance, Random, RegisterError, RegistrationLoss, Registry, Serverset, ServersetMember,
+    ServiceType, WhenTaken,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
 const BASE: &str = "/twitter/service/shop/prod";
 

@@ -3,17 +3,11 @@
 use std::time::Duration;
 
 use zk_core::Acl;
-use zk_discovery::Dubbo;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
-use zk_discovery::ServiceNameChange;
-use zk_discovery::ServiceNameChanges;
+use zk_discovery::{Dubbo, Instance, Registry, ServiceNameChange, ServiceNameChanges};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::BASE;
-use crate::registry;
+use crate::{BASE, registry};
 
 async fn until(what: &str, changes: &mut ServiceNameChanges) -> Vec<String> {
     let mut seen = Vec::new();

@@ -2,20 +2,14 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::transport::TransportError;
-use zk_discovery::RegisterError;
-use zk_discovery::WhenTaken;
+use zk_core::{ErrorKind, Session};
+use zk_discovery::{RegisterError, WhenTaken};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::instance;
-use crate::path;
-use crate::registered;
-use crate::registry;
+use crate::{instance, path, registered, registry};
 
 fn taken_by(error: RegisterError) -> Option<zk_core::SessionId> {
     match error {

@@ -2,22 +2,13 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_discovery::Instance;
-use zk_discovery::Registration;
-use zk_discovery::UpdateError;
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
-use zk_sim::Scripted;
+use zk_core::{ErrorKind, Session};
+use zk_discovery::{Instance, Registration, UpdateError};
 use zk_sim::matching;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{polled, soon};
+use zk_sim::{DropFault, Ensemble, Scripted};
 
-use crate::instance;
-use crate::path;
-use crate::registered;
-use crate::registry;
+use crate::{instance, path, registered, registry};
 
 fn version(ensemble: &Ensemble) -> i32 {
     ensemble.tree().node(&path("a")).unwrap().stat().version

@@ -2,12 +2,10 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::conditions::Conditions;
-use super::conditions::LinkShaper;
+use super::conditions::{Conditions, LinkShaper};
 use crate::sockets::Close;
 
 /// A direction between two servers: from the first to the second.

@@ -4,25 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::ReadHalf;
-use tokio::net::tcp::WriteHalf;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::Instant;
 
-use super::election::FirstMessage;
-use super::election::redirect;
-use super::link_table::LinkTable;
-use super::link_table::Pair;
-use crate::shared::Shared;
-use crate::shared::pause_until;
-use crate::sockets::Close;
-use crate::sockets::QueueReceiver;
-use crate::sockets::QueueSender;
-use crate::sockets::close_stream;
-use crate::sockets::drain;
-use crate::sockets::queue;
+use super::election::{FirstMessage, redirect};
+use super::link_table::{LinkTable, Pair};
+use crate::shared::{Shared, pause_until};
+use crate::sockets::{Close, QueueReceiver, QueueSender, close_stream, drain, queue};
 
 /// A relay in front of one port of a server, for one other server.
 #[derive(Clone, Copy, Debug)]

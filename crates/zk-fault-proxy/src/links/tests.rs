@@ -1,10 +1,7 @@
 //! Tests links between plain listeners.
 
-use std::io;
-use std::io::Read;
-use std::io::Write as _;
-use std::net::TcpListener;
-use std::net::TcpStream;
+use std::io::{self, Read, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 use super::*;

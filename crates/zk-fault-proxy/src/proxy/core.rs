@@ -4,24 +4,16 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::event::Event;
-use super::event::EventKind;
-use super::event::EventLog;
-use super::matching::Direction;
-use super::matching::Frame;
-use super::matching::FrameInfo;
+use super::event::{Event, EventKind, EventLog};
+use super::matching::{Direction, Frame, FrameInfo};
 use super::protocol_state::ProtocolState;
-use super::routing::Clients;
-use super::routing::Routing;
-use super::rule_table::Action;
-use super::rule_table::RuleId;
-use super::rule_table::RuleTable;
+use super::routing::{Clients, Routing};
+use super::rule_table::{Action, RuleId, RuleTable};
 use crate::sockets::Close;
 use crate::wire::frame::Piece;
 use crate::wire::handshake::Connect;

@@ -7,10 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::matching::Direction;
-use super::matching::Frame;
-use super::matching::FrameInfo;
-use super::matching::Match;
+use super::matching::{Direction, Frame, FrameInfo, Match};
 use crate::sockets::Close;
 use crate::wire::Request;
 

@@ -3,8 +3,7 @@
 //! Pure: no I/O and no clock.
 
 use super::pattern::fits;
-use crate::wire::Op;
-use crate::wire::Request;
+use crate::wire::{Op, Request};
 
 /// A matcher of frames by kind, path, session, server and direction.
 ///

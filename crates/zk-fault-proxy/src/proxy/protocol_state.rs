@@ -10,12 +10,9 @@ use super::event::EventKind;
 use super::matching::Direction;
 use crate::wire::Request;
 use crate::wire::frame::Piece;
-use crate::wire::handshake::Connect;
-use crate::wire::handshake::Connected;
+use crate::wire::handshake::{Connect, Connected};
 use crate::wire::jute::Decoder;
-use crate::wire::reply::NOTIFICATION;
-use crate::wire::reply::ReplyHeader;
-use crate::wire::reply::notified_path;
+use crate::wire::reply::{NOTIFICATION, ReplyHeader, notified_path};
 
 /// The protocol state of a connection between a client and a server.
 #[derive(Debug, Default)]

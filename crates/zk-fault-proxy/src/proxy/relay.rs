@@ -4,28 +4,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::ReadHalf;
-use tokio::net::tcp::WriteHalf;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
-use super::core::ConnectionId;
-use super::core::Cut;
-use super::core::Decision;
-use super::core::Disposition;
+use super::core::{ConnectionId, Cut, Decision, Disposition};
 use super::matching::Direction;
 use super::shared::SharedCore;
-use crate::sockets::Close;
-use crate::sockets::QueueReceiver;
-use crate::sockets::QueueSender;
-use crate::sockets::close_stream;
-use crate::sockets::drain;
-use crate::sockets::queue;
-use crate::wire::frame::FrameDecoder;
-use crate::wire::frame::MAX_KEPT;
-use crate::wire::frame::Piece;
+use crate::sockets::{Close, QueueReceiver, QueueSender, close_stream, drain, queue};
+use crate::wire::frame::{FrameDecoder, MAX_KEPT, Piece};
 
 /// A connection that is being served.
 #[derive(Debug)]

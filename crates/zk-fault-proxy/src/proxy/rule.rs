@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::matching::Match;
-use super::rule_table::Action;
-use super::rule_table::Occurrence;
-use super::rule_table::RuleId;
+use super::rule_table::{Action, Occurrence, RuleId};
 use super::shared::SharedCore;
 use crate::error::Error;
 use crate::sockets::Close;

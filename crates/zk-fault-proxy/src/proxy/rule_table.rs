@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use super::matching::FrameInfo;
-use super::matching::Match;
+use super::matching::{FrameInfo, Match};
 use crate::sockets::Close;
 
 /// Which of the matching frames the rule applies to.
@@ -136,11 +135,9 @@ impl RuleTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matching::Direction;
-    use super::super::matching::Frame;
+    use super::super::matching::{Direction, Frame};
     use super::*;
-    use crate::wire::Op;
-    use crate::wire::Request;
+    use crate::wire::{Op, Request};
 
     const CREATE: i32 = 1;
     const DELETE: i32 = 2;

@@ -5,9 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::core::ConnectionId;
-use super::core::Core;
-use super::core::HoldId;
+use super::core::{ConnectionId, Core, HoldId};
 use crate::error::Error;
 use crate::shared::Shared;
 use crate::sockets::Close;

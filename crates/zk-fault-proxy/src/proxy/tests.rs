@@ -1,15 +1,12 @@
 //! Tests the proxy in front of plain listeners: it passes any bytes unchanged.
 
-use std::io::Read as _;
-use std::io::Write as _;
-use std::net::TcpListener;
-use std::net::TcpStream;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::frame;
-use crate::wire::handshake;
+use crate::wire::{frame, handshake};
 
 /// Sends bytes each way over a new connection, and returns what the server and the client received.
 fn exchange(

@@ -5,19 +5,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::frame;
-use super::frame::MAX_KEPT;
-use super::handshake;
-use super::jute::DecodeError;
-use super::jute::Decoder;
-use super::reply::ReplyHeader;
-use super::reply::error_name;
-use super::request;
+use super::frame::{self, MAX_KEPT};
+use super::jute::{DecodeError, Decoder};
+use super::reply::{ReplyHeader, error_name};
+use super::{handshake, request};
 
 /// Opens a session on the server at `addr`, creates an ephemeral node, reads it back and closes the session.
 ///

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use super::Op;
-use super::frame;
-use super::frame::Piece;
-use super::handshake;
+use super::frame::{self, Piece};
 use super::jute::Encoder;
+use super::{Op, handshake};
 
 pub(crate) fn frame(payload: &[u8]) -> Piece {
     Piece::Frame(frame::wrap(payload))

@@ -5,9 +5,7 @@
 use std::time::Duration;
 
 use super::frame;
-use super::jute::DecodeError;
-use super::jute::Decoder;
-use super::jute::Encoder;
+use super::jute::{DecodeError, Decoder, Encoder};
 use super::secret::Secret;
 
 /// Encodes the request for a new session.

@@ -2,9 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use super::jute::DecodeError;
-use super::jute::Decoder;
-use super::jute::Encoder;
+use super::jute::{DecodeError, Decoder, Encoder};
 
 /// The metadata of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

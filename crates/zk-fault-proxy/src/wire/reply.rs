@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use super::jute::DecodeError;
-use super::jute::Decoder;
+use super::jute::{DecodeError, Decoder};
 
 /// The header of every reply except the one that opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

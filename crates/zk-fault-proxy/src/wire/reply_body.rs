@@ -5,8 +5,7 @@
 use super::frame;
 use super::jute::Encoder;
 use super::op::Op;
-use super::record::AclEntry;
-use super::record::Stat;
+use super::record::{AclEntry, Stat};
 use super::reply::NOTIFICATION;
 
 /// The content of a reply, by what the reply to an operation contains.

@@ -4,12 +4,9 @@
 
 use std::fmt;
 
-use super::jute::DecodeError;
-use super::jute::Decoder;
-use super::jute::Encoder;
+use super::jute::{DecodeError, Decoder, Encoder};
 use super::op::Op;
-use super::request_body;
-use super::request_body::RequestBody;
+use super::request_body::{self, RequestBody};
 
 /// A request that a client has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]

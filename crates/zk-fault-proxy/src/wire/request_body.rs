@@ -4,8 +4,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use super::jute::DecodeError;
-use super::jute::Decoder;
+use super::jute::{DecodeError, Decoder};
 use super::op::Op;
 use super::record::AclEntry;
 use super::secret::Secret;

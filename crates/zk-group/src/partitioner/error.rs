@@ -1,10 +1,7 @@
 //! The errors of a partitioner.
 
-use zk_cache::CacheEnd;
-use zk_cache::PartialRead;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::PersistentNodeProblem;
+use zk_cache::{CacheEnd, PartialRead};
+use zk_core::{NodePath, ParsePathError, PersistentNodeProblem};
 use zk_lock::AcquireError;
 
 use crate::error::JoinError;

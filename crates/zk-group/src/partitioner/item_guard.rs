@@ -3,10 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use tokio::sync::oneshot;
-use tokio::sync::watch;
-use zk_lock::Guard;
-use zk_lock::ReleaseError;
+use tokio::sync::{oneshot, watch};
+use zk_lock::{Guard, ReleaseError};
 
 /// An item that this member owns; returned by [`Partitioner::next`](super::Partitioner::next).
 ///

@@ -1,7 +1,6 @@
 //! The task that decides which items this member wants, and one task for each of these, which acquires it.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +8,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use zk_core::NodePath;
-use zk_core::PersistentNodeState;
-use zk_core::Session;
-use zk_core::SessionSource;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_lock::LockOptions;
+use zk_core::{NodePath, PersistentNodeState, Session, SessionSource};
+use zk_lock::{AcquireError, FairLock, Guard, LockOptions};
 
 use super::allocation::Allocation;
 use super::debounce::Debounce;
-use super::item_guard::ItemGuard;
-use super::item_guard::not_wanted;
+use super::item_guard::{ItemGuard, not_wanted};
 use super::options::PartitionerOptions;
 use crate::group::MembersChanges;
 use crate::members::Members;

@@ -6,18 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::Sessions;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Route;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerOptions;
+use zk_core::{RetryPolicy, Session, Sessions};
+use zk_fault_proxy::{Clients, Close, Route};
+use zk_group::partitioner::{Partitioner, PartitionerOptions};
 use zk_harness::Ensemble;
 
-use crate::oracle::Command;
-use crate::oracle::Oracle;
+use crate::oracle::{Command, Oracle};
 use crate::servers::within;
 
 const MEMBERS: usize = 8;

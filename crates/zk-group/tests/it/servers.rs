@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use zk_core::RetryPolicy;
-use zk_core::Session;
-use zk_core::Sessions;
+use zk_core::{RetryPolicy, Session, Sessions};
 use zk_fault_proxy::Match;
-use zk_group::Group;
-use zk_group::Members;
-use zk_group::Membership;
+use zk_group::{Group, Members, Membership};
 use zk_harness::Ensemble;
 
 const MAX_WAIT: Duration = Duration::from_secs(60);

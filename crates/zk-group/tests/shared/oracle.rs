@@ -1,13 +1,11 @@
 //! What must hold of items, whatever happens to their members: simulated, and on real servers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use zk_group::partitioner::ItemGuard;
-use zk_group::partitioner::Partitioner;
+use zk_group::partitioner::{ItemGuard, Partitioner};
 
 /// All guards that applications have.
 #[derive(Debug, Default)]

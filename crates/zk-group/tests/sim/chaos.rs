@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::join;
-use crate::joined;
-use crate::shows;
+use crate::{join, joined, shows};
 
 /// Members that join, write and leave at random, under random faults. After that, every view shows the same.
 // covers: M1

@@ -2,25 +2,14 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
 use zk_core::transport::TransportError;
-use zk_group::Group;
-use zk_group::MemberChange;
-use zk_group::Members;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions};
+use zk_group::{Group, MemberChange, Members};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_sim::wait::{pass, soon, until};
 
-use crate::PATH;
-use crate::current;
-use crate::join;
-use crate::joined;
-use crate::shows;
+use crate::{PATH, current, join, joined, shows};
 
 // covers: M1
 #[tokio::test(start_paused = true)]

@@ -2,28 +2,14 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::PersistentNodeError;
-use zk_core::PersistentNodeProblem;
 use zk_core::transport::TransportError;
-use zk_group::JoinError;
-use zk_group::Layout;
-use zk_group::Membership;
-use zk_group::SetPayloadError;
+use zk_core::{ErrorClass, ErrorKind, PersistentNodeError, PersistentNodeProblem};
+use zk_group::{JoinError, Layout, Membership, SetPayloadError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_sim::wait::{pass, polled, soon, until};
 
-use crate::PATH;
-use crate::current;
-use crate::join;
-use crate::join_with;
-use crate::joined;
-use crate::shows;
+use crate::{PATH, current, join, join_with, joined, shows};
 
 // covers: M1
 #[tokio::test(start_paused = true)]

@@ -3,12 +3,9 @@
 use std::fmt::Write as _;
 
 use zk_group::Layout;
-use zk_sim::Ensemble;
-use zk_sim::Kind;
+use zk_sim::{Ensemble, Kind};
 
-use crate::join;
-use crate::join_with;
-use crate::joined;
+use crate::{join, join_with, joined};
 
 // covers: M1
 #[tokio::test(start_paused = true)]

@@ -2,13 +2,8 @@
 
 #![cfg(test)]
 
-use zk_core::Session;
-use zk_core::SessionSource;
-use zk_core::Sessions;
-use zk_group::Group;
-use zk_group::Layout;
-use zk_group::Members;
-use zk_group::Membership;
+use zk_core::{Session, SessionSource, Sessions};
+use zk_group::{Group, Layout, Members, Membership};
 use zk_sim::wait::soon;
 
 mod chaos;

@@ -10,12 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zk_core::SessionSource;
-use zk_group::partitioner::ItemGuard;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerOptions;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_group::partitioner::{ItemGuard, Partitioner, PartitionerOptions};
+use zk_sim::wait::{pass, soon, until};
 
 const PATH: &str = "/groups/shards";
 const SETTLE: Duration = Duration::from_secs(1);

@@ -17,11 +17,10 @@ use crate::config::{Member, Plan, QUICK_JVM_FLAGS, RelayPorts};
 use crate::container::{self, ContainerImage};
 use crate::error::Error;
 use crate::fault::ClockLibrary;
-use crate::ports;
-use crate::private_files;
 use crate::reaper::Reaper;
 use crate::spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning};
 use crate::unique_name::unique_name;
+use crate::{ports, private_files};
 
 /// A builder for an [`Ensemble`]; [`start`](Self::start) starts it.
 ///

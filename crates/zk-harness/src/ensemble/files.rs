@@ -7,11 +7,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::{Plan, STATE_FILE};
-use crate::container;
 use crate::error::Error;
-use crate::fault;
 use crate::private_files::{create_directory, write as write_file, write_program};
 use crate::unique_name::unique_name;
+use crate::{container, fault};
 
 /// Writes every file that the servers need. It is idempotent.
 pub(super) fn write(plan: &Plan) -> Result<(), Error> {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::Ensemble;
-use super::POLL_EVERY;
+use super::{Ensemble, POLL_EVERY};
 use crate::admin::{self, AdminError};
 use crate::error::Error;
 use crate::health::{Answer, Health, Role};

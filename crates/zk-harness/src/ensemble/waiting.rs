@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use zk_fault_proxy::probe_writes;
 
-use super::Ensemble;
-use super::POLL_EVERY;
 use super::status::Status;
+use super::{Ensemble, POLL_EVERY};
 use crate::error::Error;
 use crate::health::Health;
 use crate::wait::Polls;

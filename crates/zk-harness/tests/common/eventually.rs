@@ -1,7 +1,6 @@
 //! Waits for a condition, in the tests of the library and of the program.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Waits until `condition` holds; panics with `what` if it does not within a minute.
 #[track_caller]

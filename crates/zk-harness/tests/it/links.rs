@@ -1,20 +1,13 @@
 //! Tests delays, blocks and cuts of the links between real servers.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_fault_proxy::Close;
-use zk_harness::Ensemble;
-use zk_harness::Error;
-use zk_harness::Role;
+use zk_harness::{Ensemble, Error, Role};
 
-use crate::support::eventually;
-use crate::support::in_memory;
-use crate::support::raw::NO_NODE;
-use crate::support::raw::OK;
-use crate::support::raw::RawClient;
-use crate::support::raw::request;
+use crate::support::raw::{NO_NODE, OK, RawClient, request};
+use crate::support::{eventually, in_memory};
 
 const SOON: Duration = Duration::from_secs(60);
 

@@ -3,23 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Error;
-use zk_fault_proxy::EventKind;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
+use zk_fault_proxy::{Clients, Close, Error, EventKind, FaultProxy, Match, Route};
 use zk_harness::Ensemble;
 
-use crate::support::eventually;
-use crate::support::in_memory;
-use crate::support::raw::Broken;
-use crate::support::raw::NO_NODE;
-use crate::support::raw::OK;
-use crate::support::raw::RawClient;
-use crate::support::raw::Request;
-use crate::support::raw::request;
+use crate::support::raw::{Broken, NO_NODE, OK, RawClient, Request, request};
+use crate::support::{eventually, in_memory};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Long enough for a frame that is not held to arrive.

@@ -12,7 +12,8 @@ mod model;
 mod search;
 
 use model::MutexOp;
-use search::{Linearized, Timed, linearize};
+use search::linearize;
+use search::{Linearized, Timed};
 
 /// The model in `run.json`, which once named others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

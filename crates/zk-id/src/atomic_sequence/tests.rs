@@ -3,8 +3,7 @@
 
 use loom::model::Builder;
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicU64;
-use loom::sync::atomic::Ordering;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::*;

@@ -2,14 +2,10 @@
 
 use std::fmt;
 
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::Serialize;
-use serde::Serializer;
 use serde::de;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Id;
-use super::ParseIdError;
+use super::{Id, ParseIdError};
 
 /// Serializes as a string of decimal digits in human-readable formats, and as a number in others.
 ///
@@ -65,10 +61,7 @@ impl de::Visitor<'_> for TextOrNumber {
 
 /// Serializes an id as a number, with `#[serde(with = "zk_id::as_number")]`.
 pub mod as_number {
-    use super::Deserialize as _;
-    use super::Deserializer;
-    use super::Id;
-    use super::Serializer;
+    use super::{Deserialize as _, Deserializer, Id, Serializer};
 
     /// Serializes an id as a number.
     ///
@@ -93,10 +86,7 @@ macro_rules! as_text {
     ($module:ident, $write:ident, $read:ident, $what:literal) => {
         #[doc = concat!("Serializes an id in ", $what, ", with `#[serde(with = \"zk_id::", stringify!($module), "\")]`.")]
         pub mod $module {
-            use super::Deserializer;
-            use super::TextOrNumber;
-            use super::Id;
-            use super::Serializer;
+            use super::{Deserializer, TextOrNumber, Id, Serializer};
 
             #[doc = concat!("Serializes an id in ", $what, ".")]
             ///

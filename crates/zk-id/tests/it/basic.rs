@@ -2,23 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use zk_core::ErrorClass;
-use zk_id::BlockIds;
-use zk_id::Id;
-use zk_id::Layout;
-use zk_id::SequenceIds;
-use zk_id::Snowflakes;
-use zk_id::WorkerIds;
-use zk_id::WorkerLoss;
-use zk_id::ZxidIds;
+use zk_id::{BlockIds, Id, Layout, SequenceIds, Snowflakes, WorkerIds, WorkerLoss, ZxidIds};
 
-use crate::LONG;
-use crate::connect;
-use crate::soon;
-use crate::with_servers;
+use crate::{LONG, connect, soon, with_servers};
 
 // covers: I1 I2 I3
 #[tokio::test(flavor = "multi_thread")]

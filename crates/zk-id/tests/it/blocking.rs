@@ -6,13 +6,9 @@ use std::thread;
 
 use zk_core::blocking::block_on;
 use zk_harness::Ensemble;
-use zk_id::BlockIds;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::Snowflakes;
+use zk_id::{BlockIds, Layout, NextError, Snowflakes};
 
-use crate::connect;
-use crate::soon;
+use crate::{connect, soon};
 
 // covers: C25 I1 I2
 #[test]

@@ -4,8 +4,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::example;
-use crate::soon;
+use crate::{example, soon};
 
 // covers: I1 I3
 #[tokio::test(flavor = "multi_thread")]

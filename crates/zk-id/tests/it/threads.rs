@@ -1,18 +1,11 @@
 //! The highest rate of ids, from many threads.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use zk_id::Generator;
-use zk_id::Id;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::Snowflakes;
+use zk_id::{Generator, Id, Layout, NextError, Snowflakes};
 
-use crate::connect;
-use crate::with_servers;
+use crate::{connect, with_servers};
 
 /// The issued ids as bits: time and sequence form a number without gaps.
 struct Given {

@@ -2,18 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
-use zk_id::Generator;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::Snowflakes;
-use zk_id::SystemClock;
-use zk_id::WorkerLoss;
+use zk_id::{Generator, Layout, NextError, Snowflakes, SystemClock, WorkerLoss};
 use zk_sim::Ensemble;
 
 use crate::PATH;

@@ -5,15 +5,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_id::BlockError;
-use zk_id::BlockIds;
+use zk_id::{BlockError, BlockIds};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{PATH, pass, polled, soon};
 
 fn blocks(session: &Session, block: u32) -> BlockIds {
     BlockIds::new(session, PATH, NonZeroU32::new(block).unwrap()).unwrap()

@@ -2,17 +2,10 @@
 
 use std::time::Duration;
 
-use zk_id::Layout;
-use zk_id::Snowflakes;
-use zk_id::WorkerIds;
+use zk_id::{Layout, Snowflakes, WorkerIds};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::Seen;
-use crate::TestClock;
-use crate::pass;
-use crate::polled;
-use crate::taken;
+use crate::{PATH, Seen, TestClock, pass, polled, taken};
 
 /// One worker, so that a node that a claim leaves blocks every other claim.
 const ONE: Layout = Layout::new(41, 0, 8, Duration::from_secs(1_700_000_000));

@@ -1,23 +1,14 @@
 //! Random faults of all kinds, by seed.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_id::ClaimError;
-use zk_id::Layout;
-use zk_id::Snowflakes;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_id::{ClaimError, Layout, Snowflakes};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::PATH;
-use crate::Seen;
-use crate::TestClock;
-use crate::pass;
-use crate::taken;
+use crate::{PATH, Seen, TestClock, pass, taken};
 
 /// Two workers for three processes, so that numbers go from one to another.
 const FEW: Layout = Layout::new(41, 1, 4, Duration::from_secs(1_700_000_000));

@@ -3,20 +3,10 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_id::ClaimError;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::Snowflakes;
-use zk_id::WorkerIds;
+use zk_id::{ClaimError, Layout, NextError, Snowflakes, WorkerIds};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::Seen;
-use crate::TestClock;
-use crate::children;
-use crate::pass;
-use crate::soon;
-use crate::taken;
+use crate::{PATH, Seen, TestClock, children, pass, soon, taken};
 
 /// One worker, so that the next one has the number of the last.
 const ONE: Layout = Layout::new(41, 0, 8, Duration::from_secs(1_700_000_000));

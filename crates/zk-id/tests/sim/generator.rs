@@ -2,14 +2,9 @@
 
 use std::time::Duration;
 
-use zk_id::Generator;
-use zk_id::Layout;
-use zk_id::NextError;
+use zk_id::{Generator, Layout, NextError};
 
-use crate::Seen;
-use crate::TestClock;
-use crate::pass;
-use crate::soon;
+use crate::{Seen, TestClock, pass, soon};
 
 /// Four ids in a millisecond.
 const SMALL: Layout = Layout::new(50, 2, 2, Duration::ZERO);

@@ -1,15 +1,9 @@
 //! Compares the names and data of all nodes with `tests/golden/layout.txt`.
 
 use std::num::NonZeroU32;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use zk_id::BlockIds;
-use zk_id::Layout;
-use zk_id::SequenceIds;
-use zk_id::Snowflakes;
-use zk_id::WorkerIds;
-use zk_id::ZxidIds;
+use zk_id::{BlockIds, Layout, SequenceIds, Snowflakes, WorkerIds, ZxidIds};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 

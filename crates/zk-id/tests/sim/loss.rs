@@ -3,21 +3,11 @@
 use std::time::Duration;
 
 use zk_core::transport::Request;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::Snowflakes;
-use zk_id::WorkerLoss;
+use zk_id::{Layout, NextError, Snowflakes, WorkerLoss};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::Seen;
-use crate::TestClock;
-use crate::children;
-use crate::pass;
-use crate::polled;
-use crate::soon;
-use crate::taken;
+use crate::{PATH, Seen, TestClock, children, pass, polled, soon, taken};
 
 const MARK: &str = "/ids/a/mark-00000";
 

@@ -4,16 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime};
 
-use zk_id::Clock;
-use zk_id::Id;
+use zk_id::{Clock, Id};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
+use zk_sim::wait::{pass, polled};
 
 mod blocking;
 mod blocks;

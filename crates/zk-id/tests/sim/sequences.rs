@@ -4,17 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zk_core::ErrorClass;
-use zk_id::SequenceError;
-use zk_id::SequenceIds;
-use zk_sim::Counters;
-use zk_sim::Ensemble;
+use zk_id::{SequenceError, SequenceIds};
 use zk_sim::matching;
+use zk_sim::{Counters, Ensemble};
 
-use crate::PATH;
-use crate::children;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{PATH, children, pass, polled, soon};
 
 // covers: I1
 #[tokio::test(start_paused = true)]

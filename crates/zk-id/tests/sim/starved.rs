@@ -1,22 +1,14 @@
 //! Generators whose runtime is not polled, or is gone: no task of theirs runs any more.
 
 use std::sync::mpsc::channel;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::runtime::Builder;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use zk_core::Session;
-use zk_id::Generator;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::Snowflake;
-use zk_id::Snowflakes;
+use zk_id::{Generator, Layout, NextError, Snowflake, Snowflakes};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::TestClock;
-use crate::pass;
+use crate::{PATH, TestClock, pass};
 
 const LEASE: Duration = Duration::from_secs(2);
 

@@ -2,17 +2,10 @@
 
 use std::time::Duration;
 
-use zk_id::Generator;
-use zk_id::Layout;
-use zk_id::NextError;
-use zk_id::Snowflakes;
+use zk_id::{Generator, Layout, NextError, Snowflakes};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::Seen;
-use crate::TestClock;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, Seen, TestClock, pass, soon};
 
 /// Four ids in a second.
 const SECONDS: Layout =

@@ -4,16 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_id::ClaimError;
-use zk_id::WorkerIds;
-use zk_id::WorkerLoss;
+use zk_id::{ClaimError, WorkerIds, WorkerLoss};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::pass;
-use crate::soon;
-use crate::taken;
+use crate::{PATH, pass, soon, taken};
 
 fn workers(session: &Session, count: u32) -> WorkerIds {
     WorkerIds::new(session, PATH, count).unwrap()

@@ -4,17 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zk_core::ErrorClass;
-use zk_id::BlockIds;
-use zk_id::ZxidError;
-use zk_id::ZxidIds;
+use zk_id::{BlockIds, ZxidError, ZxidIds};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::children;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{PATH, children, pass, polled, soon};
 
 // covers: I1
 #[tokio::test(start_paused = true)]

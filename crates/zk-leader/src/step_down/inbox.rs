@@ -9,19 +9,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::ErrorClass;
-use zk_core::IntoNodePath;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
-use zk_core::Session;
-use zk_lock::Contender;
-use zk_lock::FencingToken;
-use zk_lock::Inspector;
-use zk_lock::LockOptions;
-use zk_lock::OwnerInfo;
-use zk_lock::ReadGuard;
-use zk_lock::RwLock;
+use zk_core::{Acl, ErrorClass, IntoNodePath, NodePath, ParsePathError, Session};
+use zk_lock::{Contender, FencingToken, Inspector, LockOptions, OwnerInfo, ReadGuard, RwLock};
 
 use super::StepDownPolicy;
 use crate::lease::LeadershipState;

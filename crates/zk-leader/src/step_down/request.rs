@@ -8,8 +8,7 @@ use zk_core::Error;
 use zk_lock::RevocationRequest;
 
 use crate::error::LeadershipLoss;
-use crate::lease::LeaderLease;
-use crate::lease::LeadershipState;
+use crate::lease::{LeaderLease, LeadershipState};
 
 /// A request to step down, as the leader receives it from
 /// [`LeaderLease::step_down_requested`](crate::LeaderLease::step_down_requested).

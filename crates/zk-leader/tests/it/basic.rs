@@ -4,18 +4,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use zk_core::Acl;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::ParticipantEnd;
-use zk_leader::Selector;
+use zk_leader::{ElectionOptions, LeaderLatch, LeaderLease, ParticipantEnd, Selector};
 use zk_sim::wait::until;
 
-use crate::connect;
-use crate::leading;
-use crate::soon;
-use crate::until_waiting;
-use crate::with_servers;
+use crate::{connect, leading, soon, until_waiting, with_servers};
 
 // covers: E2 E3
 #[tokio::test(flavor = "multi_thread")]

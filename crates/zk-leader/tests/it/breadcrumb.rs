@@ -4,22 +4,10 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
-use zk_fault_proxy::Rule;
-use zk_fault_proxy::RuleBuilder;
-use zk_leader::Breadcrumb;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::TakeOverError;
+use zk_fault_proxy::{Clients, Close, Match, Route, Rule, RuleBuilder};
+use zk_leader::{Breadcrumb, LeaderLatch, LeaderLease, TakeOverError};
 
-use crate::connect;
-use crate::leading;
-use crate::soon;
-use crate::until_waiting;
-use crate::with_servers;
+use crate::{connect, leading, soon, until_waiting, with_servers};
 
 const NODE: &str = "/a/ActiveBreadCrumb";
 

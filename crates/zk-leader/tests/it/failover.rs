@@ -1,18 +1,9 @@
 //! Leaders that lose their servers, their connection or their session.
 
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Route;
-use zk_leader::LeaderLatch;
-use zk_leader::LeadershipLoss;
-use zk_leader::ParticipantEnd;
+use zk_fault_proxy::{Clients, Close, Route};
+use zk_leader::{LeaderLatch, LeadershipLoss, ParticipantEnd};
 
-use crate::LONG;
-use crate::connect;
-use crate::leading;
-use crate::soon;
-use crate::until_waiting;
-use crate::with_servers;
+use crate::{LONG, connect, leading, soon, until_waiting, with_servers};
 
 // covers: E2
 #[tokio::test(flavor = "multi_thread")]

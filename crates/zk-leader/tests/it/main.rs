@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLease;
-use zk_leader::ParticipantState;
+use zk_leader::{LatchParticipant, LeaderLease, ParticipantState};
 use zk_sim::wait::soon;
 
 mod auto_traits;

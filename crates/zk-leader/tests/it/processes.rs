@@ -3,20 +3,11 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
-use tokio::io::Lines;
-use tokio::process::Child;
-use tokio::process::ChildStdin;
-use tokio::process::ChildStdout;
-use tokio::process::Command;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::example;
-use crate::soon;
-use crate::with_servers;
+use crate::{example, soon, with_servers};
 
 /// A participant in a process of its own. It is killed when this is dropped.
 struct Process {

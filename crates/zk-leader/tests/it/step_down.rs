@@ -3,25 +3,14 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::LeadershipLoss;
-use zk_leader::Selector;
-use zk_leader::StepDown;
-use zk_leader::StepDownError;
-use zk_leader::StepDownPolicy;
+use zk_core::{Acl, AclEntry, Permissions, Session};
+use zk_leader::{
+    ElectionOptions, LeaderLatch, LeaderLease, LeadershipLoss, Selector, StepDown, StepDownError,
+    StepDownPolicy,
+};
 use zk_sim::wait::until;
 
-use crate::connect;
-use crate::leading;
-use crate::soon;
-use crate::until_waiting;
-use crate::with_servers;
+use crate::{connect, leading, soon, until_waiting, with_servers};
 
 const PATH: &str = "/leaders/a";
 const INBOXES: &str = "/leaders/a-step-down";

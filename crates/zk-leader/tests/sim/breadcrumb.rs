@@ -1,37 +1,18 @@
 //! The breadcrumb of the process that acts as the leader.
 
-use std::cell::Cell;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::Session;
-use zk_leader::Breadcrumb;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::LeadershipLoss;
-use zk_leader::TakeOverError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_core::{Acl, Session};
+use zk_leader::{
+    Breadcrumb, LatchParticipant, LeaderLatch, LeaderLease, LeadershipLoss, TakeOverError,
+};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Disturbance, DropFault, Ensemble, Script, Scripted};
 
-use crate::PATH;
-use crate::latch;
-use crate::led_and_waited_for;
-use crate::left;
-use crate::options;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{PATH, latch, led_and_waited_for, left, options, pass, polled, soon};
 
 const NODE: &str = "/leaders/a/ActiveBreadCrumb";
 

@@ -5,15 +5,9 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_leader::LeaderLease;
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
+use zk_sim::{DropFault, Ensemble};
 
-use crate::latch;
-use crate::left;
-use crate::pass;
-use crate::polled;
-use crate::selector;
-use crate::soon;
+use crate::{latch, left, pass, polled, selector, soon};
 
 /// Lets `act` be dropped after every number of polls, with another leader that resigns after a while, until it is done
 /// before that; and looks each time that nothing is left and that the next one leads.

@@ -2,27 +2,17 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLease;
-use zk_leader::ParticipantEnd;
-use zk_leader::ParticipantHandle;
-use zk_leader::ParticipantState;
+use zk_leader::{
+    LatchParticipant, LeaderLease, ParticipantEnd, ParticipantHandle, ParticipantState,
+};
 use zk_lock::FencingToken;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::latch;
-use crate::options;
-use crate::pass;
-use crate::selector_with;
-use crate::soon;
+use crate::{latch, options, pass, selector_with, soon};
 
 /// What all participants of one election share.
 #[derive(Debug, Default)]

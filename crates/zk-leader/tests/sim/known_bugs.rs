@@ -2,22 +2,13 @@
 
 use std::time::Duration;
 
-use zk_leader::LeadershipLoss;
-use zk_leader::ParticipantEnd;
-use zk_leader::ParticipantState;
+use zk_leader::{LeadershipLoss, ParticipantEnd, ParticipantState};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::latch;
-use crate::led_and_waited_for;
-use crate::left;
-use crate::node_of;
-use crate::pass;
-use crate::selector;
-use crate::soon;
-use crate::until;
-use crate::until_waiting;
+use crate::{
+    PATH, latch, led_and_waited_for, left, node_of, pass, selector, soon, until, until_waiting,
+};
 
 /// Two leaders after an expiry (CURATOR-620, CURATOR-498): the node of the former session is still listed, by a server
 /// that lags behind, and taken for the new session's own.

@@ -2,32 +2,19 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::RetryPolicy;
-use zk_core::Session;
 use zk_core::transport::TransportError;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_leader::LeadershipLoss;
-use zk_leader::ParticipantEnd;
-use zk_leader::ParticipantState;
-use zk_leader::Rejoin;
-use zk_leader::ResignError;
+use zk_core::{ErrorClass, ErrorKind, RetryPolicy, Session};
+use zk_leader::{
+    LatchParticipant, LeaderLatch, LeadershipLoss, ParticipantEnd, ParticipantState, Rejoin,
+    ResignError,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::latch;
-use crate::led_and_waited_for;
-use crate::left;
-use crate::node_of;
-use crate::options;
-use crate::pass;
-use crate::polled;
-use crate::soon;
-use crate::until;
-use crate::until_waiting;
+use crate::{
+    PATH, latch, led_and_waited_for, left, node_of, options, pass, polled, soon, until,
+    until_waiting,
+};
 
 // covers: E2
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,9 @@
 //! The names and data of all nodes, compared with `tests/golden/layout.txt`.
 
-use zk_leader::LeaderLatch;
-use zk_leader::Selector;
+use zk_leader::{LeaderLatch, Selector};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::options;
-use crate::soon;
-use crate::until_waiting;
+use crate::{PATH, options, soon, until_waiting};
 
 // covers: E3
 #[tokio::test(start_paused = true)]

@@ -5,17 +5,12 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_leader::ElectionOptions;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::ParticipantHandle;
-use zk_leader::ParticipantState;
-use zk_leader::Selector;
+use zk_leader::{
+    ElectionOptions, LatchParticipant, LeaderLatch, LeaderLease, ParticipantHandle,
+    ParticipantState, Selector,
+};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
 mod breadcrumb;
 mod cancellation;

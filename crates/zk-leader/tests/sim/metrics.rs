@@ -4,17 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
-use metrics_util::debugging::Snapshotter;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_leader::describe_metrics;
 use zk_sim::Ensemble;
 
-use crate::latch;
-use crate::pass;
-use crate::selector;
-use crate::soon;
-use crate::until_waiting;
+use crate::{latch, pass, selector, soon, until_waiting};
 
 /// The participants by state: a snapshot contains only what was added since the one before.
 type Gauges = BTreeMap<String, f64>;

@@ -8,14 +8,7 @@ use zk_lock::FencingToken;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::latch;
-use crate::left;
-use crate::options;
-use crate::pass;
-use crate::selector;
-use crate::soon;
-use crate::until_waiting;
+use crate::{PATH, latch, left, options, pass, selector, soon, until_waiting};
 
 fn named(session: &Session, id: &str, metadata: &str) -> LeaderLatch {
     let options = options().with_id(id).with_metadata(metadata);

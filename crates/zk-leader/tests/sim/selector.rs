@@ -3,26 +3,15 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_leader::LeaderLease;
-use zk_leader::LeadershipLoss;
-use zk_leader::ParticipantEnd;
-use zk_leader::ParticipantState;
-use zk_leader::Rejoin;
-use zk_leader::ResignError;
+use zk_leader::{
+    LeaderLease, LeadershipLoss, ParticipantEnd, ParticipantState, Rejoin, ResignError,
+};
 use zk_sim::Ensemble;
 
-use crate::left;
-use crate::options;
-use crate::pass;
-use crate::selector;
-use crate::selector_with;
-use crate::soon;
-use crate::until_waiting;
+use crate::{left, options, pass, selector, selector_with, soon, until_waiting};
 
 /// Falls when the task that has it is dropped.
 struct Flag(Arc<AtomicBool>);

@@ -3,17 +3,10 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::StepDown;
-use zk_leader::StepDownPolicy;
+use zk_leader::{LeaderLatch, LeaderLease, StepDown, StepDownPolicy};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::options;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{PATH, options, pass, polled, soon};
 
 /// A leader that decides itself, and a session that asks.
 async fn scene() -> (Ensemble, LeaderLease, zk_leader::LatchParticipant, Session) {

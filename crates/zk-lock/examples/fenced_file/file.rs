@@ -4,14 +4,11 @@
 //! The comparison and the write are therefore one step, under an advisory lock of the operating system, and a rename
 //! replaces the content atomically.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
-use rustix::fs::flock;
+use rustix::fs::{FlockOperation, flock};
 use zk_lock::FencingToken;
 
 /// A holder with a newer token has read or written the file.

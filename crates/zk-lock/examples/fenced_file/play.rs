@@ -6,8 +6,7 @@ use std::path::Path;
 use zk_core::Session;
 use zk_lock::FairLock;
 
-use super::file::Refused;
-use super::file::update;
+use super::file::{Refused, update};
 
 /// Lets a holder lose its lock in the middle of its work, and returns how the file refused it.
 pub(crate) async fn play(servers: &str, path: &Path) -> Result<String, Box<dyn Error>> {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use zk_core::Session;
-use zk_lock::FairLock;
-use zk_lock::FencingToken;
+use zk_lock::{FairLock, FencingToken};
 
 /// A store that refuses requests with an older token than a request before.
 #[derive(Debug, Default)]

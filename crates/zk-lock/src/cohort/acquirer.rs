@@ -3,13 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future;
-use futures_util::future::Either;
+use futures_util::future::{self, Either};
 use zk_core::WatchEvent;
 
-use super::local_waiters::AcquireMode;
-use super::local_waiters::GrantState;
-use super::local_waiters::LocalWaiters;
+use super::local_waiters::{AcquireMode, GrantState, LocalWaiters};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::progress::AcquireProgress;

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::ops::Deref;
 
-use zk_core::NodePath;
-use zk_core::Transaction;
+use zk_core::{NodePath, Transaction};
 
 use super::local_waiters::LocalHold;
 use crate::error::ReleaseError;
 use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
-use crate::guard::impl_lock_guard;
+use crate::guard::{Guard, impl_lock_guard};
 use crate::held::HeldLock;
 
 /// A [`CohortLock`](crate::CohortLock) held by one task.

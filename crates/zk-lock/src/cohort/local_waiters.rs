@@ -1,20 +1,13 @@
 //! The tasks of one process that wait for a lock, and the handover from one to the next.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::handover_limit::CohortLimits;
-use super::handover_limit::HandoverDecision;
-use super::handover_limit::HandoverLimit;
-use crate::error::AcquireError;
-use crate::error::Ahead;
+use super::handover_limit::{CohortLimits, HandoverDecision, HandoverLimit};
+use crate::error::{AcquireError, Ahead};
 use crate::fair::FairLock;
 use crate::guard::Guard;
 use crate::progress::AcquireProgress;

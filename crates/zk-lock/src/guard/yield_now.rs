@@ -3,21 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-use tokio::time::timeout_at;
-use zk_core::Error;
-use zk_core::ReplaceError;
+use tokio::time::{Instant, timeout_at};
+use zk_core::{Error, ReplaceError};
 
 use super::Guard;
-use crate::error::AcquireError;
-use crate::error::LockLoss;
-use crate::error::YieldError;
+use crate::error::{AcquireError, LockLoss, YieldError};
 use crate::measure::Wait;
 use crate::node_monitor::node_lost;
 use crate::order;
 use crate::progress::AcquireProgress;
-use crate::queue::Enlisted;
-use crate::queue::Queue;
+use crate::queue::{Enlisted, Queue};
 
 impl Guard {
     /// Lets the waiters have the lock before it is held again: hands it to the next waiter and joins the end of the queue,

@@ -1,15 +1,9 @@
 //! A client that acquires the lock, yields it and releases it, following the protocol of the code.
 
 use super::Flaw;
-use super::servers::Node;
-use super::servers::Request;
-use super::servers::Servers;
-use super::servers::sequence;
-use crate::layout::Kind;
-use crate::layout::Layout;
-use crate::order;
-use crate::order::Lookahead;
-use crate::order::QueuePosition;
+use super::servers::{Node, Request, Servers, sequence};
+use crate::layout::{Kind, Layout};
+use crate::order::{self, Lookahead, QueuePosition};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Client {

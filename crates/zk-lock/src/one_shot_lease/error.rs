@@ -1,9 +1,6 @@
 //! The error of taking a one-shot lease.
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
+use zk_core::{Error, ErrorClass, NodePath, ParsePathError};
 
 use crate::error::AcquireError;
 

@@ -3,15 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future;
-use zk_core::Create;
-use zk_core::Error;
-use zk_core::OwnedNode;
-use zk_core::ReplaceError;
+use zk_core::{Create, Error, OwnedNode, ReplaceError};
 
-use super::Enlisted;
-use super::Queue;
-use super::uncontended::LastTurn;
-use super::uncontended::PathWatch;
+use super::uncontended::{LastTurn, PathWatch};
+use super::{Enlisted, Queue};
 use crate::error::AcquireError;
 use crate::order;
 

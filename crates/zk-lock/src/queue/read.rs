@@ -1,13 +1,9 @@
 //! Lists the queue and reads its contenders.
 
 use futures_util::future;
-use zk_core::Error;
-use zk_core::Sequence;
-use zk_core::Stat;
-use zk_core::Watch;
+use zk_core::{Error, Sequence, Stat, Watch};
 
-use super::Enlisted;
-use super::Queue;
+use super::{Enlisted, Queue};
 use crate::contender::Contender;
 use crate::order;
 

@@ -11,14 +11,10 @@
 //! A contender does without the list only if this session's last two turns had successive numbers: otherwise it would
 //! often have to list after the create instead of along with it.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
-use zk_core::Sequence;
-use zk_core::Session;
-use zk_core::Watch;
+use zk_core::{Sequence, Session, Watch};
 
 use super::Queue;
 

@@ -1,7 +1,6 @@
 //! Upgrades a reader: it joins the queue as a writer while it still reads.
 
-use super::Enlisted;
-use super::Queue;
+use super::{Enlisted, Queue};
 use crate::error::AcquireError;
 use crate::guard::Granted;
 use crate::order;

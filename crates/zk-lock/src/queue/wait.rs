@@ -4,21 +4,13 @@ use std::sync::Arc;
 
 use futures_util::future;
 
-use super::Enlisted;
-use super::Queue;
-use super::watches::WakeReason;
-use super::watches::WatchTargets;
-use super::watches::Watches;
-use crate::error::AcquireError;
-use crate::error::Ahead;
-use crate::error::SequenceExhausted;
-use crate::guard::Granted;
-use crate::guard::Guard;
+use super::watches::{WakeReason, WatchTargets, Watches};
+use super::{Enlisted, Queue};
+use crate::error::{AcquireError, Ahead, SequenceExhausted};
+use crate::guard::{Granted, Guard};
 use crate::layout::Kind;
 use crate::node_monitor::node_lost;
-use crate::order;
-use crate::order::Lookahead;
-use crate::order::QueuePosition;
+use crate::order::{self, Lookahead, QueuePosition};
 use crate::pending_deletes::PendingDeletes;
 use crate::progress::AcquireProgress;
 use crate::retry::prove_alive;

@@ -2,12 +2,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Watch;
-use zk_core::WatchEvent;
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath, Watch, WatchEvent};
 
 use super::Queue;
 use crate::contender::Contender;

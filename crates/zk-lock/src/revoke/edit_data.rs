@@ -1,9 +1,6 @@
 //! Changes the data of a node as a whole, however often others change it meanwhile.
 
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{Error, ErrorKind, NodePath, Session};
 
 /// Changes the data of a node, and repeats that after concurrent changes and lost replies.
 ///

@@ -2,17 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future;
 use zk_core::Error;
 
 use super::edit_data::edit_data;
 use super::seen_requests::NewRequest;
-use super::wire_format;
-use super::wire_format::CURATOR_REVOKE_MESSAGE;
-use super::wire_format::RequestAnswer;
+use super::wire_format::{self, CURATOR_REVOKE_MESSAGE, RequestAnswer};
 use crate::error::LockLoss;
 use crate::held::HeldLock;
 use crate::held_node::HeldNode;

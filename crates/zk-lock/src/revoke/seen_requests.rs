@@ -1,12 +1,8 @@
 //! Remembers which requests the holder of a lock has received, so that each is reported once.
 
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::wire_format;
-use super::wire_format::CURATOR_REVOKE_MESSAGE;
-use super::wire_format::RequestLine;
+use super::wire_format::{self, CURATOR_REVOKE_MESSAGE, RequestLine};
 
 /// The requests that the holder of a lock has received.
 #[derive(Debug, Default)]

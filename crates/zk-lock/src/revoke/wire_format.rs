@@ -17,10 +17,7 @@
 
 use std::time::Duration;
 
-use crate::owner::escaped;
-use crate::owner::joined;
-use crate::owner::split;
-use crate::owner::unescaped;
+use crate::owner::{escaped, joined, split, unescaped};
 
 /// A request in the data.
 #[derive(Debug, Clone, PartialEq, Eq)]

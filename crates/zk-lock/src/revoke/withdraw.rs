@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{Error, ErrorClass, NodePath, Session};
 
 use super::edit_data::edit_data;
 use super::wire_format;

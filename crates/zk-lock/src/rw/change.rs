@@ -2,17 +2,10 @@
 
 use std::time::Duration;
 
-use super::DowngradeError;
-use super::ReadGuard;
-use super::UpgradeError;
-use super::WriteGuard;
-use crate::error::AcquireError;
-use crate::error::LockLoss;
-use crate::error::ReleaseError;
+use super::{DowngradeError, ReadGuard, UpgradeError, WriteGuard};
+use crate::error::{AcquireError, LockLoss, ReleaseError};
 use crate::guard::Granted;
-use crate::measure::LockKind;
-use crate::measure::Wait;
-use crate::measure::WaitOutcome;
+use crate::measure::{LockKind, Wait, WaitOutcome};
 use crate::progress::AcquireProgress;
 use crate::queue::UpgradeOutcome;
 

@@ -1,15 +1,9 @@
 //! The errors of creating a read/write lock, and of upgrading and downgrading its guards.
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
+use zk_core::{Error, ErrorClass, NodePath, ParsePathError};
 
-use super::ReadGuard;
-use super::WriteGuard;
-use crate::error::AcquireError;
-use crate::error::LockLoss;
-use crate::error::TimedOut;
+use super::{ReadGuard, WriteGuard};
+use crate::error::{AcquireError, LockLoss, TimedOut};
 use crate::layout::Layout;
 
 /// A read/write lock could not be created.

@@ -5,13 +5,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::RwQueues;
-use crate::error::ReleaseError;
-use crate::error::YieldError;
+use crate::error::{ReleaseError, YieldError};
 use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
-use crate::guard::impl_lock_guard;
-use crate::measure::HoldStart;
-use crate::measure::LockKind;
+use crate::guard::{Guard, impl_lock_guard};
+use crate::measure::{HoldStart, LockKind};
 
 /// Implements what the two guards have in common.
 macro_rules! impl_rw_guard {

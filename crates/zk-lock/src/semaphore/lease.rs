@@ -6,9 +6,7 @@ use zk_core::Transaction;
 
 use crate::error::ReleaseError;
 use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
-use crate::guard::impl_lock_guard;
-use crate::guard::release_all;
+use crate::guard::{Guard, impl_lock_guard, release_all};
 use crate::held::HeldLock;
 
 /// One or more leases of a [`Semaphore`](crate::Semaphore), held together.

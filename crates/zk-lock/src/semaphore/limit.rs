@@ -2,11 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use zk_core::Error;
-use zk_core::ErrorKind;
+use zk_core::{Error, ErrorKind};
 
-use super::Semaphore;
-use super::capacity;
+use super::{Semaphore, capacity};
 use crate::error::AcquireError;
 use crate::limit_error::LimitError;
 

@@ -6,16 +6,10 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future;
-use zk_core::Bytes;
-use zk_core::OwnedNode;
-use zk_core::Watch;
-use zk_core::WatchEvent;
+use zk_core::{Bytes, OwnedNode, Watch, WatchEvent};
 
-use super::Semaphore;
-use super::SemaphoreLease;
-use super::capacity;
-use crate::error::AcquireError;
-use crate::error::Ahead;
+use super::{Semaphore, SemaphoreLease, capacity};
+use crate::error::{AcquireError, Ahead};
 use crate::guard::Granted;
 use crate::limit_error::LimitError;
 use crate::node_monitor::node_lost;

@@ -4,32 +4,14 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
-use zk_fault_proxy::Rule;
+use zk_fault_proxy::{Clients, Close, FaultProxy, Match, Route, Rule};
 use zk_harness::Ensemble;
-use zk_lock::AcquireError;
-use zk_lock::CohortLimits;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
-use zk_lock::MultiLock;
+use zk_lock::{
+    AcquireError, CohortLimits, CohortLock, FairLock, Guard, LockLoss, LockOptions, MultiLock,
+};
 
-use crate::LONG;
-use crate::connect;
-use crate::eventually;
-use crate::names;
-use crate::shared_again::after_a_cancelled_acquire;
-use crate::shared_again::after_a_drop;
-use crate::shared_again::after_a_timeout;
-use crate::soon;
-use crate::until_enlisted;
-use crate::with_servers;
+use crate::shared_again::{after_a_cancelled_acquire, after_a_drop, after_a_timeout};
+use crate::{LONG, connect, eventually, names, soon, until_enlisted, with_servers};
 
 /// How often timing-dependent steps are repeated.
 const TIMES: u32 = 8;

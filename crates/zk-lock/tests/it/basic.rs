@@ -3,17 +3,9 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
-use zk_lock::FairLock;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
-use zk_lock::RunError;
+use zk_lock::{FairLock, LockLoss, LockOptions, RunError};
 
-use crate::LONG;
-use crate::connect;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
-use crate::with_ensemble;
+use crate::{LONG, connect, names, soon, until_enlisted, with_ensemble};
 
 // covers: L1 L12 L13
 #[tokio::test(flavor = "multi_thread")]

@@ -1,24 +1,15 @@
 //! Locks that threads without a runtime hold.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::blocking::block_on;
 use zk_harness::Ensemble;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::LockLoss;
-use zk_lock::ReleaseError;
+use zk_lock::{AcquireError, FairLock, LockLoss, ReleaseError};
 
-use crate::connect;
-use crate::eventually;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
+use crate::{connect, eventually, names, soon, until_enlisted};
 
 // covers: C25
 #[test]

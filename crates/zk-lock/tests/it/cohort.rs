@@ -1,19 +1,12 @@
 //! The cohort lock on real servers.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zk_lock::CohortLimits;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::LockOptions;
+use zk_lock::{CohortLimits, CohortLock, FairLock, LockOptions};
 
-use crate::connect;
-use crate::names;
-use crate::soon;
-use crate::with_ensemble;
+use crate::{connect, names, soon, with_ensemble};
 
 // covers: L1
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,7 @@
 
 use zk_lock::FairLock;
 
-use crate::LONG;
-use crate::connect;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
-use crate::with_servers;
+use crate::{LONG, connect, names, soon, until_enlisted, with_servers};
 
 // covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]

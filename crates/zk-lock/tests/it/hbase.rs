@@ -1,26 +1,14 @@
 //! Our lock nodes and those of HBase on one path, judged by the rules that HBase 1.x applies to the children.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_lock::FairLock;
-use zk_lock::Inspector;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::OwnerInfo;
-use zk_lock::RevokeError;
-use zk_lock::RwLock;
+use zk_core::{NodePath, Session};
+use zk_lock::{FairLock, Inspector, Layout, LockOptions, OwnerInfo, RevokeError, RwLock};
 
-use crate::connect;
-use crate::eventually;
-use crate::names;
-use crate::until_enlisted;
-use crate::with_ensemble;
+use crate::{connect, eventually, names, until_enlisted, with_ensemble};
 
 const PATH: &str = "/table-lock/t";
 

@@ -1,34 +1,17 @@
 //! Each kind of lock, its events and its removal from outside, on one real server that reaps empty parents at once.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::Inspector;
-use zk_lock::LockEvent;
-use zk_lock::LockEvents;
-use zk_lock::LockLoss;
-use zk_lock::MultiLock;
-use zk_lock::RaceLock;
-use zk_lock::Reap;
-use zk_lock::ReentrantLock;
-use zk_lock::ReleaseError;
-use zk_lock::Removal;
+use zk_fault_proxy::{Clients, Close, Match, Route};
+use zk_harness::{DataStore, Ensemble};
+use zk_lock::{
+    AcquireError, FairLock, Inspector, LockEvent, LockEvents, LockLoss, MultiLock, RaceLock, Reap,
+    ReentrantLock, ReleaseError, Removal,
+};
 
-use crate::connect;
-use crate::eventually;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
+use crate::{connect, eventually, names, soon, until_enlisted};
 
 // covers: L2 L6 L8 L10 L11
 // against traps X10

@@ -2,22 +2,10 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::LockOptions;
-use zk_lock::ReleaseError;
+use zk_core::{Acl, AclEntry, ErrorClass, ErrorKind, Permissions, Session};
+use zk_lock::{AcquireError, FairLock, LockOptions, ReleaseError};
 
-use crate::connect;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
-use crate::with_ensemble;
+use crate::{connect, names, soon, until_enlisted, with_ensemble};
 
 // covers: L1
 #[tokio::test(flavor = "multi_thread")]

@@ -1,15 +1,9 @@
 //! Losing a lock.
 
 use zk_core::ErrorClass;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::LockLoss;
-use zk_lock::ReleaseError;
+use zk_lock::{AcquireError, FairLock, LockLoss, ReleaseError};
 
-use crate::connect;
-use crate::soon;
-use crate::until_enlisted;
-use crate::with_ensemble;
+use crate::{connect, soon, until_enlisted, with_ensemble};
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]

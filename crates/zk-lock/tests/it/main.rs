@@ -4,11 +4,9 @@
 
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{NodePath, Session};
 use zk_harness::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
 mod again;
 mod auto_traits;

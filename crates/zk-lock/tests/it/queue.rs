@@ -1,21 +1,12 @@
 //! The order of the queue.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_lock::FairLock;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::LockOptions;
+use zk_lock::{FairLock, FencingToken, Guard, LockOptions};
 
-use crate::connect;
-use crate::eventually;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
-use crate::with_ensemble;
+use crate::{connect, eventually, names, soon, until_enlisted, with_ensemble};
 
 /// Lets `count` waiters join the queue one after the other.
 async fn waiters(

@@ -1,14 +1,9 @@
 //! Revocation on real servers, across a failover between the request and the answer.
 
-use zk_lock::CohortLock;
-use zk_lock::Revocation;
-use zk_lock::Semaphore;
+use zk_lock::{CohortLock, Revocation, Semaphore};
 use zk_sim::wait::polled;
 
-use crate::LONG;
-use crate::connect;
-use crate::soon;
-use crate::with_servers;
+use crate::{LONG, connect, soon, with_servers};
 
 // covers: L7
 #[tokio::test(flavor = "multi_thread")]

@@ -4,23 +4,12 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::AnyLock;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::Lock;
-use zk_lock::LockGuard as _;
-use zk_lock::MultiLock;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
-use zk_lock::RunError;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
+use zk_lock::{
+    AcquireError, AnyLock, CohortLock, FairLock, Lock, LockGuard as _, MultiLock, RaceLock,
+    ReentrantLock, RunError, RwLock, Semaphore,
+};
 
-use crate::connect;
-use crate::names;
-use crate::soon;
-use crate::with_ensemble;
+use crate::{connect, names, soon, with_ensemble};
 
 // covers: L2 L3 L4 L10 L11
 #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,7 @@
 
 use zk_lock::RwLock;
 
-use crate::connect;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
+use crate::{connect, names, soon, until_enlisted};
 
 const PATH: &str = "/rw";
 

@@ -1,19 +1,11 @@
 //! Locks that one session takes again and again, without a list, and what ends that.
 
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
+use zk_fault_proxy::{Clients, Close, FaultProxy, Match, Route};
 use zk_harness::Ensemble;
-use zk_lock::FairLock;
-use zk_lock::Guard;
+use zk_lock::{FairLock, Guard};
 
-use crate::connect;
-use crate::eventually;
-use crate::names;
-use crate::soon;
+use crate::{connect, eventually, names, soon};
 
 /// How often each interference is tried: what the servers do first is theirs to decide.
 const TIMES: u32 = 8;

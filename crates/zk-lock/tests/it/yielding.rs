@@ -1,22 +1,14 @@
 //! Guards that are yielded.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Rule;
+use zk_fault_proxy::{Match, Rule};
 use zk_harness::Ensemble;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_lock::LockLoss;
-use zk_lock::RwLock;
+use zk_lock::{FairLock, Guard, LockLoss, RwLock};
 
-use crate::connect;
-use crate::names;
-use crate::soon;
-use crate::until_enlisted;
+use crate::{connect, names, soon, until_enlisted};
 
 const PATH: &str = "/yielding";
 

@@ -4,15 +4,8 @@ use std::any::Any;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::MultiLock;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_lock::{CohortLock, FairLock, MultiLock, RaceLock, ReentrantLock, RwLock, Semaphore};
+use zk_sim::wait::{polled, soon};
 
 /// A value that releases a lock when it is dropped.
 type Held = Box<dyn Any + Send>;

@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
 use zk_sim::matching;
+use zk_sim::{DropFault, Ensemble};
 
-use crate::PATH;
-use crate::lock;
-use crate::shared_again::after_a_cancelled_acquire;
-use crate::shared_again::after_a_drop;
-use crate::shared_again::after_a_timeout;
+use crate::shared_again::{after_a_cancelled_acquire, after_a_drop, after_a_timeout};
+use crate::{PATH, lock};
 
 // covers: L3
 #[tokio::test(start_paused = true)]

@@ -3,16 +3,10 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::FairLock;
-use zk_lock::RwLock;
+use zk_lock::{FairLock, RwLock};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::dropped;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, dropped, left, lock, pass, soon};
 
 /// The other contender, which releases after a while.
 #[derive(Debug, Clone, Copy)]

@@ -2,22 +2,14 @@
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_core::ErrorClass;
-use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::YieldError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{ErrorClass, Session};
+use zk_lock::{AcquireError, FencingToken, Guard, YieldError};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::lock;
-use crate::pass;
+use crate::{lock, pass};
 
 /// The state that all contenders of a run share.
 #[derive(Debug, Default)]

@@ -1,32 +1,19 @@
 //! Tasks of one process that share a place in the queue.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::CohortGuard;
-use zk_lock::CohortLimits;
-use zk_lock::CohortLock;
-use zk_lock::CohortToken;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
-use zk_lock::ReleaseError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_lock::{
+    AcquireError, CohortGuard, CohortLimits, CohortLock, CohortToken, LockLoss, LockOptions,
+    ReleaseError,
+};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::OURS;
-use crate::PATH;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{OURS, PATH, left, lock, pass, polled, soon};
 
 const LIMITS: (u64, Duration) = (50, Duration::from_millis(40));
 

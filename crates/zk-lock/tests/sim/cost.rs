@@ -4,17 +4,11 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::transport::Request;
-use zk_lock::LockLoss;
-use zk_lock::RwLock;
+use zk_lock::{LockLoss, RwLock};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::OURS;
-use crate::PATH;
-use crate::held_and_waited_for;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{OURS, PATH, held_and_waited_for, lock, pass, soon};
 
 const READERS: &str = "/locks/a/*-__READ__**";
 

@@ -2,14 +2,9 @@
 
 use zk_core::ErrorClass;
 use zk_lock::AcquireError;
-use zk_sim::Counters;
-use zk_sim::Ensemble;
+use zk_sim::{Counters, Ensemble};
 
-use crate::PATH;
-use crate::held_and_waited_for;
-use crate::left;
-use crate::lock;
-use crate::soon;
+use crate::{PATH, held_and_waited_for, left, lock, soon};
 
 // covers: L9
 #[tokio::test(start_paused = true)]

@@ -3,13 +3,9 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_sim::DropFault;
-use zk_sim::Ensemble;
+use zk_sim::{DropFault, Ensemble};
 
-use crate::ephemerals;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{ephemerals, pass, polled, soon};
 
 /// Drops `act` after every number of polls, until it finishes earlier, and checks each time that nothing is left.
 /// Before that, `hold` acquires something that another contender holds for `held`.

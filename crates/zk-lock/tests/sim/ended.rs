@@ -5,17 +5,10 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_lock::MultiLock;
+use zk_lock::{AcquireError, FairLock, Guard, MultiLock};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, left, lock, pass, soon};
 
 type Waiting = JoinHandle<Result<Guard, AcquireError>>;
 

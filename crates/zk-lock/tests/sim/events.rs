@@ -1,21 +1,12 @@
 //! The events of a lock, and the progress of a wait.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_lock::LockEvent;
-use zk_lock::LockEvents;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
-use zk_lock::OwnerInfo;
+use zk_lock::{LockEvent, LockEvents, LockLoss, LockOptions, OwnerInfo};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, left, lock, pass, soon};
 
 async fn next(events: &mut LockEvents) -> LockEvent {
     soon("an event is received", events.next()).await.unwrap()

@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorClass;
-use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::ReleaseError;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_core::{ErrorClass, Session};
+use zk_lock::{AcquireError, ReleaseError};
 use zk_sim::matching;
+use zk_sim::{Ensemble, Script, Scripted};
 
-use crate::OURS;
-use crate::PATH;
-use crate::held_and_waited_for;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{OURS, PATH, held_and_waited_for, left, lock, pass, soon};
 
 /// Creates the path of the lock, so that the next create does not fail for a missing parent.
 async fn make_path(session: &Session) {

@@ -3,25 +3,11 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::Inspector;
-use zk_lock::Layout;
-use zk_lock::LockLoss;
-use zk_lock::OwnerInfo;
-use zk_lock::Reap;
-use zk_lock::Removal;
-use zk_lock::Role;
-use zk_sim::Ensemble;
-use zk_sim::Release;
+use zk_lock::{AcquireError, Inspector, Layout, LockLoss, OwnerInfo, Reap, Removal, Role};
 use zk_sim::matching;
+use zk_sim::{Ensemble, Release};
 
-use crate::PATH;
-use crate::held_and_waited_for;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{PATH, held_and_waited_for, left, lock, pass, polled, soon};
 
 fn inspector(session: &Session) -> Inspector {
     Inspector::new(session, PATH).unwrap()

@@ -3,26 +3,13 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::AnyLock;
-use zk_lock::CohortGuard;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::Lock;
-use zk_lock::LockEvent;
-use zk_lock::LockGuard;
-use zk_lock::LockLoss;
-use zk_lock::MultiLock;
-use zk_lock::MultiTxnError;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
+use zk_lock::{
+    AcquireError, AnyLock, CohortGuard, CohortLock, FairLock, Lock, LockEvent, LockGuard, LockLoss,
+    MultiLock, MultiTxnError, RaceLock, ReentrantLock, RwLock, Semaphore,
+};
 use zk_sim::Ensemble;
 
-use crate::ephemerals;
-use crate::pass;
-use crate::soon;
+use crate::{ephemerals, pass, soon};
 
 /// Calls a generic function with two handles of each kind, of two sessions, that exclude each other.
 macro_rules! on_each_kind {

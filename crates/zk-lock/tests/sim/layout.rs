@@ -3,29 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::CohortLimits;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::OwnerInfo;
-use zk_lock::RaceLock;
-use zk_lock::Reap;
-use zk_lock::ReentrantLock;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
-use zk_sim::Ensemble;
-use zk_sim::Kind;
+use zk_lock::{
+    CohortLimits, CohortLock, FairLock, Layout, LockOptions, OwnerInfo, RaceLock, Reap,
+    ReentrantLock, RwLock, Semaphore,
+};
 use zk_sim::matching;
+use zk_sim::{Ensemble, Kind};
 
-use crate::PATH;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, pass, soon};
 
 // covers: L13
 #[tokio::test(start_paused = true)]

@@ -4,17 +4,11 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::Guard;
+use zk_lock::{AcquireError, Guard};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::held_and_waited_for;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, held_and_waited_for, left, lock, pass, soon};
 
 type Waiting = JoinHandle<Result<Guard, AcquireError>>;
 

@@ -3,20 +3,11 @@
 use std::time::Duration;
 
 use zk_core::ErrorClass;
-use zk_lock::AcquireError;
-use zk_lock::LockLoss;
-use zk_lock::ReleaseError;
-use zk_lock::RunError;
+use zk_lock::{AcquireError, LockLoss, ReleaseError, RunError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::OURS;
-use crate::PATH;
-use crate::held_and_waited_for;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{OURS, PATH, held_and_waited_for, left, lock, pass, soon};
 
 // covers: L12
 #[tokio::test(start_paused = true)]

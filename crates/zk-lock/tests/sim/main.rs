@@ -5,12 +5,9 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::FairLock;
-use zk_lock::Guard;
+use zk_lock::{FairLock, Guard};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
 mod again;
 mod cancellation;

@@ -2,26 +2,16 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
-use metrics_util::debugging::Snapshotter;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::Session;
-use zk_lock::AnyLock;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::Lock;
-use zk_lock::LockGuard as _;
-use zk_lock::MultiLock;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
-use zk_lock::UpgradeError;
 use zk_lock::describe_metrics;
+use zk_lock::{
+    AnyLock, CohortLock, FairLock, Lock, LockGuard as _, MultiLock, RaceLock, ReentrantLock,
+    RwLock, Semaphore, UpgradeError,
+};
 use zk_sim::Ensemble;
 
-use crate::pass;
-use crate::soon;
+use crate::{pass, soon};
 
 /// What locks reported since the last call: the metric, the kind, the outcome, and the whole seconds of each value in
 /// ascending order.

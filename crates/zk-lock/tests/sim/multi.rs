@@ -3,21 +3,14 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::LockLoss;
-use zk_lock::MultiLock;
-use zk_lock::MultiLockError;
-use zk_lock::MultiTxnError;
-use zk_lock::ReleaseError;
+use zk_lock::{
+    AcquireError, FairLock, LockLoss, MultiLock, MultiLockError, MultiTxnError, ReleaseError,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::dropped;
-use crate::ephemerals;
 use crate::faults::STRIKES;
-use crate::pass;
-use crate::soon;
+use crate::{dropped, ephemerals, pass, soon};
 
 mod chaos;
 

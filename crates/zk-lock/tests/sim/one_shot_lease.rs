@@ -1,21 +1,12 @@
 //! Leases that are taken for a time.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use zk_core::ErrorClass;
-use zk_core::Session;
-use zk_lock::FairLock;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
-use zk_lock::TakeLeaseError;
+use zk_core::{ErrorClass, Session};
+use zk_lock::{FairLock, Layout, LockOptions, OneShotLease, OneShotLeaseOptions, TakeLeaseError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, polled, soon};
 
 use crate::ephemerals;
 use crate::faults::STRIKES;

@@ -2,29 +2,19 @@
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::transport::Request;
-use zk_lock::AcquireError;
-use zk_lock::FencingToken;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
-use zk_lock::RaceGuard;
-use zk_lock::RaceLock;
-use zk_lock::ReleaseError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_lock::{
+    AcquireError, FencingToken, LockLoss, LockOptions, RaceGuard, RaceLock, ReleaseError,
+};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::dropped;
-use crate::ephemerals;
 use crate::faults::STRIKES;
-use crate::pass;
-use crate::soon;
+use crate::{dropped, ephemerals, pass, soon};
 
 const PATH: &str = "/races/a";
 /// How many wait where the cost is counted.

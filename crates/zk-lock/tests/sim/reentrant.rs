@@ -1,31 +1,17 @@
 //! The reentrant lock.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::LockLoss;
-use zk_lock::ReentrantGuard;
-use zk_lock::ReentrantLock;
-use zk_lock::ReleaseError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_lock::{AcquireError, LockLoss, ReentrantGuard, ReentrantLock, ReleaseError};
 use zk_sim::matching;
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::OURS;
-use crate::PATH;
-use crate::cancellation::Other;
-use crate::cancellation::all_dropped_everywhere;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::cancellation::{Other, all_dropped_everywhere};
+use crate::{OURS, PATH, left, lock, pass, polled, soon};
 
 fn owner(session: &Session) -> ReentrantLock {
     ReentrantLock::new(session, PATH).expect("a good path")

@@ -2,31 +2,15 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::CohortLock;
-use zk_lock::Contender;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_lock::Inspector;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
-use zk_lock::OwnerInfo;
-use zk_lock::Revocation;
-use zk_lock::Revoke;
-use zk_lock::RevokeError;
-use zk_lock::Semaphore;
+use zk_core::{Acl, Session};
+use zk_lock::{
+    AcquireError, CohortLock, Contender, FairLock, Guard, Inspector, LockLoss, LockOptions,
+    OwnerInfo, Revocation, Revoke, RevokeError, Semaphore,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::OURS;
-use crate::PATH;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::polled;
-use crate::soon;
+use crate::{OURS, PATH, left, lock, pass, polled, soon};
 
 /// Three sessions, and the lock held by the first one.
 struct Scene {

@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::runtime::Builder;
-use tokio::runtime::Runtime;
-use zk_lock::CohortLimits;
-use zk_lock::CohortLock;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
+use tokio::runtime::{Builder, Runtime};
+use zk_lock::{CohortLimits, CohortLock, LockLoss, LockOptions};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::lock;
-use crate::soon;
+use crate::{PATH, lock, soon};
 
 fn another() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()

@@ -12,15 +12,10 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::ReadGuard;
-use zk_lock::RwLock;
-use zk_lock::WriteGuard;
+use zk_lock::{AcquireError, ReadGuard, RwLock, WriteGuard};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, pass, soon};
 
 /// Nodes of readers and of writers at that path.
 const READERS: &str = "/locks/a/*-__READ__**";

@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::Semaphore;
-use zk_lock::SemaphoreLease;
+use zk_lock::{AcquireError, Semaphore, SemaphoreLease};
 use zk_sim::Ensemble;
 
-use crate::pass;
-use crate::soon;
+use crate::{pass, soon};
 
 mod cancellation;
 mod chaos;

@@ -8,11 +8,7 @@ use zk_lock::FairLock;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, left, lock, pass, soon};
 
 /// Three turns of a handle, after which it takes the lock without a list.
 async fn used_alone(session: &Session) -> FairLock {

@@ -6,10 +6,7 @@ use zk_core::ErrorClass;
 use zk_lock::AcquireError;
 use zk_sim::Ensemble;
 
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{left, lock, pass, soon};
 
 // covers: L1 L3
 #[tokio::test(start_paused = true)]

@@ -5,28 +5,16 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::transport::Request;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::LockEvent;
-use zk_lock::LockLoss;
-use zk_lock::RwLock;
-use zk_lock::YieldError;
+use zk_core::{ErrorClass, Session};
+use zk_lock::{
+    AcquireError, FairLock, FencingToken, Guard, LockEvent, LockLoss, RwLock, YieldError,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::dropped;
 use crate::faults::STRIKES;
-use crate::held_and_waited_for;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, dropped, held_and_waited_for, left, lock, pass, soon};
 
 /// The requests of a session from number `before` on, by kind.
 fn kinds(ensemble: &Ensemble, session: &Session, before: usize) -> Vec<&'static str> {

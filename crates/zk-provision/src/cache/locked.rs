@@ -11,9 +11,8 @@ use tempfile::TempDir;
 
 use super::{Cache, FORMAT, RECORD, Record, RecordedFile};
 use crate::error::FindError;
-use crate::jar;
 use crate::machine::children;
-use crate::run;
+use crate::{jar, run};
 
 const TEMPORARY: &str = "tmp-";
 

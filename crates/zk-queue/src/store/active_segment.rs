@@ -115,10 +115,7 @@ mod tests {
 
     #[test]
     fn an_offer_counts_from_time_to_time_and_rotates_a_full_segment() {
-        use AfterOffer::Count;
-        use AfterOffer::Forget;
-        use AfterOffer::Nothing;
-        use AfterOffer::Rotate;
+        use AfterOffer::{Count, Forget, Nothing, Rotate};
         let half = HALF.cast_signed();
         for (segment, layout, size, numbers, expected) in [
             (0, Layout::Native, 16_384, vec![], Nothing),

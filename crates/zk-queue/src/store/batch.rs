@@ -2,18 +2,11 @@
 
 use std::sync::Arc;
 
-use zk_core::CommitError;
-use zk_core::Committed;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Transaction;
+use zk_core::{CommitError, Committed, Error, ErrorKind, NodePath, Transaction};
 
 use super::conditional_commit::ConditionalOutcome;
-use super::read_items::Candidate;
-use super::read_items::ItemReader;
-use crate::batch_limits::contended_count;
-use crate::batch_limits::fitting_count;
+use super::read_items::{Candidate, ItemReader};
+use crate::batch_limits::{contended_count, fitting_count};
 use crate::deadline::Deadline;
 use crate::preconditions::Preconditions;
 

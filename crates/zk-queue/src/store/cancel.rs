@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
+use zk_core::{Error, ErrorKind, NodePath};
 
 use super::ItemStore;
 use super::conditional_commit::ConditionalOutcome;
@@ -12,8 +10,7 @@ use crate::deadline::Deadline;
 use crate::error::CancelError;
 use crate::item_id::ItemId;
 use crate::layout::ItemKey;
-use crate::paths::child;
-use crate::paths::parse_segment;
+use crate::paths::{child, parse_segment};
 use crate::preconditions::Preconditions;
 
 /// What became of an item that was to be removed; returned by [`Queue::cancel`](crate::Queue::cancel) and

@@ -1,10 +1,8 @@
 //! Removes the items that were offered with an id of the application.
 
-use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::{Error, NodePath};
 
-use super::CancelOutcome;
-use super::ItemStore;
+use super::{CancelOutcome, ItemStore};
 use crate::deadline::Deadline;
 use crate::error::CancelError;
 use crate::item_id::ItemId;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future;
-use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::{Error, NodePath};
 
 use super::offers::Offers;
 use crate::deadline::Deadline;

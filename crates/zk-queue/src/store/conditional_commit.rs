@@ -1,10 +1,6 @@
 //! Commits a transaction exactly once, if its preconditions still hold.
 
-use zk_core::CommitError;
-use zk_core::Committed;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::Transaction;
+use zk_core::{CommitError, Committed, Error, ErrorKind, Transaction};
 
 use super::context::QueueContext;
 use crate::deadline::Deadline;

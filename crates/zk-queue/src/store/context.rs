@@ -1,26 +1,17 @@
 //! What all parts of the store share: the queue's session, paths, options and tokens, and the leader's time.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use zk_core::Bytes;
-use zk_core::CommitError;
-use zk_core::Committed;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::IdempotencyTokens;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
-use zk_core::Transaction;
+use zk_core::{
+    Bytes, CommitError, Committed, Error, ErrorKind, IdempotencyTokens, NodePath, Session, Stat,
+    Transaction,
+};
 
 use crate::deadline::Deadline;
-use crate::leader_clock::LeaderClock;
-use crate::leader_clock::whole_millis;
+use crate::leader_clock::{LeaderClock, whole_millis};
 use crate::options::QueueOptions;
-use crate::paths::QueuePaths;
-use crate::paths::with_valid_names;
+use crate::paths::{QueuePaths, with_valid_names};
 
 /// One queue as one process accesses it.
 #[derive(Debug)]

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::OpResult;
-use zk_core::Transaction;
+use zk_core::{Error, ErrorClass, ErrorKind, OpResult, Transaction};
 
 use super::active_segment::ActiveSegment;
 use super::conditional_commit::ConditionalOutcome;
@@ -14,8 +10,7 @@ use super::list_epoch::ListEpoch;
 use super::list_reader::ListReader;
 use super::read_preconditions::Scope;
 use crate::deadline::Deadline;
-use crate::preconditions::ItemsNode;
-use crate::preconditions::Preconditions;
+use crate::preconditions::{ItemsNode, Preconditions};
 
 impl ListReader {
     /// Creates what is missing before items can be taken; returns whether the known list can be used now.

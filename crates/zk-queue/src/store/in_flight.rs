@@ -1,16 +1,12 @@
 //! The inventory as all tasks of a process share it, and the items that they are taking.
 
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use zk_core::NodePath;
 
-use super::inventory::Inventory;
-use super::inventory::Purpose;
-use super::inventory::Started;
+use super::inventory::{Inventory, Purpose, Started};
 use crate::layout::Layout;
 use crate::mutex::lock;
 use crate::paths::QueuePaths;

@@ -4,8 +4,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +14,8 @@ use super::list_epoch::ListEpoch;
 use crate::batch_limits::prefetch_count;
 use crate::contention::Contention;
 use crate::layout::Layout;
-use crate::preconditions::ItemsNode;
-use crate::preconditions::Preconditions;
-use crate::ready_items::ItemId;
-use crate::ready_items::ListedItem;
-use crate::ready_items::ReadyItems;
+use crate::preconditions::{ItemsNode, Preconditions};
+use crate::ready_items::{ItemId, ListedItem, ReadyItems};
 
 /// The items of the last list that this process read, and what its tasks do with them.
 #[derive(Debug)]

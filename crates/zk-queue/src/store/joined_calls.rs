@@ -1,12 +1,10 @@
 //! Joins calls that wait while others are in flight into one transaction; [`backlog`](super::backlog) decides which.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
-use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::{Error, NodePath};
 
 use super::backlog::Backlog;
 use super::context::QueueContext;

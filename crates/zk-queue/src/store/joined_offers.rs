@@ -1,12 +1,9 @@
 //! Makes several offers in one transaction.
 
-use zk_core::Error;
-use zk_core::ErrorKind;
+use zk_core::{Error, ErrorKind};
 
-use super::joined_calls::JoinedOutcome;
-use super::joined_calls::JoinedWork;
-use super::offers::NewItem;
-use super::offers::Offers;
+use super::joined_calls::{JoinedOutcome, JoinedWork};
+use super::offers::{NewItem, Offers};
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::item_id::ItemId;

@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use super::active_segment::ActiveSegment;
-use crate::preconditions::ItemsNode;
-use crate::preconditions::Preconditions;
+use crate::preconditions::{ItemsNode, Preconditions};
 
 /// The preconditions of a list's items.
 #[derive(Debug, Clone)]

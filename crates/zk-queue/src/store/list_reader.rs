@@ -2,25 +2,17 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future;
-use futures_util::future::BoxFuture;
-use futures_util::future::Shared;
-use futures_util::future::WeakShared;
+use futures_util::future::{self, BoxFuture, Shared, WeakShared};
 use tokio::sync::Mutex;
-use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::{Error, NodePath};
 
-use super::context::QueueContext;
-use super::context::unix_millis;
-use super::in_flight::InFlightItem;
-use super::in_flight::SharedInventory;
-use super::inventory::Next;
-use super::inventory::Purpose;
+use super::context::{QueueContext, unix_millis};
+use super::in_flight::{InFlightItem, SharedInventory};
+use super::inventory::{Next, Purpose};
 use super::segments::Segments;
 use crate::deadline::Deadline;
 use crate::deterministic_draw::draw;

@@ -4,10 +4,7 @@
 //! is offered to the earlier ones any more: their lists, which are read later, are complete, and the order is kept.
 
 use futures_util::future;
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::Stat;
-use zk_core::Watch;
+use zk_core::{Error, NodePath, Stat, Watch};
 
 use super::active_segment::ActiveSegment;
 use super::inventory::Listing;
@@ -15,8 +12,7 @@ use super::list_reader::ListReader;
 use crate::deadline::Deadline;
 use crate::layout::Layout;
 use crate::paths::with_valid_names;
-use crate::preconditions::ItemsNode;
-use crate::preconditions::Preconditions;
+use crate::preconditions::{ItemsNode, Preconditions};
 
 /// The children of a node.
 #[derive(Default)]

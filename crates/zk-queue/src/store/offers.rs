@@ -3,11 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::Committed;
-use zk_core::ErrorKind;
-use zk_core::OpResult;
-use zk_core::Sequence;
-use zk_core::Transaction;
+use zk_core::{Committed, ErrorKind, OpResult, Sequence, Transaction};
 
 use super::active_segment::ActiveSegment;
 use super::context::QueueContext;
@@ -16,10 +12,8 @@ use crate::batch_limits::max_item_size;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::item_id::ItemId;
-use crate::layout::NameFields;
-use crate::layout::Unsupported;
-use crate::prepared_offer::PreparedOffer;
-use crate::prepared_offer::SEQUENTIAL;
+use crate::layout::{NameFields, Unsupported};
+use crate::prepared_offer::{PreparedOffer, SEQUENTIAL};
 
 /// Offers items to one queue.
 #[derive(Debug)]

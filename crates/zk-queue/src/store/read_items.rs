@@ -1,26 +1,17 @@
 //! Reads items' nodes, several with one request, and the next ones while the current ones are being taken.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use futures_util::future;
-use zk_core::Bytes;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Stat;
+use zk_core::{Bytes, Error, ErrorKind, NodePath, Stat};
 
 use super::context::QueueContext;
-use super::in_flight::InFlightItem;
-use super::in_flight::SharedInventory;
+use super::in_flight::{InFlightItem, SharedInventory};
 use super::item_content::ItemContent;
-use crate::batch_limits::UNKNOWN_SIZE;
-use crate::batch_limits::expected_largest;
-use crate::batch_limits::fitting_count;
-use crate::batch_limits::items_per_read;
-use crate::batch_limits::next_read_count;
-use crate::batch_limits::prefetch_limit;
+use crate::batch_limits::{
+    UNKNOWN_SIZE, expected_largest, fitting_count, items_per_read, next_read_count, prefetch_limit,
+};
 use crate::deadline::Deadline;
 use crate::layout::Layout;
 use crate::mutex::lock;

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future;
-use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::{Error, NodePath};
 
 use super::context::QueueContext;
 use crate::deadline::Deadline;
-use crate::preconditions::ItemsNode;
-use crate::preconditions::Preconditions;
+use crate::preconditions::{ItemsNode, Preconditions};
 
 /// Where the items are whose preconditions are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,7 @@
 //! write none themselves: then the names of the items show the layout, if there are any.
 
 use futures_util::future;
-use zk_core::Error;
-use zk_core::NodePath;
+use zk_core::{Error, NodePath};
 
 use super::context::QueueContext;
 use crate::deadline::Deadline;

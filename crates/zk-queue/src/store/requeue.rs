@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
+use zk_core::{Error, ErrorClass, ErrorKind};
 
 use super::conditional_commit::ConditionalOutcome;
 use super::offers::NewItem;
-use super::take::TakenItem;
-use super::take::Takes;
+use super::take::{TakenItem, Takes};
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::layout::NameFields;

@@ -4,27 +4,17 @@
 //! data of the control node names the active segment. Each offer checks the control node's version, so that nothing is
 //! added to a segment once the next one is active. Consumers take the segments in their order, and remove empty ones.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use futures_util::future;
-use zk_core::Bytes;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
+use zk_core::{Bytes, Error, ErrorClass, ErrorKind};
 
-use super::active_segment::ActiveSegment;
-use super::active_segment::AfterOffer;
-use super::active_segment::LAST;
-use super::active_segment::NumberSpace;
-use super::active_segment::next_number;
+use super::active_segment::{ActiveSegment, AfterOffer, LAST, NumberSpace, next_number};
 use super::context::QueueContext;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::mutex::lock;
-use crate::paths::parse_segment;
-use crate::paths::segment_name;
-use crate::paths::segment_numbers;
+use crate::paths::{parse_segment, segment_name, segment_numbers};
 
 /// The segments of one queue.
 #[derive(Debug)]

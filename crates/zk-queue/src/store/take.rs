@@ -2,21 +2,14 @@
 
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Transaction;
+use zk_core::{Error, ErrorKind, NodePath, Transaction};
 
-use super::batch::BatchFailure;
-use super::batch::ItemChange;
-use super::batch::Refusal;
+use super::batch::{BatchFailure, ItemChange, Refusal};
 use super::offers::Offers;
-use super::read_items::Candidate;
-use super::read_items::ItemReader;
+use super::read_items::{Candidate, ItemReader};
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::error::TakeError;
-use crate::error::UnknownTake;
+use crate::error::{TakeError, UnknownTake};
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
 

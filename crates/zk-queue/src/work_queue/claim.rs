@@ -4,22 +4,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Transaction;
+use zk_core::{Error, ErrorClass, NodePath, Session, Transaction};
 
-use super::held_claim::ClaimIdentity;
-use super::held_claim::ClaimLoss;
-use super::held_claim::HeldClaim;
-use super::held_claim::Unsettled;
-use super::held_claim::release;
+use super::held_claim::{ClaimIdentity, ClaimLoss, HeldClaim, Unsettled, release};
 use super::time_to_run::TimeToRun;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::error::NotSettled;
-use crate::error::SettleError;
+use crate::error::{NotSettled, SettleError};
 use crate::measure::DeliveryOutcome;
 
 /// An item that one consumer processes.

@@ -6,38 +6,23 @@
 //! An item is written with the data that it has, because the version of its node counts its deliveries, and servers
 //! advance the version of a node only together with its data.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
-use zk_core::CommitError;
-use zk_core::Committed;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::OpResult;
-use zk_core::SessionLease;
-use zk_core::Transaction;
+use zk_core::{
+    CommitError, Committed, Error, ErrorClass, ErrorKind, OpResult, SessionLease, Transaction,
+};
 
 use super::WorkContext;
-use super::held_claim::ClaimIdentity;
-use super::held_claim::HeldClaim;
-use super::held_claim::delivery_count;
-use super::held_claim::release;
+use super::held_claim::{ClaimIdentity, HeldClaim, delivery_count, release};
 use super::time_to_run::TimeToRun;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::layout::Layout;
-use crate::measure;
-use crate::measure::DeliveryTime;
+use crate::measure::{self, DeliveryTime};
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
-use crate::store::Batch;
-use crate::store::BatchFailure;
-use crate::store::Candidate;
-use crate::store::ItemChange;
-use crate::store::ItemStore;
-use crate::store::Refusal;
+use crate::store::{Batch, BatchFailure, Candidate, ItemChange, ItemStore, Refusal};
 
 /// Claims items: creates the node of each claim, and writes the item with the data that it has.
 struct NewClaims {

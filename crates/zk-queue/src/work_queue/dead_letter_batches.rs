@@ -3,22 +3,14 @@
 //! A dead letter's name ends in the zxid that created its item. That gives all names an order which does not change when
 //! others come and go.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future;
-use zk_core::Error;
-use zk_core::ErrorKind;
+use zk_core::{Error, ErrorKind};
 
-use super::DeadLetter;
-use super::READ_AT_ONCE;
-use super::WorkQueue;
-use crate::batch_limits::expected_largest;
-use crate::batch_limits::fitting_count;
-use crate::batch_limits::next_read_count;
-use crate::error::DeadLetterBatchError;
-use crate::error::DeadLetterError;
-use crate::error::OfferError;
+use super::{DeadLetter, READ_AT_ONCE, WorkQueue};
+use crate::batch_limits::{expected_largest, fitting_count, next_read_count};
+use crate::error::{DeadLetterBatchError, DeadLetterError, OfferError};
 use crate::paths::child;
 
 impl<T: Send + 'static> WorkQueue<T> {

@@ -5,31 +5,20 @@
 use std::time::SystemTime;
 
 use futures_util::future;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Transaction;
 use zk_core::codec::DecodeError;
+use zk_core::{Error, ErrorClass, ErrorKind, Transaction};
 
-use super::READ_AT_ONCE;
-use super::Undeliverable;
-use super::WorkQueue;
-use super::held_claim::HeldClaim;
-use super::held_claim::Unsettled;
+use super::held_claim::{HeldClaim, Unsettled};
+use super::{READ_AT_ONCE, Undeliverable, WorkQueue};
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::error::DeadLetterError;
-use crate::error::OfferError;
-use crate::error::TakeError;
+use crate::error::{DeadLetterError, OfferError, TakeError};
 use crate::leader_clock::whole_millis;
 use crate::measure::DeliveryOutcome;
 use crate::options::WorkerOptions;
 use crate::paths::child;
 use crate::ready_items::ListedItem;
-use crate::store::Candidate;
-use crate::store::ConditionalOutcome;
-use crate::store::MAX_PARENT_ROUNDS;
-use crate::store::NewItem;
+use crate::store::{Candidate, ConditionalOutcome, MAX_PARENT_ROUNDS, NewItem};
 
 /// An item that was delivered too often, could not be decoded, or was [buried](crate::Claim::bury).
 #[derive(Debug, Clone, PartialEq, Eq)]

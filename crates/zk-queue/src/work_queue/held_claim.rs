@@ -4,40 +4,25 @@
 //! gave the item: another consumer's claim, made after ours was lost, is never mistaken for ours.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::TryFutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryFutureExt as _};
 use tokio::time::Instant;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Sequence;
-use zk_core::SessionLease;
-use zk_core::Stat;
-use zk_core::Transaction;
+use zk_core::{Error, ErrorClass, ErrorKind, NodePath, Sequence, SessionLease, Stat, Transaction};
 
-use super::Claim;
-use super::WorkContext;
 use super::time_to_run::TimeToRun;
+use super::{Claim, WorkContext};
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::error::NotSettled;
-use crate::error::SettleError;
+use crate::error::{NotSettled, SettleError};
 use crate::layout::ItemKey;
-use crate::measure::DeliveryOutcome;
-use crate::measure::DeliveryTime;
+use crate::measure::{DeliveryOutcome, DeliveryTime};
 use crate::mutex::lock;
 use crate::preconditions::Preconditions;
 use crate::ready_items::ListedItem;
-use crate::store::ConditionalOutcome;
-use crate::store::MAX_PARENT_ROUNDS;
-use crate::store::QueueContext;
-use crate::store::SharedInventory;
+use crate::store::{ConditionalOutcome, MAX_PARENT_ROUNDS, QueueContext, SharedInventory};
 
 /// A claim of this process. If it is dropped, it is released in the background.
 #[derive(Debug)]

@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use zk_core::Error;
-use zk_core::ErrorKind;
+use zk_core::{Error, ErrorKind};
 
 use super::held_claim::ClaimIdentity;
 use crate::deadline::Deadline;
 use crate::error::SettleError;
 use crate::preconditions::Preconditions;
-use crate::store::ConditionalOutcome;
-use crate::store::JoinedOutcome;
-use crate::store::JoinedWork;
-use crate::store::QueueContext;
+use crate::store::{ConditionalOutcome, JoinedOutcome, JoinedWork, QueueContext};
 
 /// Acknowledges claims of one queue.
 #[derive(Debug)]

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::held_claim::HeldClaim;
-use super::held_claim::release_in_background;
+use super::held_claim::{HeldClaim, release_in_background};
 use crate::deadline::Deadline;
 
 /// The time that one delivery may still take. Clones share it.

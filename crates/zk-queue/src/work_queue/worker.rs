@@ -4,17 +4,13 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 
-use futures_util::FutureExt as _;
-use futures_util::StreamExt as _;
 use futures_util::future;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use zk_core::ErrorClass;
 
-use super::Claim;
-use super::Delivery;
-use super::HeldClaim;
-use super::WorkQueue;
 use super::held_claim::Unsettled;
+use super::{Claim, Delivery, HeldClaim, WorkQueue};
 use crate::codec_panic::panic_message;
 use crate::deadline::Deadline;
 use crate::deterministic_draw::draw_fraction;

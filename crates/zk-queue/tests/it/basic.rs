@@ -3,16 +3,10 @@
 use std::time::Duration;
 
 use zk_core::codec::Text;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_queue::{Layout, Queue, QueueOptions, WorkQueue, WorkerOptions};
 use zk_sim::wait::until;
 
-use crate::connect;
-use crate::soon;
-use crate::with_servers;
+use crate::{connect, soon, with_servers};
 
 fn texts(range: std::ops::Range<u32>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()

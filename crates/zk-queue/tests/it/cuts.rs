@@ -6,17 +6,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use zk_core::codec::Text;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Match;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_queue::Delivery;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_fault_proxy::{Clients, Close, Match};
+use zk_harness::{DataStore, Ensemble};
+use zk_queue::{Delivery, WorkQueue, WorkerOptions};
 
-use crate::connect;
-use crate::soon;
+use crate::{connect, soon};
 
 const ITEMS: usize = 3_000;
 

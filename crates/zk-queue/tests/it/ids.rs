@@ -1,13 +1,9 @@
 //! Ids of items and transactions on real servers, which report the transaction of a create.
 
 use zk_core::codec::Text;
-use zk_queue::CancelOutcome;
-use zk_queue::ItemId;
-use zk_queue::Queue;
-use zk_queue::WorkQueue;
+use zk_queue::{CancelOutcome, ItemId, Queue, WorkQueue};
 
-use crate::connect;
-use crate::with_servers;
+use crate::{connect, with_servers};
 
 // covers: Q1 Q3
 #[tokio::test(flavor = "multi_thread")]

@@ -7,16 +7,10 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_queue::Delivery;
-use zk_queue::Queue;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_harness::{DataStore, Ensemble};
+use zk_queue::{Delivery, Queue, WorkOptions, WorkQueue, WorkerOptions};
 
-use crate::connect;
-use crate::soon;
+use crate::{connect, soon};
 
 /// A child occupies its name and four bytes in a list.
 const PER_CHILD: usize = "qn-0000000000".len() + 4;

@@ -2,26 +2,16 @@
 //! speed, servers that are away.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Barrier;
-use tokio::sync::Semaphore;
+use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
-use zk_core::codec::EncodeError;
-use zk_core::codec::Text;
+use zk_core::codec::{Codec, DecodeError, EncodeError, Text};
 use zk_harness::Ensemble;
-use zk_queue::Delivery;
-use zk_queue::Queue;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_queue::{Delivery, Queue, WorkOptions, WorkQueue, WorkerOptions};
 
-use crate::connect;
-use crate::with_servers;
+use crate::{connect, with_servers};
 
 /// Waits at most four minutes: several scenarios run concurrently.
 async fn within<T>(what: &str, happening: impl Future<Output = T>) -> T {

@@ -3,27 +3,15 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::Claim;
-use zk_queue::SettleError;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_core::{ErrorClass, Session};
+use zk_queue::{Claim, SettleError, WorkOptions, WorkQueue, WorkerOptions};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
 use crate::cancellation::dropped_everywhere;
-use crate::children;
-use crate::data;
 use crate::faults::swept;
-use crate::pass;
-use crate::polled;
-use crate::soon;
-use crate::texts;
-use crate::work;
+use crate::{PATH, children, data, pass, polled, soon, texts, work};
 
 const CLAIMS: &str = "/queues/a/claims";
 const ITEMS: &str = "/queues/a/items";

@@ -2,32 +2,18 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::CancelError;
-use zk_queue::CancelledItems;
-use zk_queue::Layout;
-use zk_queue::OfferError;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::{ErrorClass, Session};
+use zk_queue::{
+    CancelError, CancelledItems, Layout, OfferError, Queue, QueueOptions, WorkLayout, WorkOptions,
+    WorkQueue,
+};
 use zk_sim::Ensemble;
 
-use crate::LAYOUTS;
-use crate::PATH;
-use crate::all;
 use crate::cancellation::dropped_everywhere;
-use crate::children;
 use crate::faults::swept;
 use crate::other_client::locks;
-use crate::queue_of;
-use crate::queue_with;
-use crate::soon;
-use crate::text;
-use crate::texts;
+use crate::{LAYOUTS, PATH, all, children, queue_of, queue_with, soon, text, texts};
 
 fn queue(session: &Session) -> Queue<String> {
     queue_of(session, Layout::CuratorId)

@@ -4,23 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_core::ErrorClass;
-use zk_queue::Queue;
-use zk_queue::TakeError;
+use zk_queue::{Queue, TakeError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::data;
-use crate::ephemerals;
-use crate::pass;
-use crate::polled;
-use crate::queue;
-use crate::soon;
-use crate::text;
-use crate::texts;
 use crate::worker::Panicking;
+use crate::{PATH, all, children, data, ephemerals, pass, polled, queue, soon, text, texts};
 
 // covers: Q1
 #[tokio::test(start_paused = true)]

@@ -3,30 +3,15 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_core::codec::{Raw, Text};
+use zk_queue::{Layout, Queue, WorkOptions, WorkQueue, WorkerOptions};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
 use crate::cancellation::dropped_everywhere;
-use crate::children;
-use crate::data;
 use crate::faults::swept;
-use crate::pass;
-use crate::queue;
-use crate::queue_of;
-use crate::reads;
 use crate::recreated::until_read;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::work;
+use crate::{PATH, children, data, pass, queue, queue_of, reads, soon, text, texts, work};
 
 const CLAIMS: &str = "/queues/a/claims";
 

@@ -7,16 +7,7 @@ use zk_queue::QueueOptions;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::all;
-use crate::ephemerals;
-use crate::pass;
-use crate::polled;
-use crate::queue;
-use crate::queue_with;
-use crate::soon;
-use crate::text;
-use crate::texts;
+use crate::{PATH, all, ephemerals, pass, polled, queue, queue_with, soon, text, texts};
 
 /// The fault at the moment of the drop.
 #[derive(Debug, Clone, Copy)]

@@ -1,36 +1,21 @@
 //! Random faults, clients and drops together, by seed.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::CancelError;
-use zk_queue::CancelOutcome;
-use zk_queue::ItemId;
-use zk_queue::OfferError;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::SettleError;
-use zk_queue::TakeError;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Checked;
-use zk_sim::Ensemble;
+use zk_core::{ErrorClass, Session};
+use zk_queue::{
+    CancelError, CancelOutcome, ItemId, OfferError, Queue, QueueOptions, SettleError, TakeError,
+    WorkOptions, WorkQueue,
+};
+use zk_sim::{Chaos, Check, Checked, Ensemble};
 
-use crate::PATH;
-use crate::ephemerals;
-use crate::pass;
-use crate::soon;
+use crate::{PATH, ephemerals, pass, soon};
 
 /// What happened to the items.
 #[derive(Debug, Default)]

@@ -10,13 +10,7 @@ use zk_core::transport::Request;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::pass;
-use crate::queue;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::work;
+use crate::{PATH, pass, queue, soon, text, texts, work};
 
 const CONSUMERS: usize = 8;
 const ITEMS: usize = 2_000;

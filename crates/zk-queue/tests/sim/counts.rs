@@ -3,20 +3,11 @@
 use std::time::Duration;
 
 use zk_core::codec::Text;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_queue::{Layout, Queue, QueueOptions, WorkOptions, WorkQueue};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::pass;
-use crate::queue_of;
-use crate::text;
-use crate::texts;
-use crate::work;
+use crate::{PATH, pass, queue_of, text, texts, work};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -4,23 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
-use zk_queue::DeadLetter;
-use zk_queue::DeadLetterError;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::codec::{Raw, Text};
+use zk_queue::{DeadLetter, DeadLetterError, WorkOptions, WorkQueue};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::children;
-use crate::data;
 use crate::faults::swept;
-use crate::pass;
-use crate::soon;
-use crate::texts;
-use crate::work;
+use crate::{PATH, children, data, pass, soon, texts, work};
 
 const DEAD: &str = "/queues/a/dead";
 const ITEMS: &str = "/queues/a/items";

@@ -7,14 +7,7 @@ use zk_queue::Layout;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::pass;
-use crate::polled;
-use crate::queue_of;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
-use crate::work;
+use crate::{pass, polled, queue_of, soon, text, texts, triggered, work};
 
 /// A session that tolerates replies that are three seconds late.
 async fn tolerant(ensemble: &Ensemble) -> Session {

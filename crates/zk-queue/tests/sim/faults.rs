@@ -5,22 +5,10 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_queue::TakeError;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
 use zk_sim::matching;
+use zk_sim::{Ensemble, Script, Scripted};
 
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::data;
-use crate::ephemerals;
-use crate::pass;
-use crate::queue;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
+use crate::{PATH, all, children, data, ephemerals, pass, queue, soon, text, texts, triggered};
 
 pub(crate) type Inject = (&'static str, fn(Script) -> Scripted);
 

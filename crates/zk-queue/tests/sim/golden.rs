@@ -7,20 +7,11 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::Layout;
-use zk_queue::QueueOptions;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_queue::{Layout, QueueOptions, WorkLayout, WorkOptions, WorkQueue};
 use zk_sim::Ensemble;
 
-use crate::LAYOUTS;
-use crate::PATH;
 use crate::other_client::layouts;
-use crate::queue_of;
-use crate::queue_with;
-use crate::text;
-use crate::texts;
+use crate::{LAYOUTS, PATH, queue_of, queue_with, text, texts};
 
 const GOLDEN: &str = include_str!("../golden/layout.txt");
 

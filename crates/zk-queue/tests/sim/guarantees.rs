@@ -4,25 +4,11 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_core::codec::Text;
-use zk_queue::OfferError;
-use zk_queue::SettleError;
-use zk_queue::TakeError;
-use zk_queue::WorkQueue;
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
+use zk_queue::{OfferError, SettleError, TakeError, WorkQueue};
 use zk_sim::matching;
+use zk_sim::{Ensemble, Script, Scripted};
 
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::data;
-use crate::pass;
-use crate::queue;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
+use crate::{PATH, all, children, data, pass, queue, soon, text, texts, triggered};
 
 /// Why a call ends without knowing the outcome of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

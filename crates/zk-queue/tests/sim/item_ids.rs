@@ -4,34 +4,17 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::CancelError;
-use zk_queue::CancelOutcome;
-use zk_queue::Claim;
-use zk_queue::ItemId;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_sim::Ensemble;
-use zk_sim::Release;
+use zk_queue::{
+    CancelError, CancelOutcome, Claim, ItemId, Layout, Queue, QueueOptions, WorkOptions, WorkQueue,
+};
 use zk_sim::matching;
+use zk_sim::{Ensemble, Release};
 
-use crate::LAYOUTS;
-use crate::PATH;
-use crate::all;
 use crate::cancellation::dropped_everywhere;
-use crate::data;
-use crate::faults::of_queues;
-use crate::faults::swept;
-use crate::queue;
-use crate::queue_of;
-use crate::queue_with;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
-use crate::work;
+use crate::faults::{of_queues, swept};
+use crate::{
+    LAYOUTS, PATH, all, data, queue, queue_of, queue_with, soon, text, texts, triggered, work,
+};
 
 const ITEMS: &str = "/queues/a/items";
 const RECEIPTS: &str = "/queues/a-receipts";

@@ -4,34 +4,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Runtime;
-use tokio::time::Instant;
-use tokio::time::timeout;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::Session;
+use tokio::time::{Instant, timeout};
 use zk_core::transport::TransportError;
-use zk_queue::ItemId;
-use zk_queue::OfferError;
-use zk_queue::Queue;
-use zk_sim::Ensemble;
-use zk_sim::Scripted;
+use zk_core::{Acl, AclEntry, ErrorClass, ErrorKind, Permissions, Session};
+use zk_queue::{ItemId, OfferError, Queue};
 use zk_sim::matching;
+use zk_sim::{Ensemble, Scripted};
 
-use crate::PATH;
-use crate::all;
 use crate::cancellation::dropped_everywhere;
-use crate::data;
 use crate::faults::swept;
-use crate::pass;
-use crate::polled;
-use crate::queue;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
+use crate::{PATH, all, data, pass, polled, queue, soon, text, texts, triggered};
 
 /// Offers all of them concurrently.
 async fn offer_each(

@@ -1,22 +1,11 @@
 //! The names and data of other clients.
 
 use zk_core::ErrorClass;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
-use zk_queue::Layout;
-use zk_queue::LayoutError;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkQueue;
+use zk_core::codec::{Raw, Text};
+use zk_queue::{Layout, LayoutError, Queue, QueueOptions, WorkQueue};
 use zk_sim::Ensemble;
 
-use crate::LAYOUTS;
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::queue_of;
-use crate::text;
-use crate::texts;
+use crate::{LAYOUTS, PATH, all, children, queue_of, text, texts};
 
 // covers: Q1 Q4
 #[tokio::test(start_paused = true)]

@@ -5,16 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use zk_core::codec::Text;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_queue::{WorkQueue, WorkerOptions};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::pass;
-use crate::soon;
-use crate::texts;
-use crate::triggered;
-use crate::work;
+use crate::{pass, soon, texts, triggered, work};
 
 const ITEMS: usize = 1_000;
 

@@ -7,15 +7,10 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_core::transport::Request;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkQueue;
-use zk_sim::Ensemble;
-use zk_sim::Scripted;
+use zk_queue::{Layout, Queue, QueueOptions, WorkQueue};
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
+use zk_sim::wait::{pass, polled};
+use zk_sim::{Ensemble, Scripted};
 
 mod acknowledgements;
 mod application_ids;

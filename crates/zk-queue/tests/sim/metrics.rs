@@ -2,25 +2,13 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::DebugValue;
-use metrics_util::debugging::DebuggingRecorder;
-use metrics_util::debugging::Snapshotter;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::codec::Text;
-use zk_queue::Claim;
-use zk_queue::Delivery;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
 use zk_queue::describe_metrics;
+use zk_queue::{Claim, Delivery, WorkLayout, WorkOptions, WorkQueue, WorkerOptions};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::pass;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::work;
+use crate::{PATH, pass, soon, text, texts, work};
 
 /// What queues reported since the last call: the whole seconds of each value in ascending order, and the counts.
 fn reported(snapshotter: &Snapshotter) -> Vec<String> {

@@ -1,17 +1,9 @@
 //! The end of the numbers of a node's items.
 
-use zk_queue::Layout;
-use zk_queue::OfferError;
-use zk_sim::Counters;
-use zk_sim::Ensemble;
+use zk_queue::{Layout, OfferError};
+use zk_sim::{Counters, Ensemble};
 
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::queue_of;
-use crate::text;
-use crate::texts;
-use crate::work;
+use crate::{PATH, all, children, queue_of, text, texts, work};
 
 /// Since 3.6 the counter repeats its last number: a later item gets the name of one that was taken, and a consumer that
 /// has read the first one takes the second one for it.

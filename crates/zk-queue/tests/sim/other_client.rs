@@ -3,14 +3,9 @@
 //! Both create an ephemeral node for the item, read the item, process it, and delete the item and their node without a
 //! check of either: kazoo in one transaction, Curator one after the other.
 
-use zk_core::CreateMode;
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::{CreateMode, Error, NodePath, Session};
+use zk_queue::{WorkLayout, WorkOptions, WorkQueue};
 
 use crate::PATH;
 

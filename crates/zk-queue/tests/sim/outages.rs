@@ -3,18 +3,11 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_queue::SettleError;
-use zk_queue::WorkQueue;
+use zk_queue::{SettleError, WorkQueue};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::children;
-use crate::ephemerals;
-use crate::pass;
-use crate::soon;
-use crate::text;
-use crate::triggered;
-use crate::work;
+use crate::{children, ephemerals, pass, soon, text, triggered, work};
 
 /// A queue with an operation timeout of a second, and a session timeout of a minute.
 async fn quick(ensemble: &Ensemble) -> (Session, WorkQueue<String>) {

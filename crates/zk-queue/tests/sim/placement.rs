@@ -2,21 +2,11 @@
 
 use std::time::Duration;
 
-use zk_queue::Layout;
-use zk_queue::OfferError;
-use zk_queue::QueueOptions;
+use zk_queue::{Layout, OfferError, QueueOptions};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::pass;
-use crate::queue_of;
-use crate::queue_with;
 use crate::segments::reap_items_node;
-use crate::soon;
-use crate::text;
-use crate::texts;
+use crate::{PATH, all, children, pass, queue_of, queue_with, soon, text, texts};
 
 // covers: Q4
 #[tokio::test(start_paused = true)]

@@ -6,12 +6,7 @@ use zk_queue::Queue;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::nodes_read;
-use crate::queue;
-use crate::reads;
-use crate::soon;
-use crate::texts;
+use crate::{PATH, nodes_read, queue, reads, soon, texts};
 
 const ITEMS: &str = "/queues/a/*";
 

@@ -3,30 +3,16 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::codec::Text;
 use zk_core::transport::TransportError;
-use zk_queue::ClaimLoss;
-use zk_queue::Layout;
-use zk_queue::SettleError;
-use zk_queue::WorkQueue;
+use zk_core::{ErrorKind, Session};
+use zk_queue::{ClaimLoss, Layout, SettleError, WorkQueue};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::data;
-use crate::pass;
-use crate::queue;
-use crate::queue_of;
-use crate::reads;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
-use crate::work;
+use crate::{
+    PATH, all, children, data, pass, queue, queue_of, reads, soon, text, texts, triggered, work,
+};
 
 const CONTROL_NODE: &str = "/queues/a-receipts";
 

@@ -1,27 +1,15 @@
 //! Queues with more items than fit into one list.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use zk_core::Session;
 use zk_core::transport::Request;
-use zk_queue::Inspector;
-use zk_queue::Layout;
-use zk_queue::LayoutError;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
+use zk_queue::{Inspector, Layout, LayoutError, Queue, QueueOptions};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::all;
-use crate::children;
 use crate::faults::swept;
-use crate::pass;
-use crate::queue_with;
-use crate::soon;
-use crate::text;
-use crate::texts;
+use crate::{PATH, all, children, pass, queue_with, soon, text, texts};
 
 const SEGMENTS: &str = "/queues/a-receipts/segments";
 

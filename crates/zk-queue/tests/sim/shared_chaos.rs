@@ -1,33 +1,17 @@
 //! Random faults while consumers of this crate and of another client share a path, by seed.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::OfferError;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_core::{Error, ErrorClass, Session};
+use zk_queue::{OfferError, WorkLayout, WorkOptions, WorkQueue};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::PATH;
-use crate::children;
-use crate::ephemerals;
-use crate::other_client::OtherClient;
-use crate::other_client::TheirItem;
-use crate::other_client::curator;
-use crate::other_client::parents;
-use crate::pass;
-use crate::soon;
+use crate::other_client::{OtherClient, TheirItem, curator, parents};
+use crate::{PATH, children, ephemerals, pass, soon};
 
 /// What happened to the items.
 #[derive(Debug, Default)]

@@ -3,32 +3,15 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
-use zk_queue::ClaimLoss;
-use zk_queue::PathError;
-use zk_queue::SettleError;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::codec::{Raw, Text};
+use zk_queue::{ClaimLoss, PathError, SettleError, WorkLayout, WorkOptions, WorkQueue};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
 use crate::cancellation::dropped_everywhere;
-use crate::children;
-use crate::ephemerals;
 use crate::faults::swept;
-use crate::other_client::LOCKS;
-use crate::other_client::OtherClient;
-use crate::other_client::curator;
-use crate::other_client::layouts;
-use crate::other_client::parents;
-use crate::other_client::shared;
-use crate::pass;
-use crate::soon;
-use crate::text;
-use crate::texts;
+use crate::other_client::{LOCKS, OtherClient, curator, layouts, parents, shared};
+use crate::{PATH, children, ephemerals, pass, soon, text, texts};
 
 /// Claims and acknowledges all items.
 async fn finish(queue: &WorkQueue<String>) -> Vec<String> {

@@ -2,28 +2,13 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::Session;
 use zk_core::transport::TransportError;
-use zk_queue::ItemId;
-use zk_queue::OfferError;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session};
+use zk_queue::{ItemId, OfferError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::all;
-use crate::children;
-use crate::data;
-use crate::nodes_read;
-use crate::queue;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
-use crate::work;
+use crate::{PATH, all, children, data, nodes_read, queue, soon, text, texts, triggered, work};
 
 const CLAIMS: &str = "/queues/a/claims";
 

@@ -3,24 +3,14 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use zk_core::ErrorClass;
-use zk_queue::Claim;
-use zk_queue::TakeError;
+use zk_queue::{Claim, TakeError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::all;
 use crate::cancellation::dropped_everywhere;
-use crate::children;
-use crate::pass;
-use crate::polled;
-use crate::queue;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::work;
+use crate::{all, children, pass, polled, queue, soon, text, texts, work};
 
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]

@@ -5,24 +5,12 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::ClaimLoss;
-use zk_queue::Delivery;
-use zk_queue::SettleError;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_queue::{ClaimLoss, Delivery, SettleError, WorkOptions, WorkQueue, WorkerOptions};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
-use crate::children;
-use crate::ephemerals;
 use crate::faults::swept;
-use crate::pass;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::work;
+use crate::{PATH, children, ephemerals, pass, soon, text, texts, work};
 
 const CLAIMS: &str = "/queues/a/claims";
 

@@ -3,33 +3,17 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_core::Transaction;
 use zk_core::codec::Text;
-use zk_queue::CancelOutcome;
-use zk_queue::Claim;
-use zk_queue::ItemId;
-use zk_queue::OfferError;
-use zk_queue::QueueOptions;
-use zk_queue::SettleError;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::{ErrorKind, Session, Transaction};
+use zk_queue::{
+    CancelOutcome, Claim, ItemId, OfferError, QueueOptions, SettleError, WorkOptions, WorkQueue,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use crate::PATH;
 use crate::cancellation::dropped_everywhere;
-use crate::children;
-use crate::data;
 use crate::faults::swept;
-use crate::queue;
-use crate::queue_with;
-use crate::soon;
-use crate::text;
-use crate::texts;
-use crate::triggered;
-use crate::work;
+use crate::{PATH, children, data, queue, queue_with, soon, text, texts, triggered, work};
 
 const KEYS: &str = "/queues/keys";
 const ITEMS: &str = "/queues/a/items";

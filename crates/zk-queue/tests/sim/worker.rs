@@ -1,25 +1,14 @@
 //! Workers whose handlers or codecs fail without affecting other items.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_core::Jitter;
-use zk_core::Session;
-use zk_core::codec::Codec;
-use zk_core::codec::DecodeError;
-use zk_core::codec::EncodeError;
-use zk_core::codec::Text;
-use zk_queue::Delivery;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_core::codec::{Codec, DecodeError, EncodeError, Text};
+use zk_core::{Jitter, Session};
+use zk_queue::{Delivery, WorkOptions, WorkQueue, WorkerOptions};
 use zk_sim::Ensemble;
 
-use crate::PATH;
-use crate::pass;
-use crate::soon;
-use crate::texts;
+use crate::{PATH, pass, soon, texts};
 
 fn three_times(session: &Session, codec: impl Codec<String> + 'static) -> WorkQueue<String> {
     let options = WorkOptions::default().with_max_deliveries(3);

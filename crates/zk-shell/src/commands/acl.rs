@@ -3,20 +3,14 @@
 use clap::Args;
 use futures_util::future::join_all;
 use serde_json::json;
-use zk_core::Acl;
-use zk_core::ErrorKind;
+use zk_core::{Acl, ErrorKind};
 
-use crate::acl_text;
 use crate::confirm::confirm;
 use crate::context::Context;
-use crate::crawl::BATCH;
-use crate::crawl::Crawl;
-use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::counted;
-use crate::escape;
+use crate::crawl::{BATCH, Crawl, DEFAULT_LIMIT, counted};
 use crate::failure::Failure;
-use crate::output;
 use crate::protected::protected;
+use crate::{acl_text, escape, output};
 
 /// The arguments of `getacl`.
 #[derive(Debug, Args)]

@@ -1,42 +1,24 @@
 //! The `config` commands: put, get, compare, follow and roll back TOML documents.
 
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
 use serde_json::Value;
 use serde_json::json;
-use zk_config::Event;
-use zk_config::Expected;
-use zk_config::KeyChange;
-use zk_config::Listener;
-use zk_config::PublishError;
-use zk_config::PublishOptions;
-use zk_config::Published;
-use zk_config::Publisher;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::codec::Codec as _;
-use zk_core::codec::DecodeError;
-use zk_core::codec::Raw;
-use zk_core::codec::Text;
-use zk_core::codec::Toml;
+use zk_config::{
+    Event, Expected, KeyChange, Listener, PublishError, PublishOptions, Published, Publisher,
+};
+use zk_core::codec::{Codec as _, DecodeError, Raw, Text, Toml};
+use zk_core::{NodePath, Session};
 
 use super::input;
 use crate::context::Context;
 use crate::date::java_date;
-use crate::diff;
-use crate::escape;
-use crate::failure::Failure;
-use crate::failure::chain;
-use crate::file_io;
-use crate::file_io::blocking;
-use crate::output::Output;
-use crate::output::add_data;
-use crate::output::millis;
-use crate::output::stat_json;
+use crate::failure::{Failure, chain};
+use crate::file_io::{self, blocking};
+use crate::output::{Output, add_data, millis, stat_json};
+use crate::{diff, escape};
 
 /// The arguments.
 #[derive(Debug, Subcommand)]

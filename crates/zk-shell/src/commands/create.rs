@@ -6,14 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use super::acl;
-use super::input;
-use super::keep_session;
+use super::{acl, input, keep_session};
 use crate::context::Context;
 use crate::duration::parse_ttl;
-use crate::escape;
 use crate::failure::Failure;
-use crate::output;
+use crate::{escape, output};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 
-use clap::Args;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use zk_core::NodePath;
 
 use crate::context::Context;
-use crate::crawl::Crawl;
-use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::Found;
+use crate::crawl::{Crawl, DEFAULT_LIMIT, Found};
 use crate::escape;
 use crate::failure::Failure;
 

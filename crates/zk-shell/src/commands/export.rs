@@ -1,29 +1,23 @@
 //! Writes a subtree to a file or a directory.
 
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
+use zk_core::{NodePath, Session, Stat};
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::subtree::archive::ArchiveWriter;
-use crate::subtree::archive::Format;
+use crate::subtree::archive::{ArchiveWriter, Format};
 use crate::subtree::background_writer::BackgroundWriter;
 use crate::subtree::counts::nodes;
 use crate::subtree::node_line::Header;
-use crate::subtree::reconcile::no_root;
-use crate::subtree::reconcile::unreadable;
+use crate::subtree::reconcile::{no_root, unreadable};
 use crate::subtree::validator::Summary;
-use crate::subtree::walk::Found;
-use crate::subtree::walk::Walk;
+use crate::subtree::walk::{Found, Walk};
 
 /// The arguments.
 #[derive(Debug, Args)]

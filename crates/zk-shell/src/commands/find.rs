@@ -1,25 +1,18 @@
 //! `find`: the nodes of a subtree that meet conditions.
 
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use regex::Regex;
 use regex::bytes;
-use zk_core::ErrorKind;
-use zk_core::SessionId;
+use zk_core::{ErrorKind, SessionId};
 
 use crate::context::Context;
-use crate::crawl::Children;
-use crate::crawl::Crawl;
-use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::Found;
-use crate::crawl::note_unreadable;
+use crate::crawl::{Children, Crawl, DEFAULT_LIMIT, Found, note_unreadable};
 use crate::duration::parse_age;
 use crate::escape;
 use crate::failure::Failure;
-use crate::filter;
-use crate::filter::Filter;
+use crate::filter::{self, Filter};
 use crate::output::Style;
 
 /// The arguments.

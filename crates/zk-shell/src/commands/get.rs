@@ -4,11 +4,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::decode::Decoding;
-use crate::decode::decode;
-use crate::escape;
+use crate::decode::{Decoding, decode};
 use crate::failure::Failure;
-use crate::output;
+use crate::{escape, output};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -1,19 +1,15 @@
 //! `grep`: the lines of data in a subtree that match.
 
 use clap::Args;
-use regex::bytes::Regex;
-use regex::bytes::RegexBuilder;
+use regex::bytes::{Regex, RegexBuilder};
 use serde_json::json;
 use zk_core::ErrorKind;
 
 use crate::context::Context;
-use crate::crawl::Crawl;
-use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::note_unreadable;
+use crate::crawl::{Crawl, DEFAULT_LIMIT, note_unreadable};
 use crate::escape;
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::output::Style;
+use crate::output::{Output, Style};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -6,10 +6,7 @@ use clap::Args;
 use serde_json::Value;
 use serde_json::json;
 use zk_core::NodePath;
-use zk_id::IdsSnapshot;
-use zk_id::Inspector;
-use zk_id::Mark;
-use zk_id::WorkerHolder;
+use zk_id::{IdsSnapshot, Inspector, Mark, WorkerHolder};
 
 use super::queue::missing;
 use crate::context::Context;
@@ -17,8 +14,7 @@ use crate::date::java_date;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output::millis;
-use crate::table::age;
-use crate::table::columns;
+use crate::table::{age, columns};
 
 /// The arguments.
 #[derive(Debug, Args)]

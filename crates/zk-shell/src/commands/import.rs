@@ -1,19 +1,16 @@
 //! Creates the nodes of an export, or compares them with those that exist.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{NodePath, Session};
 
 use super::input::STANDARD_INPUT;
 use crate::confirm::confirm;
-use crate::context::Context;
-use crate::context::close;
+use crate::context::{Context, close};
 use crate::crawl::counted;
 use crate::escape;
 use crate::failure::Failure;
@@ -21,28 +18,17 @@ use crate::file_io::blocking;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::signals::Interruption;
-use crate::subtree::apply::Changes;
-use crate::subtree::apply::Extras;
-use crate::subtree::apply::Mode;
-use crate::subtree::apply::apply;
-use crate::subtree::apply::check_target;
+use crate::subtree::apply::{Changes, Extras, Mode, apply, check_target};
 use crate::subtree::archive::ArchiveFile;
-use crate::subtree::compare::Strictness;
-use crate::subtree::compare::Verdict;
-use crate::subtree::compare::compare;
+use crate::subtree::compare::{Strictness, Verdict, compare};
 use crate::subtree::counts::nodes;
 use crate::subtree::difference::Existing;
 use crate::subtree::format_error::FormatError;
-use crate::subtree::node::RelativePath;
-use crate::subtree::node::SubtreeNode;
+use crate::subtree::node::{RelativePath, SubtreeNode};
 use crate::subtree::node_line::Header;
-use crate::subtree::reconcile::Reconcile;
-use crate::subtree::reconcile::Wanted;
+use crate::subtree::reconcile::{Reconcile, Wanted};
 use crate::subtree::validator::Summary;
-use crate::subtree::writer::User;
-use crate::subtree::writer::Writer;
-use crate::subtree::writer::authenticate;
-use crate::subtree::writer::create_parents;
+use crate::subtree::writer::{User, Writer, authenticate, create_parents};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -1,8 +1,7 @@
 //! The data that a command writes: an argument, standard input or a file.
 
 use std::fs::File;
-use std::io;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use crate::context::Context;

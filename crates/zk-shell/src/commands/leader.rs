@@ -5,19 +5,15 @@ use std::time::SystemTime;
 use clap::Args;
 use serde_json::Value;
 use serde_json::json;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_leader::LeaderLatch;
-use zk_leader::Participant;
-use zk_leader::Selector;
+use zk_core::{NodePath, Session};
+use zk_leader::{LeaderLatch, Participant, Selector};
 
 use super::queue::missing;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output::millis;
-use crate::table::age;
-use crate::table::columns;
+use crate::table::{age, columns};
 
 /// The arguments.
 #[derive(Debug, Args)]

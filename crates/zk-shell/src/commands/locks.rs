@@ -6,25 +6,15 @@ use std::time::SystemTime;
 use clap::Args;
 use serde_json::Value;
 use serde_json::json;
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_lock::Contender;
-use zk_lock::ContenderStatus;
-use zk_lock::Inspector;
-use zk_lock::Layout;
-use zk_lock::LockSnapshot;
-use zk_lock::Removal;
-use zk_lock::Role;
+use zk_core::{Error, NodePath, Session};
+use zk_lock::{Contender, ContenderStatus, Inspector, Layout, LockSnapshot, Removal, Role};
 
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output::millis;
-use crate::table::age;
-use crate::table::cell;
-use crate::table::columns;
+use crate::table::{age, cell, columns};
 
 /// The arguments.
 #[derive(Debug, Args)]

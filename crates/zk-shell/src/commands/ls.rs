@@ -6,9 +6,8 @@ use zk_core::NodePath;
 
 use crate::context::Context;
 use crate::crawl::Crawl;
-use crate::escape;
 use crate::failure::Failure;
-use crate::output;
+use crate::{escape, output};
 
 /// The arguments.
 #[derive(Debug, Args)]

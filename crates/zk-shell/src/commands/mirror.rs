@@ -5,43 +5,25 @@ use std::collections::HashSet;
 
 use clap::Args;
 use serde_json::json;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
+use zk_core::{NodePath, Session, Stat};
 
 use crate::confirm::confirm;
-use crate::context::Context;
-use crate::context::close;
+use crate::context::{Context, close};
 use crate::credentials::has_target_variables;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::signals::Interruption;
-use crate::subtree::apply::Changes;
-use crate::subtree::apply::Extras;
-use crate::subtree::apply::Mode;
-use crate::subtree::apply::apply;
-use crate::subtree::apply::check_target;
-use crate::subtree::apply::print_change;
-use crate::subtree::compare::Strictness;
-use crate::subtree::compare::Verdict;
-use crate::subtree::compare::compare;
+use crate::subtree::apply::{Changes, Extras, Mode, apply, check_target, print_change};
+use crate::subtree::compare::{Strictness, Verdict, compare};
 use crate::subtree::counts::nodes;
-use crate::subtree::delete_extra::delete;
-use crate::subtree::delete_extra::note_kept;
-use crate::subtree::deletion_plan::Plan;
-use crate::subtree::deletion_plan::plan;
+use crate::subtree::delete_extra::{delete, note_kept};
+use crate::subtree::deletion_plan::{Plan, plan};
 use crate::subtree::difference::Existing;
-use crate::subtree::reconcile::MORE_RIGHTS_FOR_TARGET;
-use crate::subtree::reconcile::Reconcile;
-use crate::subtree::reconcile::Wanted;
-use crate::subtree::walk::RESERVED;
-use crate::subtree::walk::Walk;
-use crate::subtree::writer::User;
-use crate::subtree::writer::Writer;
-use crate::subtree::writer::authenticate;
-use crate::subtree::writer::create_parents;
+use crate::subtree::reconcile::{MORE_RIGHTS_FOR_TARGET, Reconcile, Wanted};
+use crate::subtree::walk::{RESERVED, Walk};
+use crate::subtree::writer::{User, Writer, authenticate, create_parents};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -6,15 +6,13 @@ use clap::Args;
 use serde_json::Value;
 use serde_json::json;
 use zk_core::NodePath;
-use zk_queue::Inspector;
-use zk_queue::QueueSnapshot;
+use zk_queue::{Inspector, QueueSnapshot};
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
 use crate::output::millis;
-use crate::table::age;
-use crate::table::columns;
+use crate::table::{age, columns};
 
 /// The arguments.
 #[derive(Debug, Args)]

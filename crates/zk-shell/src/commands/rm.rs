@@ -6,10 +6,7 @@ use zk_core::NodePath;
 
 use crate::confirm::confirm;
 use crate::context::Context;
-use crate::crawl::Crawl;
-use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::Summary;
-use crate::crawl::counted;
+use crate::crawl::{Crawl, DEFAULT_LIMIT, Summary, counted};
 use crate::escape;
 use crate::failure::Failure;
 use crate::protected::protected;

@@ -7,8 +7,7 @@ use clap::Args;
 use super::input;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::line;
-use crate::line::Parsed;
+use crate::line::{self, Parsed};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -3,24 +3,16 @@
 use clap::Args;
 use serde_json::Value;
 use serde_json::json;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_discovery::Curator;
-use zk_discovery::Dubbo;
-use zk_discovery::DubboProvider;
-use zk_discovery::Instance;
-use zk_discovery::InstanceList;
-use zk_discovery::Layout;
-use zk_discovery::ReadFormat;
-use zk_discovery::Registry;
-use zk_discovery::Serverset;
-use zk_discovery::ServersetMember;
+use zk_core::{NodePath, Session};
+use zk_discovery::{
+    Curator, Dubbo, DubboProvider, Instance, InstanceList, Layout, ReadFormat, Registry, Serverset,
+    ServersetMember,
+};
 
 use super::queue::missing;
 use crate::context::Context;
 use crate::escape;
-use crate::failure::Failure;
-use crate::failure::chain;
+use crate::failure::{Failure, chain};
 use crate::table::columns;
 
 /// The arguments.

@@ -4,14 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::crawl::Children;
-use crate::crawl::Crawl;
-use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::Found;
+use crate::crawl::{Children, Crawl, DEFAULT_LIMIT, Found};
 use crate::escape;
 use crate::failure::Failure;
-use crate::output;
-use crate::output::Style;
+use crate::output::{self, Style};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -2,21 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::Parser;
+use clap::{Args, Parser};
 use serde_json::Value;
 use serde_json::json;
-use zk_core::CreateMode;
-use zk_core::OpResult;
-use zk_core::Transaction;
+use zk_core::{CreateMode, OpResult, Transaction};
 
-use super::input;
-use super::keep_session;
+use super::{input, keep_session};
 use crate::context::Context;
-use crate::escape;
 use crate::failure::Failure;
-use crate::output;
-use crate::shell_words;
+use crate::{escape, output, shell_words};
 
 /// The arguments.
 #[derive(Debug, Args)]

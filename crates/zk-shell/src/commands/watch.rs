@@ -1,30 +1,19 @@
 //! `watch`: the changes of a node or a subtree as they happen, with what was there before.
 
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use serde_json::Value;
 use serde_json::json;
-use zk_cache::CacheOptions;
-use zk_cache::Event;
-use zk_cache::Node;
-use zk_cache::TreeCache;
+use zk_cache::{CacheOptions, Event, Node, TreeCache};
 
 use crate::context::Context;
-use crate::crawl::Crawl;
-use crate::crawl::DEFAULT_LIMIT;
-use crate::crawl::counted;
+use crate::crawl::{Crawl, DEFAULT_LIMIT, counted};
 use crate::date::clock_time;
-use crate::diff;
 use crate::duration::parse_timeout;
-use crate::escape;
-use crate::failure::Failure;
-use crate::failure::chain;
-use crate::output;
-use crate::output::Output;
-use crate::output::Style;
+use crate::failure::{Failure, chain};
+use crate::output::{self, Output, Style};
+use crate::{diff, escape};
 
 /// The arguments.
 #[derive(Debug, Args)]

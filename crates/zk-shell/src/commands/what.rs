@@ -7,8 +7,7 @@ use super::queue::missing;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Failure;
-use crate::recipe_names::RecipeKind;
-use crate::recipe_names::recipe_kind;
+use crate::recipe_names::{RecipeKind, recipe_kind};
 
 /// The arguments.
 #[derive(Debug, Args)]

@@ -1,30 +1,17 @@
 //! An exported subtree in one of three formats: lines of JSON, a tar file, or a directory.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::BufReader;
-use std::io::BufWriter;
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write};
+use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
-use super::directory;
 use super::format_error::FormatError;
-use super::json_lines;
 use super::node::SubtreeNode;
 use super::node_line::Header;
-use super::tar_file;
-use super::validator::Summary;
-use super::validator::Validator;
-use crate::file_io::TEMPORARY;
-use crate::file_io::parent;
-use crate::file_io::sync_directory;
+use super::validator::{Summary, Validator};
+use super::{directory, json_lines, tar_file};
+use crate::file_io::{TEMPORARY, parent, sync_directory};
 
 /// What is done with each node that is read; an error ends the reading.
 pub(crate) type OnNode<'a> = &'a mut dyn FnMut(SubtreeNode) -> Result<(), FormatError>;

@@ -2,8 +2,7 @@
 
 use std::io;
 
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::archive::ArchiveWriter;

@@ -4,10 +4,8 @@ use serde_json::Value;
 use serde_json::json;
 use zk_core::NodePath;
 
-use super::counts::counts;
-use super::counts::nodes;
-use super::reconcile::Pair;
-use super::reconcile::Reconcile;
+use super::counts::{counts, nodes};
+use super::reconcile::{Pair, Reconcile};
 use crate::escape;
 use crate::failure::Failure;
 use crate::output::Output;

@@ -3,10 +3,7 @@
 use std::cmp::Reverse;
 
 use futures_util::future::join_all;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
+use zk_core::{Error, ErrorKind, NodePath, Session};
 
 use super::deletion_plan::Extra;
 use crate::escape;

@@ -11,30 +11,19 @@
 //!
 //! No name of a node begins with `=` here.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Read as _;
-use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use zk_core::Bytes;
 
-use super::archive::MAX_DATA;
-use super::archive::OnNode;
+use super::archive::{MAX_DATA, OnNode};
 use super::file_name;
 use super::format_error::FormatError;
-use super::node::RelativePath;
-use super::node::SubtreeNode;
-use super::node_line::Attributes;
-use super::node_line::Header;
-use super::node_line::Trailer;
-use super::node_line::to_json;
-use super::validator::Summary;
-use super::validator::Validator;
+use super::node::{RelativePath, SubtreeNode};
+use super::node_line::{Attributes, Header, Trailer, to_json};
+use super::validator::{Summary, Validator};
 
 /// Creates the directory, which must not exist, and writes the header.
 pub(super) fn begin(directory: &Path, header: &Header) -> io::Result<()> {

@@ -1,20 +1,12 @@
 //! A subtree as lines of JSON: a header, a line for each node, and a trailer with their number and checksum.
 
-use std::io::BufRead;
-use std::io::Read as _;
-use std::io::Write;
+use std::io::{BufRead, Read as _, Write};
 
-use super::archive::MAX_DATA;
-use super::archive::OnNode;
+use super::archive::{MAX_DATA, OnNode};
 use super::format_error::FormatError;
 use super::node::SubtreeNode;
-use super::node_line::Header;
-use super::node_line::Trailer;
-use super::node_line::format_node;
-use super::node_line::parse_node;
-use super::node_line::to_json;
-use super::validator::Summary;
-use super::validator::Validator;
+use super::node_line::{Header, Trailer, format_node, parse_node, to_json};
+use super::validator::{Summary, Validator};
 use crate::escape;
 
 /// Writes the header.

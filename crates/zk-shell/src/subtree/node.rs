@@ -5,10 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use zk_core::Acl;
-use zk_core::Bytes;
-use zk_core::NodePath;
-use zk_core::ParsePathError;
+use zk_core::{Acl, Bytes, NodePath, ParsePathError};
 
 /// A node, apart from any format and ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]

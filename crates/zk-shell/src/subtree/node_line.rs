@@ -4,14 +4,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde::Serialize;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Bytes;
+use serde::{Deserialize, Serialize};
+use zk_core::{Acl, AclEntry, Bytes};
 
-use super::node::RelativePath;
-use super::node::SubtreeNode;
+use super::node::{RelativePath, SubtreeNode};
 use crate::acl_text;
 
 /// What the first line or entry says of an export.

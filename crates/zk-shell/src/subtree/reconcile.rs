@@ -2,17 +2,11 @@
 
 use std::cmp::Ordering;
 
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
+use zk_core::{NodePath, Session, Stat};
 
-use super::difference::Difference;
-use super::difference::difference;
-use super::node::RelativePath;
-use super::node::SubtreeNode;
-use super::walk::Found;
-use super::walk::Read;
-use super::walk::Walk;
+use super::difference::{Difference, difference};
+use super::node::{RelativePath, SubtreeNode};
+use super::walk::{Found, Read, Walk};
 use crate::failure::Failure;
 
 /// Where the wanted nodes come from.

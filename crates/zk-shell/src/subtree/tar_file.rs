@@ -1,31 +1,17 @@
 //! A subtree as a tar file, with the same entries as a directory.
 
-use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::io::{self, Read, Write};
 
 use tar::EntryType;
 use zk_core::Bytes;
 
-use super::archive::MAX_DATA;
-use super::archive::OnNode;
-use super::directory::ATTRIBUTES;
-use super::directory::DATA;
-use super::directory::HEADER;
-use super::directory::TRAILER;
-use super::directory::TREE;
-use super::directory::parse_attributes;
-use super::directory::path_of;
+use super::archive::{MAX_DATA, OnNode};
+use super::directory::{ATTRIBUTES, DATA, HEADER, TRAILER, TREE, parse_attributes, path_of};
 use super::file_name;
 use super::format_error::FormatError;
-use super::node::RelativePath;
-use super::node::SubtreeNode;
-use super::node_line::Attributes;
-use super::node_line::Header;
-use super::node_line::Trailer;
-use super::node_line::to_json;
-use super::validator::Summary;
-use super::validator::Validator;
+use super::node::{RelativePath, SubtreeNode};
+use super::node_line::{Attributes, Header, Trailer, to_json};
+use super::validator::{Summary, Validator};
 
 /// Writes the header.
 pub(super) fn begin<W: Write>(file: &mut tar::Builder<W>, header: &Header) -> io::Result<()> {

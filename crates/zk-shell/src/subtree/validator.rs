@@ -4,14 +4,11 @@
 
 use std::fmt::Write as _;
 
-use sha2::Digest as _;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 use super::format_error::FormatError;
-use super::node::RelativePath;
-use super::node::SubtreeNode;
-use super::node_line::Trailer;
-use super::node_line::format_node;
+use super::node::{RelativePath, SubtreeNode};
+use super::node_line::{Trailer, format_node};
 
 /// Checks nodes one after the other, and adds them up.
 #[derive(Debug, Clone, Default)]
@@ -136,8 +133,7 @@ impl RunningTotals {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::Acl;
-    use zk_core::Bytes;
+    use zk_core::{Acl, Bytes};
 
     use super::*;
 

@@ -7,17 +7,10 @@
 
 use std::collections::VecDeque;
 
-use futures_util::future::join_all;
-use futures_util::future::try_join;
-use zk_core::Acl;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::Stat;
+use futures_util::future::{join_all, try_join};
+use zk_core::{Acl, Error, ErrorKind, NodePath, Session, Stat};
 
-use super::node::RelativePath;
-use super::node::SubtreeNode;
+use super::node::{RelativePath, SubtreeNode};
 use crate::failure::Failure;
 
 /// A walk over a subtree.

@@ -5,21 +5,12 @@
 
 use std::time::Duration;
 
-use futures_util::future::join;
-use futures_util::future::join_all;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::CreateMode;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_core::Transaction;
+use futures_util::future::{join, join_all};
+use zk_core::{Acl, AclEntry, CreateMode, ErrorKind, NodePath, Permissions, Session, Transaction};
 
 use super::node::RelativePath;
 use crate::escape;
-use crate::failure::Failure;
-use crate::failure::chain;
+use crate::failure::{Failure, chain};
 use crate::file_io::blocking;
 use crate::output::Output;
 

@@ -6,14 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::four_letter::Refusal;
-use super::four_letter::figures;
-use super::four_letter::host_and_port;
-use super::four_letter::monitor;
-use super::four_letter::release;
-use super::sample::Connection;
-use super::sample::Figures;
-use super::sample::Reading;
+use super::four_letter::{Refusal, figures, host_and_port, monitor, release};
+use super::sample::{Connection, Figures, Reading};
 use super::word::Word;
 
 /// Returns the request for a word, without a body.

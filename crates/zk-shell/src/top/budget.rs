@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock; times are milliseconds on any clock that does not jump.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::word::Word;
 

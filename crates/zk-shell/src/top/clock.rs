@@ -1,9 +1,6 @@
 //! The time since 1970 on a clock that does not jump, and pauses until a time on it.
 
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Begins with the time of this machine and goes on evenly, so that rates are right when that is set.
 #[derive(Debug, Clone, Copy)]

@@ -1,28 +1,20 @@
 //! Asks one server its words, within the budget, over the client port or the `AdminServer`.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::admin_server;
-use super::budget::Budget;
-use super::budget::Schedule;
+use super::budget::{Budget, Schedule};
 use super::clock::Clock;
-use super::four_letter;
-use super::four_letter::Refusal;
+use super::four_letter::{self, Refusal};
 use super::model::NO_QUORUM;
-use super::sample::Figures;
-use super::sample::Missing;
-use super::sample::Reading;
-use super::sample::Sample;
+use super::sample::{Figures, Missing, Reading, Sample};
 use super::views::View;
 use super::word::Word;
 

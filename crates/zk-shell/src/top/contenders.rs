@@ -4,8 +4,7 @@
 
 use zk_core::Sequence;
 
-use crate::recipe_names::RecipeKind;
-use crate::recipe_names::kind_of;
+use crate::recipe_names::{RecipeKind, kind_of};
 
 /// The children of a node that a recipe uses.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -2,15 +2,10 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::sample::Subtree;
-use super::sample::Tree;
-use crate::recipe_names::RecipeKind;
-use crate::recipe_names::recipe_kind;
-use crate::recipe_names::work_queue_parts;
+use super::sample::{Subtree, Tree};
+use crate::recipe_names::{RecipeKind, recipe_kind, work_queue_parts};
 
 /// The nodes that were listed so far, and those that are to be listed.
 #[derive(Debug)]

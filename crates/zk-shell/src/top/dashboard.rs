@@ -3,27 +3,21 @@
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::Backend;
-use ratatui::crossterm::event;
-use ratatui::crossterm::event::Event;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyEventKind;
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::Source;
 use super::clock::milliseconds;
-use super::draw::Status;
-use super::draw::draw;
+use super::draw::{Status, draw};
 use super::model::Model;
 use super::sample::Sample;
-use super::screen::Effect;
-use super::screen::Screen;
+use super::screen::{Effect, Screen};
 use super::views::View;
 use crate::failure::Failure;
 

@@ -3,25 +3,13 @@
 //! Pure: no I/O and no clock.
 
 use ratatui::Frame;
-use ratatui::style::Color;
-use ratatui::style::Modifier;
-use ratatui::style::Style;
-use ratatui::text::Line;
-use ratatui::text::Span;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::model::Leadership;
-use super::model::Model;
-use super::model::RATES;
-use super::model::age;
-use super::screen::KEYS;
-use super::screen::Screen;
-use super::table::Emphasis;
-use super::table::Row;
-use super::table::Table;
-use super::table::padded;
-use super::table::printable;
-use super::table::width_of;
+use super::model::{Leadership, Model, RATES, age};
+use super::screen::{KEYS, Screen};
+use super::table::{Emphasis, Row, Table, padded, printable, width_of};
 use super::views::View;
 
 /// Where the samples come from, and whether colours are wanted.

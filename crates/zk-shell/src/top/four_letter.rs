@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::sample::Connection;
-use super::sample::Figures;
-use super::sample::Reading;
+use super::sample::{Connection, Figures, Reading};
 use super::word::Word;
 
 /// Why a reply has no figures.

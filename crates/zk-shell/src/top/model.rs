@@ -2,18 +2,10 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use super::sample::Connection;
-use super::sample::Figures;
-use super::sample::Missing;
-use super::sample::Reading;
-use super::sample::Recipe;
-use super::sample::Sample;
-use super::sample::Tree;
+use super::sample::{Connection, Figures, Missing, Reading, Recipe, Sample, Tree};
 use super::word::Word;
 use crate::recipe_names::RecipeKind;
 use crate::table::words;

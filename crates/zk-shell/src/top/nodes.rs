@@ -4,26 +4,18 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use zk_core::Error;
-use zk_core::ErrorKind;
-use zk_core::Session;
+use zk_core::{Error, ErrorKind, Session};
 use zk_lock::OwnerInfo;
 
 use super::budget::Budget;
 use super::clock::Clock;
 use super::contenders::contenders;
-use super::crawl::ListProblem;
-use super::crawl::TreeCrawl;
-use super::crawl::joined;
-use super::sample::Reading;
-use super::sample::Recipe;
-use super::sample::Sample;
+use super::crawl::{ListProblem, TreeCrawl, joined};
+use super::sample::{Reading, Recipe, Sample};
 use crate::context::close;
 use crate::failure::Failure;
 use crate::output::millis;
-use crate::recipe_names::RecipeKind;
-use crate::recipe_names::recipe_kind;
-use crate::recipe_names::work_queue_parts;
+use crate::recipe_names::{RecipeKind, recipe_kind, work_queue_parts};
 
 /// What is read of the nodes, and where the samples go.
 #[derive(Debug)]

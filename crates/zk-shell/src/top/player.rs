@@ -1,7 +1,6 @@
 //! Plays a recording: which samples are due, by the recorded clock.
 
-use super::recording::RecordedSample;
-use super::recording::RecordedSamples;
+use super::recording::{RecordedSample, RecordedSamples};
 use super::sample::Sample;
 use crate::failure::Failure;
 

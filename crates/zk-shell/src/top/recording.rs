@@ -2,15 +2,11 @@
 //! readings, and a long recording needs little memory.
 
 use std::fs::File;
-use std::io;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::sample::Sample;
 use crate::failure::Failure;

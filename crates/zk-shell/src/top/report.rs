@@ -2,25 +2,19 @@
 
 use std::time::Duration;
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::Live;
-use super::Source;
-use super::Top;
 use super::clock::milliseconds;
 use super::draw::time_of_day;
-use super::model::Event;
-use super::model::Model;
+use super::model::{Event, Model};
 use super::sample::Sample;
-use super::table::Table;
-use super::table::printable;
+use super::table::{Table, printable};
 use super::views::View;
 use super::word::Word;
+use super::{Live, Source, Top};
 use crate::failure::Failure;
-use crate::output::print;
-use crate::output::print_json;
+use crate::output::{print, print_json};
 
 /// Prints reports until the reader is gone, or one if there is to be only one.
 pub(crate) async fn run(

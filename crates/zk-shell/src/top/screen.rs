@@ -2,13 +2,9 @@
 //!
 //! Pure: no I/O and no clock.
 
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyModifiers;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::table::Order;
-use super::table::RowId;
-use super::table::Table;
+use super::table::{Order, RowId, Table};
 use super::views::View;
 
 /// What is shown, and how.
@@ -221,9 +217,7 @@ pub(crate) const KEYS: [(&str, &str); 12] = [
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::table::Cell;
-    use super::super::table::Column;
-    use super::super::table::Row;
+    use super::super::table::{Cell, Column, Row};
     use super::*;
 
     const COLUMNS: &[Column] = &[Column::id("ROW", "row")];

@@ -4,10 +4,8 @@
 
 use std::fmt::Write as _;
 
-use ratatui::buffer::Buffer;
-use ratatui::buffer::Cell;
-use ratatui::style::Color;
-use ratatui::style::Modifier;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
 
 /// Returns the image of a screen.
 pub(crate) fn image(buffer: &Buffer) -> String {

@@ -4,8 +4,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::escape;
 

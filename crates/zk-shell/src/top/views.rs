@@ -2,21 +2,10 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::Lag;
-use super::model::Model;
-use super::model::RatedConnection;
-use super::model::Server;
-use super::model::age;
-use super::table::Cell;
-use super::table::Column;
-use super::table::Emphasis;
-use super::table::Note;
-use super::table::Order;
-use super::table::Row;
-use super::table::Table;
+use super::model::{Lag, Model, RatedConnection, Server, age};
+use super::table::{Cell, Column, Emphasis, Note, Order, Row, Table};
 use super::word::Word;
 use crate::crawl::counted;
 use crate::recipe_names::RecipeKind;

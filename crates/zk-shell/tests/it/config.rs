@@ -1,15 +1,10 @@
 //! Configuration as the terminal publishes, compares and follows it.
 
 use serde_json::json;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use zk_core::Session;
 
-use crate::MAX_WAIT;
-use crate::command;
-use crate::finish;
-use crate::with_ensemble;
-use crate::zk;
+use crate::{MAX_WAIT, command, finish, with_ensemble, zk};
 
 /// The revision in what was printed.
 fn revision(said: &str) -> String {

@@ -1,17 +1,11 @@
 //! Commands on whole subtrees.
 
 use serde_json::Value;
-use tokio::io::AsyncBufReadExt;
-use tokio::io::BufReader;
-use zk_core::Acl;
-use zk_core::Session;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use zk_core::{Acl, Session};
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::command;
-use crate::finish;
-use crate::with_ensemble;
-use crate::zk;
+use crate::{MAX_WAIT, command, finish, with_ensemble, zk};
 
 /// A small application: 9 nodes, one of them ephemeral, and one whose children only alice may list.
 async fn application(connect: &str) -> Session {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::MAX_WAIT;
-use crate::command;
-use crate::in_memory;
+use crate::{MAX_WAIT, command, in_memory};
 
 async fn run(connect: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let running = command(connect, arguments).output();

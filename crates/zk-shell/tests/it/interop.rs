@@ -3,8 +3,7 @@
 use tokio::process::Command;
 use zk_harness::Ensemble;
 
-use crate::command;
-use crate::in_memory;
+use crate::{command, in_memory};
 
 /// Runs one command of the shell that comes with ZooKeeper and returns what it printed.
 async fn java(ensemble: &Ensemble, arguments: &[&str]) -> String {

@@ -3,14 +3,9 @@
 use std::process::Command as Program;
 
 use zk_core::Session;
-use zk_lock::FairLock;
-use zk_lock::LockLoss;
-use zk_lock::LockOptions;
-use zk_lock::OwnerInfo;
+use zk_lock::{FairLock, LockLoss, LockOptions, OwnerInfo};
 
-use crate::MAX_WAIT;
-use crate::with_ensemble;
-use crate::zk;
+use crate::{MAX_WAIT, with_ensemble, zk};
 
 /// The cells of what was printed, with what differs from run to run left out.
 fn cells(said: &str) -> Vec<Vec<String>> {

@@ -17,17 +17,12 @@ mod terminal;
 #[cfg(feature = "top")]
 mod top;
 
-use std::process::Output;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use tokio::io::AsyncBufReadExt;
-use tokio::io::AsyncWriteExt;
-use tokio::io::BufReader;
-use tokio::process::Child;
-use tokio::process::Command;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use zk_harness::{DataStore, Ensemble};
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
 

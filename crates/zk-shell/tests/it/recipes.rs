@@ -5,20 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
-use zk_id::BlockIds;
-use zk_id::WorkerIds;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLatch;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkQueue;
+use zk_discovery::{Instance, Registry};
+use zk_id::{BlockIds, WorkerIds};
+use zk_leader::{ElectionOptions, LeaderLatch};
+use zk_queue::{Layout, Queue, QueueOptions, WorkQueue};
 
-use crate::MAX_WAIT;
-use crate::with_ensemble;
-use crate::zk;
+use crate::{MAX_WAIT, with_ensemble, zk};
 
 /// Runs a command in both forms, checks that it changes nothing, and returns the text and the JSON document.
 async fn both(session: &Session, connect: &str, arguments: &[&str]) -> (String, Value) {

@@ -2,16 +2,11 @@
 
 use serde_json::Value;
 use serde_json::json;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use zk_core::Session;
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::command;
-use crate::finish;
-use crate::with_ensemble;
-use crate::zk;
+use crate::{MAX_WAIT, command, finish, with_ensemble, zk};
 
 // covers: O2
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,8 @@
 //! The shell on servers that require a certificate and a password.
 
-use zk_harness::Ensemble;
-use zk_harness::SaslDigest;
+use zk_harness::{Ensemble, SaslDigest};
 
-use crate::command;
-use crate::finish;
+use crate::{command, finish};
 
 // covers: S1
 #[tokio::test(flavor = "multi_thread")]

@@ -1,32 +1,18 @@
 //! Signals while a command reads, writes or waits.
 
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Output;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 use std::sync::mpsc;
 
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::AsyncReadExt as _;
-use tokio::io::BufReader;
-use tokio::process::Child;
-use tokio::process::Command;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::CreateMode;
-use zk_core::Permissions;
-use zk_core::Session;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use zk_core::{Acl, AclEntry, CreateMode, Permissions, Session};
 use zk_fault_proxy::Match;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_harness::{DataStore, Ensemble};
 
-use crate::MAX_WAIT;
-use crate::command;
-use crate::finish;
 use crate::subtree::create_subtree;
 use crate::terminal::Terminal;
-use crate::with_ensemble;
-use crate::zk;
+use crate::{MAX_WAIT, command, finish, with_ensemble, zk};
 
 /// Makes a pipe with a name.
 fn fifo(directory: &Path, name: &str) -> PathBuf {

@@ -4,19 +4,12 @@ use std::path::Path;
 use std::process::Output;
 
 use tempfile::tempdir;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Permissions;
-use zk_core::Session;
+use zk_core::{Acl, AclEntry, Permissions, Session};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::command;
-use crate::finish;
 use crate::terminal::Terminal;
-use crate::with_ensemble;
-use crate::zk;
+use crate::{MAX_WAIT, command, finish, with_ensemble, zk};
 
 /// The checksum of what was exported or verified.
 fn sha256(said: &str) -> &str {

@@ -1,13 +1,8 @@
 //! A program in a pseudo-terminal of its own, typed at and read.
 
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::Child;
-use std::process::ChildStdin;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Instant;
 

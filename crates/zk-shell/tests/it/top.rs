@@ -1,28 +1,20 @@
 //! `zk top` on real servers: its reports, its requests, and the dashboard in a terminal.
 
 use std::fs::File;
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::pty::OpenptFlags;
-use rustix::termios::LocalModes;
-use rustix::termios::Winsize;
+use rustix::termios::{LocalModes, Winsize};
 use serde_json::Value;
 use tokio::process::Child;
 use zk_core::Session;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_harness::{DataStore, Ensemble};
 use zk_lock::FairLock;
 
-use crate::MAX_WAIT;
-use crate::command;
-use crate::finish;
-use crate::in_memory;
+use crate::{MAX_WAIT, command, finish, in_memory};
 
 async fn session(connect: &str) -> Session {
     let builder = Session::builder(connect).session_timeout(LONG);

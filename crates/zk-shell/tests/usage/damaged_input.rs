@@ -2,19 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::Index;
-use proptest::sample::select;
+use proptest::sample::{Index, select};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use zk_sim::Ensemble;
-use zk_sim::SimListener;
+use zk_sim::{Ensemble, SimListener};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]

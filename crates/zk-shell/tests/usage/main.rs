@@ -7,8 +7,7 @@ mod damaged_input;
 mod top;
 
 use std::io::Write;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Runs `zk` without input and answers its exit status and what it said, the standard output first.
 fn zk(environment: &[(&str, &str)], arguments: &[&str]) -> String {

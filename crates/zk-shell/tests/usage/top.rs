@@ -1,11 +1,8 @@
 //! `zk top` against servers that allow less than it asks, played by listeners.
 
-use std::io::Read;
-use std::io::Write;
-use std::net::TcpListener;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::zk;

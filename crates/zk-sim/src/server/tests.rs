@@ -1,11 +1,8 @@
 use super::*;
 use zk_core::Acl;
-use zk_core::transport::Bytes;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
+use zk_core::transport::{Bytes, CreateMode, CreateRequest};
 
-use crate::leader::Author;
-use crate::leader::Leader;
+use crate::leader::{Author, Leader};
 
 const ME: SessionId = SessionId::from_i64(1);
 

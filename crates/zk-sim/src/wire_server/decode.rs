@@ -4,25 +4,14 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::NodePath;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
-use zk_core::transport::Op as Change;
-use zk_core::transport::ReadOp;
-use zk_core::transport::Request;
+use zk_core::transport::{CreateMode, CreateRequest, Op as Change, ReadOp, Request};
+use zk_core::{Acl, NodePath};
 use zk_fault_proxy::Op;
-use zk_fault_proxy::codec::AclEntry;
-use zk_fault_proxy::codec::Create;
-use zk_fault_proxy::codec::Part;
-use zk_fault_proxy::codec::RequestBody;
-use zk_fault_proxy::codec::WatchLists;
+use zk_fault_proxy::codec::{AclEntry, Create, Part, RequestBody, WatchLists};
 
-use super::encode::BAD_ARGUMENTS;
-use super::encode::permissions_of;
+use super::encode::{BAD_ARGUMENTS, permissions_of};
 use crate::watches::WatchKind;
-use crate::wire_request::WatchKinds;
-use crate::wire_request::WireRequest;
+use crate::wire_request::{WatchKinds, WireRequest};
 use crate::world::Content;
 
 /// Returns what a simulated server does for a request.

@@ -2,29 +2,15 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::time::Duration;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_core::Identity;
-use zk_core::Permissions;
-use zk_core::SessionId;
-use zk_core::WatchEvent;
-use zk_core::transport::OpResult;
-use zk_core::transport::ReadResult;
-use zk_core::transport::TransportError;
+use zk_core::transport::{OpResult, ReadResult, TransportError};
+use zk_core::{Acl, ErrorKind, Identity, Permissions, SessionId, WatchEvent};
 use zk_fault_proxy::Op;
-use zk_fault_proxy::codec::AclEntry;
-use zk_fault_proxy::codec::Connect;
-use zk_fault_proxy::codec::Connected;
-use zk_fault_proxy::codec::PartResult;
-use zk_fault_proxy::codec::ReplyBody;
-use zk_fault_proxy::codec::RequestBody;
-use zk_fault_proxy::codec::Secret;
-use zk_fault_proxy::codec::Stat;
-use zk_fault_proxy::codec::WatchEventKind;
-use zk_fault_proxy::codec::notification;
+use zk_fault_proxy::codec::{
+    AclEntry, Connect, Connected, PartResult, ReplyBody, RequestBody, Secret, Stat, WatchEventKind,
+    notification,
+};
 
 use crate::server_reply::ServerReply;
 use crate::tree::Trigger;

@@ -1,8 +1,7 @@
 //! Listens on loopback TCP, one port for each simulated server.
 
 use std::io;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;

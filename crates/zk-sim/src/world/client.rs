@@ -2,24 +2,18 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::transport::Link;
-use zk_core::transport::Phase;
-use zk_core::transport::TransportError;
+use zk_core::transport::{Link, Phase, TransportError};
+use zk_core::{NodePath, SessionId};
 
 use super::JobNumber;
 use super::touches::Touches;
 use crate::access::Identity;
-use crate::server_reply::ServerReply;
-use crate::server_reply::WatchNumber;
+use crate::server_reply::{ServerReply, WatchNumber};
 use crate::tree::Trigger;
-use crate::watches::Removal;
-use crate::watches::WatchKind;
+use crate::watches::{Removal, WatchKind};
 
 /// One session: its client, its connection, and its state at the leader.
 #[derive(Debug)]

@@ -4,26 +4,16 @@
 
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::transport::ReplyHeader;
-use zk_core::transport::SessionEnd;
-use zk_core::transport::TransportError;
-use zk_core::transport::WatchNotification;
+use zk_core::transport::{ReplyHeader, SessionEnd, TransportError, WatchNotification};
+use zk_core::{NodePath, SessionId};
 
-use super::JobNumber;
-use super::Output;
-use super::World;
-use super::client::Body;
-use super::client::Break;
-use super::client::Message;
+use super::client::{Body, Break, Message};
+use super::{JobNumber, Output, World};
 use crate::script::Act;
-use crate::server_reply::ServerReply;
-use crate::server_reply::WatchNumber;
+use crate::server_reply::{ServerReply, WatchNumber};
 use crate::size;
 use crate::tree::Trigger;
-use crate::watches::Removal;
-use crate::watches::WatchKind;
+use crate::watches::{Removal, WatchKind};
 
 impl World {
     /// Sends a watch event to a session.

@@ -4,24 +4,16 @@
 
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::WatchEvent;
-use zk_core::transport::Phase;
-use zk_core::transport::SessionEnd;
-use zk_core::transport::TransportError;
-use zk_core::transport::WatchNotification;
+use zk_core::transport::{Phase, SessionEnd, TransportError, WatchNotification};
+use zk_core::{NodePath, SessionId, WatchEvent};
 
-use super::Content;
-use super::Output;
-use super::World;
 use super::client::Break;
+use super::{Content, Output, World};
 use crate::request_log::RequestOutcome;
 use crate::server::ProcessState;
 use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
-use crate::watches::Removal;
-use crate::watches::WatchKind;
+use crate::watches::{Removal, WatchKind};
 
 impl World {
     /// Breaks the link of a session, if it has one. Replies in flight are lost; requests that have arrived proceed.

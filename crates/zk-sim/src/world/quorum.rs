@@ -5,15 +5,13 @@
 use std::time::Duration;
 
 use zk_core::SessionId;
-use zk_core::transport::Phase;
-use zk_core::transport::SessionEnd;
+use zk_core::transport::{Phase, SessionEnd};
 
 use super::World;
 use super::client::Break;
 use crate::request_log::RequestOutcome;
 use crate::script::Proposal;
-use crate::server::Lag;
-use crate::server::ProcessState;
+use crate::server::{Lag, ProcessState};
 
 impl World {
     /// Returns whether a write that reaches the leader is committed: the leader and a quorum respond.

@@ -10,12 +10,8 @@ use std::time::Duration;
 use zk_core::SessionId;
 use zk_core::transport::Phase;
 
-use super::Content;
-use super::JobNumber;
-use super::Output;
-use super::World;
-use super::client::Break;
-use super::client::Client;
+use super::client::{Break, Client};
+use super::{Content, JobNumber, Output, World};
 use crate::access::Identity;
 use crate::server::ProcessState;
 

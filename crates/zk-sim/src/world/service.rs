@@ -5,36 +5,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Permissions;
-use zk_core::SessionId;
-use zk_core::transport::Phase;
-use zk_core::transport::Request;
-use zk_core::transport::SessionEnd;
-use zk_core::transport::TransportError;
+use zk_core::transport::{Phase, Request, SessionEnd, TransportError};
+use zk_core::{ErrorKind, NodePath, Permissions, SessionId};
 
-use super::Content;
-use super::Job;
-use super::JobNumber;
-use super::Output;
-use super::Ready;
-use super::Stuck;
-use super::World;
-use super::client::Body;
-use super::client::Break;
-use crate::access;
-use crate::leader::Author;
-use crate::leader::WriteResult;
+use super::client::{Body, Break};
+use super::{Content, Job, JobNumber, Output, Ready, Stuck, World};
+use crate::leader::{Author, WriteResult};
 use crate::matching::is_write;
 use crate::request_log::RequestOutcome;
-use crate::script;
-use crate::script::Act;
+use crate::script::{self, Act};
 use crate::server::Lag;
 use crate::server_reply::ServerReply;
-use crate::size;
 use crate::watches::Removal;
 use crate::wire_request::WireRequest;
+use crate::{access, size};
 
 impl Job {
     /// Returns whether only the request log needs it.

@@ -1,6 +1,5 @@
 use super::*;
-use zk_core::transport::Phase;
-use zk_core::transport::SessionEnd;
+use zk_core::transport::{Phase, SessionEnd};
 
 use crate::matching;
 use crate::script::Act;

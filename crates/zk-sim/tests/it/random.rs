@@ -8,18 +8,15 @@ mod play;
 mod program;
 
 use std::ops::Range;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::ProtocolClient;
-use zk_core::Session;
 use zk_core::transport::Transport;
+use zk_core::{ProtocolClient, Session};
 use zk_sim::Release;
 
 use play::Open;
 use play::play;
-use program::Program;
-use program::SESSIONS;
+use program::{Program, SESSIONS};
 
 /// Real servers, one at a time.
 struct Real {

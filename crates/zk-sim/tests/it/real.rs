@@ -3,16 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::CreateMode;
-use zk_core::Error;
-use zk_core::NodePath;
-use zk_core::OpResult;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_core::Stat;
-use zk_core::Watch;
+use zk_core::{
+    Acl, AclEntry, CreateMode, Error, NodePath, OpResult, Permissions, Session, Stat, Watch,
+};
 
 /// The replies, one line per operation.
 struct Notes {

@@ -3,22 +3,14 @@
 #![cfg(test)]
 
 use std::fs;
-use std::net::TcpListener;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
-use zk_core::transport::Request;
-use zk_core::transport::TransportError;
+use zk_core::transport::{CreateMode, CreateRequest, Request, TransportError};
+use zk_core::{ErrorKind, NodePath, Session};
 
 /// A directory that says which process serves. The process ends when this is dropped.
 struct State(TempDir);

@@ -1,17 +1,11 @@
 //! Chaos by seed: the same seed repeats a run, and replies are correct under all disturbances.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
-use zk_sim::LoggedRequest;
-use zk_sim::Tree;
 use zk_sim::wait::pass;
+use zk_sim::{Chaos, Check, Disturbance, Ensemble, LoggedRequest, Tree};
 
 /// Everything observable of a run.
 #[derive(Debug, Clone, PartialEq)]

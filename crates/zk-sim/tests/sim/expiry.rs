@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::ErrorKind;
-use zk_core::WatchEvent;
+use zk_core::{ErrorKind, WatchEvent};
 use zk_sim::Ensemble;
 
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -3,20 +3,12 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::transport::Bytes;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
-use zk_core::transport::Phase;
-use zk_core::transport::Request;
-use zk_core::transport::Response;
-use zk_core::transport::Transport;
-use zk_core::transport::TransportError;
-use zk_sim::Ensemble;
-use zk_sim::RequestOutcome;
-use zk_sim::SimTransport;
+use zk_core::transport::{
+    Bytes, CreateMode, CreateRequest, Phase, Request, Response, Transport, TransportError,
+};
+use zk_core::{ErrorKind, NodePath};
 use zk_sim::matching;
+use zk_sim::{Ensemble, RequestOutcome, SimTransport};
 
 fn path(path: &str) -> NodePath {
     path.parse().unwrap()

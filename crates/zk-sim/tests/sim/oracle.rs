@@ -5,15 +5,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Session;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
+use zk_core::{Error, ErrorClass, ErrorKind, Session};
 use zk_sim::wait::pass;
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
 /// The state of a node with a single writer: its version and data, if it exists.
 type State = Option<(i32, String)>;

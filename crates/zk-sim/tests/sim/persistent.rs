@@ -1,16 +1,8 @@
 //! Persistent watches of simulated servers; `random` compares them with real servers.
 
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::WatchEvent;
-use zk_core::transport::Request;
-use zk_core::transport::Response;
-use zk_core::transport::Transport;
-use zk_core::transport::WatchNotification;
-use zk_core::transport::Watching;
-use zk_sim::Ensemble;
-use zk_sim::Release;
-use zk_sim::SimTransport;
+use zk_core::transport::{Request, Response, Transport, WatchNotification, Watching};
+use zk_core::{NodePath, Session, WatchEvent};
+use zk_sim::{Ensemble, Release, SimTransport};
 
 async fn watch(transport: &SimTransport, path: &str, recursive: bool) -> Watching {
     let path = NodePath::parse(path).unwrap();

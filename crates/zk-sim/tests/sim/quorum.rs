@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use zk_core::ErrorKind;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::transport::Phase;
-use zk_core::transport::Request;
-use zk_core::transport::Transport;
-use zk_sim::Ensemble;
-use zk_sim::Proposal;
-use zk_sim::RequestOutcome;
+use zk_core::transport::{Phase, Request, Transport};
+use zk_core::{ErrorKind, NodePath, Session};
 use zk_sim::matching;
 use zk_sim::wait::pass;
+use zk_sim::{Ensemble, Proposal, RequestOutcome};
 
 const MS: Duration = Duration::from_millis(1);
 

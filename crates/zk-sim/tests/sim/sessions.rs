@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
-use zk_sim::Ensemble;
-use zk_sim::RequestOutcome;
 use zk_sim::matching;
+use zk_sim::{Ensemble, RequestOutcome};
 
 #[tokio::test(start_paused = true)]
 async fn a_session_creates_reads_and_goes_with_its_ephemeral_nodes() {

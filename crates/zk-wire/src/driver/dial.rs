@@ -38,8 +38,7 @@ async fn connect_to_one_of(addresses: &[SocketAddr], deadline: Instant) -> io::R
 mod tests {
     use std::time::Duration;
 
-    use tokio::net::TcpListener;
-    use tokio::net::TcpSocket;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
 

@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::Connector;
-use super::probe;
+use super::{Connector, probe};
 use crate::host_provider::HostProvider;
-use crate::session::Host;
-use crate::session::Probe;
-use crate::session::Session;
+use crate::session::{Host, Probe, Session};
 use crate::shared::Shared;
 
 /// What the session wants to know now.

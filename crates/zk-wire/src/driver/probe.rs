@@ -1,8 +1,7 @@
 //! Asks a server a question in a four-letter word, on a connection of its own.
 
 use std::future::poll_fn;
-use std::io;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
@@ -10,8 +9,7 @@ use tokio::time::Instant;
 
 use super::Connector;
 use super::stream::Stream;
-use crate::session::Host;
-use crate::session::Probe;
+use crate::session::{Host, Probe};
 
 /// Returns the answer of a server; `None` if there is none in time.
 pub(super) async fn ask(probe: &Probe, connector: &Connector) -> Option<String> {

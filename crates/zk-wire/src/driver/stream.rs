@@ -1,13 +1,11 @@
 //! A connection to a server, with or without TLS.
 
-use std::io;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::task::Context;
-use std::task::Poll;
 #[cfg(feature = "tls")]
 use std::task::ready;
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt as _;

@@ -2,11 +2,9 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use tokio::time::Instant;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// A timer that may fire early and is then set again.
 ///

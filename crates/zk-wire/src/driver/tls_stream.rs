@@ -2,21 +2,13 @@
 //!
 //! Both are driven without blocking, as the session is, so no adapter with polls and wakers is needed between them.
 
-use std::io;
-use std::io::BufRead as _;
-use std::io::IoSlice;
-use std::io::Read;
-use std::io::Write;
+use std::io::{self, BufRead as _, IoSlice, Read, Write};
 
 use bytes::BytesMut;
-use rustls::AlertDescription;
-use rustls::CertificateError;
-use rustls::ClientConnection;
+use rustls::{AlertDescription, CertificateError, ClientConnection};
 use tokio::net::TcpStream;
 
-use crate::session::CertificateRefusal;
-use crate::session::Host;
-use crate::session::TlsFailure;
+use crate::session::{CertificateRefusal, Host, TlsFailure};
 use crate::tls::Tls;
 
 /// A connection with TLS. Its errors are [`TlsFailure`]s, unless they are those of the socket.

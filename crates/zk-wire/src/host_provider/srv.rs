@@ -4,15 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::ConnectionConfig;
-use hickory_resolver::config::NameServerConfig;
-use hickory_resolver::config::ResolverConfig;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 
-use super::HostProvider;
-use super::HostsError;
-use super::HostsFuture;
+use super::{HostProvider, HostsError, HostsFuture};
 use crate::session::Host;
 
 /// The targets of the SRV records of a name, for example `_zookeeper._tcp.example.org`.

@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::DecodeError;
 

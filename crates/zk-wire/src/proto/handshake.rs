@@ -5,13 +5,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::DecodeError;
 use super::frame::put_frame;
-use super::jute::Decoder;
-use super::jute::Encoder;
+use super::jute::{Decoder, Encoder};
 
 /// The request to open or resume a session.
 #[derive(Clone, PartialEq, Eq)]

@@ -2,10 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use bytes::Buf as _;
-use bytes::BufMut as _;
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::DecodeError;
 

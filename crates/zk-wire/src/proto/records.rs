@@ -8,8 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::DecodeError;
-use super::jute::Decoder;
-use super::jute::Encoder;
+use super::jute::{Decoder, Encoder};
 
 /// The metadata of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

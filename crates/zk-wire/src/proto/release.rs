@@ -4,10 +4,7 @@
 
 use std::fmt;
 
-use super::CreateMode;
-use super::MultiOp;
-use super::NewNode;
-use super::Request;
+use super::{CreateMode, MultiOp, NewNode, Request};
 
 /// A release of ZooKeeper, for example 3.4.13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,13 +7,8 @@ use bytes::Bytes;
 use super::DecodeError;
 use super::error_code::ErrorCode;
 use super::jute::Decoder;
-use super::records::AclEntry;
-use super::records::SaslToken;
-use super::records::Stat;
-use super::records::WatchEventKind;
-use super::request;
-use super::request::ReplyShape;
-use super::request::Xid;
+use super::records::{AclEntry, SaslToken, Stat, WatchEventKind};
+use super::request::{self, ReplyShape, Xid};
 
 /// A message of a server, after the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,16 +2,11 @@
 //!
 //! Pure: no I/O and no clock.
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::frame::put_frame;
 use super::jute::Encoder;
-use super::records::AclEntry;
-use super::records::Credentials;
-use super::records::NewNode;
-use super::records::SaslToken;
-use super::records::WatchKind;
+use super::records::{AclEntry, Credentials, NewNode, SaslToken, WatchKind};
 
 /// A request of a client.
 ///

@@ -4,13 +4,9 @@
 
 use std::fmt;
 
-use md5::Digest as _;
-use md5::Md5;
+use md5::{Digest as _, Md5};
 
-use super::Exchange;
-use super::Mechanism;
-use super::SaslError;
-use super::Step;
+use super::{Exchange, Mechanism, SaslError, Step};
 use crate::session::Host;
 
 /// A user and a password, for the SASL mechanism DIGEST-MD5.

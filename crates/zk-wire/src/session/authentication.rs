@@ -4,25 +4,10 @@
 
 use bytes::Bytes;
 
-use super::Event;
-use super::Host;
-use super::Loss;
-use super::Outcome;
-use super::Phase;
-use super::Session;
-use super::SessionEnd;
-use super::SubmitError;
-use super::Ticket;
-use super::pending::Frame;
-use super::pending::Role;
-use crate::proto::Credentials;
-use crate::proto::ErrorCode;
-use crate::proto::Reply;
-use crate::proto::Request;
-use crate::proto::SaslToken;
-use crate::proto::Xid;
-use crate::sasl::Exchange;
-use crate::sasl::Step;
+use super::pending::{Frame, Role};
+use super::{Event, Host, Loss, Outcome, Phase, Session, SessionEnd, SubmitError, Ticket};
+use crate::proto::{Credentials, ErrorCode, Reply, Request, SaslToken, Xid};
+use crate::sasl::{Exchange, Step};
 
 /// What the session proves its identity with.
 pub(super) struct Authentication {

@@ -6,23 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Event;
-use super::Host;
-use super::Loss;
-use super::NO_PASSWORD;
-use super::Outcome;
-use super::Phase;
-use super::Probe;
-use super::Session;
-use super::SessionEnd;
-use super::pending::Frame;
-use super::pending::Role;
+use super::pending::{Frame, Role};
 use super::probe::FourLetterWord;
 use super::writable_server::WritableServerSearch;
-use crate::proto::ConnectRequest;
-use crate::proto::ConnectResponse;
-use crate::proto::Request;
-use crate::proto::Xid;
+use super::{Event, Host, Loss, NO_PASSWORD, Outcome, Phase, Probe, Session, SessionEnd};
+use crate::proto::{ConnectRequest, ConnectResponse, Request, Xid};
 
 impl Session {
     /// Returns the host to connect to now, if any. The driver replies with [`dialed`](Self::dialed) or

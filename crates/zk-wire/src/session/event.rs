@@ -5,13 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Host;
-use super::TlsFailure;
-use crate::proto::DecodeError;
-use crate::proto::ErrorCode;
-use crate::proto::Release;
-use crate::proto::Reply;
-use crate::proto::WatchEvent;
+use super::{Host, TlsFailure};
+use crate::proto::{DecodeError, ErrorCode, Release, Reply, WatchEvent};
 use crate::sasl::SaslError;
 
 /// A request that was submitted, and the watch that it sets.

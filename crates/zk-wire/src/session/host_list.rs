@@ -4,11 +4,7 @@
 
 use std::time::Duration;
 
-use super::Event;
-use super::Host;
-use super::Loss;
-use super::Phase;
-use super::Session;
+use super::{Event, Host, Loss, Phase, Session};
 
 impl Session {
     /// Replaces the list of hosts. The connection stays if its host does; an empty list is ignored.

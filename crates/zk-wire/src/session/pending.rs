@@ -5,14 +5,9 @@
 use bytes::BytesMut;
 
 use super::Ticket;
-use crate::proto::CONFIG_NODE;
-use crate::proto::ConnectRequest;
-use crate::proto::ErrorCode;
-use crate::proto::Release;
-use crate::proto::ReplyShape;
-use crate::proto::Request;
-use crate::proto::WatchKind;
-use crate::proto::Xid;
+use crate::proto::{
+    CONFIG_NODE, ConnectRequest, ErrorCode, Release, ReplyShape, Request, WatchKind, Xid,
+};
 
 /// An encoded request.
 pub(super) struct Frame {

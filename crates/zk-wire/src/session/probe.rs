@@ -4,10 +4,7 @@
 
 use std::time::Duration;
 
-use super::Host;
-use super::Loss;
-use super::Phase;
-use super::Session;
+use super::{Host, Loss, Phase, Session};
 
 /// A question to a server.
 ///

@@ -11,8 +11,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Host;
 use crate::proto::Release;

@@ -4,25 +4,11 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
-use super::Event;
-use super::Loss;
-use super::Outcome;
-use super::Phase;
-use super::Session;
-use super::SessionEnd;
-use super::Ticket;
-use super::pending::Frame;
-use super::pending::Role;
-use crate::proto::ErrorCode;
-use crate::proto::Incoming;
-use crate::proto::Reply;
-use crate::proto::WatchEvent;
-use crate::proto::Xid;
-use crate::proto::rest_of_frame;
-use crate::proto::take_frame;
+use super::pending::{Frame, Role};
+use super::{Event, Loss, Outcome, Phase, Session, SessionEnd, Ticket};
+use crate::proto::{ErrorCode, Incoming, Reply, WatchEvent, Xid, rest_of_frame, take_frame};
 
 impl Session {
     /// Returns the buffer to which received bytes are appended, before [`received`](Self::received). It has room for the

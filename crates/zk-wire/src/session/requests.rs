@@ -4,17 +4,9 @@
 
 use std::time::Duration;
 
-use super::Event;
-use super::NotSent;
-use super::Outcome;
-use super::Phase;
-use super::Session;
-use super::SessionEnd;
-use super::SubmitError;
-use super::Ticket;
-use super::pending::Frame;
-use super::pending::Role;
+use super::pending::{Frame, Role};
 use super::releases::Support;
+use super::{Event, NotSent, Outcome, Phase, Session, SessionEnd, SubmitError, Ticket};
 use crate::proto::Request;
 
 impl Session {

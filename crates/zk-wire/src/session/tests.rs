@@ -1,10 +1,8 @@
 //! The session against a peer that reads its frames and writes replies, without I/O and at moments of the tests' choice.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Buf as _;
-use bytes::BufMut as _;
+use bytes::{Buf as _, BufMut as _};
 use proptest::prelude::*;
 
 mod authentication;
@@ -14,13 +12,7 @@ mod releases;
 mod timeouts;
 
 use super::*;
-use crate::proto::Credentials;
-use crate::proto::DecodeError;
-use crate::proto::ErrorCode;
-use crate::proto::Release;
-use crate::proto::Reply;
-use crate::proto::SaslToken;
-use crate::proto::take_frame;
+use crate::proto::{Credentials, DecodeError, ErrorCode, Release, Reply, SaslToken, take_frame};
 
 /// A session and the other end of its connection.
 struct Peer {

@@ -4,14 +4,10 @@
 
 use std::time::Duration;
 
-use super::Loss;
-use super::Phase;
-use super::Session;
 use super::host_refresh::HostRefresh;
-use super::pending::Frame;
-use super::pending::Role;
-use crate::proto::Request;
-use crate::proto::Xid;
+use super::pending::{Frame, Role};
+use super::{Loss, Phase, Session};
+use crate::proto::{Request, Xid};
 
 impl Session {
     /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called, or [`poll_dial`](Self::poll_dial) to be

@@ -5,10 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Ticket;
-use crate::proto::Request;
-use crate::proto::WatchEventKind;
-use crate::proto::WatchKind;
-use crate::proto::WatchLists;
+use crate::proto::{Request, WatchEventKind, WatchKind, WatchLists};
 
 /// The watches that the server has set for this session.
 #[derive(Debug, Default)]

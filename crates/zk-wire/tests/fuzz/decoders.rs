@@ -4,17 +4,10 @@ use std::time::Duration;
 
 use arbitrary::Unstructured;
 use bytes::Bytes;
-use zk_wire::ErrorCode;
-use zk_wire::Reply;
-use zk_wire::WatchEvent;
-use zk_wire::WatchEventKind;
-use zk_wire::proto::ConnectResponse;
-use zk_wire::proto::DecodeError;
-use zk_wire::proto::Incoming;
-use zk_wire::proto::ReplyShape;
+use zk_wire::proto::{ConnectResponse, DecodeError, Incoming, ReplyShape};
+use zk_wire::{ErrorCode, Reply, WatchEvent, WatchEventKind};
 
-use crate::replies;
-use crate::replies::SHAPES;
+use crate::replies::{self, SHAPES};
 
 /// What is decoded.
 #[derive(Debug)]

@@ -1,10 +1,8 @@
 //! The splitting of a stream into frames, given arbitrary bytes in arbitrary parts.
 
-use arbitrary::Result;
-use arbitrary::Unstructured;
+use arbitrary::{Result, Unstructured};
 use bytes::BytesMut;
-use zk_wire::proto::DecodeError;
-use zk_wire::proto::take_frame;
+use zk_wire::proto::{DecodeError, take_frame};
 
 /// A stream, where it is split, and the greatest frame that is accepted.
 #[derive(Debug)]

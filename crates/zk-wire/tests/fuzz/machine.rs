@@ -14,41 +14,19 @@
 //! - what waits, and what is received and not complete, is within the limits;
 //! - the session never wants to be woken at a moment that has passed, and nothing happens after its end.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use arbitrary::Unstructured;
-use bytes::Bytes;
-use bytes::BytesMut;
-use zk_wire::AclEntry;
-use zk_wire::CreateMode;
-use zk_wire::Credentials;
-use zk_wire::ErrorCode;
-use zk_wire::Loss;
-use zk_wire::MultiOp;
-use zk_wire::MultiResult;
-use zk_wire::NewNode;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::SessionEnd;
-use zk_wire::SubmitError;
-use zk_wire::WatchEvent;
-use zk_wire::WatchEventKind;
-use zk_wire::WatchKind;
-use zk_wire::proto::ReplyShape;
-use zk_wire::proto::Xid;
-use zk_wire::session::Event;
-use zk_wire::session::Outcome;
-use zk_wire::session::Session;
-use zk_wire::session::Ticket;
+use bytes::{Bytes, BytesMut};
+use zk_wire::proto::{ReplyShape, Xid};
+use zk_wire::session::{Event, Outcome, Session, Ticket};
+use zk_wire::{
+    AclEntry, CreateMode, Credentials, ErrorCode, Loss, MultiOp, MultiResult, NewNode, Reply,
+    Request, SessionEnd, SubmitError, WatchEvent, WatchEventKind, WatchKind,
+};
 
-use crate::program::Answer;
-use crate::program::Grant;
-use crate::program::Program;
-use crate::program::Step;
-use crate::program::What;
+use crate::program::{Answer, Grant, Program, Step, What};
 use crate::replies;
 
 /// Runs a program to its end, and the session to its own.

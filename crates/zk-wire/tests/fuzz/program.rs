@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use arbitrary::Result;
-use arbitrary::Unstructured;
-use zk_wire::Config;
-use zk_wire::Credentials;
-use zk_wire::Host;
+use arbitrary::{Result, Unstructured};
+use zk_wire::{Config, Credentials, Host};
 
 /// The settings of a session, and what happens to it.
 #[derive(Debug)]

@@ -1,18 +1,11 @@
 //! What servers send, encoded without the crate's own code.
 
-use arbitrary::Result;
-use arbitrary::Unstructured;
+use arbitrary::{Result, Unstructured};
 use bytes::Bytes;
-use zk_wire::AclEntry;
-use zk_wire::ErrorCode;
-use zk_wire::Identity;
-use zk_wire::MultiRefusal;
-use zk_wire::MultiResult;
-use zk_wire::ReadResult;
-use zk_wire::Reply;
-use zk_wire::SaslToken;
-use zk_wire::Stat;
 use zk_wire::proto::ReplyShape;
+use zk_wire::{
+    AclEntry, ErrorCode, Identity, MultiRefusal, MultiResult, ReadResult, Reply, SaslToken, Stat,
+};
 
 /// Every shape of a reply.
 pub(crate) const SHAPES: [ReplyShape; 14] = [

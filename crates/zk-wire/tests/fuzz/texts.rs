@@ -1,14 +1,8 @@
 //! Texts that servers send: the tokens of DIGEST-MD5, and their replies to `srvr`. And those that name servers.
 
-use arbitrary::Result;
-use arbitrary::Unstructured;
-use zk_wire::Chroot;
-use zk_wire::ConnectString;
-use zk_wire::Host;
-use zk_wire::Release;
-use zk_wire::sasl::DigestMd5;
-use zk_wire::sasl::Mechanism as _;
-use zk_wire::sasl::Step;
+use arbitrary::{Result, Unstructured};
+use zk_wire::sasl::{DigestMd5, Mechanism as _, Step};
+use zk_wire::{Chroot, ConnectString, Host, Release};
 
 /// Two tokens of a server, one after the other; each is also read as any other text.
 #[derive(Debug)]

@@ -1,40 +1,18 @@
 //! What a session survives, and what ends it.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Event;
-use zk_fault_proxy::EventKind;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
+use zk_fault_proxy::{Clients, Close, Event, EventKind, FaultProxy, Match, Route};
 use zk_harness::Server;
 use zk_harness::admin;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
-use zk_wire::CreateMode;
-use zk_wire::Host;
-use zk_wire::Loss;
-use zk_wire::NotSent;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::RequestErrorKind;
-use zk_wire::SessionEnd;
-use zk_wire::SubmitError;
-use zk_wire::WatchEventKind;
 use zk_wire::proto::DecodeError;
+use zk_wire::{
+    Client, Config, ConnectionState, CreateMode, Host, Loss, NotSent, Reply, Request,
+    RequestErrorKind, SessionEnd, SubmitError, WatchEventKind,
+};
 
-use crate::connect;
-use crate::epoch_after;
-use crate::expected;
-use crate::hosts;
-use crate::node;
-use crate::request;
-use crate::start;
+use crate::{connect, epoch_after, expected, hosts, node, request, start};
 
 // covers: W6
 #[tokio::test(flavor = "multi_thread")]

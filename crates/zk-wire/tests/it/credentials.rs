@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_wire::AclEntry;
-use zk_wire::CreateMode;
-use zk_wire::Credentials;
-use zk_wire::ErrorCode;
-use zk_wire::Request;
-use zk_wire::RequestErrorKind;
-use zk_wire::SessionEnd;
+use zk_fault_proxy::{Clients, Close};
+use zk_wire::{
+    AclEntry, CreateMode, Credentials, ErrorCode, Request, RequestErrorKind, SessionEnd,
+};
 
-use crate::connect;
-use crate::epoch_after;
-use crate::expected;
-use crate::node;
-use crate::request;
-use crate::start;
+use crate::{connect, epoch_after, expected, node, request, start};
 
 fn credentials(scheme: &str, data: &'static str) -> Credentials {
     Credentials {

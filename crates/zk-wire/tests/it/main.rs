@@ -6,16 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_harness::Ensemble;
-use zk_wire::AclEntry;
-use zk_wire::Answer;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
-use zk_wire::CreateMode;
-use zk_wire::Host;
-use zk_wire::NewNode;
-use zk_wire::Request;
-use zk_wire::RequestError;
+use zk_wire::{
+    AclEntry, Answer, Client, Config, ConnectionState, CreateMode, Host, NewNode, Request,
+    RequestError,
+};
 
 mod connections;
 mod credentials;

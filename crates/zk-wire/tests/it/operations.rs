@@ -3,27 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_wire::AclEntry;
-use zk_wire::Client;
-use zk_wire::CreateMode;
-use zk_wire::Credentials;
-use zk_wire::ErrorCode;
-use zk_wire::MultiOp;
-use zk_wire::MultiRead;
-use zk_wire::MultiRefusal;
-use zk_wire::MultiResult;
-use zk_wire::ReadResult;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::RequestErrorKind;
-use zk_wire::WatchEventKind;
-use zk_wire::WatchKind;
+use zk_wire::{
+    AclEntry, Client, CreateMode, Credentials, ErrorCode, MultiOp, MultiRead, MultiRefusal,
+    MultiResult, ReadResult, Reply, Request, RequestErrorKind, WatchEventKind, WatchKind,
+};
 
-use crate::connect;
-use crate::expected;
-use crate::node;
-use crate::request;
-use crate::start;
+use crate::{connect, expected, node, request, start};
 
 async fn reply(client: &Client, sent: Request) -> Reply {
     let what = format!("{sent:?}");

@@ -3,29 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_harness::Ensemble;
-use zk_harness::SaslDigest;
-use zk_wire::AclEntry;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
-use zk_wire::CreateMode;
-use zk_wire::ErrorCode;
-use zk_wire::Identity;
-use zk_wire::Loss;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::RequestErrorKind;
-use zk_wire::SessionEnd;
+use zk_fault_proxy::{Clients, Close};
+use zk_harness::{Ensemble, SaslDigest};
 use zk_wire::sasl::DigestMd5;
+use zk_wire::{
+    AclEntry, Client, Config, ConnectionState, CreateMode, ErrorCode, Identity, Loss, Reply,
+    Request, RequestErrorKind, SessionEnd,
+};
 
-use crate::epoch_after;
-use crate::expected;
-use crate::hosts;
-use crate::node;
-use crate::request;
+use crate::{epoch_after, expected, hosts, node, request};
 
 const PASSWORD: &str = "it's,=;secret";
 

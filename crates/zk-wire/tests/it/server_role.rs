@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use zk_harness::Ensemble;
-use zk_harness::Role;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ServerRole;
+use zk_harness::{Ensemble, Role};
+use zk_wire::{Client, Config, ServerRole};
 
-use crate::expected;
-use crate::hosts_of;
-use crate::start;
+use crate::{expected, hosts_of, start};
 
 async fn connect_to(host: &str) -> Client {
     let client = Client::new(hosts_of(host), Config::new(Duration::from_secs(10)));

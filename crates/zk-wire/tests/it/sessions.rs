@@ -3,26 +3,12 @@
 use std::time::Duration;
 
 use zk_harness::Ensemble;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
-use zk_wire::CreateMode;
-use zk_wire::ErrorCode;
-use zk_wire::MultiOp;
-use zk_wire::MultiResult;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::RequestErrorKind;
-use zk_wire::SessionEnd;
-use zk_wire::WatchEventKind;
+use zk_wire::{
+    Client, Config, ConnectionState, CreateMode, ErrorCode, MultiOp, MultiResult, Reply, Request,
+    RequestErrorKind, SessionEnd, WatchEventKind,
+};
 
-use crate::connect;
-use crate::expected;
-use crate::hosts;
-use crate::hosts_of;
-use crate::node;
-use crate::request;
-use crate::start;
+use crate::{connect, expected, hosts, hosts_of, node, request, start};
 
 fn path(path: &str) -> String {
     path.to_owned()

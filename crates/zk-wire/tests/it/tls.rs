@@ -1,31 +1,17 @@
 //! TLS with real servers: sessions that work, and what a refusal says.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::certificates::Flaw;
-use zk_harness::certificates::Identity;
-use zk_wire::Certificates;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
-use zk_wire::CreateMode;
-use zk_wire::Host;
-use zk_wire::Loss;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::Tls;
-use zk_wire::TlsFailure;
+use zk_harness::certificates::{Flaw, Identity};
+use zk_harness::{DataStore, Ensemble};
+use zk_wire::{
+    Certificates, Client, Config, ConnectionState, CreateMode, Host, Loss, Reply, Request, Tls,
+    TlsFailure,
+};
 
-use crate::expected;
-use crate::hosts;
-use crate::hosts_of;
-use crate::node;
-use crate::request;
+use crate::{expected, hosts, hosts_of, node, request};
 
 /// Starts servers, which offer TLS 1.2 before 3.9, and then 1.3 alone.
 async fn start(servers: usize, version: &str) -> Ensemble {

@@ -2,45 +2,20 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use zk_fault_proxy::Op;
-use zk_fault_proxy::codec;
-use zk_fault_proxy::codec::Connect;
-use zk_fault_proxy::codec::Connected;
-use zk_fault_proxy::codec::Create;
-use zk_fault_proxy::codec::Part;
-use zk_fault_proxy::codec::PartResult;
-use zk_fault_proxy::codec::ReplyBody;
-use zk_fault_proxy::codec::RequestBody;
-use zk_fault_proxy::codec::Secret;
-use zk_wire::AclEntry;
-use zk_wire::CreateMode;
-use zk_wire::Credentials;
-use zk_wire::ErrorCode;
-use zk_wire::Identity;
-use zk_wire::MultiOp;
-use zk_wire::MultiRead;
-use zk_wire::MultiRefusal;
-use zk_wire::MultiResult;
-use zk_wire::NewNode;
-use zk_wire::ReadResult;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zk_wire::SaslToken;
-use zk_wire::Stat;
-use zk_wire::WatchEvent;
-use zk_wire::WatchEventKind;
-use zk_wire::WatchKind;
-use zk_wire::proto::ConnectRequest;
-use zk_wire::proto::ConnectResponse;
-use zk_wire::proto::Incoming;
-use zk_wire::proto::ReplyShape;
-use zk_wire::proto::WatchLists;
-use zk_wire::proto::Xid;
+use zk_fault_proxy::codec::{
+    self, Connect, Connected, Create, Part, PartResult, ReplyBody, RequestBody, Secret,
+};
+use zk_wire::proto::{ConnectRequest, ConnectResponse, Incoming, ReplyShape, WatchLists, Xid};
+use zk_wire::{
+    AclEntry, CreateMode, Credentials, ErrorCode, Identity, MultiOp, MultiRead, MultiRefusal,
+    MultiResult, NewNode, ReadResult, Reply, Request, SaslToken, Stat, WatchEvent, WatchEventKind,
+    WatchKind,
+};
 
 use crate::payload;
 

@@ -3,19 +3,12 @@
 //! `tests/tests/it/java_frames.rs` records the files of `tests/golden`, describes their format, and checks that they are
 //! what today's recording would be.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use bytes::Buf as _;
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Buf as _, Bytes, BytesMut};
 use zk_wire::Request;
-use zk_wire::proto::ConnectRequest;
-use zk_wire::proto::ConnectResponse;
-use zk_wire::proto::Incoming;
-use zk_wire::proto::Reply;
-use zk_wire::proto::Xid;
+use zk_wire::proto::{ConnectRequest, ConnectResponse, Incoming, Reply, Xid};
 
 use crate::java_requests::requests;
 use crate::payload;

@@ -3,15 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_wire::AclEntry;
-use zk_wire::CreateMode;
-use zk_wire::Credentials;
-use zk_wire::MultiOp;
-use zk_wire::MultiRead;
-use zk_wire::NewNode;
-use zk_wire::Request;
-use zk_wire::WatchKind;
 use zk_wire::proto::WatchLists;
+use zk_wire::{AclEntry, CreateMode, Credentials, MultiOp, MultiRead, NewNode, Request, WatchKind};
 
 /// Returns the requests of a step, in their order, without handshakes.
 pub(crate) fn requests(step: &str) -> Vec<Request> {

@@ -2,8 +2,7 @@
 
 #![cfg(test)]
 
-use bytes::Bytes;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use zk_wire::proto::take_frame;
 
 mod fault_proxy;

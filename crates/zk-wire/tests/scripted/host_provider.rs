@@ -4,20 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
-use zk_wire::Host;
-use zk_wire::HostProvider;
-use zk_wire::HostsFuture;
-use zk_wire::Loss;
+use zk_wire::{Client, Config, ConnectionState, Host, HostProvider, HostsFuture, Loss};
 
-use crate::expected;
-use crate::server::Script;
-use crate::server::Server;
-use crate::server::host;
-use crate::server::nowhere;
-use crate::state;
+use crate::server::{Script, Server, host, nowhere};
+use crate::{expected, state};
 
 /// Gives these answers, the last one again and again.
 struct Answers {

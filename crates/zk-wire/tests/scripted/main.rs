@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use zk_wire::Client;
-use zk_wire::ConnectionState;
+use zk_wire::{Client, ConnectionState};
 
 mod host_provider;
 mod read_only;

@@ -2,14 +2,9 @@
 
 use std::time::Duration;
 
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
+use zk_wire::{Client, Config, ConnectionState};
 
-use crate::server::Script;
-use crate::server::Server;
-use crate::server::host;
-use crate::server::nowhere;
+use crate::server::{Script, Server, host, nowhere};
 use crate::state;
 
 const READ_ONLY: Script = Script {

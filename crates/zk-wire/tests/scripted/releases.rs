@@ -2,16 +2,10 @@
 
 use std::time::Duration;
 
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::NotSent;
-use zk_wire::Release;
-use zk_wire::Request;
-use zk_wire::RequestErrorKind;
+use zk_wire::{Client, Config, NotSent, Release, Request, RequestErrorKind};
 
 use crate::expected;
-use crate::server::Script;
-use crate::server::Server;
+use crate::server::{Script, Server};
 
 const REMOVE_WATCHES: i32 = 18;
 const WHO_AM_I: i32 = 107;

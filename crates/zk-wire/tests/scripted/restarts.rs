@@ -3,14 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
+use zk_wire::{Client, Config, ConnectionState};
 
-use crate::expected;
-use crate::server::Script;
-use crate::server::Server;
-use crate::state;
+use crate::server::{Script, Server};
+use crate::{expected, state};
 
 // covers: W6
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,4 @@
-use proptest::collection::btree_map;
-use proptest::collection::btree_set;
+use proptest::collection::{btree_map, btree_set};
 use proptest::prelude::*;
 
 use super::*;

@@ -9,13 +9,7 @@ use zk_config::Publisher;
 use zk_core::codec::Toml;
 use zk_harness::Ensemble;
 
-use crate::MAX_WAIT;
-use crate::Process;
-use crate::children;
-use crate::ended;
-use crate::observer;
-use crate::signal;
-use crate::tree;
+use crate::{MAX_WAIT, Process, children, ended, observer, signal, tree};
 
 // covers: E3
 #[tokio::test(flavor = "multi_thread")]

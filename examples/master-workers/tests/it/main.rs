@@ -7,17 +7,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use master_workers::Tree;
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::BufReader;
-use tokio::io::Lines;
-use tokio::process::Child;
-use tokio::process::ChildStdout;
-use tokio::process::Command;
-use zk_core::NodePath;
-use zk_core::Session;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use zk_core::{NodePath, Session};
 use zk_harness::Ensemble;
 use zk_harness::program_of_next_process;
 

@@ -4,19 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use master_workers::metrics_endpoint::serve_metrics;
-use master_workers::prune::Pruned;
-use master_workers::prune::prune;
-use tokio::io::AsyncReadExt as _;
-use tokio::io::AsyncWriteExt as _;
+use master_workers::prune::{Pruned, prune};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zk_harness::Ensemble;
 
-use crate::Process;
-use crate::observer;
-use crate::program;
-use crate::tree;
-use crate::until;
+use crate::{Process, observer, program, tree, until};
 
 /// An address that no other process has: all that begin with 127 are of this machine, and the rest is the process id.
 fn address(port: u16) -> SocketAddr {

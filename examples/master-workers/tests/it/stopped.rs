@@ -4,12 +4,7 @@ use master_workers::submit::submit;
 use rustix::process::Signal;
 use zk_harness::Ensemble;
 
-use crate::Process;
-use crate::children;
-use crate::observer;
-use crate::signal;
-use crate::tree;
-use crate::until;
+use crate::{Process, children, observer, signal, tree, until};
 
 /// That what it sends is refused as well, `sim` shows: here it does not even come to that.
 // covers: E1 I5 H3

@@ -5,18 +5,11 @@ use std::time::Duration;
 use master_workers::settings::Settings;
 use rustix::process::Signal;
 use zk_config::Publisher;
-use zk_core::codec::Text;
-use zk_core::codec::Toml;
+use zk_core::codec::{Text, Toml};
 use zk_harness::Ensemble;
 use zk_queue::WorkQueue;
 
-use crate::Process;
-use crate::children;
-use crate::observer;
-use crate::program;
-use crate::signal;
-use crate::tree;
-use crate::until;
+use crate::{Process, children, observer, program, signal, tree, until};
 
 /// Runs a command to its end; answers what it printed.
 async fn output(connect: &str, arguments: &[&str]) -> String {

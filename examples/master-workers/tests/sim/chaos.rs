@@ -4,27 +4,15 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use master_workers::Node;
-use master_workers::Stopper;
 use master_workers::settings::Settings;
 use master_workers::submit::submit;
 use master_workers::worker::TaskResult;
-use zk_core::codec::Codec as _;
-use zk_core::codec::Toml;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use master_workers::{Node, Stopper};
+use zk_core::codec::{Codec as _, Toml};
+use zk_sim::wait::{pass, soon};
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
-use crate::count;
-use crate::deaf;
-use crate::places;
-use crate::run;
-use crate::set;
-use crate::tree;
-use crate::until;
+use crate::{count, deaf, places, run, set, tree, until};
 
 /// Sessions are lost here as well: the application is meant to get over it.
 fn chaos() -> Chaos {

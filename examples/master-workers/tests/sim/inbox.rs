@@ -6,26 +6,15 @@ use std::time::Duration;
 
 use master_workers::TaskId;
 use master_workers::status::Status;
-use master_workers::submit::Reason;
-use master_workers::submit::submit;
-use zk_core::Acl;
-use zk_core::ErrorClass;
-use zk_core::Session;
+use master_workers::submit::{Reason, submit};
 use zk_core::codec::Raw;
+use zk_core::{Acl, ErrorClass, Session};
 use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
 
-use crate::Process;
-use crate::count;
-use crate::master::leader;
-use crate::master::master;
-use crate::places;
-use crate::texts;
-use crate::tree;
-use crate::until;
-use crate::working_for;
+use crate::master::{leader, master};
+use crate::{Process, count, places, texts, tree, until, working_for};
 
 async fn foundations(session: &Session) {
     for path in tree().base_nodes() {

@@ -4,32 +4,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use master_workers::Member;
-use master_workers::Stopper;
-use master_workers::TaskId;
-use master_workers::prune::Pruned;
-use master_workers::prune::prune;
+use master_workers::prune::{Pruned, prune};
 use master_workers::settings::Settings;
 use master_workers::status::Status;
 use master_workers::submit::submit;
 use master_workers::worker::TaskResult;
-use zk_core::codec::Codec as _;
-use zk_core::codec::Toml;
+use master_workers::{Member, Stopper, TaskId};
+use zk_core::codec::{Codec as _, Toml};
 use zk_lock::FairLock;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::matching::transactions;
-use zk_sim::matching::writes;
+use zk_sim::matching::{transactions, writes};
+use zk_sim::{Check, Ensemble};
 
-use crate::Process;
-use crate::count;
-use crate::heard;
-use crate::places;
-use crate::said;
-use crate::texts;
-use crate::tree;
-use crate::until;
-use crate::working_for;
+use crate::{Process, count, heard, places, said, texts, tree, until, working_for};
 
 // covers: E1 E3 Q4
 #[tokio::test(flavor = "current_thread", start_paused = true)]

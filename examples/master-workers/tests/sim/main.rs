@@ -3,22 +3,14 @@
 #![cfg(test)]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use master_workers::Node;
-use master_workers::Reporter;
-use master_workers::Stop;
-use master_workers::Stopper;
-use master_workers::TaskId;
-use master_workers::Tree;
 use master_workers::settings::Settings;
+use master_workers::{Node, Reporter, Stop, Stopper, TaskId, Tree};
 use tokio::task::JoinHandle;
-use zk_core::NodePath;
-use zk_core::Session;
-use zk_core::codec::Codec as _;
-use zk_core::codec::Toml;
+use zk_core::codec::{Codec as _, Toml};
+use zk_core::{NodePath, Session};
 use zk_sim::Ensemble;
 use zk_sim::wait::soon;
 

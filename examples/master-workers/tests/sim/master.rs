@@ -2,26 +2,17 @@
 
 use std::time::Duration;
 
-use master_workers::Member;
-use master_workers::TaskId;
-use master_workers::WorkerName;
 use master_workers::master::Outcome;
 use master_workers::plan::Step;
 use master_workers::settings::Settings;
-use zk_core::ErrorKind;
-use zk_core::Session;
+use master_workers::{Member, TaskId, WorkerName};
 use zk_core::transport::TransportError;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
+use zk_core::{ErrorKind, Session};
+use zk_leader::{LatchParticipant, LeaderLatch, LeaderLease};
 use zk_sim::Ensemble;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
+use zk_sim::wait::{polled, soon};
 
-use crate::deaf;
-use crate::places;
-use crate::tree;
-use crate::until;
+use crate::{deaf, places, tree, until};
 
 const TASK: TaskId = TaskId::new(7);
 const ANNA: WorkerName = WorkerName::new(1, 1);

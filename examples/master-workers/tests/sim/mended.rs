@@ -2,27 +2,16 @@
 
 use std::time::Duration;
 
-use master_workers::TaskId;
-use master_workers::WorkerName;
 use master_workers::settings::Settings;
 use master_workers::submit::submit;
-use zk_core::Acl;
-use zk_core::ErrorKind;
+use master_workers::{TaskId, WorkerName};
 use zk_core::transport::TransportError;
+use zk_core::{Acl, ErrorKind};
 use zk_sim::Ensemble;
-use zk_sim::matching::creates;
-use zk_sim::matching::gets;
-use zk_sim::matching::lists;
+use zk_sim::matching::{creates, gets, lists};
 use zk_sim::wait::pass;
 
-use crate::Process;
-use crate::count;
-use crate::places;
-use crate::set;
-use crate::texts;
-use crate::tree;
-use crate::until;
-use crate::working_for;
+use crate::{Process, count, places, set, texts, tree, until, working_for};
 
 /// The only worker that is registered.
 fn worker(ensemble: &Ensemble) -> WorkerName {

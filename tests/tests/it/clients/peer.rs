@@ -3,8 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorProcess;
+use zk_tests::peers::{Curator, CuratorProcess};
 
 /// A client that carries out commands, and answers in the words that `PlainClient.java` lists.
 pub(super) trait Peer: Send {

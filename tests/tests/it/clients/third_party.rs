@@ -5,10 +5,7 @@ use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use zookeeper_client as zk;
 
-use super::peer::Answer;
-use super::peer::Connect;
-use super::peer::Peer;
-use super::peer::wait_for_state;
+use super::peer::{Answer, Connect, Peer, wait_for_state};
 
 pub(super) struct ThirdParty {
     /// Why there is none, if connecting failed.

@@ -3,29 +3,14 @@
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
-use zk_wire::AclEntry;
-use zk_wire::Answer as Reply;
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::ConnectionState;
-use zk_wire::CreateMode;
-use zk_wire::Credentials;
-use zk_wire::MultiOp;
-use zk_wire::MultiResult;
-use zk_wire::NewNode;
-use zk_wire::NotSent;
-use zk_wire::Request;
-use zk_wire::RequestError;
-use zk_wire::RequestErrorKind;
-use zk_wire::SessionEnd;
-use zk_wire::SubmitError;
-use zk_wire::Watch;
+use zk_wire::{
+    AclEntry, Answer as Reply, Client, Config, ConnectionState, CreateMode, Credentials, MultiOp,
+    MultiResult, NewNode, NotSent, Request, RequestError, RequestErrorKind, SessionEnd,
+    SubmitError, Watch,
+};
 
 use super::SOON;
-use super::peer::Answer;
-use super::peer::Connect;
-use super::peer::Peer;
-use super::peer::wait_for_state;
+use super::peer::{Answer, Connect, Peer, wait_for_state};
 
 pub(super) struct Wire {
     client: Client,

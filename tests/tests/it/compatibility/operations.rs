@@ -6,23 +6,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use anyhow::bail;
 use anyhow::ensure;
-use zk_core::Acl;
-use zk_core::ErrorKind;
-use zk_core::OpResult;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_core::Subscription;
-use zk_core::Update;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::Op;
+use zk_core::{Acl, ErrorKind, OpResult, ProtocolClient, Session, Subscription, Update};
+use zk_fault_proxy::{Clients, Close, Op};
 
-use super::LIMIT;
-use super::Outcome;
-use super::Row;
-use super::Servers;
-use super::refused;
-use super::within;
+use super::{LIMIT, Outcome, Row, Servers, refused, within};
 
 pub(super) const ROWS: &[Row] = &[
     ("reads, writes and deletions of data", |servers| {

@@ -6,22 +6,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use anyhow::bail;
 use anyhow::ensure;
-use zk_core::ConnectError;
-use zk_core::ConnectionState;
-use zk_core::ErrorKind;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_core::Tls;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::EnsembleBuilder;
-use zk_harness::SaslDigest;
+use zk_core::{ConnectError, ConnectionState, ErrorKind, ProtocolClient, Session, Tls};
+use zk_harness::{DataStore, Ensemble, EnsembleBuilder, SaslDigest};
 
-use super::LIMIT;
-use super::Outcome;
-use super::Row;
-use super::Servers;
-use super::within;
+use super::{LIMIT, Outcome, Row, Servers, within};
 
 pub(super) const ROWS: &[Row] = &[
     ("TLS", |servers| Box::pin(tls(servers))),

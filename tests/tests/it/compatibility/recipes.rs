@@ -5,8 +5,7 @@ use anyhow::ensure;
 use zk_fault_proxy::Op;
 use zk_tests::each_recipe::Recipe;
 
-use super::Outcome;
-use super::Servers;
+use super::{Outcome, Servers};
 
 /// Uses a recipe, and returns how it worked.
 pub(super) async fn run(servers: &Servers, recipe: &Recipe) -> anyhow::Result<Outcome> {

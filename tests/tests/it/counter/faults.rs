@@ -4,20 +4,13 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::process::Child;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::Instant;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::nemesis::Fault;
-use zk_harness::nemesis::Nemesis;
-use zk_harness::nemesis::fault_time;
-use zk_harness::nemesis::tally;
+use zk_harness::nemesis::{Fault, Nemesis, fault_time, tally};
 use zk_harness::program_of_next_process;
-use zk_history::Op;
-use zk_history::ReturnValue;
-use zk_history::Run;
+use zk_harness::{DataStore, Ensemble};
 use zk_history::check::Counter;
+use zk_history::{Op, ReturnValue, Run};
 
 use crate::lock::observer;
 

@@ -3,18 +3,10 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::Format;
-use zk_counter::SharedCount;
-use zk_counter::SharedValue;
-use zk_counter::TrySetOutcome;
-use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorProcess;
-use zk_tests::peers::Kazoo;
+use zk_counter::{AtomicCounter, CounterOptions, Format, SharedCount, SharedValue, TrySetOutcome};
+use zk_tests::peers::{Curator, CuratorProcess, Kazoo};
 
-use crate::lock::observer;
-use crate::lock::three_servers;
+use crate::lock::{observer, three_servers};
 
 fn counter(session: &Session, path: &str, format: Format) -> AtomicCounter {
     let options = CounterOptions::default().with_format(format);

@@ -1,13 +1,8 @@
 //! Nodes whose version becomes negative, and is -1, which servers treat as any version.
 
 use tokio::task::JoinSet;
-use zk_core::ErrorKind;
-use zk_core::IdempotencyTokens;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::SharedCount;
-use zk_counter::SharedValue;
-use zk_counter::TrySetOutcome;
+use zk_core::{ErrorKind, IdempotencyTokens};
+use zk_counter::{AtomicCounter, CounterOptions, SharedCount, SharedValue, TrySetOutcome};
 use zk_harness::Ensemble;
 use zk_tests::peers::seed_version;
 

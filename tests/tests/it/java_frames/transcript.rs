@@ -13,10 +13,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use zk_wire::proto::ConnectResponse;
-use zk_wire::proto::Incoming;
-use zk_wire::proto::Reply;
-use zk_wire::proto::ReplyShape;
+use zk_wire::proto::{ConnectResponse, Incoming, Reply, ReplyShape};
 
 use super::recorder::Frame;
 

@@ -2,16 +2,9 @@
 
 use std::time::Duration;
 
-use zk_tests::contention::Event;
-use zk_tests::contention::Worker;
-use zk_tests::contention::turns;
+use zk_tests::contention::{Event, Worker, turns};
 
-use super::contend;
-use super::judged;
-use super::observer;
-use super::three_servers;
-use super::until_empty;
-use super::workers;
+use super::{contend, judged, observer, three_servers, until_empty, workers};
 
 const PROCESSES: usize = 20;
 

@@ -1,19 +1,13 @@
 //! Many waiters.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_lock::FairLock;
 
-use super::LONG;
-use super::observer;
-use super::three_servers;
-use super::until;
-use super::until_empty;
-use super::watches;
+use super::{LONG, observer, three_servers, until, until_empty, watches};
 
 const SESSIONS: u64 = 10;
 

@@ -6,24 +6,14 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use zk_core::SessionId;
 use zk_history::Run;
-use zk_history::check::FencedMutex;
-use zk_history::check::Span;
+use zk_history::check::{FencedMutex, Span};
 use zk_lock::FairLock;
-use zk_tests::contention::Worker;
-use zk_tests::contention::turns;
-use zk_tests::peers::Curator;
-use zk_tests::peers::PeerContender;
-use zk_tests::peers::Recipe;
+use zk_tests::contention::{Worker, turns};
+use zk_tests::peers::{Curator, PeerContender, Recipe};
 
-use super::LONG;
-use super::SOON;
-use super::contend;
-use super::names;
-use super::observer;
-use super::three_servers;
-use super::until_empty;
-use super::until_enlisted;
-use super::workers;
+use super::{
+    LONG, SOON, contend, names, observer, three_servers, until_empty, until_enlisted, workers,
+};
 
 // covers: L13
 #[tokio::test(flavor = "multi_thread")]

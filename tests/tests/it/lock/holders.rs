@@ -3,22 +3,13 @@
 use std::time::Duration;
 
 use zk_history::check::FencedRegister;
-use zk_tests::contention::Event;
-use zk_tests::contention::Register;
-use zk_tests::contention::turns;
+use zk_tests::contention::{Event, Register, turns};
 use zk_tests::peers::monotonic;
 
-use super::LONG;
-use super::SOON;
-use super::contend;
-use super::judged;
-use super::names;
-use super::observer;
-use super::three_servers;
-use super::three_servers_with;
-use super::until_empty;
-use super::until_enlisted;
-use super::worker;
+use super::{
+    LONG, SOON, contend, judged, names, observer, three_servers, three_servers_with, until_empty,
+    until_enlisted, worker,
+};
 
 /// Long enough that a pause of the machine does not end it.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(15);

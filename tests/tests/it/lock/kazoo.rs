@@ -5,21 +5,10 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_lock::FairLock;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::RwLock;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::PeerContender;
-use zk_tests::peers::Recipe;
-use zk_tests::peers::monotonic;
+use zk_lock::{FairLock, Layout, LockOptions, RwLock};
+use zk_tests::peers::{Kazoo, PeerContender, Recipe, monotonic};
 
-use super::SOON;
-use super::observer;
-use super::three_servers;
-use super::until;
-use super::until_empty;
-use super::until_enlisted;
+use super::{SOON, observer, three_servers, until, until_empty, until_enlisted};
 
 const PATH: &str = "/lock";
 /// How long one waits that is to be kept waiting.

@@ -1,20 +1,15 @@
 //! Listeners that block for as long as they like, beside others and a lock on the same sessions.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use zk_core::Update;
 use zk_lock::FairLock;
 
-use super::SOON;
-use super::observer;
-use super::three_servers;
-use super::until;
+use super::{SOON, observer, three_servers, until};
 
 const ROUNDS: usize = 100;
 const CHANGES: i32 = 100;

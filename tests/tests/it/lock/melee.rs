@@ -5,14 +5,10 @@ use std::time::Duration;
 
 use zk_harness::nemesis::fault_time;
 use zk_harness::program_of_next_process;
-use zk_tests::melee::Fighter;
-use zk_tests::melee::Melee;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
+use zk_tests::melee::{Fighter, Melee};
+use zk_tests::peers::{Curator, Kazoo};
 
-use super::observer;
-use super::three_servers;
-use super::until_empty;
+use super::{observer, three_servers, until_empty};
 
 /// Fights it out, and fails if two had the lock at once or something is left.
 async fn fight(name: &str, fighters: &[Fighter], parents: &[&str]) {

@@ -1,18 +1,13 @@
 //! The end of the numbers that a server gives to contenders.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinSet;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
+use zk_lock::{AcquireError, FairLock};
 
-use super::SOON;
-use super::until_empty;
-use super::until_enlisted;
-use crate::counters::connect;
-use crate::counters::near_the_end;
+use super::{SOON, until_empty, until_enlisted};
+use crate::counters::{connect, near_the_end};
 
 // covers: L9
 #[tokio::test(flavor = "multi_thread")]

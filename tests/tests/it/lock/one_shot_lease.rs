@@ -4,23 +4,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_core::Session;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Route;
-use zk_fault_proxy::Rule;
-use zk_fault_proxy::RuleBuilder;
+use zk_fault_proxy::{Clients, FaultProxy, Match, Route, Rule, RuleBuilder};
 use zk_harness::Ensemble;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::KazooLeases;
+use zk_lock::{OneShotLease, OneShotLeaseOptions};
+use zk_tests::peers::{Kazoo, KazooLeases};
 
-use super::LONG;
-use super::SOON;
-use super::names;
-use super::observer;
-use super::three_servers;
+use super::{LONG, SOON, names, observer, three_servers};
 
 const PATH: &str = "/leases/a";
 const RECORD: &str = "/leases/a/lease_holder";

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_tests::orphan::Contender;
-use zk_tests::orphan::Slow;
-use zk_tests::orphan::Stage;
+use zk_tests::orphan::{Contender, Slow, Stage};
 
 const LAGS: [Duration; 4] = [
     Duration::from_millis(10),

@@ -1,15 +1,10 @@
 //! Curator's revocation and ours.
 
 use zk_harness::Ensemble;
-use zk_lock::FairLock;
-use zk_lock::OwnerInfo;
-use zk_lock::Revocation;
-use zk_lock::RevokeError;
-use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorProcess;
+use zk_lock::{FairLock, OwnerInfo, Revocation, RevokeError};
+use zk_tests::peers::{Curator, CuratorProcess};
 
-use super::SOON;
-use super::observer;
+use super::{SOON, observer};
 
 // covers: L7 L13
 #[tokio::test(flavor = "multi_thread")]

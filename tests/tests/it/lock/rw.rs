@@ -5,24 +5,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_lock::AcquireError;
-use zk_lock::FairLock;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::ReadGuard;
-use zk_lock::RwLock;
-use zk_lock::WriteGuard;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::PeerContender;
-use zk_tests::peers::Recipe;
-use zk_tests::peers::monotonic;
+use zk_lock::{AcquireError, FairLock, Layout, LockOptions, ReadGuard, RwLock, WriteGuard};
+use zk_tests::peers::{Curator, Kazoo, PeerContender, Recipe, monotonic};
 
-use super::SOON;
-use super::observer;
-use super::until;
-use super::until_empty;
-use super::until_enlisted;
+use super::{SOON, observer, until, until_empty, until_enlisted};
 
 const PATH: &str = "/rw";
 const READ: &str = "read";

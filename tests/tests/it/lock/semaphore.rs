@@ -1,30 +1,19 @@
 //! Curator's `InterProcessSemaphoreV2` and our semaphore on one path.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use zk_core::Session;
-use zk_harness::Ensemble;
-use zk_harness::Error;
+use zk_harness::{Ensemble, Error};
 use zk_history::Run;
 use zk_history::check;
 use zk_lock::Semaphore;
-use zk_tests::peers::Curator;
-use zk_tests::peers::PeerContender;
-use zk_tests::peers::Recipe;
-use zk_tests::peers::monotonic;
+use zk_tests::peers::{Curator, PeerContender, Recipe, monotonic};
 
-use super::SOON;
-use super::names;
-use super::observer;
-use super::three_servers;
-use super::until;
-use super::until_empty;
-use super::until_enlisted;
+use super::{SOON, names, observer, three_servers, until, until_empty, until_enlisted};
 
 const PATH: &str = "/semaphore";
 const QUEUE: &str = "/semaphore/locks";

@@ -1,29 +1,16 @@
 //! Servers that die, stop and restart while a lock is held and waited for.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_harness::Ensemble;
-use zk_harness::Server;
-use zk_tests::contention::Event;
-use zk_tests::contention::Record;
-use zk_tests::contention::Worker;
-use zk_tests::contention::turns;
+use zk_harness::{Ensemble, Server};
+use zk_tests::contention::{Event, Record, Worker, turns};
 use zk_tests::peers::monotonic;
 
-use super::LONG;
-use super::SOON;
-use super::answered;
-use super::contend;
-use super::judged;
-use super::observer;
-use super::three_servers_with;
-use super::until;
-use super::until_empty;
-use super::until_enlisted;
-use super::worker;
-use super::workers;
+use super::{
+    LONG, SOON, answered, contend, judged, observer, three_servers_with, until, until_empty,
+    until_enlisted, worker, workers,
+};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 

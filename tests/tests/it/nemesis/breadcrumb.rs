@@ -3,28 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_core::Session;
-use zk_history::Held;
-use zk_history::Op;
-use zk_history::Pending;
-use zk_history::Recorder;
-use zk_history::ReturnValue;
-use zk_history::Run;
 use zk_history::check::FencedMutex;
 use zk_history::now;
-use zk_leader::Breadcrumb;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
+use zk_history::{Held, Op, Pending, Recorder, ReturnValue, Run};
+use zk_leader::{Breadcrumb, LeaderLatch, LeaderLease};
 
-use super::work::Beside;
-use super::work::Work;
-use super::work::open;
-use super::work::pass;
+use super::work::{Beside, Work, open, pass};
 
 pub(super) const PATH: &str = "/nemesis/active";
 pub(super) const BREADCRUMB: &str = "ActiveBreadCrumb";

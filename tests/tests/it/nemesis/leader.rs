@@ -4,19 +4,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_core::Session;
-use zk_history::Op;
-use zk_history::ReturnValue;
-use zk_history::Run;
 use zk_history::check::FencedMutex;
 use zk_history::now;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_leader::ParticipantEnd;
+use zk_history::{Op, ReturnValue, Run};
+use zk_leader::{LatchParticipant, LeaderLatch, ParticipantEnd};
 
-use super::work::Beside;
-use super::work::Work;
-use super::work::open;
-use super::work::pass;
+use super::work::{Beside, Work, open, pass};
 
 pub(super) const PATH: &str = "/nemesis/leader";
 const PARTICIPANTS: usize = 3;

@@ -6,42 +6,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use zk_core::ConnectionState;
-use zk_core::ErrorKind;
-use zk_core::Sequence;
-use zk_core::Session;
+use zk_core::{ConnectionState, ErrorKind, Sequence, Session};
 use zk_harness::Ensemble;
-use zk_harness::nemesis::Fault;
-use zk_harness::nemesis::InjectedFault;
-use zk_harness::nemesis::Nemesis;
-use zk_harness::nemesis::tally;
-use zk_history::Held;
-use zk_history::Op;
-use zk_history::Recorder;
-use zk_history::ReturnValue;
-use zk_history::Run;
-use zk_history::check::Counter;
-use zk_history::check::FencedMutex;
-use zk_history::check::Liveness;
+use zk_harness::nemesis::{Fault, InjectedFault, Nemesis, tally};
+use zk_history::check::{Counter, FencedMutex, Liveness};
 use zk_history::now;
-use zk_lock::FairLock;
-use zk_lock::Guard;
+use zk_history::{Held, Op, Recorder, ReturnValue, Run};
+use zk_lock::{FairLock, Guard};
 
-use super::agreed;
-use super::breadcrumb;
-use super::disagreement;
-use super::inject_faults;
-use super::leader;
-use super::other_locks;
-use super::rw;
-use super::semaphore;
-use super::spread;
-use super::stage;
-use super::work::BOUND;
-use super::work::Beside;
-use super::work::Grants;
-use super::work::Work;
-use super::work::open;
+use super::work::{BOUND, Beside, Grants, Work, open};
+use super::{
+    agreed, breadcrumb, disagreement, inject_faults, leader, other_locks, rw, semaphore, spread,
+    stage,
+};
 
 const PATH: &str = "/nemesis/lock";
 const COUNTER: &str = "/nemesis/counter";

@@ -1,28 +1,17 @@
 //! The one-shot lease, on servers whose clocks are not moved: leases end by the clock of the leader.
 
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 use zk_core::Session;
-use zk_harness::nemesis::Fault;
-use zk_harness::nemesis::Nemesis;
-use zk_harness::nemesis::fault_time;
-use zk_history::Op;
-use zk_history::ReturnValue;
-use zk_history::Run;
+use zk_harness::nemesis::{Fault, Nemesis, fault_time};
 use zk_history::check::FencedMutex;
 use zk_history::now;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
+use zk_history::{Op, ReturnValue, Run};
+use zk_lock::{OneShotLease, OneShotLeaseOptions};
 
-use super::agreed;
-use super::stage;
-use super::work::Beside;
-use super::work::Work;
-use super::work::open;
-use super::work::pass;
+use super::work::{Beside, Work, open, pass};
+use super::{agreed, stage};
 
 const PATH: &str = "/nemesis/lease";
 const WORKERS: usize = 3;

@@ -5,28 +5,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::watch;
-use zk_core::ConnectionState;
-use zk_core::Session;
-use zk_history::Op;
-use zk_history::ReturnValue;
-use zk_history::Run;
+use zk_core::{ConnectionState, Session};
 use zk_history::check::FencedMutex;
-use zk_lock::AcquireError;
-use zk_lock::CohortLock;
-use zk_lock::CohortToken;
-use zk_lock::FairLock;
-use zk_lock::FencingToken;
-use zk_lock::Lock;
-use zk_lock::LockGuard;
-use zk_lock::MultiGuard;
-use zk_lock::MultiLock;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
+use zk_history::{Op, ReturnValue, Run};
+use zk_lock::{
+    AcquireError, CohortLock, CohortToken, FairLock, FencingToken, Lock, LockGuard, MultiGuard,
+    MultiLock, RaceLock, ReentrantLock,
+};
 
-use super::work::Beside;
-use super::work::Work;
-use super::work::open;
-use super::work::pass;
+use super::work::{Beside, Work, open, pass};
 
 pub(super) const COHORT: &str = "/nemesis/cohort";
 pub(super) const REENTRANT: &str = "/nemesis/reentrant";

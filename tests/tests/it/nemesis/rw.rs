@@ -3,19 +3,12 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zk_core::ConnectionState;
-use zk_core::Session;
-use zk_history::Op;
-use zk_history::ReturnValue;
-use zk_history::Run;
+use zk_core::{ConnectionState, Session};
 use zk_history::check::ReadWriteLock;
-use zk_lock::Guard;
-use zk_lock::RwLock;
+use zk_history::{Op, ReturnValue, Run};
+use zk_lock::{Guard, RwLock};
 
-use super::work::Beside;
-use super::work::Work;
-use super::work::open;
-use super::work::pass;
+use super::work::{Beside, Work, open, pass};
 
 pub(super) const PATH: &str = "/nemesis/rw";
 const WORKERS: usize = 4;

@@ -3,17 +3,12 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zk_core::ConnectionState;
-use zk_core::Session;
-use zk_history::Op;
-use zk_history::Run;
+use zk_core::{ConnectionState, Session};
 use zk_history::check;
+use zk_history::{Op, Run};
 use zk_lock::Semaphore;
 
-use super::work::Beside;
-use super::work::Work;
-use super::work::open;
-use super::work::pass;
+use super::work::{Beside, Work, open, pass};
 
 const PATH: &str = "/nemesis/semaphore";
 pub(super) const QUEUE: &str = "/nemesis/semaphore/locks";

@@ -1,7 +1,6 @@
 //! What workers of any kind share: sessions, what they were granted, and what of it is judged.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -9,13 +8,9 @@ use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_harness::nemesis::InjectedFault;
-use zk_history::Held;
-use zk_history::Pending;
-use zk_history::Recorder;
-use zk_history::ReturnValue;
-use zk_history::Run;
 use zk_history::check::Liveness;
 use zk_history::now;
+use zk_history::{Held, Pending, Recorder, ReturnValue, Run};
 use zk_lock::LockGuard;
 
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);

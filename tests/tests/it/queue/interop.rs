@@ -2,16 +2,10 @@
 
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_tests::peers::Curator;
-use zk_tests::peers::CuratorQueue;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::QueueAct;
+use zk_queue::{Layout, Queue, QueueOptions};
+use zk_tests::peers::{Curator, CuratorQueue, Kazoo, QueueAct};
 
-use crate::lock::observer;
-use crate::lock::three_servers;
+use crate::lock::{observer, three_servers};
 
 const PATH: &str = "/queues/shared";
 

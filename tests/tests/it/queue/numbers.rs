@@ -2,14 +2,9 @@
 
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::Layout;
-use zk_queue::OfferError;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkQueue;
+use zk_queue::{Layout, OfferError, Queue, QueueOptions, WorkQueue};
 
-use crate::counters::connect;
-use crate::counters::near_the_end;
+use crate::counters::{connect, near_the_end};
 
 fn queue(session: &Session, path: &str, layout: Layout) -> Queue<String> {
     let options = QueueOptions::default().with_layout(layout);

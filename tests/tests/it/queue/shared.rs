@@ -4,22 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_core::NodePath;
-use zk_core::Session;
 use zk_core::codec::Text;
+use zk_core::{NodePath, Session};
 use zk_harness::Ensemble;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
-use zk_tests::peers::Curator;
-use zk_tests::peers::Kazoo;
-use zk_tests::peers::SharedCuratorQueue;
-use zk_tests::peers::SharedQueuePeer;
+use zk_queue::{WorkLayout, WorkOptions, WorkQueue};
+use zk_tests::peers::{Curator, Kazoo, SharedCuratorQueue, SharedQueuePeer};
 
-use crate::lock::LONG;
-use crate::lock::SOON;
-use crate::lock::observer;
-use crate::lock::three_servers;
+use crate::lock::{LONG, SOON, observer, three_servers};
 
 const PATH: &str = "/queues/shared";
 const LOCKS: &str = "/queues/locks";

@@ -4,27 +4,16 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process;
-use tokio::process::Child;
-use tokio::process::Command;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
 use tokio::time::Instant;
 use zk_core::codec::Text;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::nemesis::Fault;
-use zk_harness::nemesis::Nemesis;
-use zk_harness::nemesis::fault_time;
-use zk_harness::nemesis::tally;
+use zk_harness::nemesis::{Fault, Nemesis, fault_time, tally};
 use zk_harness::program_of_next_process;
-use zk_history::Op;
-use zk_history::ReturnValue;
-use zk_history::Run;
-use zk_history::check::Delivery;
-use zk_history::check::TotalQueue;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_harness::{DataStore, Ensemble};
+use zk_history::check::{Delivery, TotalQueue};
+use zk_history::{Op, ReturnValue, Run};
+use zk_queue::{WorkOptions, WorkQueue};
 
 use crate::lock::observer;
 

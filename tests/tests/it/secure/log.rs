@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 use std::panic;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::Once;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

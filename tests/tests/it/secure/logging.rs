@@ -5,16 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use zk_config::Typed;
-use zk_core::Acl;
-use zk_core::Session;
 use zk_core::codec::Text;
+use zk_core::{Acl, Session};
 use zk_counter::SharedValue;
 use zk_discovery::Registry;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerOptions;
-use zk_group::partitioner::PartitionerProblem;
-use zk_id::Layout;
-use zk_id::Snowflakes;
+use zk_group::partitioner::{Partitioner, PartitionerOptions, PartitionerProblem};
+use zk_id::{Layout, Snowflakes};
 
 use super::soon;
 

@@ -2,62 +2,25 @@
 
 use std::fmt::Debug;
 use std::num::NonZeroU32;
-use std::pin::Pin;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use zk_barrier::Barrier;
-use zk_barrier::DoubleBarrier;
-use zk_cache::ChildrenCache;
-use zk_cache::Snapshot;
-use zk_cache::TreeCache;
-use zk_config::PublishOptions;
-use zk_config::Publisher;
-use zk_core::ErrorClass;
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeOptions;
-use zk_core::Session;
+use zk_barrier::{Barrier, DoubleBarrier};
+use zk_cache::{ChildrenCache, Snapshot, TreeCache};
+use zk_config::{PublishOptions, Publisher};
 use zk_core::codec::Text;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::SharedCount;
-use zk_counter::SharedValue;
-use zk_discovery::Dubbo;
-use zk_discovery::DubboProvider;
-use zk_discovery::Instance;
-use zk_discovery::Registry;
-use zk_discovery::Serverset;
-use zk_discovery::ServersetMember;
+use zk_core::{ErrorClass, PersistentNode, PersistentNodeOptions, Session};
+use zk_counter::{AtomicCounter, CounterOptions, SharedCount, SharedValue};
+use zk_discovery::{Dubbo, DubboProvider, Instance, Registry, Serverset, ServersetMember};
 use zk_group::Membership;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerOptions;
-use zk_group::partitioner::PartitionerProblem;
-use zk_id::BlockIds;
-use zk_id::Layout;
-use zk_id::SequenceIds;
-use zk_id::Snowflakes;
-use zk_id::WorkerIds;
-use zk_id::ZxidIds;
-use zk_leader::Breadcrumb;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLatch;
-use zk_leader::Selector;
-use zk_leader::StepDownPolicy;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::LockOptions;
-use zk_lock::MultiLock;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_group::partitioner::{Partitioner, PartitionerOptions, PartitionerProblem};
+use zk_id::{BlockIds, Layout, SequenceIds, Snowflakes, WorkerIds, ZxidIds};
+use zk_leader::{Breadcrumb, ElectionOptions, LeaderLatch, Selector, StepDownPolicy};
+use zk_lock::{
+    CohortLock, FairLock, LockOptions, MultiLock, OneShotLease, OneShotLeaseOptions, RaceLock,
+    ReentrantLock, RwLock, Semaphore,
+};
+use zk_queue::{Queue, QueueOptions, WorkLayout, WorkOptions, WorkQueue};
 
 use super::failure::Failure;
 

@@ -4,29 +4,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ConnectError;
-use zk_core::Error;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Identity;
-use zk_core::Permissions;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_core::SessionBuilder;
-use zk_core::Tls;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::SaslDigest;
-use zk_harness::certificates;
-use zk_harness::certificates::Flaw;
+use zk_core::{
+    Acl, AclEntry, ConnectError, Error, ErrorClass, ErrorKind, Identity, Permissions,
+    ProtocolClient, Session, SessionBuilder, Tls,
+};
+use zk_harness::certificates::{self, Flaw};
 use zk_harness::superuser_digest;
+use zk_harness::{DataStore, Ensemble, SaslDigest};
 
-use super::PASSWORDS;
-use super::documented_table;
 use super::failure::chain;
-use super::soon;
+use super::{PASSWORDS, documented_table, soon};
 
 /// How long a refused session is tried: long enough for the first handshakes of servers on a busy machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);

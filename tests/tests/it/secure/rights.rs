@@ -4,33 +4,16 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Permissions;
-use zk_core::Session;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
+use zk_core::{Acl, AclEntry, Permissions, Session};
 use zk_harness::superuser_digest;
-use zk_leader::ElectionOptions;
-use zk_leader::LeaderLatch;
-use zk_leader::StepDownPolicy;
-use zk_lock::FairLock;
-use zk_lock::Inspector;
-use zk_lock::Reap;
-use zk_lock::Removal;
+use zk_harness::{DataStore, Ensemble};
+use zk_leader::{ElectionOptions, LeaderLatch, StepDownPolicy};
+use zk_lock::{FairLock, Inspector, Reap, Removal};
 
-use super::PASSWORDS;
-use super::SOON;
-use super::calls;
-use super::calls::Call;
-use super::calls::Users;
-use super::documented_table;
+use super::calls::{self, Call, Users};
 use super::failure::Failure;
-use super::nodes_below;
-use super::recipes::RECIPES;
-use super::recipes::hold;
-use super::soon;
-use super::user;
+use super::recipes::{RECIPES, hold};
+use super::{PASSWORDS, SOON, documented_table, nodes_below, soon, user};
 
 // covers: S2
 #[tokio::test]

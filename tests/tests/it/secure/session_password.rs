@@ -2,9 +2,7 @@
 
 use std::net::SocketAddr;
 
-use zk_wire::Client;
-use zk_wire::Config;
-use zk_wire::Host;
+use zk_wire::{Client, Config, Host};
 
 use super::SOON;
 

@@ -3,19 +3,11 @@
 
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Permissions;
-use zk_harness::DataStore;
-use zk_harness::Ensemble;
-use zk_harness::EnsembleBuilder;
-use zk_harness::SaslDigest;
+use zk_core::{Acl, AclEntry, Permissions};
+use zk_harness::{DataStore, Ensemble, EnsembleBuilder, SaslDigest};
 use zk_tests::each_recipe::RECIPES;
 
-use super::PASSWORDS;
-use super::encrypted;
-use super::nodes_below;
-use super::soon;
+use super::{PASSWORDS, encrypted, nodes_below, soon};
 
 // covers: S1 S2
 #[tokio::test]

@@ -5,15 +5,10 @@ use std::num::NonZeroU32;
 use std::pin::pin;
 use std::time::Duration;
 
-use zk_barrier::Barrier;
-use zk_barrier::DoubleBarrier;
-use zk_barrier::Layout;
+use zk_barrier::{Barrier, DoubleBarrier, Layout};
 use zk_core::Session;
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 use crate::lock::names;
 
 /// Enters and leaves two rounds; returns their numbers.

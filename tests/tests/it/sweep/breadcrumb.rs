@@ -3,16 +3,10 @@
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-use zk_core::Error;
-use zk_core::Session;
-use zk_leader::Breadcrumb;
-use zk_leader::LeaderLatch;
-use zk_leader::TakeOverError;
+use zk_core::{Error, Session};
+use zk_leader::{Breadcrumb, LeaderLatch, TakeOverError};
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 
 /// Leads and takes over; returns whom it fenced last, and the result of removing the breadcrumb.
 async fn takes_over(scene: &Scene, session: &Session, data: &str) -> (String, Result<(), Error>) {

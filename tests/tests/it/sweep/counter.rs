@@ -2,15 +2,9 @@
 
 use std::time::Duration;
 
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::SharedValue;
-use zk_counter::TrySetOutcome;
+use zk_counter::{AtomicCounter, CounterOptions, SharedValue, TrySetOutcome};
 
-use super::SOON;
-use super::Scene;
-use super::Stage;
-use super::sweep;
+use super::{SOON, Scene, Stage, sweep};
 
 /// The first write creates the node, and the second one is behind a write of another session.
 async fn counts(scene: Scene) {

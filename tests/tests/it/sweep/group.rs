@@ -1,12 +1,8 @@
 //! Every request of a member of a group.
 
-use zk_group::Members;
-use zk_group::Membership;
+use zk_group::{Members, Membership};
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 
 /// It joins a group with a member, changes its payload, and leaves.
 async fn joins_and_leaves(scene: Scene) {

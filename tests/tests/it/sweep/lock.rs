@@ -4,12 +4,7 @@ use std::time::Duration;
 
 use zk_lock::FairLock;
 
-use super::Scene;
-use super::Stage;
-use super::contenders;
-use super::no_contender_is_left;
-use super::sweep;
-use super::until_one_waits;
+use super::{Scene, Stage, contenders, no_contender_is_left, sweep, until_one_waits};
 
 /// A free lock is taken and given back; one that is held is tried for, then waited for and given back.
 async fn life_of_a_lock(scene: Scene) {

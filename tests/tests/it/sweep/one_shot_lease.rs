@@ -3,13 +3,9 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
+use zk_lock::{OneShotLease, OneShotLeaseOptions};
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 
 /// Longer than any scene.
 const DURATION: Duration = Duration::from_secs(600);

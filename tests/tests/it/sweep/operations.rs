@@ -1,12 +1,8 @@
 //! Every request of each operation of zk-core: the effect comes exactly once, or the caller hears that it is unknown.
 
-use zk_core::Error;
-use zk_core::Session;
+use zk_core::{Error, Session};
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 
 /// What the tree shows of an operation's effect: how often it happened.
 async fn effects(observer: &Session, path: &str) -> usize {

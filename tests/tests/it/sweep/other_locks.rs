@@ -2,20 +2,11 @@
 
 use zk_core::Session;
 use zk_leader::LeaderLatch;
-use zk_lock::CohortLock;
-use zk_lock::FairLock;
-use zk_lock::Inspector;
-use zk_lock::Lock;
-use zk_lock::LockGuard as _;
-use zk_lock::MultiLock;
-use zk_lock::RaceLock;
-use zk_lock::ReentrantLock;
+use zk_lock::{
+    CohortLock, FairLock, Inspector, Lock, LockGuard as _, MultiLock, RaceLock, ReentrantLock,
+};
 
-use super::Scene;
-use super::Stage;
-use super::no_contender_is_left;
-use super::sweep;
-use super::until_one_waits;
+use super::{Scene, Stage, no_contender_is_left, sweep, until_one_waits};
 
 /// A free lock is taken and given back; one that is held is tried for, then waited for and given back. At the end there
 /// is no contender and no node at the path.

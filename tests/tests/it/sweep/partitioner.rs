@@ -5,14 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_group::partitioner::ItemGuard;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerOptions;
+use zk_group::partitioner::{ItemGuard, Partitioner, PartitionerOptions};
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 use crate::lock::names;
 
 const ITEMS: [&str; 2] = ["a", "b"];

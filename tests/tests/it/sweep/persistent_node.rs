@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeOptions;
+use zk_core::{PersistentNode, PersistentNodeOptions};
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 
 /// It is created, written, created again after another client has deleted it with its parent, and removed.
 async fn comes_back(scene: Scene, options: PersistentNodeOptions) {

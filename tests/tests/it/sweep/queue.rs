@@ -3,18 +3,11 @@
 
 use std::time::Duration;
 
-use zk_core::NodePath;
-use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::Queue;
-use zk_queue::WorkLayout;
-use zk_queue::WorkOptions;
-use zk_queue::WorkQueue;
+use zk_core::{NodePath, Session};
+use zk_queue::{Queue, WorkLayout, WorkOptions, WorkQueue};
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{Scene, Stage, settled, sweep};
 
 fn queue(session: &Session, path: &str) -> Queue<String> {
     Queue::new(session, path, Text).expect("the path is one")

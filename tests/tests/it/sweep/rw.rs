@@ -2,15 +2,9 @@
 
 use std::time::Duration;
 
-use zk_lock::ReadGuard;
-use zk_lock::RwLock;
-use zk_lock::WriteGuard;
+use zk_lock::{ReadGuard, RwLock, WriteGuard};
 
-use super::SOON;
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
+use super::{SOON, Scene, Stage, settled, sweep};
 
 /// A writer becomes a reader while a writer waits, and then, after that one has given up, a writer again.
 async fn life_of_a_writer_and_reader(scene: Scene) {

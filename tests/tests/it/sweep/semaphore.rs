@@ -2,11 +2,7 @@
 
 use zk_lock::Semaphore;
 
-use super::Scene;
-use super::Stage;
-use super::settled;
-use super::sweep;
-use super::until_or_late;
+use super::{Scene, Stage, settled, sweep, until_or_late};
 
 /// Two leases are made and given back; then one of them is taken, and both are waited for.
 async fn life_of_leases(scene: Scene) {

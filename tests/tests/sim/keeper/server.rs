@@ -5,32 +5,21 @@
 //! differences, with their sources, and what this cannot play.
 
 use std::io;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt as _;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpListener;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use zk_fault_proxy::Op;
-use zk_fault_proxy::codec::Connect;
-use zk_fault_proxy::codec::Connected;
-use zk_fault_proxy::codec::FrameDecoder;
-use zk_fault_proxy::codec::Piece;
-use zk_fault_proxy::codec::ReplyBody;
-use zk_fault_proxy::codec::RequestBody;
-use zk_fault_proxy::codec::Secret;
-use zk_fault_proxy::codec::WatchEventKind;
-use zk_fault_proxy::codec::notification;
-use zk_sim::Ensemble;
-use zk_sim::SimListener;
+use zk_fault_proxy::codec::{
+    Connect, Connected, FrameDecoder, Piece, ReplyBody, RequestBody, Secret, WatchEventKind,
+    notification,
+};
+use zk_sim::{Ensemble, SimListener};
 
 /// What differs between releases of Keeper.
 #[derive(Debug, Clone, Copy)]

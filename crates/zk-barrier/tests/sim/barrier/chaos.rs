@@ -2,19 +2,14 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_core::ErrorClass;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::soon;
+use zk_sim::wait::{pass, soon};
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
 use super::barrier;
 use crate::PATH;

@@ -5,13 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use anyhow::bail;
 use bytes::Bytes;
-use zk_wire::AclEntry;
-use zk_wire::NewNode;
-use zk_wire::Reply;
-use zk_wire::Request;
-use zookeeper_client::Acls;
-use zookeeper_client::CreateMode;
-use zookeeper_client::CreateOptions;
+use zk_wire::{AclEntry, NewNode, Reply, Request};
+use zookeeper_client::{Acls, CreateMode, CreateOptions};
 
 /// A session of an asynchronous client; clones share it.
 pub(crate) trait AsyncClient: Clone + Send + Sync + Sized + 'static {

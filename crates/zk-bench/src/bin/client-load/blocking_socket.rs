@@ -4,21 +4,14 @@
 //! session timeout.
 
 use std::collections::VecDeque;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Barrier;
-use std::thread;
-use std::thread::ScopedJoinHandle;
-use std::time::Duration;
-use std::time::Instant;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use zk_bench::wire::Load;
-use zk_bench::wire::Operation;
-use zk_bench::wire::PARENT;
-use zk_bench::wire::Run;
-use zk_bench::wire::Workload;
+use zk_bench::wire::{Load, Operation, PARENT, Run, Workload};
 
 use crate::give_up;
 use crate::meter::Meter;

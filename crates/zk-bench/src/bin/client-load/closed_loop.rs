@@ -2,21 +2,15 @@
 //! the one before is done.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use futures_util::TryStreamExt as _;
 use futures_util::stream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-use zk_bench::wire::Load;
-use zk_bench::wire::Operation;
-use zk_bench::wire::PARENT;
-use zk_bench::wire::Run;
-use zk_bench::wire::Workload;
+use zk_bench::wire::{Load, Operation, PARENT, Run, Workload};
 
 use crate::async_client::AsyncClient;
 use crate::give_up;

@@ -22,11 +22,8 @@ use std::process;
 
 use anyhow::Context as _;
 use anyhow::bail;
-use stats_alloc::INSTRUMENTED_SYSTEM;
-use stats_alloc::StatsAlloc;
-use zk_bench::wire::ClientKind;
-use zk_bench::wire::Run;
-use zk_bench::wire::RuntimeKind;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use zk_bench::wire::{ClientKind, Run, RuntimeKind};
 
 /// Counts allocations.
 #[global_allocator]

@@ -1,14 +1,11 @@
 //! Measures the time, the CPU time and the allocations of a part of the program.
 
 use std::fs;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_bench::Latencies;
 use zk_bench::cpu_time;
-use zk_bench::wire::BEGIN_MARK;
-use zk_bench::wire::END_MARK;
-use zk_bench::wire::Load;
+use zk_bench::wire::{BEGIN_MARK, END_MARK, Load};
 
 use crate::ALLOCATOR;
 

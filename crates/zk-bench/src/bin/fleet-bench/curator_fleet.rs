@@ -6,16 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::ensure;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::AsyncWriteExt as _;
-use tokio::io::BufReader;
-use tokio::io::Lines;
-use tokio::process::Child;
-use tokio::process::ChildStdin;
-use tokio::process::ChildStdout;
-use tokio::process::Command;
-use zk_tests::peers::Compiler;
-use zk_tests::peers::Curator;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use zk_tests::peers::{Compiler, Curator};
 
 use crate::SESSION_TIMEOUT;
 use crate::counters::Process;

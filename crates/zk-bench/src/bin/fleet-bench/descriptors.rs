@@ -4,10 +4,7 @@ use std::fs;
 
 use anyhow::Context as _;
 use anyhow::ensure;
-use rustix::process::Resource;
-use rustix::process::Rlimit;
-use rustix::process::getrlimit;
-use rustix::process::setrlimit;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises this process's limit as far as it is allowed to, for itself and the servers it starts.
 pub(crate) fn raise_limit(sessions: u32) -> anyhow::Result<()> {

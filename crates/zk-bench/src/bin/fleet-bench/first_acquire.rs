@@ -1,7 +1,6 @@
 //! Measures the first acquire of a session that was idle, next to an acquire of a session that was not.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_bench::Spread;
 use zk_lock::FairLock;

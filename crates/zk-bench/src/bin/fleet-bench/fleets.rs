@@ -2,14 +2,11 @@
 
 use anyhow::Context as _;
 use anyhow::ensure;
-use futures_util::StreamExt as _;
-use futures_util::TryStreamExt as _;
 use futures_util::stream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use zk_core::Session;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_wire::Client;
-use zk_wire::Config;
+use zk_lock::{FairLock, Guard};
+use zk_wire::{Client, Config};
 
 use crate::SESSION_TIMEOUT;
 

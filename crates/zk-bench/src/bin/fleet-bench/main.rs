@@ -17,22 +17,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::ensure;
-use stats_alloc::INSTRUMENTED_SYSTEM;
-use stats_alloc::StatsAlloc;
-use zk_bench::Environment;
-use zk_bench::Settings;
-use zk_bench::WorkMeter;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use zk_bench::servers;
+use zk_bench::{Environment, Settings, WorkMeter};
 use zk_harness::Ensemble;
 
-use crate::counters::Process;
-use crate::counters::Rates;
-use crate::counters::measured;
-use crate::counters::pass;
+use crate::counters::{Process, Rates, measured, pass};
 use crate::curator_fleet::CuratorProgram;
-use crate::results::Fleet;
-use crate::results::Results;
-use crate::results::Row;
+use crate::results::{Fleet, Results, Row};
 
 /// Counts the memory of a session exactly: the resident memory of a process does not shrink between two fleets.
 #[global_allocator]

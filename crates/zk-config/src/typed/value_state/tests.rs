@@ -1,5 +1,4 @@
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use zk_cache::Snapshot;
 

@@ -2,19 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::task::Context;
-use std::task::Poll;
-use std::task::Waker;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use futures_util::Stream;
 
 use crate::path::NodePath;
-use crate::transport::WatchNotification;
-use crate::transport::Watching;
+use crate::transport::{WatchNotification, Watching};
 
 /// The handle that cancels a watch.
 pub(super) struct CancellableWatch(Arc<Mutex<CancellableState>>);

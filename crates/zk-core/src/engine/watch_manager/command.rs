@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::update_buffer::UpdateBuffer;
-use super::watch_table::Id;
-use super::watch_table::WatchScope;
+use super::watch_table::{Id, WatchScope};
 use crate::path::NodePath;
 use crate::transport::TransportError;
 

@@ -3,34 +3,22 @@
 //! A change between a watch that fired and the next one is found by comparing the node with its last known state.
 //! Each node takes two watches.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::task::Context;
-use std::task::Poll;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
-use futures_util::Stream;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use futures_util::stream::unfold;
+use futures_util::stream::{FuturesUnordered, unfold};
+use futures_util::{Stream, StreamExt};
 
 use crate::engine::Engine;
 use crate::error::ErrorKind;
 use crate::join_all::join_all;
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::Phase;
-use crate::transport::Request;
-use crate::transport::Response;
-use crate::transport::TransportError;
-use crate::transport::WatchEvent;
-use crate::transport::WatchNotification;
-use crate::transport::Watched;
-use crate::transport::Watching;
+use crate::transport::{
+    Phase, Request, Response, TransportError, WatchEvent, WatchNotification, Watched, Watching,
+};
 
 /// Sets one-shot watches that together report what a persistent one would, until the link breaks.
 pub(super) async fn follow(

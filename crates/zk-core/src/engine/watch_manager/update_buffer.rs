@@ -1,16 +1,11 @@
 //! Buffers the updates of a subscription until the consumer takes them, within a bound.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::task::Context;
-use std::task::Poll;
-use std::task::Waker;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use super::watch_table::SubscriptionEvent;
-use crate::update::Kinds;
-use crate::update::Update;
+use crate::update::{Kinds, Update};
 
 /// The updates of one subscription, with paths below the chroot.
 ///

@@ -6,9 +6,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::path::NodePath;
 use crate::transport::WatchEvent;

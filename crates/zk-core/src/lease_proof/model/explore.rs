@@ -1,12 +1,10 @@
 //! Explores scenes whole.
 
-use std::collections::HashSet;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use super::Scene;
-use super::world::Action;
-use super::world::World;
+use super::world::{Action, World};
 
 /// What the states of a scene have shown.
 #[derive(Debug, Default, PartialEq, Eq)]

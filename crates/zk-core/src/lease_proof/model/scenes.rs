@@ -1,10 +1,7 @@
 //! The scenes, each about one danger.
 
-use super::NOTHING;
-use super::QUIET;
-use super::Scene;
-use super::world::Budget;
-use super::world::Server;
+use super::world::{Budget, Server};
+use super::{NOTHING, QUIET, Scene};
 
 /// The follower and its leader exchange no messages for a while.
 pub(super) const CUT: Scene = Scene {

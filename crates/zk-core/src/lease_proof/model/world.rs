@@ -5,8 +5,7 @@ mod key;
 
 use std::time::Instant;
 
-use super::STEP;
-use super::Scene;
+use super::{STEP, Scene};
 use crate::lease_proof::LeaseProof;
 use crate::transport::ServerRole;
 

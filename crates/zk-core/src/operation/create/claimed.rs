@@ -4,26 +4,17 @@
 //! session created it. Its data does, if each call writes different data. A node that was there before the call is not its
 //! node in any case.
 
-use super::Create;
 use super::options::mode_of;
-use super::parents;
-use crate::call::Call;
-use crate::call::Repeat;
-use crate::engine::cleanup::CleanupOnDrop;
-use crate::engine::cleanup::Job;
+use super::{Create, parents};
+use crate::call::{Call, Repeat};
+use crate::engine::cleanup::{CleanupOnDrop, Job};
 use crate::engine::fresh_read;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
-use crate::operation::request_checks::acl_bytes;
-use crate::operation::request_checks::check_size;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::operation::request_checks::{acl_bytes, check_size};
 use crate::operation::target::OperationFuture;
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::CreateMode;
-use crate::transport::CreateRequest;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{CreateMode, CreateRequest, Request, Response};
 
 impl Create {
     /// Creates an ephemeral node, or returns `None` if another node exists there.

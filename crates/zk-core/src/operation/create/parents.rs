@@ -1,16 +1,10 @@
 //! Creating the nodes above a node.
 
 use super::options::PLAIN;
-use crate::call::Call;
-use crate::call::Repeat;
-use crate::error::Error;
-use crate::error::ErrorKind;
+use crate::call::{Call, Repeat};
+use crate::error::{Error, ErrorKind};
 use crate::path::NodePath;
-use crate::transport::Bytes;
-use crate::transport::CreateMode;
-use crate::transport::CreateRequest;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{Bytes, CreateMode, CreateRequest, Request, Response};
 
 /// Makes the missing ancestors of a node that is to be made, from the nearest one that can be made downwards.
 ///

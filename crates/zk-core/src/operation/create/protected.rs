@@ -5,19 +5,13 @@
 //! making the server catch up first.
 
 use super::parents;
-use crate::call::Call;
-use crate::call::Repeat;
-use crate::engine::cleanup;
-use crate::engine::cleanup::CleanupOnDrop;
-use crate::engine::cleanup::Job;
+use crate::call::{Call, Repeat};
+use crate::engine::cleanup::{self, CleanupOnDrop, Job};
 use crate::engine::fresh_read;
 use crate::error::Error;
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::CreateMode;
-use crate::transport::CreateRequest;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{CreateMode, CreateRequest, Request, Response};
 
 /// Creates the node, or finds it if the reply is lost. Returns the path on the wire.
 ///

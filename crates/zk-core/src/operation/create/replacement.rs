@@ -4,25 +4,14 @@
 //! can delete the node. If a reply is lost, the unique name of the new node shows whether it was committed, as for a
 //! [`protected`] create.
 
-use super::Create;
-use super::Prepared;
-use super::prepare;
-use super::protected;
-use crate::call::Call;
-use crate::call::Repeat;
-use crate::engine::cleanup::CleanupOnDrop;
-use crate::engine::cleanup::Job;
-use crate::error::Error;
-use crate::error::ErrorKind;
-use crate::error::Operation;
+use super::{Create, Prepared, prepare, protected};
+use crate::call::{Call, Repeat};
+use crate::engine::cleanup::{CleanupOnDrop, Job};
+use crate::error::{Error, ErrorKind, Operation};
 use crate::operation::OperationFuture;
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::CreateMode;
-use crate::transport::Op;
-use crate::transport::OpResult;
-use crate::transport::Request;
-use crate::transport::Response;
+use crate::transport::{CreateMode, Op, OpResult, Request, Response};
 
 impl Create {
     /// Creates the node under a unique name, and deletes `old`, a path on the wire, in the same transaction.

@@ -1,8 +1,7 @@
 //! Limits how many paths a session watches, counted in bytes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::ErrorKind;
 use crate::path::NodePath;

@@ -8,26 +8,15 @@
 //! (another client has deleted it), or cannot be read within two seconds, that is the time of this machine's clock. A
 //! create that was answered is not repeated.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zk_wire as wire;
 
-use super::Answer;
-use super::CreateMode;
-use super::CreateRequest;
-use super::LinkReceiver;
-use super::NodePath;
-use super::Request;
-use super::Response;
-use super::TransportError;
-use super::header;
-use super::malformed;
-use super::response;
-use super::to_stat;
+use super::{
+    Answer, CreateMode, CreateRequest, LinkReceiver, NodePath, Request, Response, TransportError,
+    header, malformed, response, to_stat,
+};
 
 /// Whether the servers of a session have refused `create2`.
 #[derive(Debug)]
@@ -186,8 +175,7 @@ enum Refusal {
 
 impl Refusal {
     fn of(request: &wire::Request, error: &wire::RequestErrorKind) -> Option<Self> {
-        use wire::ErrorCode as Code;
-        use wire::RequestErrorKind as Kind;
+        use wire::{ErrorCode as Code, RequestErrorKind as Kind};
         match error {
             Kind::NotSent(wire::NotSent::Unsupported { .. })
             | Kind::Refused {
@@ -281,9 +269,7 @@ mod tests {
 
     #[test]
     fn only_what_3_4_knows_is_sent_instead() {
-        use wire::CreateMode as Mode;
-        use wire::MultiOp as Op;
-        use wire::Request as Wire;
+        use wire::{CreateMode as Mode, MultiOp as Op, Request as Wire};
         let check = Op::Check {
             path: "/b".to_owned(),
             version: None,

@@ -1,16 +1,12 @@
 //! Keeps a client's list of servers up to date with the dynamic configuration of the ensemble.
 
-use std::sync::Arc;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use zk_wire as wire;
 use zk_wire::Host;
 
-use crate::ensemble_config::EnsembleConfig;
-use crate::ensemble_config::NewestServers;
-use crate::ensemble_config::TrackedServers;
+use crate::ensemble_config::{EnsembleConfig, NewestServers, TrackedServers};
 
 /// The servers of the connect string, and those of the newest configuration. Clones share them.
 ///

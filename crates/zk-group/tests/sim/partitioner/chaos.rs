@@ -4,14 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::until;
+use zk_sim::wait::{pass, until};
+use zk_sim::{Chaos, Check, Ensemble};
 
-use super::oracle::Command;
-use super::oracle::Oracle;
+use super::oracle::{Command, Oracle};
 use super::start;
 
 const ITEMS: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];

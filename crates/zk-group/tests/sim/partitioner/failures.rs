@@ -3,29 +3,15 @@
 use std::time::Duration;
 
 use zk_cache::CacheEnd;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::ErrorKind;
-use zk_core::Permissions;
-use zk_core::Session;
 use zk_core::transport::TransportError;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::PartitionerProblem;
+use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session};
+use zk_group::partitioner::{Partitioner, PartitionerProblem};
 use zk_lock::LockLoss;
 use zk_sim::Ensemble;
 use zk_sim::matching;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_sim::wait::{pass, polled, soon, until};
 
-use super::PATH;
-use super::SETTLE;
-use super::allocated;
-use super::gets_nothing;
-use super::owned;
-use super::settled;
-use super::start;
+use super::{PATH, SETTLE, allocated, gets_nothing, owned, settled, start};
 use crate::current;
 
 /// The next session acquires the items again, each when its guard is dropped.

@@ -5,22 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_group::Membership;
-use zk_group::partitioner::InvalidItem;
-use zk_group::partitioner::Partitioner;
-use zk_group::partitioner::StartError;
+use zk_group::partitioner::{InvalidItem, Partitioner, StartError};
 use zk_sim::Ensemble;
-use zk_sim::wait::pass;
-use zk_sim::wait::polled;
-use zk_sim::wait::soon;
-use zk_sim::wait::until;
+use zk_sim::wait::{pass, polled, soon, until};
 
-use super::PATH;
-use super::SETTLE;
-use super::allocated;
-use super::gets_nothing;
-use super::owned;
-use super::settled;
-use super::start;
+use super::{PATH, SETTLE, allocated, gets_nothing, owned, settled, start};
 
 const ITEMS: [&str; 5] = ["a", "b", "c", "d", "e"];
 

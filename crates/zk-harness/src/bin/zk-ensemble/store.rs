@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use anyhow::bail;
 use rustix::fs::FlockOperation;
 use zk_harness::{Ensemble, Error};
 

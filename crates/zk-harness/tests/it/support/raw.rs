@@ -4,8 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -175,8 +174,7 @@ impl RawClient {
 
 /// Constructors of requests.
 pub(crate) mod request {
-    use super::Request;
-    use super::put;
+    use super::{Request, put};
 
     pub(crate) fn create(path: &str) -> Request {
         let mut body = create_part(path);

@@ -9,9 +9,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use zk_history::History;
 use zk_history::check::{Checker, Judgement, ServerLogs, judge};
-use zk_history::{Description, Run};
+use zk_history::{Description, History, Run};
 
 fn main() -> ExitCode {
     let args = args::Args::parse();

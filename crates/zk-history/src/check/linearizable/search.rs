@@ -5,8 +5,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use std::collections::BTreeSet;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::model::{Mutex, MutexOp};
 

@@ -2,17 +2,13 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FencingToken;
-use zk_lock::MultiGuard;
-use zk_sim::Chaos;
-use zk_sim::Check;
+use zk_lock::{AcquireError, FencingToken, MultiGuard};
+use zk_sim::{Chaos, Check};
 
 use super::multi;
 use crate::pass;

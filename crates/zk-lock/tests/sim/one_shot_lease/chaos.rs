@@ -1,17 +1,11 @@
 //! Random faults, by seed.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::OneShotLease;
-use zk_lock::OneShotLeaseOptions;
-use zk_lock::TakeLeaseError;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Disturbance;
-use zk_sim::Ensemble;
+use zk_lock::{OneShotLease, OneShotLeaseOptions, TakeLeaseError};
+use zk_sim::{Chaos, Check, Disturbance, Ensemble};
 
 use super::PATH;
 use crate::pass;

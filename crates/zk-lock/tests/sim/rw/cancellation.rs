@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_lock::UpgradeError;
 
 use super::rw;
-use crate::cancellation::Other;
-use crate::cancellation::all_dropped_everywhere;
+use crate::cancellation::{Other, all_dropped_everywhere};
 
 const A_WHILE: Duration = Duration::from_millis(200);
 

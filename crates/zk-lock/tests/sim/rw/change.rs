@@ -3,28 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future;
-use zk_core::ErrorClass;
-use zk_core::ErrorKind;
-use zk_core::Session;
 use zk_core::transport::TransportError;
-use zk_lock::DowngradeError;
-use zk_lock::FairLock;
-use zk_lock::LockLoss;
-use zk_lock::UpgradeError;
+use zk_core::{ErrorClass, ErrorKind, Session};
+use zk_lock::{DowngradeError, FairLock, LockLoss, UpgradeError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use super::READERS;
-use super::granted;
-use super::reader;
-use super::reads;
-use super::rw;
-use super::sessions;
-use super::writer;
-use super::writes;
-use crate::left;
-use crate::pass;
-use crate::soon;
+use super::{READERS, granted, reader, reads, rw, sessions, writer, writes};
+use crate::{left, pass, soon};
 
 /// TRAPS R1: Curator before 5.5.0 let a writer in that was waiting.
 // covers: L4

@@ -2,20 +2,13 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::FencingToken;
-use zk_lock::Guard;
-use zk_lock::ReadGuard;
-use zk_lock::WriteGuard;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_lock::{AcquireError, FencingToken, Guard, ReadGuard, WriteGuard};
+use zk_sim::{Chaos, Check, Ensemble};
 
 use super::rw;
 use crate::pass;

@@ -6,16 +6,8 @@ use zk_core::transport::Request;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use super::READERS;
-use super::WRITERS;
-use super::granted;
-use super::reader;
-use super::reads;
-use super::sessions;
-use super::writer;
-use super::writes;
-use crate::PATH;
-use crate::pass;
+use super::{READERS, WRITERS, granted, reader, reads, sessions, writer, writes};
+use crate::{PATH, pass};
 
 const MANY: usize = 20;
 

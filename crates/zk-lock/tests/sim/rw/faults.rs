@@ -2,23 +2,11 @@
 
 use std::time::Duration;
 
-use zk_sim::Ensemble;
-use zk_sim::Script;
-use zk_sim::Scripted;
 use zk_sim::matching;
+use zk_sim::{Ensemble, Script, Scripted};
 
-use super::READERS;
-use super::WRITERS;
-use super::reader;
-use super::reads;
-use super::rw;
-use super::sessions;
-use super::writer;
-use super::writes;
-use crate::PATH;
-use crate::left;
-use crate::pass;
-use crate::soon;
+use super::{READERS, WRITERS, reader, reads, rw, sessions, writer, writes};
+use crate::{PATH, left, pass, soon};
 
 type Strike = (&'static str, fn(Script) -> Scripted);
 

@@ -2,25 +2,12 @@
 
 use std::time::Duration;
 
-use zk_lock::AcquireError;
-use zk_lock::DowngradeError;
-use zk_lock::LockLoss;
-use zk_lock::UpgradeError;
+use zk_lock::{AcquireError, DowngradeError, LockLoss, UpgradeError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use super::READERS;
-use super::WRITERS;
-use super::granted;
-use super::reader;
-use super::reads;
-use super::rw;
-use super::sessions;
-use super::writer;
-use super::writes;
-use crate::left;
-use crate::pass;
-use crate::soon;
+use super::{READERS, WRITERS, granted, reader, reads, rw, sessions, writer, writes};
+use crate::{left, pass, soon};
 
 // covers: L4 L12
 #[tokio::test(start_paused = true)]

@@ -3,26 +3,11 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::Layout;
-use zk_lock::LockOptions;
-use zk_lock::RwLock;
-use zk_lock::RwLockError;
-use zk_lock::TimedOut;
+use zk_lock::{AcquireError, Layout, LockOptions, RwLock, RwLockError, TimedOut};
 use zk_sim::Ensemble;
 
-use super::granted;
-use super::reader;
-use super::reads;
-use super::rw;
-use super::sessions;
-use super::writer;
-use super::writes;
-use crate::PATH;
-use crate::left;
-use crate::lock;
-use crate::pass;
-use crate::soon;
+use super::{granted, reader, reads, rw, sessions, writer, writes};
+use crate::{PATH, left, lock, pass, soon};
 
 // covers: L4
 #[tokio::test(start_paused = true)]

@@ -2,16 +2,12 @@
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_lock::AcquireError;
-use zk_lock::SemaphoreLease;
-use zk_sim::Chaos;
-use zk_sim::Check;
-use zk_sim::Ensemble;
+use zk_lock::{AcquireError, SemaphoreLease};
+use zk_sim::{Chaos, Check, Ensemble};
 
 use super::semaphore;
 use crate::pass;

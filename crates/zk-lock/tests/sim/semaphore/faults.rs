@@ -3,15 +3,9 @@
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use super::LEASES;
-use super::QUEUE;
-use super::count;
-use super::granted;
-use super::semaphore;
-use super::waiting;
-use crate::ephemerals;
+use super::{LEASES, QUEUE, count, granted, semaphore, waiting};
 use crate::faults::STRIKES;
-use crate::soon;
+use crate::{ephemerals, soon};
 
 /// TRAPS S1 and X1: each request of acquires and releases is hit by each fault, one at a time.
 /// This is Curator's `testNoOrphanedNodes`, for each of its steps.

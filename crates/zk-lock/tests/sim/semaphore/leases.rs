@@ -4,21 +4,12 @@ use std::time::Duration;
 
 use zk_core::ErrorKind;
 use zk_core::transport::Request;
-use zk_lock::AcquireError;
-use zk_lock::LimitError;
-use zk_lock::ReleaseError;
+use zk_lock::{AcquireError, LimitError, ReleaseError};
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
-use super::LEASES;
-use super::PATH;
-use super::QUEUE;
-use super::count;
-use super::granted;
-use super::semaphore;
-use super::waiting;
-use crate::pass;
-use crate::soon;
+use super::{LEASES, PATH, QUEUE, count, granted, semaphore, waiting};
+use crate::{pass, soon};
 
 // covers: L11
 #[tokio::test(start_paused = true)]

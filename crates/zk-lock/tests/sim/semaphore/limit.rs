@@ -4,18 +4,12 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_core::transport::Request;
-use zk_lock::AcquireError;
-use zk_lock::LimitError;
-use zk_sim::Ensemble;
-use zk_sim::Kind;
+use zk_lock::{AcquireError, LimitError};
 use zk_sim::matching;
+use zk_sim::{Ensemble, Kind};
 
-use super::PATH;
-use super::granted;
-use super::semaphore;
-use super::waiting;
-use crate::pass;
-use crate::soon;
+use super::{PATH, granted, semaphore, waiting};
+use crate::{pass, soon};
 
 /// TRAPS S3: kazoo creates the node, writes the number in a second step, and reads once.
 // covers: L11

@@ -3,19 +3,11 @@
 use std::time::Duration;
 
 use zk_core::ErrorClass;
-use zk_lock::AcquireError;
-use zk_lock::LockLoss;
+use zk_lock::{AcquireError, LockLoss};
 use zk_sim::Ensemble;
 
-use super::LEASES;
-use super::QUEUE;
-use super::count;
-use super::granted;
-use super::semaphore;
-use super::waiting;
-use crate::ephemerals;
-use crate::pass;
-use crate::soon;
+use super::{LEASES, QUEUE, count, granted, semaphore, waiting};
+use crate::{ephemerals, pass, soon};
 
 /// TRAPS S4, CURATOR-595: the lease notices that its session is gone before another one is granted in its place.
 // covers: L11 L12

@@ -1,7 +1,6 @@
 //! Every state of a list, and what a caller gets from it.
 
-use zk_core::NodePath;
-use zk_core::Stat;
+use zk_core::{NodePath, Stat};
 
 use super::*;
 use crate::contention::Partition;

@@ -1,9 +1,6 @@
 use proptest::collection::btree_map;
 use proptest::prelude::*;
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::Bytes;
-use zk_core::Permissions;
+use zk_core::{Acl, AclEntry, Bytes, Permissions};
 
 use super::*;
 use crate::subtree::node::RelativePath;

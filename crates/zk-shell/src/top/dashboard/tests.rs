@@ -1,6 +1,5 @@
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyModifiers;
+use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

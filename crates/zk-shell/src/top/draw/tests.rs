@@ -1,14 +1,10 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyModifiers;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::*;
 use crate::top::recording::tests::samples_of;
-use crate::top::sample::Missing;
-use crate::top::sample::Reading;
-use crate::top::sample::Sample;
+use crate::top::sample::{Missing, Reading, Sample};
 
 /// Three servers under load, whose leader is killed.
 const RECORDING: &str = include_str!("../fixtures/killed-leader.jsonl");

@@ -2,8 +2,7 @@ use std::sync::Mutex;
 
 use zk_core::Acl;
 use zk_sim::Ensemble;
-use zk_sim::matching::lists;
-use zk_sim::matching::multi_reads;
+use zk_sim::matching::{lists, multi_reads};
 
 use super::*;
 use crate::top::sample::Tree;

@@ -2,16 +2,11 @@
 //!
 //! Pure: no I/O and no clock.
 
-use super::View;
-use super::ephemerals_of;
-use super::watches_of;
+use super::{View, ephemerals_of, watches_of};
 use crate::top::four_letter::hexadecimal;
-use crate::top::model::Model;
-use crate::top::model::Server;
+use crate::top::model::{Model, Server};
 use crate::top::sample::Recipe;
-use crate::top::table::Cell;
-use crate::top::table::Row;
-use crate::top::table::printable;
+use crate::top::table::{Cell, Row, printable};
 
 impl View {
     /// Returns what the detail view shows below the cells of a row, a line each.

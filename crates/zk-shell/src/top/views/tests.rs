@@ -1,13 +1,6 @@
 use super::*;
 use crate::top::model::NO_QUORUM;
-use crate::top::sample::Connection;
-use crate::top::sample::Figures;
-use crate::top::sample::Missing;
-use crate::top::sample::Reading;
-use crate::top::sample::Recipe;
-use crate::top::sample::Sample;
-use crate::top::sample::Subtree;
-use crate::top::sample::Tree;
+use crate::top::sample::{Connection, Figures, Missing, Reading, Recipe, Sample, Subtree, Tree};
 
 fn model(readings: Vec<(&str, Reading)>) -> Model {
     let mut model = Model::new(&["a".to_owned(), "b".to_owned()]);

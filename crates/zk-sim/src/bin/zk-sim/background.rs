@@ -2,24 +2,17 @@
 //!
 //! The process holds a lock on a file as long as it lives, so that no other process is ever mistaken for it.
 
-use std::fs;
-use std::fs::File;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use anyhow::bail;
 use rustix::fs::FlockOperation;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use crate::args::ServeArgs;
 

@@ -6,9 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use zk_core::transport::Request;
-use zk_sim::Ensemble;
-use zk_sim::Proposal;
 use zk_sim::matching;
+use zk_sim::{Ensemble, Proposal};
 
 /// A failure of certain requests, with the names that `zk_sim::Script` has for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,10 +173,7 @@ pub(crate) fn parse_script(text: &str) -> Result<Vec<Fault>, String> {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::transport::Bytes;
-    use zk_core::transport::CreateMode;
-    use zk_core::transport::CreateRequest;
-    use zk_core::transport::Op;
+    use zk_core::transport::{Bytes, CreateMode, CreateRequest, Op};
 
     use super::*;
 

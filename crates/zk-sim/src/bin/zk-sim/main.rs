@@ -10,8 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::Args;
-use args::Command;
+use args::{Args, Command};
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {

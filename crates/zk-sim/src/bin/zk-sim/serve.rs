@@ -6,14 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
-use zk_sim::Chaos;
-use zk_sim::Ensemble;
+use tokio::signal::unix::{SignalKind, signal};
+use zk_sim::{Chaos, Ensemble};
 
 use crate::args::ServeArgs;
-use crate::fault::Fault;
-use crate::fault::parse_script;
+use crate::fault::{Fault, parse_script};
 
 pub(crate) fn serve(options: &ServeArgs) -> anyhow::Result<()> {
     let faults = faults(options)?;

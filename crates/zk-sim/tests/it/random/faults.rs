@@ -11,48 +11,20 @@ use std::fmt;
 use std::future::poll_fn;
 use std::mem::discriminant;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zk_core::NodePath;
-use zk_core::ProtocolClient;
-use zk_core::Session;
-use zk_core::SessionId;
-use zk_core::transport::Link;
-use zk_core::transport::Phase;
-use zk_core::transport::Request;
-use zk_core::transport::Response;
-use zk_core::transport::Transport;
-use zk_core::transport::TransportError;
-use zk_fault_proxy::Clients;
-use zk_fault_proxy::Close;
-use zk_fault_proxy::EventKind;
-use zk_fault_proxy::FaultProxy;
-use zk_fault_proxy::Match;
-use zk_fault_proxy::Op;
-use zk_fault_proxy::Route;
-use zk_fault_proxy::Rule;
+use zk_core::transport::{Link, Phase, Request, Response, Transport, TransportError};
+use zk_core::{NodePath, ProtocolClient, Session, SessionId};
 use zk_fault_proxy::codec::RequestBody;
+use zk_fault_proxy::{Clients, Close, EventKind, FaultProxy, Match, Op, Route, Rule};
 use zk_sim::Release;
 use zk_sim::matching;
 
-use super::Client;
-use super::difference;
-use super::is_partial;
-use super::open_all;
-use super::play::Answer;
-use super::play::Open;
-use super::play::all;
-use super::play::play;
-use super::play::send;
-use super::play::submit;
+use super::play::{Answer, Open, all, play, send, submit};
 use super::program::Program;
-use super::seeds;
+use super::{Client, difference, is_partial, open_all, seeds};
 
 /// A fault of requests that are in flight together.
 #[derive(Debug, Clone)]

@@ -5,27 +5,15 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::task::coop::unconstrained;
-use zk_core::NodePath;
-use zk_core::SessionId;
-use zk_core::Stat;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
-use zk_core::transport::OpResult;
-use zk_core::transport::Phase;
-use zk_core::transport::ReadResult;
-use zk_core::transport::Request;
-use zk_core::transport::Response;
-use zk_core::transport::Transport;
-use zk_core::transport::TransportError;
-use zk_core::transport::WatchNotification;
-use zk_core::transport::Watched;
-use zk_core::transport::Watching;
+use zk_core::transport::{
+    CreateMode, CreateRequest, OpResult, Phase, ReadResult, Request, Response, Transport,
+    TransportError, WatchNotification, Watched, Watching,
+};
+use zk_core::{NodePath, SessionId, Stat};
 
-use super::program::Program;
-use super::program::Step;
+use super::program::{Program, Step};
 
 /// A source of sessions.
 pub(crate) trait Open {

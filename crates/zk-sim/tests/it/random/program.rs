@@ -1,20 +1,11 @@
 //! Random programs: bursts of requests of several sessions.
 
 use std::fmt;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_core::Acl;
-use zk_core::AclEntry;
-use zk_core::NodePath;
-use zk_core::Permissions;
-use zk_core::transport::Bytes;
-use zk_core::transport::CreateMode;
-use zk_core::transport::CreateRequest;
-use zk_core::transport::Op;
-use zk_core::transport::ReadOp;
-use zk_core::transport::Request;
+use zk_core::transport::{Bytes, CreateMode, CreateRequest, Op, ReadOp, Request};
+use zk_core::{Acl, AclEntry, NodePath, Permissions};
 use zk_sim::matching;
 
 /// The number of sessions; the first authenticates as ann, and the others are closed and reopened.

@@ -1,13 +1,9 @@
 //! SASL exchanges and credentials.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::sasl::Exchange;
-use crate::sasl::Mechanism;
-use crate::sasl::SaslError;
-use crate::sasl::Step;
+use crate::sasl::{Exchange, Mechanism, SaslError, Step};
 
 /// A mechanism that answers `challenge` with `response`, and accepts `proof`.
 #[derive(Debug, Default)]

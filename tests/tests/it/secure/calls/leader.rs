@@ -3,18 +3,12 @@
 use std::convert::Infallible;
 
 use zk_core::Session;
-use zk_leader::Breadcrumb;
-use zk_leader::ElectionOptions;
-use zk_leader::LatchParticipant;
-use zk_leader::LeaderLatch;
-use zk_leader::LeaderLease;
-use zk_leader::StepDown;
-use zk_leader::StepDownPolicy;
+use zk_leader::{
+    Breadcrumb, ElectionOptions, LatchParticipant, LeaderLatch, LeaderLease, StepDown,
+    StepDownPolicy,
+};
 
-use super::Call;
-use super::both;
-use super::call;
-use super::first;
+use super::{Call, both, call, first};
 use crate::secure::failure::Failure;
 use crate::secure::recipes::has_children;
 

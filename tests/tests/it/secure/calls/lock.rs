@@ -2,20 +2,9 @@
 
 use std::time::Duration;
 
-use zk_lock::Contender;
-use zk_lock::FairLock;
-use zk_lock::Guard;
-use zk_lock::Inspector;
-use zk_lock::Reap;
-use zk_lock::RevocationRequest;
-use zk_lock::RwLock;
-use zk_lock::Semaphore;
+use zk_lock::{Contender, FairLock, Guard, Inspector, Reap, RevocationRequest, RwLock, Semaphore};
 
-use super::Call;
-use super::Users;
-use super::both;
-use super::call;
-use super::first;
+use super::{Call, Users, both, call, first};
 use crate::secure::failure::Failure;
 use crate::secure::recipes::has_children;
 

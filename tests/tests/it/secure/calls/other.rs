@@ -3,42 +3,19 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use zk_barrier::Barrier;
-use zk_barrier::DoubleBarrier;
-use zk_cache::ChildrenCache;
-use zk_cache::NodeCache;
-use zk_config::Event;
-use zk_config::Expected;
-use zk_config::Listener;
-use zk_config::Problem;
-use zk_config::PublishOptions;
-use zk_config::Publisher;
-use zk_config::Typed;
-use zk_core::PersistentNode;
-use zk_core::PersistentNodeOptions;
+use zk_barrier::{Barrier, DoubleBarrier};
+use zk_cache::{ChildrenCache, NodeCache};
+use zk_config::{Event, Expected, Listener, Problem, PublishOptions, Publisher, Typed};
 use zk_core::codec::Text;
-use zk_counter::AtomicCounter;
-use zk_counter::CounterOptions;
-use zk_counter::SharedValue;
-use zk_discovery::Instance;
-use zk_discovery::Registration;
-use zk_discovery::Registry;
-use zk_discovery::RoundRobin;
-use zk_group::Group;
-use zk_group::Membership;
-use zk_id::BlockIds;
-use zk_id::Inspector;
-use zk_id::SequenceIds;
-use zk_id::WorkerIds;
-use zk_id::ZxidIds;
+use zk_core::{PersistentNode, PersistentNodeOptions};
+use zk_counter::{AtomicCounter, CounterOptions, SharedValue};
+use zk_discovery::{Instance, Registration, Registry, RoundRobin};
+use zk_group::{Group, Membership};
+use zk_id::{BlockIds, Inspector, SequenceIds, WorkerIds, ZxidIds};
 
-use super::Call;
-use super::Users;
-use super::both;
-use super::call;
+use super::{Call, Users, both, call};
 use crate::secure::failure::Failure;
-use crate::secure::recipes::all_read;
-use crate::secure::recipes::unless_problem;
+use crate::secure::recipes::{all_read, unless_problem};
 
 pub(super) const CORE: &[Call] = &[
     Call::new("`Session::update`", "rw", |users| {

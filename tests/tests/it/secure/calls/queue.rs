@@ -1,26 +1,16 @@
 //! Calls of `zk-queue`.
 
 use std::convert::Infallible;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_queue::CancelOutcome;
-use zk_queue::Claim;
-use zk_queue::DeadLetter;
-use zk_queue::Inspector;
-use zk_queue::ItemId;
-use zk_queue::Layout;
-use zk_queue::Queue;
-use zk_queue::QueueOptions;
-use zk_queue::WorkQueue;
-use zk_queue::WorkerOptions;
+use zk_queue::{
+    CancelOutcome, Claim, DeadLetter, Inspector, ItemId, Layout, Queue, QueueOptions, WorkQueue,
+    WorkerOptions,
+};
 
-use super::Call;
-use super::Users;
-use super::both;
-use super::call;
+use super::{Call, Users, both, call};
 use crate::secure::failure::Failure;
 
 pub(super) const CALLS: &[Call] = &[

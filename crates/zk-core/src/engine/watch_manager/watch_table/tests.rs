@@ -1,8 +1,6 @@
 //! Each change reaches each subscription that covers it once, whatever else is added and removed.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 

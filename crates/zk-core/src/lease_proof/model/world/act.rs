@@ -2,17 +2,7 @@
 
 use std::time::Instant;
 
-use super::Action;
-use super::Expiry;
-use super::Kind;
-use super::Pending;
-use super::Proposer;
-use super::STEP;
-use super::Scene;
-use super::Server;
-use super::Stage;
-use super::World;
-use super::role;
+use super::{Action, Expiry, Kind, Pending, Proposer, STEP, Scene, Server, Stage, World, role};
 
 impl World {
     pub(in super::super) fn after(&self, action: Action, scene: &Scene, base: Instant) -> Self {

@@ -1,12 +1,8 @@
 //! The canonical form of a state.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::Expiry;
-use super::STEP;
-use super::Stage;
-use super::World;
+use super::{Expiry, STEP, Stage, World};
 use crate::lease_proof::LeaseProof;
 use crate::transport::ServerRole;
 

@@ -7,12 +7,11 @@ use zk_harness::{Ensemble, ProcessState};
 
 use super::network;
 use crate::args::EnvFormat;
-use crate::credentials;
 use crate::network_state::Files;
 use crate::output::print;
 use crate::store::Store;
-use crate::tables;
 use crate::undo::quoted;
+use crate::{credentials, tables};
 
 pub(crate) async fn list(store: &Store) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();

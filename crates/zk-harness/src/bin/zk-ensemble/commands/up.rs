@@ -3,19 +3,17 @@
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use anyhow::bail;
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, Keep, ProcessState, Spec};
 use zk_provision::Search;
 
-use super::ELECTION_WITHIN;
-use super::KEEP_FILE;
-use super::network;
+use super::{ELECTION_WITHIN, KEEP_FILE, network};
 use crate::args::{Backend, UpArgs};
-use crate::credentials;
 use crate::output::{note, print};
 use crate::progress::ProgressDisplay;
 use crate::store::Store;
-use crate::tables;
+use crate::{credentials, tables};
 
 pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
     let mut spec = spec(options)?;
