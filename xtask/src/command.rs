@@ -229,7 +229,7 @@ mod tests {
             ),
             (
                 "  zk ",
-                include_str!("../../crates/zk-shell/src/cli.rs"),
+                include_str!("../../tools/zk-shell/src/cli.rs"),
                 ["ls", "config"],
             ),
         ] {

@@ -48,7 +48,7 @@ const PACKAGED: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 const TRANSPORT: [&str; 3] = [
     "crates/zk-core/src/transport.rs",
     "crates/zk-core/src/transport/",
-    "crates/zk-bench/",
+    "tools/zk-bench/",
 ];
 
 /// The findings in the whole tree.
@@ -100,8 +100,8 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
     let mut rows = Rows::default();
     let mut pure_files: BTreeMap<String, usize> = BTreeMap::new();
 
-    for name in crates(root)? {
-        let dir = format!("crates/{name}");
+    for dir in packages(root)? {
+        let name = dir.rsplit('/').next().unwrap_or(&dir).to_owned();
         let at = format!("{dir}/Cargo.toml");
         let text = read(root, &at)?;
         let is_published = !text.contains("\npublish = false\n");
@@ -113,7 +113,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
     }
 
     let mut files = Vec::new();
-    for dir in ["crates", "examples", "tests", "xtask"] {
+    for dir in ["crates", "examples", "tests", "tools", "xtask"] {
         files_below(root, Path::new(dir), "rs", &mut files)?;
     }
     for path in files {
@@ -127,7 +127,9 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
             report.add(&at, source::everywhere(&text));
             report.add(&at, source::imports(&text));
         }
-        let is_code = at.starts_with("crates/") || at.starts_with("examples/");
+        let is_code = ["crates/", "examples/", "tools/"]
+            .iter()
+            .any(|dir| at.starts_with(dir));
         if is_code && !source::is_test_file(&at) {
             report.add(&at, source::in_crates(&text, &at));
         }
@@ -174,18 +176,22 @@ fn package(file: &str) -> String {
     file.split('/').take(2).collect::<Vec<_>>().join("/")
 }
 
-/// Returns the names of the crates below `crates`, in order.
-fn crates(root: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let entries = fs::read_dir(root.join("crates"))
-        .with_context(|| format!("cannot list {}/crates", root.display()))?;
-    let mut names = BTreeSet::new();
-    for entry in entries {
-        let entry = entry?;
-        if entry.path().join("Cargo.toml").is_file() {
-            names.insert(entry.file_name().to_string_lossy().into_owned());
+/// Returns the directories of the packages below `crates` and `tools`, such as `crates/zk-lock`, in order.
+fn packages(root: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut packages = BTreeSet::new();
+    for dir in ["crates", "tools"] {
+        let Ok(entries) = fs::read_dir(root.join(dir)) else {
+            continue;
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.path().join("Cargo.toml").is_file() {
+                packages.insert(format!("{dir}/{}", entry.file_name().to_string_lossy()));
+            }
         }
     }
-    Ok(names)
+    anyhow::ensure!(!packages.is_empty(), "no packages below {}", root.display());
+    Ok(packages)
 }
 
 /// Collects the files below `dir` whose name ends in `extension`, as paths from `root`, in order.

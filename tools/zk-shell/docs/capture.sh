@@ -2,7 +2,7 @@
 # Captures what `zk` shows in a terminal of 100 columns: first-session.txt and top-killed-leader.txt.
 #
 # It needs tmux, a newly started ensemble, and the program:
-#   cargo xtask ensemble up && cargo build --bin zk && crates/zk-shell/docs/capture.sh && cargo xtask ensemble down
+#   cargo xtask ensemble up && cargo build --bin zk && tools/zk-shell/docs/capture.sh && cargo xtask ensemble down
 set -euo pipefail
 cd "$(dirname "$0")"
 zk=$(realpath "${ZK:-../../../target/debug/zk}")
