@@ -7,9 +7,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
 use zk_barrier::{Barrier, DoubleBarrier};
 use zk_cache::TreeCache;
 use zk_config::{Listener, PublishOptions, Publisher};

@@ -4,8 +4,7 @@
 
 use std::fs;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use crate::workspace::Workspace;
 

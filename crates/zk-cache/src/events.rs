@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::Stream;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 
 use crate::event::Event;
 use crate::event_log::LogReader;

@@ -1,10 +1,6 @@
 //! What caches report to the facade of the crate `metrics`.
 
-use metrics::Unit;
-use metrics::describe_gauge;
-use metrics::describe_histogram;
-use metrics::gauge;
-use metrics::histogram;
+use metrics::{Unit, describe_gauge, describe_histogram, gauge, histogram};
 use tokio::time::Instant;
 
 use crate::snapshot::{CacheState, Snapshot};

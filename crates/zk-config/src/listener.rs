@@ -4,8 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_util::stream;
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{Stream, StreamExt as _, stream};
 use zk_cache::{Node, Snapshot};
 use zk_core::codec::{Codec, DecodeError};
 use zk_core::{Error, IntoNodePath, NodePath, ParsePathError, Session, Stat};

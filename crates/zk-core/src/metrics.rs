@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use metrics::Unit;
-use metrics::counter;
-use metrics::describe_counter;
-use metrics::describe_gauge;
-use metrics::describe_histogram;
-use metrics::gauge;
-use metrics::histogram;
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 use crate::error::{Error, ErrorClass, Operation};
 use crate::transport::{Link, Phase, SessionEnd};

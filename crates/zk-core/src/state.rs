@@ -1,7 +1,6 @@
 //! The connection of a session as the application sees it.
 
-use futures_util::Stream;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 
 use crate::transport::{Link, LinkReceiver, Phase, SessionEnd};
 

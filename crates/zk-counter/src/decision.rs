@@ -76,8 +76,7 @@ mod tests {
     use super::*;
 
     use proptest::prelude::{Just, Strategy, any};
-    use proptest::prop_oneof;
-    use proptest::proptest;
+    use proptest::{prop_oneof, proptest};
 
     #[test]
     fn an_addition_that_does_not_fit_is_refused_and_changes_nothing() {

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::Stream;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use tokio::sync::watch;
 
 use crate::instance_list::{InstanceChange, InstanceList};

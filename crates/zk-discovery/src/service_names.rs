@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::Stream;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use zk_cache::{
     CacheEnd, CacheOptions, CacheState, ChildrenCache, Content, Event, Events, PartialRead,
     Snapshot,

@@ -12,8 +12,7 @@ use crate::lease::LeaderLease;
 
 mod decision;
 
-use decision::next_step;
-use decision::{Found, Step};
+use decision::{Found, Step, next_step};
 
 /// The record that this process acts as the leader: it tells the next leader whom to fence before it acts itself, as in
 /// Hadoop's `ActiveStandbyElector`.

@@ -1,8 +1,6 @@
 //! What locks report to the facade of the crate `metrics`.
 
-use metrics::Unit;
-use metrics::describe_histogram;
-use metrics::histogram;
+use metrics::{Unit, describe_histogram, histogram};
 use tokio::time::Instant;
 
 use crate::measure::{LockKind, WaitOutcome};

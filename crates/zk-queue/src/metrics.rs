@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use metrics::Unit;
-use metrics::describe_gauge;
-use metrics::describe_histogram;
-use metrics::gauge;
-use metrics::histogram;
+use metrics::{Unit, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::measure::DeliveryOutcome;
 use crate::work_queue::WorkCounts;

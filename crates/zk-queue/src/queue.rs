@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::Stream;
-use futures_util::future;
-use futures_util::stream;
+use futures_util::{Stream, future, stream};
 use zk_core::codec::{Codec, DecodeError};
 use zk_core::{IntoNodePath, NodePath, Session};
 

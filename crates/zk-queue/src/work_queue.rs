@@ -13,9 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::Stream;
-use futures_util::future;
-use futures_util::stream;
+use futures_util::{Stream, future, stream};
 use zk_core::codec::Codec;
 use zk_core::{Error, IntoNodePath, NodePath, Session, SessionId};
 

@@ -188,8 +188,7 @@ mod wire_server;
 mod world;
 
 pub use chaos::{Chaos, Disturbance, InjectedDisturbance};
-pub use check::check;
-pub use check::{Check, Checked, TestResult};
+pub use check::{Check, Checked, TestResult, check};
 pub use connect::Connect;
 pub use control::{ServerHandle, SessionHandle};
 pub use drop_fault::DropFault;

@@ -8,8 +8,7 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tokio::sync::watch;
 use zk_core::{Error, ErrorClass, Transaction};
 use zk_id::SequenceIds;

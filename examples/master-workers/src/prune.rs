@@ -6,8 +6,7 @@
 
 use std::borrow::Cow;
 
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use zk_core::{ErrorClass, Session};
 use zk_lock::FairLock;
 

@@ -32,13 +32,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use tokio::task::AbortHandle;
 use zk_core::{ErrorClass, Sequence, Session};
 use zk_history::check::Span;
-use zk_history::now;
-use zk_history::{Held, Op, Pending, Recorder, ReturnValue};
+use zk_history::{Held, Op, Pending, Recorder, ReturnValue, now};
 use zk_lock::{AcquireError, FairLock, Guard, LockLoss, ReleaseError};
 use zk_tests::contention::{Event, Record, Register, Turn};
 

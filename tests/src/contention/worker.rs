@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::time::Instant;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use super::curator::Curator;
 use super::dialogue::{Dialogue, MAX_WAIT};

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use zk_harness::{Ensemble, ProcessState, Server};
 
 use super::compiler::Compiler;

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 use zk_provision::Distribution;
 

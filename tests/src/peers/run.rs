@@ -4,8 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use tokio::process::Command;
 
 /// Flags for a program that runs for a moment: it starts quickly and is not made fast.

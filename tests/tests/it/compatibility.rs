@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use zk_core::{Error, ErrorKind, ProtocolClient, Session};
 use zk_fault_proxy::{EventKind, FaultProxy, Op};
 use zk_harness::{DataStore, Ensemble};

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zk_core::Session;
-use zk_harness::Ensemble;
-use zk_harness::program_of_next_process;
+use zk_harness::{Ensemble, program_of_next_process};
 use zk_history::Run;
 use zk_history::check::{FencedMutex, Linearizable};
 use zk_tests::contention::Worker;

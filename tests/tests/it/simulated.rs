@@ -2,8 +2,7 @@
 //!
 //! Nothing here shows anything about real servers: no feature is covered by these tests.
 
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 use zk_tests::peers::{Curator, Kazoo};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 use zk_wire::session::Outcome;
 use zk_wire::{
     AclEntry, CreateMode, Credentials, ErrorCode, MultiOp, MultiRead, MultiRefusal, MultiResult,

@@ -3,9 +3,7 @@
 use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use zk_bench::cache;
-use zk_bench::publish;
-use zk_bench::{Fixture, Settings};
+use zk_bench::{Fixture, Settings, cache, publish};
 
 /// Counts the memory of a cache exactly.
 #[global_allocator]

@@ -11,8 +11,7 @@ use ferroid::time::{MonotonicClock, TWITTER_EPOCH};
 use free::FreeId;
 use snowflake::SnowflakeIdGenerator;
 use zk_bench::ids::{OURS, Series, alone, run, section, shared};
-use zk_bench::publish;
-use zk_bench::{Settings, WorkMeter};
+use zk_bench::{Settings, WorkMeter, publish};
 use zk_id::{Generator, Id, Layout, NextError, SystemClock};
 
 mod free {

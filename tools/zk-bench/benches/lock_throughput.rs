@@ -2,13 +2,10 @@
 
 #![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
-use zk_bench::baseline;
-use zk_bench::comparison;
-use zk_bench::lock;
-use zk_bench::publish;
-use zk_bench::recreating_chain;
-use zk_bench::report;
-use zk_bench::{Environment, Fixture, PairedBenchmark, Settings, Side, WorkMeter};
+use zk_bench::{
+    Environment, Fixture, PairedBenchmark, Settings, Side, WorkMeter, baseline, comparison, lock,
+    publish, recreating_chain, report,
+};
 use zk_lock::RaceLock;
 
 fn main() -> anyhow::Result<()> {

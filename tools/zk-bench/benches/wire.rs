@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use zk_bench::publish;
-use zk_bench::wire;
-use zk_bench::{Fixture, Settings};
+use zk_bench::{Fixture, Settings, publish, wire};
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;

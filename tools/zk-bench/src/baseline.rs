@@ -5,8 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use tokio::task::JoinSet;
 use zookeeper_client::{
     Acls, Client, CreateMode, EventType, LockOptions, LockPrefix, OneshotWatcher, OwnedLockClient,

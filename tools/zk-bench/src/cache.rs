@@ -7,11 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use comfy_table::Table;
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use zk_cache::{CacheOptions, Event, Events, TreeCache};
 use zk_core::{NodePath, Session};
 use zk_tests::peers::{CacheCourse, CacheFigures, Curator, measure_cache};

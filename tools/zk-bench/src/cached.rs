@@ -5,8 +5,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use comfy_table::Table;
 use futures_util::future::try_join_all;
 use stats_alloc::INSTRUMENTED_SYSTEM;

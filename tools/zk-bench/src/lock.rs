@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use tokio::task::JoinSet;
 use zk_lock::{CohortToken, FairLock, FencingToken, Guard, Lock, LockGuard, Waiter};
 

@@ -1,7 +1,6 @@
 //! Summarises the figures of several rounds, and formats tables of them.
 
-use comfy_table::presets;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, Table, presets};
 
 /// Median, minimum and maximum of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]

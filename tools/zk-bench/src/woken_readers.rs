@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_core::Session;

@@ -2,8 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::{AclEntry, Permissions};
 
 /// Returns an entry as [`parse`] reads it.

@@ -9,8 +9,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::Stat;
 
 use crate::date::java_date;

@@ -3,8 +3,7 @@
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use super::Bench;
 use super::figures::{self, Figure};

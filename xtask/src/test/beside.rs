@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use super::{Outcome, Scope, run};
 use crate::revision::Revision;

@@ -6,8 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use super::{Counts, Outcome, Runner, Scope, counted, run_once};
 use crate::workspace::Workspace;

@@ -67,8 +67,8 @@ fn module_of(path: &str) -> &str {
     }
     let path = path.trim_end_matches(';');
     let (module, item) = path.rsplit_once("::").unwrap_or((path, ""));
-    let is_of_crate_root = !module.contains("::") && !matches!(module, "crate" | "self" | "super");
-    if item == "*" || is_of_crate_root && item.starts_with(char::is_lowercase) {
+    let is_module = module == "std" && item.starts_with(char::is_lowercase);
+    if item == "*" || is_module {
         return path;
     }
     module

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use zk_barrier::Barrier;
 use zk_core::{ErrorKind, Session};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{Ensemble, matching};
 
 use crate::PATH;
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 use zk_barrier::EnterError;
 use zk_core::ErrorKind;
 use zk_core::transport::{Op, Request, TransportError};
-use zk_sim::matching;
 use zk_sim::wait::{pass, soon};
-use zk_sim::{Ensemble, Proposal, Script, Scripted};
+use zk_sim::{Ensemble, Proposal, Script, Scripted, matching};
 
 use crate::{ROUND, double, members};
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use zk_cache::describe_metrics;
-use zk_cache::{CacheOptions, ChildrenCache, NodeCache, TreeCache};
+use zk_cache::{CacheOptions, ChildrenCache, NodeCache, TreeCache, describe_metrics};
 use zk_sim::Ensemble;
 
 use crate::{ROOT, pass, soon};

@@ -7,8 +7,7 @@ use std::time::Duration;
 use zk_cache::{CacheOptions, ChildrenCache, Content, Event, PartialRead, TreeCache};
 use zk_core::transport::Request;
 use zk_core::{Acl, AclEntry, Permissions, Stat};
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Ensemble};
+use zk_sim::{Chaos, Check, Ensemble, matching};
 
 use crate::{ROOT, drain, pass, soon};
 

@@ -3,8 +3,7 @@
 use zk_cache::{CacheEnd, CacheState, Event, TreeCache};
 use zk_core::transport::TransportError;
 use zk_core::{ErrorKind, RetryPolicy, Session, Sessions, SessionsEnd};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::replay::{Replay, nodes_of};
 use crate::{ROOT, nodes_on, soon};

@@ -8,8 +8,7 @@ use tokio::time::Instant;
 use zk_cache::TreeCache;
 use zk_core::Session;
 use zk_core::transport::Request;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{ROOT, soon};
 

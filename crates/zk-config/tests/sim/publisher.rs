@@ -9,8 +9,7 @@ use zk_config::{Expected, KeyChange, PublishError, PublishOptions, Publisher};
 use zk_core::codec::Text;
 use zk_core::transport::TransportError;
 use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session, SessionId};
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Ensemble, Proposal};
+use zk_sim::{Chaos, Check, Ensemble, Proposal, matching};
 
 use crate::{PATH, data_of, pass, polled, publisher, soon, stat_of, text, with_history};
 

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use zk_config::{Layers, Problem, Profiles, Subtree, Typed};
 use zk_core::codec::{Codec, DecodeErrorKind, Json, Text, Toml};
 use zk_core::{ConnectionState, Session};
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Ensemble};
+use zk_sim::{Chaos, Check, Ensemble, matching};
 
 use crate::{pass, publisher, soon, text};
 

@@ -26,8 +26,7 @@ mod replacement;
 
 pub use options::IdPlace;
 
-use options::mode_of;
-use options::{Options, PLAIN};
+use options::{Options, PLAIN, mode_of};
 use parents::MOST_ROUNDS;
 
 /// Creates a node; created by [`Session::create`](crate::Session::create).

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
-use tracing::Metadata;
 use tracing::field::{Field, Visit};
-use tracing::span;
+use tracing::{Metadata, span};
 use tracing_core::span::Current;
 use zk_core::{Acl, Session};
 

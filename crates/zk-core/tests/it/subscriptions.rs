@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::stream;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, stream};
 use zk_core::Update::{Resynchronize, Stale};
 use zk_core::WatchEvent::{ChildrenChanged, Created, DataChanged, Deleted};
 use zk_core::{ConnectionState, NodePath, Session, Subscription, Update, WatchEvent};

@@ -7,9 +7,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use zk_core::transport::{Request, TransportError};
 use zk_core::{ErrorClass, NodePath, Session, Subscription, Update, WatchEvent};
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon};
-use zk_sim::{Chaos, Ensemble, Scripted};
+use zk_sim::{Chaos, Ensemble, Scripted, matching};
 
 mod calls;
 mod cleanup;

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use zk_core::ErrorKind;
-use zk_core::describe_metrics;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_core::{ErrorKind, describe_metrics};
+use zk_sim::{Ensemble, matching};
 
 use crate::pass;
 

@@ -8,9 +8,8 @@ use zk_core::{
     Acl, ErrorKind, PersistentNode, PersistentNodeError, PersistentNodeOptions,
     PersistentNodeProblem, PersistentNodeState, Session, Sessions,
 };
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon, until};
-use zk_sim::{Chaos, Check, Ensemble, Kind, Proposal, Script, Scripted};
+use zk_sim::{Chaos, Check, Ensemble, Kind, Proposal, Script, Scripted, matching};
 
 const PATH: &str = "/a/b/node";
 const TTL: Duration = Duration::from_secs(9);

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zk_core::transport::TransportError;
 use zk_core::{Acl, ErrorKind, Session};
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Disturbance, Ensemble};
+use zk_sim::{Chaos, Check, Disturbance, Ensemble, matching};
 
 use crate::{pass, soon};
 

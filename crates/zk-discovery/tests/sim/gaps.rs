@@ -5,9 +5,8 @@ use std::time::Duration;
 use zk_core::transport::TransportError;
 use zk_core::{Acl, ErrorKind};
 use zk_discovery::{PartialRead, PickError, Random};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::pass;
+use zk_sim::{Ensemble, matching};
 
 use crate::{BASE, SERVICE, instance, path, providers, registry, told_until};
 

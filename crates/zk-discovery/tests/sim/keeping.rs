@@ -6,9 +6,8 @@ use std::time::Duration;
 use zk_core::transport::TransportError;
 use zk_core::{ErrorKind, Session};
 use zk_discovery::{RegisterError, Registration, WhenTaken};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, soon};
+use zk_sim::{Ensemble, matching};
 
 use crate::{instance, path, registered, registry};
 

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tracing::field::{Field, Visit};
-use tracing::span;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber, span};
 use zk_discovery::RegistrationLoss;
 use zk_sim::Ensemble;
 use zk_sim::wait::{pass, soon};

@@ -6,9 +6,8 @@ use zk_core::{ErrorClass, Session};
 use zk_discovery::{
     Instance, RegisterError, Registration, RegistrationLoss, ServiceType, WhenTaken,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{Ensemble, matching};
 
 use crate::{SERVICE, instance, path, registered, registry};
 

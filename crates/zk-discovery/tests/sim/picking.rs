@@ -8,9 +8,8 @@ use zk_discovery::{
     ConsistentHash, FailureRules, LeastUsed, PickError, PreferZone, ProviderOptions, Providers,
     Random, Registration, RoundRobin, Weighted, WhenAllEjected, WhenStale,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{Ensemble, matching};
 
 use crate::{instance, path, registry, told_until};
 

@@ -2,9 +2,8 @@
 
 use zk_core::{Acl, ErrorKind};
 use zk_discovery::{BadEntry, InstanceChange, QueryError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::soon;
+use zk_sim::{Ensemble, matching};
 
 use crate::{BASE, SERVICE, instance, path, providers, registry};
 

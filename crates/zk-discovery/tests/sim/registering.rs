@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use zk_core::{RetryPolicy, Update, WatchEvent};
 use zk_discovery::{Dubbo, DubboProvider, Instance, RegisterError, RegistrationLoss};
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon};
-use zk_sim::{DropFault, Ensemble};
+use zk_sim::{DropFault, Ensemble, matching};
 
 use crate::{instance, path, registered, registry};
 

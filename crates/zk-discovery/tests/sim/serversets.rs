@@ -5,9 +5,8 @@ use zk_discovery::{
     Instance, Random, RegisterError, RegistrationLoss, Registry, Serverset, ServersetMember,
     ServiceType, WhenTaken,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, soon};
+use zk_sim::{Ensemble, matching};
 
 const BASE: &str = "/twitter/service/shop/prod";
 

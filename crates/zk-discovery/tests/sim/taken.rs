@@ -5,9 +5,8 @@ use std::time::Duration;
 use zk_core::transport::TransportError;
 use zk_core::{ErrorKind, Session};
 use zk_discovery::{RegisterError, WhenTaken};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, soon};
+use zk_sim::{Ensemble, matching};
 
 use crate::{instance, path, registered, registry};
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use zk_core::{ErrorKind, Session};
 use zk_discovery::{Instance, Registration, UpdateError};
-use zk_sim::matching;
 use zk_sim::wait::{polled, soon};
-use zk_sim::{DropFault, Ensemble, Scripted};
+use zk_sim::{DropFault, Ensemble, Scripted, matching};
 
 use crate::{instance, path, registered, registry};
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 use zk_core::transport::TransportError;
 use zk_core::{Acl, AclEntry, ErrorKind, Permissions};
 use zk_group::{Group, MemberChange, Members};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, soon, until};
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, current, join, joined, shows};
 

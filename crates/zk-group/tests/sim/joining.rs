@@ -5,9 +5,8 @@ use std::time::Duration;
 use zk_core::transport::TransportError;
 use zk_core::{ErrorClass, ErrorKind, PersistentNodeError, PersistentNodeProblem};
 use zk_group::{JoinError, Layout, Membership, SetPayloadError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon, until};
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, current, join, join_with, joined, shows};
 

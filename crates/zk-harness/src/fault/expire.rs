@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_fault_proxy::end_session;
-use zk_fault_proxy::probe_writes;
+use zk_fault_proxy::{end_session, probe_writes};
 
 use super::java::session_password;
 use crate::ensemble::Ensemble;

@@ -9,8 +9,7 @@ use crate::support::{in_memory, java_shell};
 #[tokio::test]
 async fn no_other_user_can_read_the_files_of_an_ensemble() {
     use std::os::unix::fs::PermissionsExt as _;
-    use zk_harness::Ensemble;
-    use zk_harness::superuser_digest;
+    use zk_harness::{Ensemble, superuser_digest};
     let users = SaslDigest::new([("alice", "secret")]);
     let ensemble = in_memory(1).tls(true).sasl_digest(users);
     let ensemble = ensemble.superuser(superuser_digest("secret"));

@@ -12,8 +12,7 @@ mod model;
 mod search;
 
 use model::MutexOp;
-use search::linearize;
-use search::{Linearized, Timed};
+use search::{Linearized, Timed, linearize};
 
 /// The model in `run.json`, which once named others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::de;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{Id, ParseIdError};
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_id::{BlockError, BlockIds};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, pass, polled, soon};
 

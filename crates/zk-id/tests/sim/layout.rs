@@ -4,8 +4,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use zk_id::{BlockIds, Layout, SequenceIds, Snowflakes, WorkerIds, ZxidIds};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 #[tokio::test(start_paused = true)]
 async fn nodes_and_their_data_are_those_of_the_golden_file() {

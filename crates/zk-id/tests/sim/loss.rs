@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zk_core::transport::Request;
 use zk_id::{Layout, NextError, Snowflakes, WorkerLoss};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, Seen, TestClock, children, pass, polled, soon, taken};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_id::{SequenceError, SequenceIds};
-use zk_sim::matching;
-use zk_sim::{Counters, Ensemble};
+use zk_sim::{Counters, Ensemble, matching};
 
 use crate::{PATH, children, pass, polled, soon};
 

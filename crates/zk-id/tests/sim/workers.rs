@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_id::{ClaimError, WorkerIds, WorkerLoss};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, pass, soon, taken};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_id::{BlockIds, ZxidError, ZxidIds};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, children, pass, polled, soon};
 

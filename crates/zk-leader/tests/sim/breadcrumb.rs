@@ -9,8 +9,7 @@ use zk_core::{Acl, Session};
 use zk_leader::{
     Breadcrumb, LatchParticipant, LeaderLatch, LeaderLease, LeadershipLoss, TakeOverError,
 };
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Disturbance, DropFault, Ensemble, Script, Scripted};
+use zk_sim::{Chaos, Check, Disturbance, DropFault, Ensemble, Script, Scripted, matching};
 
 use crate::{PATH, latch, led_and_waited_for, left, options, pass, polled, soon};
 

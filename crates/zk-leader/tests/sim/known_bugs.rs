@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use zk_leader::{LeadershipLoss, ParticipantEnd, ParticipantState};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{
     PATH, latch, led_and_waited_for, left, node_of, pass, selector, soon, until, until_waiting,

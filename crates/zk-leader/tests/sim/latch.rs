@@ -8,8 +8,7 @@ use zk_leader::{
     LatchParticipant, LeaderLatch, LeadershipLoss, ParticipantEnd, ParticipantState, Rejoin,
     ResignError,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{
     PATH, latch, led_and_waited_for, left, node_of, options, pass, polled, soon, until,

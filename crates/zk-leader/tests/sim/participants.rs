@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_leader::LeaderLatch;
 use zk_lock::FencingToken;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, latch, left, options, pass, selector, soon, until_waiting};
 

@@ -1,7 +1,6 @@
 //! The watches of a waiter, and what their events mean.
 
-use futures_util::FutureExt as _;
-use futures_util::future;
+use futures_util::{FutureExt as _, future};
 use zk_core::{Error, ErrorClass, ErrorKind, NodePath, Watch, WatchEvent};
 
 use super::Queue;

@@ -4,8 +4,7 @@
 //! does this, until its leases fit or it gives up. The queue provides the order of arrival and prevents deadlocks. The
 //! limit does not depend on the queue: see [`capacity::count_leases`].
 
-use futures_util::FutureExt as _;
-use futures_util::future;
+use futures_util::{FutureExt as _, future};
 use zk_core::{Bytes, OwnedNode, Watch, WatchEvent};
 
 use super::{Semaphore, SemaphoreLease, capacity};

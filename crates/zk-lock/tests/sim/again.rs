@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use zk_sim::matching;
-use zk_sim::{DropFault, Ensemble};
+use zk_sim::{DropFault, Ensemble, matching};
 
 use crate::shared_again::{after_a_cancelled_acquire, after_a_drop, after_a_timeout};
 use crate::{PATH, lock};

@@ -10,8 +10,7 @@ use zk_lock::{
     AcquireError, CohortGuard, CohortLimits, CohortLock, CohortToken, LockLoss, LockOptions,
     ReleaseError,
 };
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Ensemble};
+use zk_sim::{Chaos, Check, Ensemble, matching};
 
 use crate::{OURS, PATH, left, lock, pass, polled, soon};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_lock::{LockLoss, RwLock};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{OURS, PATH, held_and_waited_for, lock, pass, soon};
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zk_core::{ErrorClass, Session};
 use zk_lock::{AcquireError, ReleaseError};
-use zk_sim::matching;
-use zk_sim::{Ensemble, Script, Scripted};
+use zk_sim::{Ensemble, Script, Scripted, matching};
 
 use crate::{OURS, PATH, held_and_waited_for, left, lock, pass, soon};
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::{AcquireError, Inspector, Layout, LockLoss, OwnerInfo, Reap, Removal, Role};
-use zk_sim::matching;
-use zk_sim::{Ensemble, Release};
+use zk_sim::{Ensemble, Release, matching};
 
 use crate::{PATH, held_and_waited_for, left, lock, pass, polled, soon};
 

@@ -11,8 +11,7 @@ use zk_lock::{
     CohortLimits, CohortLock, FairLock, Layout, LockOptions, OwnerInfo, RaceLock, Reap,
     ReentrantLock, RwLock, Semaphore,
 };
-use zk_sim::matching;
-use zk_sim::{Ensemble, Kind};
+use zk_sim::{Ensemble, Kind, matching};
 
 use crate::{PATH, pass, soon};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zk_core::Session;
 use zk_lock::{AcquireError, Guard};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, held_and_waited_for, left, lock, pass, soon};
 

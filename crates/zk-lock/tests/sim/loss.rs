@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_lock::{AcquireError, LockLoss, ReleaseError, RunError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{OURS, PATH, held_and_waited_for, left, lock, pass, soon};
 

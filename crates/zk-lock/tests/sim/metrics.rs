@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::Session;
-use zk_lock::describe_metrics;
 use zk_lock::{
     AnyLock, CohortLock, FairLock, Lock, LockGuard as _, MultiLock, RaceLock, ReentrantLock,
-    RwLock, Semaphore, UpgradeError,
+    RwLock, Semaphore, UpgradeError, describe_metrics,
 };
 use zk_sim::Ensemble;
 

@@ -6,8 +6,7 @@ use zk_core::Session;
 use zk_lock::{
     AcquireError, FairLock, LockLoss, MultiLock, MultiLockError, MultiTxnError, ReleaseError,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::faults::STRIKES;
 use crate::{dropped, ephemerals, pass, soon};

@@ -4,9 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use zk_core::{ErrorClass, Session};
 use zk_lock::{FairLock, Layout, LockOptions, OneShotLease, OneShotLeaseOptions, TakeLeaseError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{Ensemble, matching};
 
 use crate::ephemerals;
 use crate::faults::STRIKES;

@@ -10,8 +10,7 @@ use zk_core::transport::Request;
 use zk_lock::{
     AcquireError, FencingToken, LockLoss, LockOptions, RaceGuard, RaceLock, ReleaseError,
 };
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Ensemble};
+use zk_sim::{Chaos, Check, Ensemble, matching};
 
 use crate::faults::STRIKES;
 use crate::{dropped, ephemerals, pass, soon};

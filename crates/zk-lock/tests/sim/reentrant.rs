@@ -7,8 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use zk_core::Session;
 use zk_lock::{AcquireError, LockLoss, ReentrantGuard, ReentrantLock, ReleaseError};
-use zk_sim::matching;
-use zk_sim::{Chaos, Check, Ensemble};
+use zk_sim::{Chaos, Check, Ensemble, matching};
 
 use crate::cancellation::{Other, all_dropped_everywhere};
 use crate::{OURS, PATH, left, lock, pass, polled, soon};

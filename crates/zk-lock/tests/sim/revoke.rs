@@ -7,8 +7,7 @@ use zk_lock::{
     AcquireError, CohortLock, Contender, FairLock, Guard, Inspector, LockLoss, LockOptions,
     OwnerInfo, Revocation, Revoke, RevokeError, Semaphore,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{OURS, PATH, left, lock, pass, polled, soon};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_lock::FairLock;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, left, lock, pass, soon};
 

@@ -10,8 +10,7 @@ use zk_core::{ErrorClass, Session};
 use zk_lock::{
     AcquireError, FairLock, FencingToken, Guard, LockEvent, LockLoss, RwLock, YieldError,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::faults::STRIKES;
 use crate::{PATH, dropped, held_and_waited_for, left, lock, pass, soon};

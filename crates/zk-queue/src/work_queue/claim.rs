@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future;
+use futures_util::{FutureExt as _, future};
 use zk_core::{Error, ErrorClass, NodePath, Session, Transaction};
 
 use super::held_claim::{ClaimIdentity, ClaimLoss, HeldClaim, Unsettled, release};

@@ -4,9 +4,8 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 
-use futures_util::future;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, future};
 use zk_core::ErrorClass;
 
 use super::held_claim::Unsettled;

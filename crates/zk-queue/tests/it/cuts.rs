@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use zk_core::codec::Text;
 use zk_fault_proxy::{Clients, Close, Match};
 use zk_harness::{DataStore, Ensemble};

@@ -6,8 +6,7 @@ use tokio::time::Instant;
 use zk_core::codec::Text;
 use zk_core::{ErrorClass, Session};
 use zk_queue::{Claim, SettleError, WorkOptions, WorkQueue, WorkerOptions};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::cancellation::dropped_everywhere;
 use crate::faults::swept;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zk_core::ErrorClass;
 use zk_queue::{Queue, TakeError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::worker::Panicking;
 use crate::{PATH, all, children, data, ephemerals, pass, polled, queue, soon, text, texts};

@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::codec::{Raw, Text};
 use zk_queue::{Layout, Queue, WorkOptions, WorkQueue, WorkerOptions};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::cancellation::dropped_everywhere;
 use crate::faults::swept;

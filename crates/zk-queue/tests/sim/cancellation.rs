@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_queue::QueueOptions;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, all, ephemerals, pass, polled, queue, queue_with, soon, text, texts};
 

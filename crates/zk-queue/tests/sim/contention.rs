@@ -7,8 +7,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_core::transport::Request;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, pass, queue, soon, text, texts, work};
 

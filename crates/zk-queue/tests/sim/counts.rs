@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zk_core::codec::Text;
 use zk_queue::{Layout, Queue, QueueOptions, WorkOptions, WorkQueue};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, pass, queue_of, text, texts, work};
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::codec::{Raw, Text};
 use zk_queue::{DeadLetter, DeadLetterError, WorkOptions, WorkQueue};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::faults::swept;
 use crate::{PATH, children, data, pass, soon, texts, work};

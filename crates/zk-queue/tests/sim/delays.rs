@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_queue::Layout;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{pass, polled, queue_of, soon, text, texts, triggered, work};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_queue::TakeError;
-use zk_sim::matching;
-use zk_sim::{Ensemble, Script, Scripted};
+use zk_sim::{Ensemble, Script, Scripted, matching};
 
 use crate::{PATH, all, children, data, ephemerals, pass, queue, soon, text, texts, triggered};
 

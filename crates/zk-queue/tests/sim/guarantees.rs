@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::ErrorClass;
 use zk_core::codec::Text;
 use zk_queue::{OfferError, SettleError, TakeError, WorkQueue};
-use zk_sim::matching;
-use zk_sim::{Ensemble, Script, Scripted};
+use zk_sim::{Ensemble, Script, Scripted, matching};
 
 use crate::{PATH, all, children, data, pass, queue, soon, text, texts, triggered};
 

@@ -7,8 +7,7 @@ use zk_core::codec::Text;
 use zk_queue::{
     CancelError, CancelOutcome, Claim, ItemId, Layout, Queue, QueueOptions, WorkOptions, WorkQueue,
 };
-use zk_sim::matching;
-use zk_sim::{Ensemble, Release};
+use zk_sim::{Ensemble, Release, matching};
 
 use crate::cancellation::dropped_everywhere;
 use crate::faults::{of_queues, swept};

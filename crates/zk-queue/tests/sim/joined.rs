@@ -8,8 +8,7 @@ use tokio::time::{Instant, timeout};
 use zk_core::transport::TransportError;
 use zk_core::{Acl, AclEntry, ErrorClass, ErrorKind, Permissions, Session};
 use zk_queue::{ItemId, OfferError, Queue};
-use zk_sim::matching;
-use zk_sim::{Ensemble, Scripted};
+use zk_sim::{Ensemble, Scripted, matching};
 
 use crate::cancellation::dropped_everywhere;
 use crate::faults::swept;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use zk_core::codec::Text;
 use zk_queue::{WorkQueue, WorkerOptions};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{pass, soon, texts, triggered, work};
 

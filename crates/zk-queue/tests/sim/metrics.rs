@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::codec::Text;
-use zk_queue::describe_metrics;
-use zk_queue::{Claim, Delivery, WorkLayout, WorkOptions, WorkQueue, WorkerOptions};
+use zk_queue::{
+    Claim, Delivery, WorkLayout, WorkOptions, WorkQueue, WorkerOptions, describe_metrics,
+};
 use zk_sim::Ensemble;
 
 use crate::{PATH, pass, soon, text, texts, work};

@@ -3,8 +3,7 @@
 use tokio::time::Instant;
 use zk_core::codec::Raw;
 use zk_queue::Queue;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, nodes_read, queue, reads, soon, texts};
 

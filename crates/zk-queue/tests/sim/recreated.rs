@@ -7,8 +7,7 @@ use zk_core::codec::Text;
 use zk_core::transport::TransportError;
 use zk_core::{ErrorKind, Session};
 use zk_queue::{ClaimLoss, Layout, SettleError, WorkQueue};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{
     PATH, all, children, data, pass, queue, queue_of, reads, soon, text, texts, triggered, work,

@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_queue::{Inspector, Layout, LayoutError, Queue, QueueOptions};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::faults::swept;
 use crate::{PATH, all, children, pass, queue_with, soon, text, texts};

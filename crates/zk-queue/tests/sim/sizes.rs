@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::transport::TransportError;
 use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session};
 use zk_queue::{ItemId, OfferError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, all, children, data, nodes_read, queue, soon, text, texts, triggered, work};
 

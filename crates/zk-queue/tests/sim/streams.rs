@@ -6,8 +6,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use zk_core::ErrorClass;
 use zk_queue::{Claim, TakeError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::cancellation::dropped_everywhere;
 use crate::{all, children, pass, polled, queue, soon, text, texts, work};

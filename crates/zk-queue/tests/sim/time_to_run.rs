@@ -6,8 +6,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_queue::{ClaimLoss, Delivery, SettleError, WorkOptions, WorkQueue, WorkerOptions};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::faults::swept;
 use crate::{PATH, children, ephemerals, pass, soon, text, texts, work};

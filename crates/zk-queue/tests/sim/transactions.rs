@@ -8,8 +8,7 @@ use zk_core::{ErrorKind, Session, Transaction};
 use zk_queue::{
     CancelOutcome, Claim, ItemId, OfferError, QueueOptions, SettleError, WorkOptions, WorkQueue,
 };
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::cancellation::dropped_everywhere;
 use crate::faults::swept;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use zk_core::codec::{Raw, Text};
 use zk_core::{ErrorKind, Session};
 use zk_queue::{ClaimLoss, DeadLetterError, SettleError, WorkOptions, WorkQueue, WorkerOptions};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use crate::cancellation::dropped_everywhere;
 use crate::faults::swept;

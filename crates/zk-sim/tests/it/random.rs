@@ -14,8 +14,7 @@ use zk_core::transport::Transport;
 use zk_core::{ProtocolClient, Session};
 use zk_sim::Release;
 
-use play::Open;
-use play::play;
+use play::{Open, play};
 use program::{Program, SESSIONS};
 
 /// Real servers, one at a time.

@@ -7,8 +7,7 @@ use zk_core::transport::{
     Bytes, CreateMode, CreateRequest, Phase, Request, Response, Transport, TransportError,
 };
 use zk_core::{ErrorKind, NodePath};
-use zk_sim::matching;
-use zk_sim::{Ensemble, RequestOutcome, SimTransport};
+use zk_sim::{Ensemble, RequestOutcome, SimTransport, matching};
 
 fn path(path: &str) -> NodePath {
     path.parse().unwrap()

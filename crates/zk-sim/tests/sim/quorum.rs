@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use zk_core::transport::{Phase, Request, Transport};
 use zk_core::{ErrorKind, NodePath, Session};
-use zk_sim::matching;
 use zk_sim::wait::pass;
-use zk_sim::{Ensemble, Proposal, RequestOutcome};
+use zk_sim::{Ensemble, Proposal, RequestOutcome, matching};
 
 const MS: Duration = Duration::from_millis(1);
 

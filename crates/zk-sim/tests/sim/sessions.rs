@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
-use zk_sim::matching;
-use zk_sim::{Ensemble, RequestOutcome};
+use zk_sim::{Ensemble, RequestOutcome, matching};
 
 #[tokio::test(start_paused = true)]
 async fn a_session_creates_reads_and_goes_with_its_ephemeral_nodes() {

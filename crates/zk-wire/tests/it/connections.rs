@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use zk_fault_proxy::{Clients, Close, Event, EventKind, FaultProxy, Match, Route};
-use zk_harness::Server;
-use zk_harness::admin;
+use zk_harness::{Server, admin};
 use zk_wire::proto::DecodeError;
 use zk_wire::{
     Client, Config, ConnectionState, CreateMode, Host, Loss, NotSent, Reply, Request,

@@ -11,8 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use zk_core::{NodePath, Session};
-use zk_harness::Ensemble;
-use zk_harness::program_of_next_process;
+use zk_harness::{Ensemble, program_of_next_process};
 
 mod ending;
 mod metrics;

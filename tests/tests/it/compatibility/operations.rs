@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
 use zk_core::{Acl, ErrorKind, OpResult, ProtocolClient, Session, Subscription, Update};
 use zk_fault_proxy::{Clients, Close, Op};
 

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
 use zk_core::{ConnectError, ConnectionState, ErrorKind, ProtocolClient, Session, Tls};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, SaslDigest};
 

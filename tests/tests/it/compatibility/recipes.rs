@@ -1,7 +1,6 @@
 //! The rows about recipes.
 
-use anyhow::bail;
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use zk_fault_proxy::Op;
 use zk_tests::each_recipe::Recipe;
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 use zk_harness::nemesis::{Fault, Nemesis, fault_time, tally};
-use zk_harness::program_of_next_process;
-use zk_harness::{DataStore, Ensemble};
+use zk_harness::{DataStore, Ensemble, program_of_next_process};
 use zk_history::check::Counter;
 use zk_history::{Op, ReturnValue, Run};
 

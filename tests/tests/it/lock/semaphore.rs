@@ -8,8 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::{Ensemble, Error};
-use zk_history::Run;
-use zk_history::check;
+use zk_history::{Run, check};
 use zk_lock::Semaphore;
 use zk_tests::peers::{Curator, PeerContender, Recipe, monotonic};
 

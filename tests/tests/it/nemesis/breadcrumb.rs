@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zk_core::Session;
 use zk_history::check::FencedMutex;
-use zk_history::now;
-use zk_history::{Held, Op, Pending, Recorder, ReturnValue, Run};
+use zk_history::{Held, Op, Pending, Recorder, ReturnValue, Run, now};
 use zk_leader::{Breadcrumb, LeaderLatch, LeaderLease};
 
 use super::work::{Beside, Work, open, pass};

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zk_core::Session;
 use zk_history::check::FencedMutex;
-use zk_history::now;
-use zk_history::{Op, ReturnValue, Run};
+use zk_history::{Op, ReturnValue, Run, now};
 use zk_leader::{LatchParticipant, LeaderLatch, ParticipantEnd};
 
 use super::work::{Beside, Work, open, pass};

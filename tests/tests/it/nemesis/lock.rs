@@ -10,8 +10,7 @@ use zk_core::{ConnectionState, ErrorKind, Sequence, Session};
 use zk_harness::Ensemble;
 use zk_harness::nemesis::{Fault, InjectedFault, Nemesis, tally};
 use zk_history::check::{Counter, FencedMutex, Liveness};
-use zk_history::now;
-use zk_history::{Held, Op, Recorder, ReturnValue, Run};
+use zk_history::{Held, Op, Recorder, ReturnValue, Run, now};
 use zk_lock::{FairLock, Guard};
 
 use super::work::{BOUND, Beside, Grants, Work, open};

@@ -6,8 +6,7 @@ use tokio::sync::watch;
 use zk_core::Session;
 use zk_harness::nemesis::{Fault, Nemesis, fault_time};
 use zk_history::check::FencedMutex;
-use zk_history::now;
-use zk_history::{Op, ReturnValue, Run};
+use zk_history::{Op, ReturnValue, Run, now};
 use zk_lock::{OneShotLease, OneShotLeaseOptions};
 
 use super::work::{Beside, Work, open, pass};

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_core::{ConnectionState, Session};
-use zk_history::check;
-use zk_history::{Op, Run};
+use zk_history::{Op, Run, check};
 use zk_lock::Semaphore;
 
 use super::work::{Beside, Work, open, pass};

@@ -9,8 +9,7 @@ use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_harness::nemesis::InjectedFault;
 use zk_history::check::Liveness;
-use zk_history::now;
-use zk_history::{Held, Pending, Recorder, ReturnValue, Run};
+use zk_history::{Held, Pending, Recorder, ReturnValue, Run, now};
 use zk_lock::LockGuard;
 
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);

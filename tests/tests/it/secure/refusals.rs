@@ -9,8 +9,7 @@ use zk_core::{
     ProtocolClient, Session, SessionBuilder, Tls,
 };
 use zk_harness::certificates::{self, Flaw};
-use zk_harness::superuser_digest;
-use zk_harness::{DataStore, Ensemble, SaslDigest};
+use zk_harness::{DataStore, Ensemble, SaslDigest, superuser_digest};
 
 use super::failure::chain;
 use super::{PASSWORDS, documented_table, soon};

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use zk_core::{Acl, AclEntry, Permissions, Session};
-use zk_harness::superuser_digest;
-use zk_harness::{DataStore, Ensemble};
+use zk_harness::{DataStore, Ensemble, superuser_digest};
 use zk_leader::{ElectionOptions, LeaderLatch, StepDownPolicy};
 use zk_lock::{FairLock, Inspector, Reap, Removal};
 

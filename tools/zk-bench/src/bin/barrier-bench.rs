@@ -12,10 +12,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use tokio::task::JoinSet;
 use zk_barrier::{DoubleBarrier, Layout};
-use zk_bench::open;
-use zk_bench::servers;
-use zk_bench::table;
-use zk_bench::{Environment, Settings, Spread, WorkMeter};
+use zk_bench::{Environment, Settings, Spread, WorkMeter, open, servers, table};
 use zk_core::Session;
 use zk_tests::peers::Curator;
 

@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use zk_bench::open;
-use zk_bench::servers;
-use zk_bench::table;
-use zk_bench::{Environment, Settings, Trace, WorkMeter};
+use zk_bench::{Environment, Settings, Trace, WorkMeter, open, servers, table};
 use zk_core::Session;
 use zk_harness::{Ensemble, Server};
 use zk_lock::FairLock;

@@ -12,14 +12,8 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use futures_util::future;
-use futures_util::stream;
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use zk_bench::followers_first;
-use zk_bench::open;
-use zk_bench::servers;
-use zk_bench::table;
-use zk_bench::{Environment, Settings, Spread, WorkMeter};
+use futures_util::{StreamExt as _, TryStreamExt as _, future, stream};
+use zk_bench::{Environment, Settings, Spread, WorkMeter, followers_first, open, servers, table};
 use zk_core::codec::Text;
 use zk_core::{CreateMode, Session};
 use zk_queue::{Queue, WorkQueue, WorkerOptions};

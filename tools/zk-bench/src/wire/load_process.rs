@@ -3,9 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::anyhow;
-use anyhow::ensure;
+use anyhow::{Context as _, anyhow, ensure};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 

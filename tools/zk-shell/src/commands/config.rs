@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_config::{
     Event, Expected, KeyChange, Listener, PublishError, PublishOptions, Published, Publisher,
 };

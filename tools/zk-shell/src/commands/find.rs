@@ -3,8 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use regex::Regex;
-use regex::bytes;
+use regex::{Regex, bytes};
 use zk_core::{ErrorKind, SessionId};
 
 use crate::context::Context;

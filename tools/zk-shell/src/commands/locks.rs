@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use clap::Args;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::{Error, NodePath, Session};
 use zk_lock::{Contender, ContenderStatus, Inspector, Layout, LockSnapshot, Removal, Role};
 

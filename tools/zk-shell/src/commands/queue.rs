@@ -3,8 +3,7 @@
 use std::time::SystemTime;
 
 use clap::Args;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::NodePath;
 use zk_queue::{Inspector, QueueSnapshot};
 

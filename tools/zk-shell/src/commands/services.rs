@@ -1,8 +1,7 @@
 //! Prints the services that are registered below a node, and their instances.
 
 use clap::Args;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::{NodePath, Session};
 use zk_discovery::{
     Curator, Dubbo, DubboProvider, Instance, InstanceList, Layout, ReadFormat, Registry, Serverset,

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser};
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::{CreateMode, OpResult, Transaction};
 
 use super::{input, keep_session};

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_cache::{CacheOptions, Event, Node, TreeCache};
 
 use crate::context::Context;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::NodePath;
 
 use super::counts::{counts, nodes};

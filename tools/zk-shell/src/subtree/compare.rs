@@ -1,7 +1,6 @@
 //! Compares an existing subtree with the wanted one, and prints how they differ.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::NodePath;
 
 use super::counts::{counts, nodes};

@@ -91,8 +91,7 @@ const MAX_LINE: u64 = 6 * MAX_DATA + (4 << 20);
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Value;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::subtree::archive::tests::nodes;

@@ -1,7 +1,6 @@
 //! Several commands from a file, data from files, and results for programs.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use zk_core::Session;
 use zk_harness::Ensemble;

@@ -7,9 +7,8 @@ use zk_core::transport::TransportError;
 use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session};
 use zk_group::partitioner::{Partitioner, PartitionerProblem};
 use zk_lock::LockLoss;
-use zk_sim::Ensemble;
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon, until};
+use zk_sim::{Ensemble, matching};
 
 use super::{PATH, SETTLE, allocated, gets_nothing, owned, settled, start};
 use crate::current;

@@ -7,8 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use zk_harness::superuser_digest;
-use zk_harness::{Ensemble, SaslDigest, Spec};
+use zk_harness::{Ensemble, SaslDigest, Spec, superuser_digest};
 
 /// Adds a SASL user, unless the settings have users, and replaces the superuser. Returns the password of the superuser.
 pub(crate) fn add(spec: &mut Spec) -> String {

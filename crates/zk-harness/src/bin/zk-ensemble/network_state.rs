@@ -9,8 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use zk_fault_proxy::links::Conditions;

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use crate::credentials;
-use comfy_table::presets;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use zk_harness::{Ensemble, Health, ProcessState, Role, ServerStatus, StartReport, Status};
 

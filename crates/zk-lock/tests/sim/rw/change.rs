@@ -6,8 +6,7 @@ use futures_util::future;
 use zk_core::transport::TransportError;
 use zk_core::{ErrorClass, ErrorKind, Session};
 use zk_lock::{DowngradeError, FairLock, LockLoss, UpgradeError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use super::{READERS, granted, reader, reads, rw, sessions, writer, writes};
 use crate::{left, pass, soon};

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use zk_core::transport::Request;
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use super::{READERS, WRITERS, granted, reader, reads, sessions, writer, writes};
 use crate::{PATH, pass};

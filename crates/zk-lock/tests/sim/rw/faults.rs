@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use zk_sim::matching;
-use zk_sim::{Ensemble, Script, Scripted};
+use zk_sim::{Ensemble, Script, Scripted, matching};
 
 use super::{READERS, WRITERS, reader, reads, rw, sessions, writer, writes};
 use crate::{PATH, left, pass, soon};

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use zk_lock::{AcquireError, DowngradeError, LockLoss, UpgradeError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use super::{READERS, WRITERS, granted, reader, reads, rw, sessions, writer, writes};
 use crate::{left, pass, soon};

@@ -1,7 +1,6 @@
 //! Lost requests, lost replies and lagging servers.
 
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use super::{LEASES, QUEUE, count, granted, semaphore, waiting};
 use crate::faults::STRIKES;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::ErrorKind;
 use zk_core::transport::Request;
 use zk_lock::{AcquireError, LimitError, ReleaseError};
-use zk_sim::Ensemble;
-use zk_sim::matching;
+use zk_sim::{Ensemble, matching};
 
 use super::{LEASES, PATH, QUEUE, count, granted, semaphore, waiting};
 use crate::{pass, soon};

@@ -5,8 +5,7 @@ use std::time::Duration;
 use zk_core::ErrorClass;
 use zk_core::transport::Request;
 use zk_lock::{AcquireError, LimitError};
-use zk_sim::matching;
-use zk_sim::{Ensemble, Kind};
+use zk_sim::{Ensemble, Kind, matching};
 
 use super::{PATH, granted, semaphore, waiting};
 use crate::{pass, soon};

@@ -6,8 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use zk_core::transport::Request;
-use zk_sim::matching;
-use zk_sim::{Ensemble, Proposal};
+use zk_sim::{Ensemble, Proposal, matching};
 
 /// A failure of certain requests, with the names that `zk_sim::Script` has for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

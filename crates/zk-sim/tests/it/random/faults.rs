@@ -19,8 +19,7 @@ use zk_core::transport::{Link, Phase, Request, Response, Transport, TransportErr
 use zk_core::{NodePath, ProtocolClient, Session, SessionId};
 use zk_fault_proxy::codec::RequestBody;
 use zk_fault_proxy::{Clients, Close, EventKind, FaultProxy, Match, Op, Route, Rule};
-use zk_sim::Release;
-use zk_sim::matching;
+use zk_sim::{Release, matching};
 
 use super::play::{Answer, Open, all, play, send, submit};
 use super::program::Program;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use zk_wire::{AclEntry, NewNode, Reply, Request};
 use zookeeper_client::{Acls, CreateMode, CreateOptions};

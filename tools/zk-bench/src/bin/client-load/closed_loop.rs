@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use bytes::Bytes;
-use futures_util::stream;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use zk_bench::wire::{Load, Operation, PARENT, Run, Workload};

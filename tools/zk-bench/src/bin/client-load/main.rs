@@ -20,8 +20,7 @@ use std::alloc::System;
 use std::io;
 use std::process;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use zk_bench::wire::{ClientKind, Run, RuntimeKind};
 

@@ -3,9 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use zk_bench::Latencies;
-use zk_bench::cpu_time;
 use zk_bench::wire::{BEGIN_MARK, END_MARK, Load};
+use zk_bench::{Latencies, cpu_time};
 
 use crate::ALLOCATOR;
 

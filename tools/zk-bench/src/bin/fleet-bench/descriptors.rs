@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises this process's limit as far as it is allowed to, for itself and the servers it starts.

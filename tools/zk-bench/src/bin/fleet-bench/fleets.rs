@@ -1,9 +1,7 @@
 //! Opens sessions, lets them hold a lock each, and closes them.
 
-use anyhow::Context as _;
-use anyhow::ensure;
-use futures_util::stream;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use anyhow::{Context as _, ensure};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use zk_core::Session;
 use zk_lock::{FairLock, Guard};
 use zk_wire::{Client, Config};

@@ -15,11 +15,9 @@ mod results;
 use std::alloc::System;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use zk_bench::servers;
-use zk_bench::{Environment, Settings, WorkMeter};
+use zk_bench::{Environment, Settings, WorkMeter, servers};
 use zk_harness::Ensemble;
 
 use crate::counters::{Process, Rates, measured, pass};

@@ -3,8 +3,7 @@
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, Keep, ProcessState, Spec};
 use zk_provision::Search;
 
