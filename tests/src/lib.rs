@@ -1,7 +1,6 @@
 //! Shared code of the tests across crates and of the benchmarks; the tests are in `tests/it`.
 
 pub mod contention;
-pub mod each_recipe;
 #[cfg(any(doc, doctest))]
 pub mod guides;
 pub mod melee;

@@ -35,10 +35,27 @@ struct Steps<'a> {
 impl Steps<'_> {
     fn run_all(&mut self) -> anyhow::Result<(bool, Option<Outcome>)> {
         const DENY: [&str; 2] = ["-D", "warnings"];
-        let checks: [(&'static str, Vec<&str>, &[&str]); 5] = [
+        let default_scope = test::default_selection();
+        let default_scope = default_scope.iter().map(String::as_str);
+        let checks: [(&'static str, Vec<&str>, &[&str]); 4] = [
             (
                 "clippy, everything",
-                clippy(&["--workspace", "--all-features"]),
+                vec![
+                    "clippy",
+                    "--locked",
+                    "--workspace",
+                    "--all-features",
+                    "--all-targets",
+                ],
+                &DENY,
+            ),
+            // Features are chosen by name there, and something may lack one.
+            (
+                "clippy, the default scope of tests",
+                ["clippy", "--locked"]
+                    .into_iter()
+                    .chain(default_scope)
+                    .collect(),
                 &DENY,
             ),
             // Without the tests, whose dependencies switch features on.
@@ -46,27 +63,10 @@ impl Steps<'_> {
                 "clippy, libraries without features",
                 ["clippy", "--locked", "--lib", "--no-default-features"]
                     .into_iter()
-                    .chain(["-p", "zk-core", "-p", "zk-wire"])
+                    .chain(["-p", "zk-core", "-p", "zk-wire", "-p", "zk-harness"])
+                    .chain(["-p", "zk-history", "-p", "zk-provision"])
                     .chain(RECIPES.iter().flat_map(|recipe| ["-p", *recipe]))
                     .collect(),
-                &DENY,
-            ),
-            (
-                "clippy, zk-harness alone",
-                clippy(&["-p", "zk-harness"]),
-                &DENY,
-            ),
-            (
-                "clippy, zk-harness without features",
-                clippy(&[
-                    "-p",
-                    "zk-harness",
-                    "-p",
-                    "zk-history",
-                    "-p",
-                    "zk-provision",
-                    "--no-default-features",
-                ]),
                 &DENY,
             ),
             (
@@ -117,8 +117,12 @@ impl Steps<'_> {
             return Ok((false, outcome));
         }
         let good = self.step("benchmarks, each once", |workspace| {
-            // Without `--bench` criterion runs everything once without measuring, which needs no optimised build.
-            let mut cargo = workspace.cargo(&["test", "--locked", "-p", "zk-bench", "--benches"]);
+            // Without `--bench` criterion runs everything once without measuring, which needs no optimised build. The
+            // selection is that of the tests, so that nothing is built again.
+            let mut cargo = workspace.cargo(&["test", "--locked", "--workspace", "--all-features"]);
+            for bench in ["lock_throughput", "ids", "cache", "wire"] {
+                cargo.args(["--bench", bench]);
+            }
             succeeds(cargo.envs(provisioned(workspace)))
         })?;
         Ok((good, outcome))
@@ -166,14 +170,31 @@ fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
     let env = [
         provision,
         (name, cache.clone()),
-        ("NEXTEST_PROFILE", "ci".into()),
+        ("NEXTEST_FAILURE_OUTPUT", "immediate-final".into()),
+        ("NEXTEST_STATUS_LEVEL", "slow".into()),
+        ("NEXTEST_FINAL_STATUS_LEVEL", "slow".into()),
     ];
-    let mut outcome = test::run(workspace, Scope::Full, &[], &env)?;
+    let mut outcome = test::run(workspace, Scope::All, &[], &env)?;
     if !leftovers::gone(&cache, &before, Duration::from_secs(5)) {
         outcome.good = false;
     }
+    // Without cargo-nextest all tests are one part.
+    if let [default, _rest] = outcome.parts.as_slice() {
+        let (used, allowed) = (seconds(default.processor_time), seconds(DEFAULT_SCOPE));
+        println!("the default scope: {default}; at most {allowed} are allowed");
+        if default.processor_time > DEFAULT_SCOPE {
+            println!(
+                "the tests of the default scope need {used}: make one cheaper, or move it to a module `long`"
+            );
+            outcome.good = false;
+        }
+    }
     Ok(outcome)
 }
+
+/// The processor time that the tests of the default scope may take: twice what they take on two cores of the year 2025,
+/// because machines differ by that.
+const DEFAULT_SCOPE: Duration = Duration::from_secs(600);
 
 /// Returns the environment in which the harness provisions ZooKeeper, with a cache in the target directory.
 fn provisioned(workspace: &Workspace) -> [(&'static str, OsString); 2] {
@@ -194,7 +215,12 @@ fn provisioned(workspace: &Workspace) -> [(&'static str, OsString); 2] {
 fn fuzz_targets(workspace: &Workspace) -> anyhow::Result<bool> {
     for at in ["crates/zk-wire/fuzz", "tests/fuzz"] {
         let fuzz = workspace.at(workspace.root.join(at));
-        let mut cargo = fuzz.cargo(&clippy(&["--no-default-features"]));
+        let mut cargo = fuzz.cargo(&[
+            "clippy",
+            "--locked",
+            "--all-targets",
+            "--no-default-features",
+        ]);
         cargo
             .arg("--target-dir")
             .arg(workspace.target_dir().join("fuzz"))
@@ -241,8 +267,4 @@ fn succeeds(command: &mut Command) -> anyhow::Result<bool> {
         .status()
         .context("cannot run cargo")?
         .success())
-}
-
-fn clippy<'a>(which: &[&'a str]) -> Vec<&'a str> {
-    [&["clippy", "--locked", "--all-targets"], which].concat()
 }

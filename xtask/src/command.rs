@@ -66,10 +66,12 @@ usage: cargo xtask COMMAND [ARGS]
                   (config); several from a file (run), and those of the shell (cd, pwd, addauth, quit);
                   a dashboard of the ensemble (top);
                   without --connect and ZK_CONNECT it talks to the running ensemble
-  test [quick|deep] [ARGS]
-                  run all tests; ARGS go to the test runner, and leave the documentation's tests out;
-                  quick runs the pure and simulated ones and one on real servers, deep the long ones in full length,
-                  and those on real servers a second time, with zookeeper-client
+  test            run the unit and simulated tests of the libraries, and on real servers each recipe once and a failover
+  test all        run every test, long ones in their short form: also the others on real servers, the documentation's,
+                  of programs, of containers and beside other clients
+  test deep       run every test in full length, and those on real servers a second time, with zookeeper-client
+  test [all|deep] ARGS
+                  run those of all tests that ARGS choose; they go to the test runner
   test zookeeper-client [deep] [ARGS]
                   run the tests on real servers with that client instead of zk-wire
   test --zookeeper VERSION [deep] [ARGS]

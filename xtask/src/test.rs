@@ -1,13 +1,16 @@
 //! `test`: runs the tests, and prints the counts at the end.
 
 mod beside;
+mod binaries;
 mod counts;
 mod needs;
 mod other_client;
 mod planted;
+mod scope;
 mod zookeeper;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,11 +19,12 @@ use anyhow::Context as _;
 
 pub(crate) use counts::Counts;
 pub(crate) use needs::Skipped;
+pub(crate) use scope::Scope;
 
 use crate::workspace::Workspace;
 
 /// The result of a run of the tests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     /// The counts of all runners.
     pub(crate) counts: Counts,
@@ -28,9 +32,38 @@ pub(crate) struct Outcome {
     pub(crate) good: bool,
     /// The tests that this machine cannot run.
     pub(crate) skipped: Option<Skipped>,
+    /// The runs of tests in order; the first one of all is the default scope.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// One run of a test runner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) counts: Counts,
+    pub(crate) good: bool,
+    pub(crate) time: Duration,
+    /// Of the tests and the programs they wait for.
+    pub(crate) processor_time: Duration,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} in {}, {} of processor time",
+            self.counts,
+            seconds(self.time),
+            seconds(self.processor_time)
+        )
+    }
 }
 
 impl Outcome {
+    fn add(&mut self, good: bool, counts: Counts) {
+        self.good &= good && counts.failed == 0;
+        self.counts = self.counts + counts;
+    }
+
     /// Prints the skipped tests and, on the last line, the counts.
     pub(crate) fn print(&self) {
         if let Some(skipped) = &self.skipped {
@@ -40,50 +73,9 @@ impl Outcome {
     }
 }
 
-/// The extent of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// Pure and simulated tests, and one on real servers that uses every recipe.
-    Quick,
-    /// All tests, long ones in their short form.
-    Full,
-    /// All tests in their full length.
-    Deep,
-}
-
-impl Scope {
-    /// Parses an optional scope before the runner's arguments.
-    pub(crate) fn split(args: &[OsString]) -> (Self, &[OsString]) {
-        match args.split_first() {
-            Some((first, rest)) if first == "quick" => (Self::Quick, rest),
-            Some((first, rest)) if first == "deep" => (Self::Deep, rest),
-            _ => (Self::Full, args),
-        }
-    }
-
-    /// Returns the profile of `.config/nextest.toml`, or `None` for the default profile.
-    fn profile(self) -> Option<&'static str> {
-        match self {
-            Self::Quick => Some("quick"),
-            Self::Full => None,
-            Self::Deep => Some("deep"),
-        }
-    }
-
-    /// Returns the variables that set the length of long tests; the caller's environment takes precedence.
-    fn lengths(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Quick | Self::Full => &[],
-            Self::Deep => &[
-                ("FAULT_SECONDS", "60"),
-                ("SEEDS", "2000"),
-                ("PROGRAMS", "1000"),
-                ("FAULT_PROGRAMS", "60"),
-                ("SWEEP", "full"),
-                ("GRANTS", "10000"),
-            ],
-        }
-    }
+/// Returns cargo's arguments that choose what the default scope builds.
+pub(crate) fn default_selection() -> Vec<String> {
+    Scope::Default.selection()
 }
 
 /// Runs the tests, prints the counts as the last line, and returns whether all tests passed.
@@ -124,6 +116,7 @@ pub(crate) fn run(
         counts: first.counts + second.counts,
         good: first.good && second.good,
         skipped: first.skipped,
+        parts: first.parts,
     })
 }
 
@@ -135,103 +128,153 @@ fn run_once(
 ) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let nextest = is_installed("nextest");
+    let whole = args.is_empty();
     anyhow::ensure!(
-        nextest || scope == Scope::Full,
-        "`test quick` and `test deep` need cargo-nextest: cargo install --locked cargo-nextest"
+        nextest || scope != Scope::Deep,
+        "`test deep` needs cargo-nextest: cargo install --locked cargo-nextest"
     );
-    let whole = scope != Scope::Quick && args.is_empty();
     anyhow::ensure!(
         scope != Scope::Deep || !whole || is_installed("hack"),
         "`test deep` needs cargo-hack: cargo install --locked cargo-hack"
     );
-    if !build(workspace)? {
-        return Ok(Outcome {
-            counts: Counts::default(),
-            good: false,
-            skipped: None,
-        });
+    if whole {
+        println!("{}", scope.announcement());
     }
-    prepare(workspace, env)?;
-    let mut tests = if nextest {
-        workspace.cargo(&["nextest", "run", "--workspace", "--all-features"])
+    let Some(binaries) = binaries::build(workspace, scope)? else {
+        return Ok(Outcome::default());
+    };
+    if whole {
+        binaries::check(workspace, scope, &binaries)?;
+    }
+    prepare(workspace, scope, env)?;
+    let built = started.elapsed();
+    let skipped = Skipped::probe();
+    let tests = Tests {
+        workspace,
+        scope,
+        nextest,
+        without_containers: skipped.is_some(),
+    };
+    let mut outcome = Outcome {
+        good: true,
+        skipped,
+        ..Outcome::default()
+    };
+    let mut parts = Vec::new();
+    if whole && nextest && scope == Scope::All {
+        // The default scope first, whose cost is held; the rest overlaps waiting with computing.
+        let default = scope::default_filter();
+        let rest = format!("not ({default})");
+        for (what, filter) in [("the default scope", default), ("the rest", rest)] {
+            parts.push((what, vec!["-E".into(), filter.into()]));
+        }
     } else {
-        eprintln!(
-            "cargo-nextest is not installed: running the tests with cargo test, two at a time"
-        );
-        let mut tests = workspace.cargo(&[
+        parts.push(("the tests", args.to_vec()));
+    }
+    for (what, args) in parts {
+        let part = tests.run(&args, env)?;
+        println!("{what}: {part}");
+        outcome.add(part.good, part.counts);
+        outcome.parts.push(part);
+    }
+    // Without nextest they have run with the others.
+    if whole && nextest && scope != Scope::Default {
+        let args = [
             "test",
+            "--doc",
             "--workspace",
             "--all-features",
             "--no-fail-fast",
-            "--lib",
-            "--bins",
-            "--tests",
-            "--examples",
-        ]);
-        // Corresponds to the group `ensemble` of nextest.
-        tests.env("RUST_TEST_THREADS", "2");
-        tests
-    };
-    if let Some(profile) = scope.profile() {
-        tests.args(["--profile", profile]);
+        ];
+        let doctests = measured(&mut workspace.cargo(&args), env, Runner::CargoTest)?;
+        println!("those in the documentation: {doctests}");
+        outcome.add(doctests.good, doctests.counts);
     }
-    for (name, value) in scope.lengths() {
-        if std::env::var_os(name).is_none() {
-            tests.env(name, value);
+    if whole && scope == Scope::Deep {
+        outcome.good &= builds_with_pairs_of_features(workspace)?;
+    }
+    println!(
+        "the build took {}, with the tests {}",
+        seconds(built),
+        seconds(started.elapsed())
+    );
+    Ok(outcome)
+}
+
+/// What all runs of a test runner have in common.
+struct Tests<'a> {
+    workspace: &'a Workspace,
+    scope: Scope,
+    nextest: bool,
+    without_containers: bool,
+}
+
+impl Tests<'_> {
+    /// Runs those tests of the scope that the arguments choose.
+    fn run(&self, args: &[OsString], env: &[(&str, OsString)]) -> anyhow::Result<Part> {
+        let mut tests = if self.nextest {
+            self.workspace
+                .cargo(&["nextest", "run", "--profile", self.scope.profile()])
+        } else {
+            let mut tests = self.workspace.cargo(&["test", "--no-fail-fast"]);
+            if self.scope != Scope::Default {
+                // Corresponds to the group `ensemble` of nextest.
+                tests.env("RUST_TEST_THREADS", "2");
+            }
+            tests
+        };
+        tests.args(self.scope.selection());
+        for (name, value) in self.scope.lengths() {
+            if std::env::var_os(name).is_none() {
+                tests.env(name, value);
+            }
         }
-    }
-    let skipped = Skipped::probe();
-    let mut skip = Vec::new();
-    if skipped.is_some() {
-        skip.push(needs::MARK);
-    }
-    if !nextest {
-        // Nextest's configuration runs these only in the deep scope.
-        skip.push("deep::");
-    }
-    tests.args(with_skips(args, &skip));
-    let (good, mut counts) = counted(
-        &mut tests,
-        env,
-        if nextest {
+        let mut skip = Vec::new();
+        if self.without_containers {
+            skip.push(needs::MARK.to_owned());
+        }
+        if !self.nextest {
+            // Nextest's configuration leaves these out.
+            let modules = self.scope.left_out().iter();
+            skip.extend(modules.map(|module| format!("{module}::")));
+        }
+        tests.args(with_skips(args, &skip));
+        let runner = if self.nextest {
             Runner::Nextest
         } else {
             Runner::CargoTest
-        },
-    )?;
-    let tests_took = started.elapsed();
-    if !whole {
-        println!(
-            "tests took {}; run `cargo xtask test` without arguments for those in the documentation",
-            seconds(tests_took)
-        );
-        return Ok(Outcome {
-            counts,
-            good,
-            skipped,
-        });
+        };
+        measured(&mut tests, env, runner)
     }
-    let mut doctests = workspace.cargo(&[
-        "test",
-        "--doc",
-        "--workspace",
-        "--all-features",
-        "--no-fail-fast",
-    ]);
-    let (doctests_good, doctest_counts) = counted(&mut doctests, env, Runner::CargoTest)?;
-    counts = counts + doctest_counts;
-    println!(
-        "tests took {}: {} for those in the code, {} for those in the documentation",
-        seconds(started.elapsed()),
-        seconds(tests_took),
-        seconds(started.elapsed().saturating_sub(tests_took)),
-    );
-    let features_good = scope != Scope::Deep || builds_with_pairs_of_features(workspace)?;
-    Ok(Outcome {
+}
+
+/// Runs a test runner, and measures the time and the processor time of its tests.
+fn measured(
+    command: &mut Command,
+    env: &[(&str, OsString)],
+    runner: Runner,
+) -> anyhow::Result<Part> {
+    let (started, processor_before) = (Instant::now(), processor_time());
+    let (good, counts) = counted(command, env, runner)?;
+    Ok(Part {
         counts,
-        good: good && doctests_good && counts.failed == 0 && features_good,
-        skipped,
+        good,
+        time: started.elapsed(),
+        processor_time: processor_time().saturating_sub(processor_before),
     })
+}
+
+/// Returns the processor time of all processes that this one and its children have waited for, in the kernel's unit of a
+/// hundredth of a second. Servers that outlive their parent are not in it.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may contain spaces; `cutime` and `cstime` are the 14th and 15th field behind it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let of_children = fields.split_whitespace().skip(13).take(2);
+    let hundredths: u64 = of_children
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Duration::from_millis(hundredths * 10)
 }
 
 /// Checks each crate without features, with each feature, each pair of them, and all.
@@ -242,20 +285,20 @@ fn builds_with_pairs_of_features(workspace: &Workspace) -> anyhow::Result<bool> 
     Ok(checked.context("cannot run cargo")?.success())
 }
 
-/// Builds the tests and all programs.
-fn build(workspace: &Workspace) -> anyhow::Result<bool> {
-    // What nextest runs too: with the features of another command, most dependencies would be built twice.
-    let mut build = workspace.cargo(&["test", "--no-run", "--workspace", "--all-features"]);
-    build.args(["--lib", "--bins", "--tests", "--examples"]);
-    let built = build.stdin(Stdio::null()).status();
-    Ok(built.context("cannot run cargo")?.success())
-}
-
 /// Downloads ZooKeeper and makes the class data of its Java, so that no test waits for that.
 ///
 /// Pure tests need neither: a failure is reported and left to the tests that do.
-fn prepare(workspace: &Workspace, env: &[(&str, OsString)]) -> anyhow::Result<()> {
-    for version in ZOOKEEPERS {
+fn prepare(workspace: &Workspace, scope: Scope, env: &[(&str, OsString)]) -> anyhow::Result<()> {
+    let mut build = workspace.cargo(&["build"]);
+    build.args(scope.packages_and_features());
+    // Beside a test, so that it shares what the tests need in other features than programs.
+    build.args(["--quiet", "--test", "smoke", "--bin", "zk-ensemble"]);
+    let built = build.stdin(Stdio::null()).status();
+    anyhow::ensure!(
+        built.context("cannot run cargo")?.success(),
+        "zk-ensemble does not build"
+    );
+    for version in scope.zookeepers() {
         let mut prepare = Command::new(workspace.program("zk-ensemble"));
         prepare.arg("prepare").args(["--zookeeper", version]);
         prepare.envs(env.iter().map(|(name, value)| (name, value)));
@@ -267,17 +310,14 @@ fn prepare(workspace: &Workspace, env: &[(&str, OsString)]) -> anyhow::Result<()
     Ok(())
 }
 
-/// The releases that tests run.
-const ZOOKEEPERS: [&str; 3] = ["3.9", "3.8", "3.4"];
-
 /// Adds arguments that skip tests by a part of their names, which nextest and `cargo test` share.
-fn with_skips(args: &[OsString], skip: &[&str]) -> Vec<OsString> {
+fn with_skips(args: &[OsString], skip: &[String]) -> Vec<OsString> {
     let mut args = args.to_vec();
     if !skip.is_empty() && !args.iter().any(|arg| arg == "--") {
         args.push("--".into());
     }
     for part in skip {
-        args.extend(["--skip", part].map(OsString::from));
+        args.extend(["--skip", part.as_str()].map(OsString::from));
     }
     args
 }
@@ -370,23 +410,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scope_comes_before_the_runners_arguments() {
-        let split = |args: &[&str]| {
-            let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-            let (scope, rest) = Scope::split(&args);
-            (scope, rest.len())
-        };
-        assert_eq!(split(&[]), (Scope::Full, 0));
-        assert_eq!(split(&["quick"]), (Scope::Quick, 0));
-        assert_eq!(split(&["deep", "-p", "zk-lock"]), (Scope::Deep, 2));
-        assert_eq!(split(&["-p", "quick"]), (Scope::Full, 2));
-    }
-
-    #[test]
     fn skips_follow_the_callers_arguments() {
         let add = |args: &[&str], skip: &[&str]| {
             let args: Vec<_> = args.iter().map(OsString::from).collect();
-            let args = with_skips(&args, skip);
+            let skip: Vec<_> = skip.iter().map(ToString::to_string).collect();
+            let args = with_skips(&args, &skip);
             let args = args.iter().map(|arg| arg.to_str().unwrap().to_owned());
             args.collect::<Vec<_>>().join(" ")
         };

@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail};
 use zk_core::{Error, ErrorKind, ProtocolClient, Session};
 use zk_fault_proxy::{EventKind, FaultProxy, Op};
 use zk_harness::{DataStore, Ensemble};
-use zk_tests::each_recipe::RECIPES;
+use zk_smoke::RECIPES;
 
 mod operations;
 mod own_servers;

@@ -22,5 +22,4 @@ mod queue;
 mod secure;
 mod sessions;
 mod simulated;
-mod smoke;
 mod sweep;

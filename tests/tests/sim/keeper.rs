@@ -9,7 +9,7 @@ use zk_core::{
 };
 use zk_fault_proxy::Op;
 use zk_lock::FairLock;
-use zk_tests::each_recipe::RECIPES;
+use zk_smoke::RECIPES;
 
 mod server;
 

@@ -24,5 +24,5 @@ pub(super) fn beside(workspace: &Workspace, args: &[OsString]) -> anyhow::Result
     let filter = ["-E", TESTS].map(OsString::from);
     let args: Vec<OsString> = filter.into_iter().chain(args.iter().cloned()).collect();
     let env = [("OLDER_PROGRAMS", older.programs().into_os_string())];
-    run(workspace, Scope::Full, &args, &env)
+    run(workspace, Scope::All, &args, &env)
 }

@@ -210,7 +210,7 @@ pub(super) fn planted(workspace: &Workspace, args: &[OsString]) -> anyhow::Resul
     Ok(Outcome {
         counts: total,
         good: missed.is_empty(),
-        skipped: None,
+        ..Outcome::default()
     })
 }
 

@@ -29,7 +29,7 @@ pub(super) fn run(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<Ou
         let mut outcome = Outcome {
             counts: Counts::default(),
             good: true,
-            skipped: None,
+            ..Outcome::default()
         };
         for version in versions(&document)? {
             let column = write_column(workspace, version.as_ref())?;
@@ -59,7 +59,7 @@ fn write_column(workspace: &Workspace, version: &OsStr) -> anyhow::Result<Outcom
     Ok(Outcome {
         counts,
         good: good && counts.passed == 1,
-        skipped: None,
+        ..Outcome::default()
     })
 }
 

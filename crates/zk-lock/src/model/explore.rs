@@ -44,65 +44,12 @@ fn breaks(property: &'static str, flaw: Flaw, scenario: Scenario) {
     println!("{flaw:?} breaks \"{property}\": {:?}", how.into_actions());
 }
 
-// covers: L1 L3 L12
 #[test]
-fn two_exclude_each_other_whatever_is_lost() {
+fn two_exclude_each_other_over_a_cut_a_lapse_and_a_drop() {
     holds(
-        "two clients, two cuts, two lapses, one drop",
-        914_330,
-        scenario(&[EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER], 2, 2, 1),
-    );
-}
-
-// covers: L1 L3 L12
-#[test]
-fn three_exclude_each_other_over_a_cut_a_lapse_and_a_drop() {
-    let clients = [
-        EXCLUSIVE_AT_LEADER,
-        EXCLUSIVE_AT_FOLLOWER,
-        EXCLUSIVE_AT_FOLLOWER,
-    ];
-    holds(
-        "three clients, one cut, one lapse",
-        1_569_857,
-        scenario(&clients, 1, 1, 0),
-    );
-    holds(
-        "three clients, one cut, one drop",
-        373_463,
-        scenario(&clients, 1, 0, 1),
-    );
-}
-
-// covers: L1
-#[test]
-fn four_are_granted_one_after_the_other() {
-    let clients = [
-        EXCLUSIVE_AT_LEADER,
-        EXCLUSIVE_AT_FOLLOWER,
-        EXCLUSIVE_AT_FOLLOWER,
-        EXCLUSIVE_AT_LEADER,
-    ];
-    holds(
-        "four clients, one drop",
-        1_895_480,
-        scenario(&clients, 0, 0, 1),
-    );
-}
-
-// covers: L4
-#[test]
-fn readers_share_and_writers_do_not() {
-    let clients = [SHARED_AT_LEADER, EXCLUSIVE_AT_FOLLOWER, SHARED_AT_FOLLOWER];
-    holds(
-        "two readers and a writer, one cut, one lapse",
-        1_854_233,
-        scenario(&clients, 1, 1, 0),
-    );
-    holds(
-        "two readers and a writer, one cut, one drop",
-        417_922,
-        scenario(&clients, 1, 0, 1),
+        "two clients, one cut, one lapse, one drop",
+        0,
+        scenario(&[EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER], 1, 1, 1),
     );
 }
 
@@ -185,7 +132,6 @@ fn two_turns(cuts: u8, reaps: u8) -> Scenario {
     }
 }
 
-// covers: L1
 #[test]
 fn turns_without_a_list_exclude_each_other() {
     holds(
@@ -228,7 +174,6 @@ fn yielding(scenario: Scenario) -> Scenario {
     }
 }
 
-// covers: L3 L12 L14
 #[test]
 fn yields_of_two_exclude_each_other_whatever_is_lost() {
     let two = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
@@ -244,7 +189,6 @@ fn yields_of_two_exclude_each_other_whatever_is_lost() {
     );
 }
 
-// covers: L12 L14
 #[test]
 fn yields_of_three_exclude_each_other() {
     let three = [
@@ -259,7 +203,6 @@ fn yields_of_three_exclude_each_other() {
     );
 }
 
-// covers: L4 L14
 #[test]
 fn yields_of_readers_and_a_writer_exclude_each_other() {
     let clients = [SHARED_AT_LEADER, EXCLUSIVE_AT_FOLLOWER, SHARED_AT_FOLLOWER];
@@ -288,4 +231,67 @@ fn a_yield_that_joins_again_without_a_search_is_found() {
         Flaw::RejoinsWithoutSearch,
         yielding(scenario(&two, 1, 0, 0)),
     );
+}
+
+/// Scenarios that take some seconds each.
+mod long {
+    use super::*;
+
+    #[test]
+    fn two_exclude_each_other_whatever_is_lost() {
+        holds(
+            "two clients, two cuts, two lapses, one drop",
+            914_330,
+            scenario(&[EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER], 2, 2, 1),
+        );
+    }
+
+    #[test]
+    fn three_exclude_each_other_over_a_cut_a_lapse_and_a_drop() {
+        let clients = [
+            EXCLUSIVE_AT_LEADER,
+            EXCLUSIVE_AT_FOLLOWER,
+            EXCLUSIVE_AT_FOLLOWER,
+        ];
+        holds(
+            "three clients, one cut, one lapse",
+            1_569_857,
+            scenario(&clients, 1, 1, 0),
+        );
+        holds(
+            "three clients, one cut, one drop",
+            373_463,
+            scenario(&clients, 1, 0, 1),
+        );
+    }
+
+    #[test]
+    fn four_are_granted_one_after_the_other() {
+        let clients = [
+            EXCLUSIVE_AT_LEADER,
+            EXCLUSIVE_AT_FOLLOWER,
+            EXCLUSIVE_AT_FOLLOWER,
+            EXCLUSIVE_AT_LEADER,
+        ];
+        holds(
+            "four clients, one drop",
+            1_895_480,
+            scenario(&clients, 0, 0, 1),
+        );
+    }
+
+    #[test]
+    fn readers_share_and_writers_do_not() {
+        let clients = [SHARED_AT_LEADER, EXCLUSIVE_AT_FOLLOWER, SHARED_AT_FOLLOWER];
+        holds(
+            "two readers and a writer, one cut, one lapse",
+            1_854_233,
+            scenario(&clients, 1, 1, 0),
+        );
+        holds(
+            "two readers and a writer, one cut, one drop",
+            417_922,
+            scenario(&clients, 1, 0, 1),
+        );
+    }
 }

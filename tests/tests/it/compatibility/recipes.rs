@@ -2,7 +2,7 @@
 
 use anyhow::{bail, ensure};
 use zk_fault_proxy::Op;
-use zk_tests::each_recipe::Recipe;
+use zk_smoke::Recipe;
 
 use super::{Outcome, Servers};
 

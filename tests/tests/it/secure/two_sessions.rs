@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_core::{Acl, AclEntry, Permissions};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, SaslDigest};
-use zk_tests::each_recipe::RECIPES;
+use zk_smoke::RECIPES;
 
 use super::{PASSWORDS, encrypted, nodes_below, soon};
 
