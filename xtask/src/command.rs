@@ -15,8 +15,6 @@ pub(crate) enum Command {
     Bench(Bench),
     Ci,
     Tidy,
-    /// The feature rows with the tests that show them.
-    TidyRows,
     Help,
 }
 
@@ -44,7 +42,6 @@ impl Command {
             Some("orphan") => alone(Self::Orphan),
             Some("bench") => Bench::parse(rest).map(Self::Bench),
             Some("ci") => alone(Self::Ci),
-            Some("tidy") if rest == ["--rows"] => Ok(Self::TidyRows),
             Some("tidy") => alone(Self::Tidy),
             Some("help" | "--help" | "-h") => Ok(Self::Help),
             _ => Err(format!("unknown command {}", name.display())),
@@ -110,9 +107,7 @@ usage: cargo xtask COMMAND [ARGS]
                   run the quick form of lock, id, cache, queue or wire at that revision and of the working tree
                   alternately (5 rounds by default), and print which figures differ by more than their spread
   orphan          run the orphan-contender scenario with our lock, Curator's, kazoo's and the client crate's
-  tidy [--rows]
-                  check the rules of this workspace that no compiler checks;
-                  with --rows list the feature rows with the tests that show them: real, simulated or pure
+  tidy            check the rules of this workspace that no compiler checks
   ci              run the steps of the continuous integration";
 
 #[cfg(test)]
@@ -153,7 +148,6 @@ mod tests {
     fn ci_and_tidy_stand_alone() {
         assert_eq!(parse(&["ci"]), Ok(Command::Ci));
         assert_eq!(parse(&["tidy"]), Ok(Command::Tidy));
-        assert_eq!(parse(&["tidy", "--rows"]), Ok(Command::TidyRows));
         assert_eq!(
             parse(&["ci", "--fast"]),
             Err("unexpected argument --fast: ci takes none".to_owned())

@@ -59,6 +59,5 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Orphan => programs::orphan(&workspace),
         Command::Ci => ci::command(&workspace),
         Command::Tidy => tidy::command(&workspace),
-        Command::TidyRows => tidy::print_rows(&workspace),
     }
 }

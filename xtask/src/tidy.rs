@@ -2,7 +2,7 @@
 //!
 //! The rules themselves are pure functions of texts; this file reads the tree.
 
-mod coverage;
+mod features;
 pub(crate) mod manifest;
 mod source;
 mod words;
@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::workspace::Workspace;
-use coverage::Rows;
 use manifest::Manifest;
 use words::Finding;
 
@@ -56,8 +55,6 @@ const TRANSPORT: [&str; 3] = [
 pub(crate) struct Report {
     /// Broken rules, as `file:line: problem and remedy`.
     pub(crate) problems: Vec<String>,
-    /// Which tests show which feature rows.
-    pub(crate) rows: Rows,
 }
 
 impl Report {
@@ -77,10 +74,6 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     for problem in &report.problems {
         eprintln!("error: {problem}");
     }
-    if !report.rows.not_built.is_empty() {
-        let rows = report.rows.not_built.join(" ");
-        println!("feature rows not built yet: {rows}");
-    }
     match report.problems.len() {
         0 => println!("tidy: no problems"),
         count => println!("tidy: {count} problems"),
@@ -88,16 +81,10 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     Ok(report.problems.is_empty())
 }
 
-/// Prints every feature row with its tests.
-pub(crate) fn print_rows(workspace: &Workspace) -> anyhow::Result<bool> {
-    print!("{}", look(&workspace.root)?.rows.list());
-    Ok(true)
-}
-
 /// Checks the whole tree below `root`.
 pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
     let mut report = Report::default();
-    let mut rows = Rows::default();
+    let mut tests = BTreeSet::new();
     let mut pure_files: BTreeMap<String, usize> = BTreeMap::new();
 
     for dir in packages(root)? {
@@ -140,7 +127,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
             report.add(&at, source::pure(&text));
             *pure_files.entry(package(&at)).or_default() += 1;
         }
-        report.add(&at, rows.add(&at, &text));
+        tests.extend(features::tests(&at, &text));
     }
     let mut texts = Vec::new();
     files_below(root, Path::new(""), "md", &mut texts)?;
@@ -157,17 +144,8 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
         );
         report.add(package, (found < *least).then_some(problem));
     }
-    rows.evaluate();
-    for row in &rows.uncovered {
-        let problem = "a test is needed, with the mark `// covers:`";
-        report.add(&format!("feature row {row}"), [problem.to_owned()]);
-    }
-    for row in &rows.weak {
-        let problem =
-            "a test on a real server is needed; `cargo xtask tidy --rows` lists those there are";
-        report.add(&format!("feature row {row}"), [problem.to_owned()]);
-    }
-    report.rows = rows;
+    let page = read(root, features::PAGE)?;
+    report.add(features::PAGE, features::problems(&page, &tests));
     Ok(report)
 }
 
@@ -275,12 +253,12 @@ mod tests {
         );
         write("README.md", &["Who", "ever\n"].concat());
         write(
-            "tests/it/main.rs",
-            &[
-                "// covers: L1 L99\n#[test]\nfn a() { assert!(true) }\n",
-                "// covers: L2\n#[test]\nfn b() {}\n// covers: L3\nfn c() {}\n",
-            ]
-            .concat(),
+            "crates/zk-lock/tests/it/queue.rs",
+            "#[test]\nfn a() {}\nfn b() {}\n",
+        );
+        write(
+            features::PAGE,
+            "| | tests |\n|---|---|\n| L1 | `zk_lock::it::queue::a` |\n| L2 | `zk_lock::it::queue::b` |\n| L3 | |\n",
         );
         let report = look(&root);
         fs::remove_dir_all(&root).unwrap();
@@ -296,9 +274,8 @@ mod tests {
             "crates/zk-lock/src/order.rs: module documentation",
             "crates/zk-lock/src/vigil.rs:2: avoid \"vigil\"",
             "README.md:1: avoid ",
-            "tests/it/main.rs:1: L99",
-            "tests/it/main.rs:7: a covers mark stands directly above a test",
-            "feature row L4: a test",
+            "docs/features.md:4: zk_lock::it::queue::b is not a test",
+            "docs/features.md:5: a row needs a test",
         ] {
             assert!(
                 report
@@ -312,9 +289,9 @@ mod tests {
             !report
                 .problems
                 .iter()
-                .any(|problem| problem.contains("zk-lock: a ")),
+                .any(|problem| problem.contains("zk-lock: a ")
+                    || problem.starts_with("docs/features.md:3")),
             "{report:#?}"
         );
-        assert!(!report.rows.uncovered.contains(&"L1".to_owned()));
     }
 }

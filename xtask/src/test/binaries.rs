@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use super::scope::{Scope, is_in_default};
+use super::scope::Scope;
 use crate::workspace::Workspace;
 
 /// A binary with tests.
@@ -192,6 +192,7 @@ const FILE: &str = "xtask/src/test/binaries.txt";
 
 #[cfg(test)]
 mod tests {
+    use super::super::scope::is_in_default;
     use super::*;
 
     #[test]

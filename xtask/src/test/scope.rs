@@ -124,6 +124,7 @@ pub(super) fn default_filter() -> String {
 }
 
 /// Whether a test binary is in the default scope.
+#[cfg(test)]
 pub(super) fn is_in_default(package: &str, binary: &str) -> bool {
     PACKAGES.contains(&package) && (binary == "lib" || BINARIES.contains(&binary))
 }
