@@ -251,7 +251,6 @@ mod tests {
         args.iter().map(OsString::from).collect()
     }
 
-    // covers: H5
     #[test]
     fn a_named_server_is_kept() {
         assert!(says_where(&args(&["--connect", "h:1", "ls", "/"]), None));
@@ -259,7 +258,6 @@ mod tests {
         assert!(says_where(&args(&["ls", "/"]), Some("h:1".into())));
     }
 
-    // covers: H4 H6
     #[test]
     fn containers_are_built_if_an_argument_or_an_ensemble_needs_them() {
         assert!(asks_for_containers(&args(&[

@@ -120,7 +120,6 @@ mod tests {
         }
     }
 
-    // covers: M5
     #[test]
     fn only_members_of_the_beginning_pass_at_once() {
         let step =
@@ -136,7 +135,6 @@ mod tests {
         assert_eq!(step(7, None, count(9, 5)), open);
     }
 
-    // covers: M5
     #[test]
     fn one_member_stays_to_the_last_and_all_others_wait_for_it() {
         let all = ["a", "b", "c", "d"];

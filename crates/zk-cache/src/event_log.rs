@@ -173,7 +173,6 @@ mod tests {
         assert!(lock(&log.readers).is_empty());
     }
 
-    // covers: K4
     #[test]
     fn dropped_readers_are_forgotten_without_a_push() {
         let log = EventLog::new(1024, 1 << 20);

@@ -43,7 +43,6 @@ mod tests {
 
     use super::*;
 
-    // covers: K2
     #[test]
     fn a_reader_has_what_was_published_before_the_count_in_every_interleaving() {
         loom::model(|| {

@@ -113,7 +113,6 @@ mod tests {
         assert_eq!(limit.nodes(), 1);
     }
 
-    // covers: K4
     #[test]
     fn lost_replies_end_in_single_reads_until_all_is_read() {
         let mut limit = BatchLimit::new();
@@ -136,7 +135,6 @@ mod tests {
         assert_eq!(limit.nodes(), 64);
     }
 
-    // covers: K4
     #[test]
     fn nodes_are_read_together_again_when_all_is_read() {
         let mut limit = BatchLimit::new();

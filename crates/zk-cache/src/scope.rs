@@ -70,7 +70,6 @@ mod tests {
         text.parse().unwrap()
     }
 
-    // covers: K3
     #[test]
     fn depth_and_the_selector_of_each_ancestor_decide() {
         let options = CacheOptions::default()

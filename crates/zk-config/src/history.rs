@@ -282,7 +282,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        // covers: G5
         #[test]
         fn names_sort_by_revision_and_parse(
             first in (0..i64::MAX, any::<i64>(), any::<u32>()),
@@ -298,14 +297,12 @@ mod tests {
             }
         }
 
-        // covers: G5
         #[test]
         fn garbage_is_not_an_entry(name: String) {
             prop_assert_eq!(EntryName::parse(&name), None);
         }
     }
 
-    // covers: G5
     #[test]
     fn names_similar_to_entries_are_refused() {
         let good = "00000003000000ff-0100001a2b3c0001-00000004";
@@ -322,7 +319,6 @@ mod tests {
         }
     }
 
-    // covers: G5
     #[test]
     fn the_oldest_are_deleted_first_and_a_revision_as_a_whole() {
         let entry = |revision, number| EntryName::new(revision, SessionId::from_i64(1), number);
@@ -332,7 +328,6 @@ mod tests {
         }
     }
 
-    // covers: G5
     #[test]
     fn one_transaction_deletes_a_bounded_number() {
         let session = SessionId::from_i64(1);
@@ -342,7 +337,6 @@ mod tests {
         assert_eq!(surplus(&all, 1), &all[..64]);
     }
 
-    // covers: G5
     #[test]
     fn a_history_is_beside_its_key() {
         let of = |path: &str| directory(&path.parse().unwrap()).map(|path| path.to_string());

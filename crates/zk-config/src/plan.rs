@@ -148,7 +148,6 @@ mod tests {
         }
     }
 
-    // covers: G1
     #[test]
     fn a_step_follows_from_the_request_and_the_node() {
         use Expected::{Absent, Any, Revision, Version};
@@ -203,7 +202,6 @@ mod tests {
         }
     }
 
-    // covers: G1
     #[test]
     fn the_version_that_means_any_is_never_sent() {
         let minus_one = found(-1, 70);

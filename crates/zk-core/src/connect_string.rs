@@ -105,7 +105,6 @@ enum Problem {
 mod tests {
     use super::*;
 
-    // covers: C1
     #[test]
     fn hosts_ports_and_chroot_are_read() {
         for (text, canonical) in [

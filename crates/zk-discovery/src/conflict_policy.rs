@@ -72,8 +72,6 @@ impl ConflictContext<'_> {
 mod tests {
     use super::*;
 
-    /// Trap P2.
-    // covers: D1
     #[test]
     fn only_a_node_of_an_earlier_session_of_ours_is_removed() {
         let [ours, earlier, other] = [1, 2, 3].map(SessionId::from_i64);

@@ -388,7 +388,6 @@ const MOST_BYTES: usize = 32 * 1024;
 mod tests {
     use super::*;
 
-    // covers: D1
     #[test]
     fn names_that_no_node_can_have_are_refused_and_say_why() {
         let build = |name: &str, id: &str| Instance::builder(name, ()).id(id).build();
@@ -426,7 +425,6 @@ mod tests {
         assert!(!format!("{one:?}").contains("secret"));
     }
 
-    // covers: D1
     #[test]
     fn a_registration_time_is_kept_to_the_millisecond() {
         for millis in [-1_500, 0, 1_700_000_000_123] {

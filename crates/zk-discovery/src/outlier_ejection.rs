@@ -180,7 +180,6 @@ mod tests {
         OutlierDetector::new(rules)
     }
 
-    // covers: D2
     #[test]
     fn so_many_failures_within_a_time_set_aside_for_a_time() {
         let mut detector = detector(2, 10, 30);
@@ -199,7 +198,6 @@ mod tests {
         assert!(detector.reported("a", at(50)));
     }
 
-    // covers: D2
     #[test]
     fn another_node_of_the_same_name_is_judged_anew() {
         let mut detector = detector(1, 10, 30);
@@ -211,7 +209,6 @@ mod tests {
         assert_eq!(detector.next_return(at(1)), None);
     }
 
-    // covers: D2
     #[test]
     fn by_chance_an_instance_is_aside_for_up_to_a_quarter_longer() {
         for (chance, until) in [(0.0, 40), (0.5, 45), (1.0, 50), (9.0, 50)] {
@@ -228,7 +225,6 @@ mod tests {
         assert!(longest.ejected("a", Duration::from_secs(1 << 40)));
     }
 
-    // covers: D2
     #[test]
     fn at_most_a_share_is_aside_and_never_all() {
         let of = |percent, count| {
@@ -267,7 +263,6 @@ mod tests {
 
     proptest! {
         /// Against all failures and a definition.
-        // covers: D2
         #[test]
         fn an_instance_is_aside_as_the_rules_say(
             failures in 1_usize..4, within in 1_u64..20, aside in 0_u64..20,

@@ -306,7 +306,6 @@ mod tests {
         counts.into_values().collect()
     }
 
-    // covers: D2
     #[test]
     fn round_robin_takes_one_after_the_other_also_past_the_end_of_its_numbers() {
         let among = candidates(0..3);
@@ -319,7 +318,6 @@ mod tests {
         assert_eq!(counted(&RoundRobin::new(), &among, 2), [1, 1, 0]);
     }
 
-    // covers: D2
     #[test]
     fn random_takes_each_as_often() {
         let among = candidates(0..4);
@@ -328,7 +326,6 @@ mod tests {
         }
     }
 
-    // covers: D2
     #[test]
     fn least_used_takes_those_that_are_used_least() {
         let among = candidates(0..3);
@@ -353,7 +350,6 @@ mod tests {
         LeastUsed.choose(&among);
     }
 
-    // covers: D2
     #[test]
     fn least_used_takes_each_of_those_that_are_used_least_as_often() {
         let among = candidates(0..5);
@@ -367,7 +363,6 @@ mod tests {
     }
 
     /// These values are for ever: another version of this crate has to choose the same.
-    // covers: D2
     #[test]
     fn consistent_hashes_are_the_same_in_every_version() {
         let among = candidates(0..5);
@@ -379,7 +374,6 @@ mod tests {
         );
     }
 
-    // covers: D2
     #[test]
     fn when_an_instance_goes_its_share_of_the_keys_moves_and_nothing_else() {
         const KEYS: usize = 20_000;
@@ -417,7 +411,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: D2
         #[test]
         fn consistent_hashes_do_not_depend_on_the_order(
             mut ids in proptest::collection::hash_set(0_usize..1000, 1..20),

@@ -26,7 +26,6 @@ fn rfind(text: &str, sign: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    // covers: D1 D2
     #[test]
     fn a_url_is_shown_without_its_user_and_its_parameters() {
         for (name, expected) in [

@@ -291,7 +291,6 @@ mod tests {
     }
 
     /// The texts are those of Aurora's `JsonCodecTest` and of Finagle's documentation.
-    // covers: D1 D2
     #[test]
     fn members_are_written_and_read_byte_by_byte_as_aurora_does() {
         let built = |member: ServersetMember| {
@@ -321,7 +320,6 @@ mod tests {
     }
 
     /// The text of Finagle's `EntryTest`, with ports.
-    // covers: D2
     #[test]
     fn an_entry_of_finagle_is_read() {
         let data = r#"{"status": "ALIVE", "additionalEndpoints": {"aurora": {"host": "10.0.0.1", "port": 1}, "http": {"host": "10.0.0.2", "port": 2}}, "serviceEndpoint": {"host": "10.0.0.3", "port": 3}, "shard": 0}"#;
@@ -342,7 +340,6 @@ mod tests {
     }
 
     /// The first ones are those of Aurora's `JsonCodecTest`.
-    // covers: D2
     #[test]
     fn data_that_is_no_member_is_refused() {
         for data in [
@@ -363,7 +360,6 @@ mod tests {
         }
     }
 
-    // covers: D1
     #[test]
     fn a_disabled_member_keeps_its_status() {
         for (status, expected) in [
@@ -386,7 +382,6 @@ mod tests {
         }
     }
 
-    // covers: D1
     #[test]
     fn instances_that_a_member_cannot_express_are_refused() {
         let builder = || Instance::builder("orders", ServersetMember::new()).address("h");
@@ -398,7 +393,6 @@ mod tests {
     }
 
     /// These names are for ever: an id has the same node in every version.
-    // covers: D1
     #[test]
     fn an_id_has_one_name() {
         assert_eq!(node_name("member_0000000007"), "member_0000000007");
@@ -409,7 +403,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: D1
         #[test]
         fn names_are_those_of_sequential_nodes(id in "\\PC{1,40}") {
             let name = node_name(&id);
@@ -418,7 +411,6 @@ mod tests {
             prop_assert!(number.parse::<i32>().is_ok() || id == name);
         }
 
-        // covers: D2
         #[test]
         fn garbage_is_read_without_a_panic(data in any::<Vec<u8>>()) {
             drop(Serverset.decode("orders", "member_0000000001", &data));

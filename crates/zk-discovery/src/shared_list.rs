@@ -202,7 +202,6 @@ mod tests {
         ids.collect()
     }
 
-    // covers: D2
     #[tokio::test(start_paused = true)]
     async fn ejected_instances_are_left_out_until_they_return() {
         let rules = FailureRules::default().with_failures(1);
@@ -230,7 +229,6 @@ mod tests {
         assert!(shared.newest().usable.is_none(), "no list is kept aside");
     }
 
-    // covers: D2
     #[tokio::test(start_paused = true)]
     async fn the_failures_of_a_removed_instance_are_forgotten() {
         let shared = SharedList::new(FailureRules::default().with_failures(2));
@@ -243,7 +241,6 @@ mod tests {
         assert!(!fail("a") && fail("b"));
     }
 
-    // covers: D2
     #[test]
     fn a_reader_waits_for_no_writer() {
         let shared = SharedList::new(FailureRules::default().with_failures(1));

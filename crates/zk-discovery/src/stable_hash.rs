@@ -23,7 +23,6 @@ pub(crate) const fn mix(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    // covers: D1 D2
     #[test]
     fn hashes_are_the_same_in_every_version() {
         assert_eq!(stable_hash(b""), 0xf52a_15e9_a9b5_e89b);

@@ -145,7 +145,6 @@ pub(crate) fn pick_pool(
 mod tests {
     use super::*;
 
-    // covers: D2
     #[test]
     fn ejected_instances_are_skipped_while_they_are_few() {
         use WhenAllEjected::{Refuse, UseAll};
@@ -167,7 +166,6 @@ mod tests {
         }
     }
 
-    // covers: D2
     #[test]
     fn only_a_list_that_may_be_relied_on_is_picked_from() {
         let second = Duration::from_secs(1);

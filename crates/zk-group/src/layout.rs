@@ -111,7 +111,6 @@ mod tests {
         Layout::KazooShallowParty,
     ];
 
-    // covers: M1
     #[test]
     fn nodes_are_named_as_by_the_originals() {
         let unique = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
@@ -135,7 +134,6 @@ mod tests {
         }
     }
 
-    // covers: M1
     #[test]
     fn what_a_layout_cannot_have_is_refused() {
         for layout in ALL {
@@ -149,7 +147,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: M1
         #[test]
         fn member_is_parsed_as_it_was_named(id in "[^/]{1,20}", payload: Vec<u8>, unique: u128) {
             for layout in ALL {

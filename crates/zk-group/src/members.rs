@@ -134,7 +134,6 @@ mod tests {
         }
     }
 
-    // covers: M1
     #[test]
     fn members_are_ordered_by_id_then_name() {
         let members = Members::new(
@@ -152,7 +151,6 @@ mod tests {
         assert_eq!((members.len(), members.get("c")), (3, None));
     }
 
-    // covers: M1
     #[test]
     fn difference_tells_rejoined_members_from_changed_ones() {
         let stays = member("stays", "stays", 1, 1);

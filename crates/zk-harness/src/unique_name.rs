@@ -16,7 +16,6 @@ mod tests {
 
     use super::unique_name;
 
-    // covers: H1
     #[test]
     fn names_differ_even_if_the_clock_and_the_thread_do_not() {
         let names = [0, 1].map(|_| {

@@ -94,7 +94,6 @@ mod tests {
         }
     }
 
-    // covers: I3
     #[test]
     fn the_window_is_the_millisecond_of_the_clock() {
         let ms = Duration::from_millis;
@@ -125,7 +124,6 @@ mod tests {
         }
     }
 
-    // covers: I3
     #[test]
     fn the_window_is_the_time_unit_of_the_clock() {
         let seconds = LAYOUT.with_time_unit(Duration::from_secs(1));
@@ -196,7 +194,6 @@ mod tests {
         assert_eq!(decide(&LAYOUT, &input), open(38));
     }
 
-    // covers: I3
     #[test]
     fn no_clock_makes_positions_repeat_or_come_early() {
         let mut opened = 0;

@@ -212,7 +212,6 @@ const ZXIDS: &[u8] = b"zk-id zxids";
 mod tests {
     use super::*;
 
-    // covers: O5
     #[test]
     fn the_data_of_a_node_shows_what_it_is_used_for() {
         let mut stat = Stat::zeroed();

@@ -409,7 +409,6 @@ mod tests {
 
     use super::*;
 
-    // covers: I3
     #[test]
     fn the_named_layouts_have_the_documented_bits() {
         let shape = |layout: Layout| (layout.time, layout.worker, layout.sequence);
@@ -429,7 +428,6 @@ mod tests {
     }
 
     /// Ids whose parts other generators document.
-    // covers: I3
     #[test]
     fn shapes_of_other_generators_can_be_expressed() {
         let millis = |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
@@ -517,7 +515,6 @@ mod tests {
         );
     }
 
-    // covers: I3
     #[test]
     fn layouts_of_too_many_bits_are_refused() {
         for (time, worker, sequence) in [
@@ -547,7 +544,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: I3
         #[test]
         fn an_id_decodes_to_the_parts_it_was_encoded_from(
             (time_bits, worker_bits, sequence_bits) in (1_u32..=41, 0_u32..=10, 0_u32..=12),

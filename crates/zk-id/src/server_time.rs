@@ -36,7 +36,6 @@ impl ServerTime {
 mod tests {
     use super::*;
 
-    // covers: I3
     #[test]
     fn time_since_the_reading_does_not_count_as_ahead() {
         let second = Duration::from_secs(1);

@@ -51,7 +51,6 @@ const MARK: &str = "mark-";
 mod tests {
     use super::*;
 
-    // covers: I2
     #[test]
     fn every_free_number_is_tried_once_and_no_other_one() {
         for workers in 0..6 {
@@ -76,7 +75,6 @@ mod tests {
         assert_eq!((from(7), from(1024 + 9)), (Some(7), Some(9)));
     }
 
-    // covers: I2
     #[test]
     fn foreign_names_are_no_workers() {
         assert_eq!(number("worker-00042"), Some(42));

@@ -83,7 +83,6 @@ fn split(data: &[u8]) -> (&[u8], &[u8]) {
 mod tests {
     use super::split;
 
-    // covers: E3
     #[test]
     fn the_first_line_is_the_id_and_the_rest_is_metadata() {
         let cases: [(&[u8], &[u8], &[u8]); 6] = [

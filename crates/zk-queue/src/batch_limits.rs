@@ -105,7 +105,6 @@ mod tests {
 
     use super::*;
 
-    // covers: Q4
     #[test]
     fn a_request_is_filled_and_has_at_least_one_part() {
         for (sizes, expected) in [
@@ -141,7 +140,6 @@ mod tests {
         }
     }
 
-    // covers: Q4
     #[test]
     fn large_items_are_read_with_fewer_in_a_request() {
         for (largest, expected) in [
@@ -201,7 +199,6 @@ mod tests {
         }
     }
 
-    // covers: Q3 Q4
     #[test]
     fn the_second_refusal_leaves_the_first_half_to_others() {
         for (parts, refusals, expected) in [

@@ -158,7 +158,6 @@ mod tests {
         contention
     }
 
-    // covers: Q1 Q3
     #[test]
     fn the_partition_halves_from_the_second_refusal() {
         for (refusals, bits) in [(0, 0), (1, 0), (2, 2), (3, 3), (6, 6), (99, 6)] {
@@ -168,7 +167,6 @@ mod tests {
     }
 
     /// Also if the numbers have a pattern.
-    // covers: Q1 Q3
     #[test]
     fn the_partitions_have_each_item_once_and_are_of_like_size() {
         let parts: Vec<_> = (0..8).map(|first| Partition::of(3, first << 29)).collect();
@@ -188,7 +186,6 @@ mod tests {
         assert!((-9..9).all(|number| Partition::ALL.has(&key(number))));
     }
 
-    // covers: Q1 Q3
     #[test]
     fn a_partition_stays_until_a_refusal_or_a_gap() {
         let mut contention = refused(1);
@@ -217,7 +214,6 @@ mod tests {
         assert_eq!(contention.continue_after(), None);
     }
 
-    // covers: Q1 Q3
     #[test]
     fn items_that_are_gone_are_no_refusals() {
         let mut alone = Contention::default();
@@ -227,7 +223,6 @@ mod tests {
         assert_eq!(alone.partition(), Some(Partition::ALL));
     }
 
-    // covers: Q1 Q3
     #[test]
     fn an_empty_partition_doubles_until_the_next_list() {
         let mut contention = refused(4);
@@ -249,7 +244,6 @@ mod tests {
         assert_eq!(contention.partition_or_choose(7), Partition::of(5, 7));
     }
 
-    // covers: Q1 Q3
     #[test]
     fn a_consumer_that_is_left_alone_takes_all_from_the_front() {
         for at_once in [1, 4, 32, 1000] {

@@ -83,7 +83,6 @@ mod tests {
 
     use super::*;
 
-    // covers: Q1
     #[test]
     fn a_frame_is_written_as_curator_writes_it() {
         let framed = encode([b"AB".as_slice()]);

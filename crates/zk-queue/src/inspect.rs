@@ -289,7 +289,6 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    // covers: O5
     #[test]
     fn the_children_of_a_node_show_whose_queue_it_is() {
         for (children, work, items) in [
@@ -323,7 +322,6 @@ mod tests {
         }
     }
 
-    // covers: O5
     #[test]
     fn items_are_counted_by_their_state() {
         let mut snapshot = QueueSnapshot::empty(Some(Layout::Native), true);

@@ -101,7 +101,6 @@ fn parse(text: &str) -> Option<ItemId> {
 mod tests {
     use super::*;
 
-    // covers: Q1
     #[test]
     fn an_id_is_parsed_from_its_text_and_from_nothing_else() {
         for text in [
@@ -129,7 +128,6 @@ mod tests {
         }
     }
 
-    // covers: Q1
     #[test]
     fn an_id_is_of_an_older_parent_only() {
         let id: ItemId = "/a/qn-0000000000@10".parse().unwrap();

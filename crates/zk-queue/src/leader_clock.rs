@@ -84,7 +84,6 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    // covers: Q4
     #[test]
     fn time_advances_from_the_newest_reply() {
         let mut clock = LeaderClock::default();
@@ -110,7 +109,6 @@ mod tests {
         assert_eq!(clock.at_most(ms(100)), Some(u64::MAX));
     }
 
-    // covers: Q4
     #[test]
     fn the_leaders_time_is_between_the_two_bounds() {
         let micros = Duration::from_micros;

@@ -274,7 +274,6 @@ impl WorkerOptions {
 mod tests {
     use super::*;
 
-    // covers: Q3
     #[test]
     fn a_delay_is_between_half_of_its_bound_and_all() {
         let (first, longest) = (Duration::from_millis(100), Duration::from_secs(2));

@@ -179,7 +179,6 @@ mod tests {
         [queue.items, queue.control_node, claims, dead_letters].map(|path| path.to_string())
     }
 
-    // covers: Q3
     #[test]
     fn items_and_claims_are_where_the_other_client_has_them() {
         assert_eq!(
@@ -207,7 +206,6 @@ mod tests {
         );
     }
 
-    // covers: Q3
     #[test]
     fn a_lock_path_is_not_a_node_of_the_queue() {
         for (lock_path, expected) in [

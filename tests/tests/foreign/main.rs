@@ -20,7 +20,6 @@ use readers::READERS;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
-    // covers: S4
     #[test]
     fn foreign_nodes_never_make_a_recipe_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..300),
@@ -31,7 +30,6 @@ proptest! {
     }
 }
 
-// covers: S4
 #[test]
 fn each_reader_understands_its_own_samples() {
     for (at, reader) in READERS.iter().enumerate() {
@@ -47,7 +45,6 @@ fn each_reader_understands_its_own_samples() {
     }
 }
 
-// covers: S4
 #[test]
 fn each_parser_is_in_the_table_with_what_fuzzes_it() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");

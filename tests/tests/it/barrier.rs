@@ -38,7 +38,6 @@ async fn has_children(session: &Session, path: &str, count: usize) {
     .await;
 }
 
-// covers: M5
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_kazoo_share_our_barrier() {
     let ensemble = three_servers().await;
@@ -71,7 +70,6 @@ async fn curator_and_kazoo_share_our_barrier() {
     ensemble.down().await.unwrap();
 }
 
-// covers: M5
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_kazoo_share_our_double_barrier() {
     let ensemble = three_servers().await;

@@ -12,7 +12,6 @@ const CLIENT: &str = "ZK_CORE_CLIENT";
 /// For a program that ends at once on an idle machine.
 const SOON: Duration = Duration::from_secs(30);
 
-// covers: C1
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_use_the_client_that_the_environment_names() {
     let ensemble = Ensemble::builder().servers(1).start().await;
@@ -34,7 +33,6 @@ async fn sessions_use_the_client_that_the_environment_names() {
 }
 
 /// A name that is no client ends a program, so each program reads the variable.
-// covers: C1
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_use_the_client_that_the_environment_names() {
     let directory = tempfile::tempdir().unwrap();

@@ -188,7 +188,6 @@ fn assert_each(observed: &[Vec<String>; 3], line: usize, expected: [&str; 3]) {
     assert_eq!(lines, expected, "line {line} of {observed:#?}");
 }
 
-// covers: W4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_and_its_requests_survive_a_connection_or_not() {
     async fn scenario(side: &mut Side) -> Vec<String> {
@@ -255,7 +254,6 @@ async fn a_session_moves_to_another_server() {
     ensemble.down().await.unwrap();
 }
 
-// covers: W3
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_are_set_again_or_lost() {
     async fn scenario(side: &mut Side) -> Vec<String> {
@@ -355,7 +353,6 @@ async fn a_session_that_the_servers_have_ended_is_expired() {
     ensemble.down().await.unwrap();
 }
 
-// covers: W4
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_are_relative_to_a_chroot_or_not() {
     async fn scenario(side: &mut Side) -> Vec<String> {

@@ -25,19 +25,16 @@ mod table;
 
 use table::Table;
 
-// covers: V1
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_is_true_of_the_default_version() {
     check_or_write(None).await;
 }
 
-// covers: V1
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_is_true_of_3_8() {
     check_or_write(Some("3.8")).await;
 }
 
-// covers: V1
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_is_true_of_3_4() {
     check_or_write(Some("3.4")).await;

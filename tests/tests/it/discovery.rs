@@ -66,7 +66,6 @@ async fn lists(peer: &mut CuratorProcess, expected: &[&str]) {
     assert!(so.is_ok(), "waited 30 s for {expected:?}: {list:?}");
 }
 
-// covers: D1 D2
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_finds_our_instances_and_we_find_its() {
     let ensemble = three_servers().await;

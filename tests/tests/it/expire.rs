@@ -8,7 +8,6 @@ use zk_harness::{Ensemble, Error};
 
 use crate::lock::SOON;
 
-// covers: H7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_when_asked_although_its_client_takes_it_back_at_once() {
     const SESSIONS: usize = 30;

@@ -53,7 +53,6 @@ async fn peer(curator: &Curator, ensemble: &Ensemble) -> CuratorProcess {
     peer.unwrap()
 }
 
-// covers: M1
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_we_are_members_of_one_group() {
     let ensemble = three_servers().await;
@@ -78,7 +77,7 @@ async fn curator_and_we_are_members_of_one_group() {
     .await;
     java.does("payload 4", "written").await.unwrap();
     shows(&group, &[("java", "4"), ("rust", "3")]).await;
-    // Trap G1: a node without data.
+    // A node without data.
     java.does("null /group/null", "made").await.unwrap();
     shows(&group, &[("java", "4"), ("null", ""), ("rust", "3")]).await;
     rust.leave().await.unwrap();
@@ -87,7 +86,6 @@ async fn curator_and_we_are_members_of_one_group() {
     ensemble.down().await.unwrap();
 }
 
-// covers: M1
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_and_we_are_members_of_one_party() {
     let ensemble = three_servers().await;
@@ -158,7 +156,6 @@ async fn releases(owned: &mut BTreeMap<String, ItemGuard>, items: &[&str]) {
 }
 
 /// Stock kazoo's members and ours: each waits for an item until the other one has released it.
-// covers: M2
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_and_we_share_a_set() {
     let ensemble = three_servers().await;
@@ -212,7 +209,6 @@ fn start(session: &Session, path: &str, options: PersistentNodeOptions) -> Persi
 }
 
 /// Ours waits for Curator's ephemeral node, and each uses the other's node that is not ephemeral.
-// covers: C24
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_we_keep_nodes_at_one_path() {
     let ensemble = three_servers().await;
@@ -220,7 +216,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     let session = observer(&ensemble).await;
     let mut java = peer(&curator, &ensemble).await;
 
-    // Trap P2: Curator overwrites the data of our ephemeral node; we wait for theirs.
+    // Curator overwrites the data of our ephemeral node; we wait for theirs.
     java.does("keep EPHEMERAL /e java", "kept /e")
         .await
         .unwrap();

@@ -19,19 +19,16 @@ mod transcript;
 /// How long a server may take to reply to all requests of a step; a ping is sent after half a second.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-// covers: W2
 #[tokio::test]
 async fn frames_of_3_4_are_those_of_the_golden_file() {
     compare("3.4").await;
 }
 
-// covers: W2
 #[tokio::test]
 async fn frames_of_3_8_are_those_of_the_golden_file() {
     compare("3.8").await;
 }
 
-// covers: W2
 #[tokio::test]
 async fn frames_of_3_9_are_those_of_the_golden_file() {
     compare("3.9").await;

@@ -57,7 +57,6 @@ fn shown(all: &[Participant]) -> Vec<String> {
         .collect()
 }
 
-// covers: E2 E3
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_latch_waits_for_ours_and_ours_for_curators() {
     let ensemble = three_servers().await;
@@ -99,7 +98,6 @@ async fn curators_latch_waits_for_ours_and_ours_for_curators() {
     ensemble.down().await.unwrap();
 }
 
-// covers: E1 E3
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_selector_waits_for_ours_and_ours_for_curators() {
     let ensemble = three_servers().await;
@@ -202,7 +200,6 @@ async fn contend<F>(
     ensemble.down().await.unwrap();
 }
 
-// covers: E2
 #[tokio::test(flavor = "multi_thread")]
 async fn two_of_curators_latches_and_two_of_ours_never_lead_at_the_same_time() {
     contend(
@@ -212,7 +209,6 @@ async fn two_of_curators_latches_and_two_of_ours_never_lead_at_the_same_time() {
     .await;
 }
 
-// covers: E1
 #[tokio::test(flavor = "multi_thread")]
 async fn two_of_curators_selectors_and_two_of_ours_never_lead_at_the_same_time() {
     contend(

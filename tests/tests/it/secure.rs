@@ -37,7 +37,6 @@ const LONG: Duration = Duration::from_secs(30);
 /// The passwords of the users, which nothing may print.
 const PASSWORDS: [&str; 3] = ["wonderland-7f3a", "builder-91cc", "guessed-2b8e"];
 
-// covers: S1 S2 S3
 #[test]
 fn each_recipe_permits_its_user_alone_and_prints_no_secret() {
     let runtime = tokio::runtime::Builder::new_current_thread();
@@ -172,7 +171,6 @@ async fn use_all(seen: &mut Seen) {
     ensemble.down().await.unwrap();
 }
 
-// covers: S3
 #[test]
 fn no_recipe_prints_a_secret_with_the_other_client_either() {
     let mut seen = Seen::default();
@@ -210,7 +208,6 @@ async fn use_all_with_the_other_client(seen: &mut Seen) {
     ensemble.down().await.unwrap();
 }
 
-// covers: S3
 #[test]
 fn a_panic_while_a_recipe_is_held_prints_no_secret() {
     let mut seen = Seen::default();

@@ -356,7 +356,6 @@ async fn handles_go_on(name: &str, disturb: impl AsyncFn(&Ensemble, &Handles)) {
     ensemble.down().await.unwrap();
 }
 
-// covers: C6 C21 K4 D1 D2 I2 E2 Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn every_handle_goes_on_when_its_session_expires() {
     handles_go_on("sessions-expiry", async |ensemble, handles| {
@@ -373,7 +372,6 @@ async fn every_handle_goes_on_when_its_session_expires() {
     .await;
 }
 
-// covers: C6 C21 K4 D1 D2 I2 E2 Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn every_handle_goes_on_after_a_rolling_restart() {
     handles_go_on("sessions-restart", async |ensemble, _| {
@@ -391,7 +389,6 @@ async fn outage(ensemble: &Ensemble, handles: &Handles, time: Duration) {
     ensemble.wait_serving().await.unwrap();
 }
 
-// covers: C6 C21 K4 D1 D2 I2 E2 Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn every_handle_goes_on_after_an_outage() {
     handles_go_on("sessions-outage", async |ensemble, handles| {
@@ -403,7 +400,6 @@ async fn every_handle_goes_on_after_an_outage() {
 mod deep {
     use super::*;
 
-    // covers: C6 C21 K4 D1 D2 I2 E2 Q3
     #[tokio::test(flavor = "multi_thread")]
     async fn every_handle_goes_on_after_an_outage_of_a_minute() {
         handles_go_on("sessions-long-outage", async |ensemble, handles| {

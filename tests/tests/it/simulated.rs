@@ -35,7 +35,6 @@ async fn the_java_client_does_its_basics_on_simulated_servers() {
     assert_eq!(ensemble.tree().paths(), [""; 0]);
 }
 
-// covers: H10
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scripted_failure_reaches_another_client() {
     let kazoo = Kazoo::find().await.expect("kazoo is there");

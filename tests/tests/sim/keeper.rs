@@ -39,7 +39,6 @@ async fn connect(keeper: &Keeper) -> Session {
     connecting.await.expect("a session is granted")
 }
 
-// covers: V2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_not_resumed_is_lost_with_its_lock() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -69,7 +68,6 @@ async fn a_session_that_is_not_resumed_is_lost_with_its_lock() {
     second.close().await.unwrap();
 }
 
-// covers: V2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_is_raised_to_ten_seconds() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -81,7 +79,6 @@ async fn a_timeout_is_raised_to_ten_seconds() {
     }
 }
 
-// covers: V2 W7
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_operation_costs_the_session_and_is_reported() {
     for (features, unknown) in [(Features::NEW, Op::WhoAmI), (Features::OLD, Op::Create2)] {
@@ -111,7 +108,6 @@ async fn an_unknown_operation_costs_the_session_and_is_reported() {
     }
 }
 
-// covers: V2 W7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_without_a_reply_may_have_been_applied() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -132,7 +128,6 @@ async fn a_write_without_a_reply_may_have_been_applied() {
     assert_eq!(keeper.unknown(), [Op::WhoAmI]);
 }
 
-// covers: V2
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_release_a_lock_with_new_parents_costs_one() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -154,7 +149,6 @@ async fn without_a_release_a_lock_with_new_parents_costs_one() {
     assert_eq!(keeper.unknown(), [Op::CreateContainer]);
 }
 
-// covers: V2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_is_confirmed_by_the_next_connection() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -169,7 +163,6 @@ async fn a_close_is_confirmed_by_the_next_connection() {
     assert!(left.len() == 1 && left[0] != id, "{left:?}");
 }
 
-// covers: V2 W7
 #[tokio::test(flavor = "multi_thread")]
 async fn with_an_assumed_release_nothing_unknown_is_sent() {
     for features in [Features::NEW, Features::OLD] {
@@ -210,7 +203,6 @@ async fn with_an_assumed_release_nothing_unknown_is_sent() {
     }
 }
 
-// covers: V2
 #[tokio::test(flavor = "multi_thread")]
 async fn each_recipe_works_with_an_assumed_release() {
     for features in [Features::NEW, Features::OLD] {
@@ -228,7 +220,6 @@ async fn each_recipe_works_with_an_assumed_release() {
     }
 }
 
-// covers: V2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recursive_event_names_the_watched_node() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -245,7 +236,6 @@ async fn a_recursive_event_names_the_watched_node() {
     session.close().await.unwrap();
 }
 
-// covers: V2 C1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_leader_grants_no_session() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -323,7 +313,6 @@ const CODES: [(i32, ErrorKind, Option<&str>, bool); 27] = [
     (-1000, ErrorKind::ServerError, Some("error -1000"), true),
 ];
 
-// covers: V2 W7
 #[tokio::test(flavor = "multi_thread")]
 async fn each_error_code_of_keeper_is_a_typed_error() {
     let keeper = Keeper::start(Features::NEW).await;
@@ -369,7 +358,6 @@ async fn each_error_code_of_keeper_is_a_typed_error() {
     other.close().await.unwrap();
 }
 
-// covers: V2 L6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_that_keeper_gave_up_on_is_searched_for() {
     let keeper = Keeper::start(Features::NEW).await;

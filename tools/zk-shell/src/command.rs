@@ -93,7 +93,6 @@ mod tests {
 
     use super::*;
 
-    // covers: O2
     #[tokio::test]
     async fn a_signal_is_how_top_ends_only_outside_of_scripts() {
         for is_script in [false, true] {

@@ -286,7 +286,6 @@ const MOST_SHOWN: usize = 300;
 mod tests {
     use super::*;
 
-    // covers: O1
     #[test]
     fn the_word_at_the_cursor_is_found_as_a_shell_splits() {
         for (line, expected) in [

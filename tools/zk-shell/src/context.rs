@@ -414,7 +414,6 @@ mod tests {
         assert!(context.access().unwrap().has_user());
     }
 
-    // covers: O2
     #[test]
     fn the_time_that_the_reader_took_before_the_clock_started_again_is_not_added() {
         const HOUR: Duration = Duration::from_secs(3600);
@@ -428,7 +427,6 @@ mod tests {
         assert_eq!(remaining(&mut context), 60);
     }
 
-    // covers: O4
     #[tokio::test(start_paused = true)]
     async fn the_end_waits_until_all_unfinished_files_are_removed() {
         let mut context = context(Duration::ZERO);
@@ -453,7 +451,6 @@ mod tests {
         assert!(!watchdog.is_over().await);
     }
 
-    // covers: O4
     #[tokio::test]
     async fn a_signal_ends_the_wait_for_an_unfinished_file() {
         let mut context = context(Duration::ZERO);

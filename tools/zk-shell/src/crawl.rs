@@ -382,7 +382,6 @@ mod tests {
         );
     }
 
-    // covers: O2
     #[tokio::test(start_paused = true)]
     async fn a_crawl_that_takes_too_long_names_the_limit_of_the_command() {
         let ensemble = Ensemble::new(1);

@@ -67,7 +67,6 @@ mod tests {
         java_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
     }
 
-    // covers: H5
     #[test]
     fn dates_are_those_java_prints() {
         assert_eq!(at(0), "Thu Jan 01 00:00:00 UTC 1970");

@@ -192,7 +192,6 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    // covers: O4
     #[test]
     fn data_is_shown_as_what_it_is() {
         let packed = gzip(br#"{"a":[1]}"#);

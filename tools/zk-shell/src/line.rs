@@ -152,7 +152,6 @@ mod tests {
         }
     }
 
-    // covers: O1 O2
     #[test]
     fn lines_are_parsed_as_command_lines_are() {
         for (line, expected) in [
@@ -212,7 +211,6 @@ mod tests {
         }
     }
 
-    // covers: O1
     #[test]
     fn lines_with_data_are_known() {
         for line in [

@@ -321,7 +321,6 @@ mod tests {
         assert_eq!(names(&[]), "[]\n");
     }
 
-    // covers: O2
     #[test]
     fn data_is_text_in_json_only_if_no_byte_is_lost() {
         let of = |data: &[u8]| {

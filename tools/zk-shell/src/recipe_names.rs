@@ -96,7 +96,6 @@ pub(crate) fn kind_of(name: &str) -> Option<RecipeKind> {
 mod tests {
     use super::*;
 
-    // covers: O5 O6
     #[test]
     fn recipes_are_recognised_by_the_names_of_children() {
         for (children, expected) in [

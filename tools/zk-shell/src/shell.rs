@@ -217,7 +217,6 @@ mod tests {
         }
     }
 
-    // covers: O1
     #[test]
     fn lines_with_credentials_are_not_kept() {
         for line in [

@@ -11,7 +11,6 @@ pub(crate) fn split(line: &str) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
-    // covers: O2
     #[test]
     fn quotes_and_comments_are_those_of_a_shell() {
         for (line, words) in [

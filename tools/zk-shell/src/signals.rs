@@ -229,7 +229,6 @@ pub(crate) mod tests {
         assert_eq!((ignored(""), ignored("SigIgn:\tx")), (0, 0));
     }
 
-    // covers: O1
     #[tokio::test]
     async fn a_discarded_ctrl_c_does_not_end_the_next_command() {
         // Also if the tests were started with Ctrl-C ignored.
@@ -254,7 +253,6 @@ pub(crate) mod tests {
         assert!(ended.is_ok(), "{ended:?}");
     }
 
-    // covers: O1
     #[tokio::test]
     async fn what_fails_after_a_signal_is_the_failure() {
         let interrupter = Interrupter::default();
@@ -282,7 +280,6 @@ pub(crate) mod tests {
         }
     }
 
-    // covers: O4
     #[tokio::test(start_paused = true)]
     async fn a_program_that_is_stuck_ends_unless_it_may_take_its_time() {
         let watchdog = Watchdog::default();

@@ -61,7 +61,6 @@ const MOST_SHOWN: usize = 80;
 mod tests {
     use super::*;
 
-    // covers: O5
     #[test]
     fn cells_are_aligned_and_never_control_the_terminal() {
         let rows = [

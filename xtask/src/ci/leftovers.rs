@@ -61,7 +61,6 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(100);
 
-    // covers: H3
     #[test]
     fn a_process_left_behind_is_found_and_ended() {
         let cache = format!("/nowhere/xtask-leftovers-{}", std::process::id());

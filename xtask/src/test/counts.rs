@@ -187,7 +187,6 @@ mod tests {
         }
     }
 
-    // covers: H6
     #[test]
     fn the_last_line_has_its_exact_form() {
         assert_eq!(

@@ -94,7 +94,6 @@ mod tests {
         }
     }
 
-    // covers: H4
     #[test]
     fn an_engine_is_there_if_it_names_its_version() {
         let ask = |script| answers(shell(script), TIMEOUT);

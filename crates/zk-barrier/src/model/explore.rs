@@ -39,7 +39,6 @@ fn breaks(property: &'static str, flaw: Flaw, scenario: Scenario) {
     println!("{flaw:?} breaks \"{property}\": {:?}", how.into_actions());
 }
 
-// covers: M5
 #[test]
 fn two_meet_in_two_rounds_whatever_fails() {
     let two = [LEADER, FOLLOWER];
@@ -47,7 +46,6 @@ fn two_meet_in_two_rounds_whatever_fails() {
     holds("one timeout, one crash", scenario(&two, 2, 1, 1));
 }
 
-// covers: M5
 #[test]
 fn three_meet_at_a_threshold_of_two_whatever_fails() {
     let three = [LEADER, FOLLOWER, FOLLOWER];
@@ -56,7 +54,6 @@ fn three_meet_at_a_threshold_of_two_whatever_fails() {
     holds("three members, two crashes", scenario(&three, 1, 0, 2));
 }
 
-// covers: M5
 #[test]
 fn three_meet_at_a_threshold_of_three_whatever_fails() {
     let three = Scenario {

@@ -5,7 +5,6 @@ use zk_fault_proxy::{Clients, Close, Match};
 
 use crate::{connect, soon, with_servers};
 
-// covers: M5
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_pass_when_the_barrier_is_removed_over_cuts() {
     with_servers(3, async |ensemble| {

@@ -52,7 +52,6 @@ async fn cut(proxy: FaultProxy, sessions: Vec<Session>) {
     }
 }
 
-// covers: M5
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_clients_share_fifty_rounds_over_cuts() {
     with_servers(3, async |ensemble| {
@@ -74,7 +73,6 @@ mod deep {
     use super::*;
     use crate::history::{Event, History};
 
-    // covers: M5
     #[tokio::test(flavor = "multi_thread")]
     async fn fifty_clients_share_1600_rounds() {
         with_servers(3, async |ensemble| {

@@ -15,7 +15,6 @@ fn barrier(session: &Session) -> Barrier {
     Barrier::new(session, PATH).unwrap()
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_waiter_passes_only_when_the_barrier_is_removed() {
     let ensemble = Ensemble::new(3);
@@ -42,7 +41,6 @@ async fn a_waiter_passes_only_when_the_barrier_is_removed() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_barrier_removed_and_set_again_ends_the_wait() {
     for is_cut in [false, true] {
@@ -61,7 +59,6 @@ async fn a_barrier_removed_and_set_again_ends_the_wait() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_lagging_server_lets_no_waiter_through() {
     let ensemble = Ensemble::new(3);
@@ -78,7 +75,6 @@ async fn a_lagging_server_lets_no_waiter_through() {
     assert!(barrier(&two).is_set().await.unwrap());
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn one_caller_sets_the_barrier_whichever_reply_is_lost() {
     for fault in 0..3 {
@@ -103,7 +99,6 @@ async fn one_caller_sets_the_barrier_whichever_reply_is_lost() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn removing_survives_a_lost_reply() {
     let ensemble = Ensemble::new(3);
@@ -114,7 +109,6 @@ async fn removing_survives_a_lost_reply() {
     assert!(!barrier(&session).remove().await.unwrap());
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_dropped_wait_leaves_no_watch() {
     for polls in 0.. {
@@ -132,7 +126,6 @@ async fn a_dropped_wait_leaves_no_watch() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_session_ends_its_wait_and_not_the_barrier() {
     let ensemble = Ensemble::new(3);
@@ -147,7 +140,6 @@ async fn the_end_of_a_session_ends_its_wait_and_not_the_barrier() {
     assert!(barrier(&two).is_set().await.unwrap());
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn many_waiters_are_notified_once_and_ask_nothing_more() {
     let ensemble = Ensemble::new(3);
@@ -167,7 +159,6 @@ async fn many_waiters_are_notified_once_and_ask_nothing_more() {
     assert_eq!(ensemble.request_count() - before, 1);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_barrier_that_is_being_set_blocks_clients_of_the_leader() {
     // A leader answers a `sync` of its own clients before a quorum has committed what it proposed.

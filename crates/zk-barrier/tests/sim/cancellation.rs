@@ -57,7 +57,6 @@ async fn meet(one: &Session, two: &Session, layout: Layout, what: &str) {
     soon(what, left).await.unwrap();
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_dropped_enter_leaves_no_member() {
     for (layout, is_cut) in CASES {
@@ -84,7 +83,6 @@ async fn a_dropped_enter_leaves_no_member() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_dropped_enter_that_completes_a_round_holds_up_no_other_member() {
     for (layout, is_cut) in CASES {
@@ -120,7 +118,6 @@ async fn a_dropped_enter_that_completes_a_round_holds_up_no_other_member() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_dropped_late_enter_holds_up_no_other_member() {
     for (layout, is_cut) in CASES {
@@ -153,7 +150,6 @@ async fn a_dropped_late_enter_holds_up_no_other_member() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_dropped_leave_holds_up_no_other_member() {
     for (layout, is_cut) in CASES {

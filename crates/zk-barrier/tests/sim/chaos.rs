@@ -131,7 +131,6 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     finished.into_iter().sum()
 }
 
-// covers: M5
 #[test]
 fn no_member_passes_alone_or_leaves_early_whatever_happens() {
     let finished = Cell::new(0);

@@ -32,7 +32,6 @@ async fn round(ensemble: &Ensemble, sessions: &[Session], apart: Duration) -> (u
     (after.0 - before.0, after.1 - before.1)
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_member_sends_a_bounded_number_of_requests_per_round() {
     let ensemble = Ensemble::builder().servers(3).build();

@@ -94,7 +94,6 @@ async fn two_rounds(fault: Fault, nth: usize, outage: Duration) -> bool {
     was_hit
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn two_rounds_survive_any_loss_and_long_outages() {
     // Operations would time out after a second.
@@ -109,7 +108,6 @@ async fn two_rounds_survive_any_loss_and_long_outages() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_withdrawal_without_a_reply_is_settled() {
     for fault in Fault::ALL {
@@ -130,7 +128,6 @@ async fn a_withdrawal_without_a_reply_is_settled() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_counted_member_that_withdraws_first_keeps_the_round_shut() {
     // The second member has counted two; its request to open the round arrives after the first has withdrawn.
@@ -154,7 +151,6 @@ async fn a_counted_member_that_withdraws_first_keeps_the_round_shut() {
     assert_eq!(postponed.count(), 1);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_round_read_before_joining_the_next_one_is_read_again() {
     // The third member reads an open round, and its create arrives in the next one.
@@ -240,7 +236,6 @@ async fn late_member(fault: Fault, nth: usize) -> bool {
     scripted.count() > 0
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_late_member_survives_the_loss_of_any_request() {
     for fault in Fault::ALL {
@@ -252,7 +247,6 @@ async fn a_late_member_survives_the_loss_of_any_request() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_withdrawal_that_is_not_confirmed_is_reported() {
     let ensemble = Ensemble::new(3);
@@ -282,7 +276,6 @@ async fn a_withdrawal_that_is_not_confirmed_is_reported() {
     assert!(matches!(alone, Err(EnterError::TimedOut { .. })));
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_timeout_of_zero_withdraws_or_passes() {
     for server in 1..4 {
@@ -295,7 +288,6 @@ async fn a_timeout_of_zero_withdraws_or_passes() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_deleted_member_does_not_pass_after_a_refused_opening() {
     let outage = Duration::from_secs(10);

@@ -41,7 +41,6 @@ fn children(ensemble: &Ensemble) -> Vec<String> {
     })
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn our_members_meet_in_the_layout_of_the_recipe() {
     let ensemble = Ensemble::new(3);
@@ -73,7 +72,6 @@ async fn our_members_meet_in_the_layout_of_the_recipe() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn members_of_others_are_counted_and_waited_for() {
     for theirs in [CURATORS, KAZOOS] {
@@ -110,7 +108,6 @@ async fn members_of_others_are_counted_and_waited_for() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_ready_that_was_left_behind_lets_none_of_ours_in() {
     // B3: `ready` stays when all members die.
@@ -125,7 +122,6 @@ async fn a_ready_that_was_left_behind_lets_none_of_ours_in() {
     drop((entered(first).await, second));
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_late_member_joins_an_open_round_of_the_recipe() {
     let ensemble = Ensemble::new(3);
@@ -149,7 +145,6 @@ async fn a_late_member_joins_an_open_round_of_the_recipe() {
     drop((entered(late).await, other));
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_timeout_leaves_no_member_in_the_recipe_either() {
     // B1.
@@ -172,7 +167,6 @@ async fn a_timeout_leaves_no_member_in_the_recipe_either() {
     waiting.abort();
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn no_ready_ends_a_leave_of_the_recipe() {
     // B5: `enter` and `leave` shared a watcher, and a new `ready` let a member go while another one was inside.
@@ -205,7 +199,6 @@ async fn no_ready_ends_a_leave_of_the_recipe() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_member_deleted_while_it_waits_passes_no_round_of_the_recipe() {
     let ensemble = Ensemble::new(3);
@@ -235,7 +228,6 @@ async fn a_member_deleted_while_it_waits_passes_no_round_of_the_recipe() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_member_deleted_before_its_timeout_or_its_opening_passes_no_round_of_the_recipe() {
     let ensemble = Ensemble::builder().reconnect_after(SECOND).build();

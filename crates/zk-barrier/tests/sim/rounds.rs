@@ -30,7 +30,6 @@ async fn left(leaving: JoinHandle<Result<(), LeaveError>>) {
     soon("all have left", leaving).await.unwrap().unwrap();
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn members_start_together_and_finish_together() {
     let ensemble = Ensemble::new(3);
@@ -65,7 +64,6 @@ async fn members_start_together_and_finish_together() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_member_that_ran_out_of_time_is_not_counted() {
     // B1: a second member alone passed a barrier of two.
@@ -93,7 +91,6 @@ async fn a_member_that_ran_out_of_time_is_not_counted() {
     assert_eq!(first.round(), second.round());
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn no_member_passes_on_another_event() {
     // B2: a member passed on any event of its watch.
@@ -113,7 +110,6 @@ async fn no_member_passes_on_another_event() {
     drop(entered(first).await);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn nothing_that_entering_members_wait_for_ends_a_leave() {
     // B5: both shared a watcher, and an event for members that enter let one that was leaving go early.
@@ -140,7 +136,6 @@ async fn nothing_that_entering_members_wait_for_ends_a_leave() {
     left(late).await;
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_round_whose_members_all_died_lets_no_member_in() {
     // B3: a crash after the opening let the next round straight in.
@@ -164,7 +159,6 @@ async fn a_round_whose_members_all_died_lets_no_member_in() {
     assert!(third.round() > died[0]);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn more_members_than_the_threshold_share_a_round() {
     let ensemble = Ensemble::new(3);
@@ -197,7 +191,6 @@ async fn more_members_than_the_threshold_share_a_round() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_late_member_joins_while_the_opener_is_there() {
     for opener_stays in [false, true] {
@@ -239,7 +232,6 @@ async fn a_late_member_joins_while_the_opener_is_there() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn an_earlier_round_that_does_not_end_is_named_at_a_timeout() {
     let ensemble = Ensemble::new(3);
@@ -254,7 +246,6 @@ async fn an_earlier_round_that_does_not_end_is_named_at_a_timeout() {
     left(leaving(entered(first).await)).await;
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_state_written_by_another_client_is_survived() {
     // B4: a refused request was repeated without a pause.
@@ -282,7 +273,6 @@ async fn a_state_written_by_another_client_is_survived() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn members_that_die_inside_are_not_waited_for() {
     // The opener is the last one to leave: it dies, or another one does, before or after others leave.
@@ -326,7 +316,6 @@ async fn members_that_die_inside_are_not_waited_for() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_dead_opener_is_replaced_by_one_that_is_left() {
     // The opener and one more die while others wait for the end of the round.
@@ -357,7 +346,6 @@ async fn a_dead_opener_is_replaced_by_one_that_is_left() {
     drop(other);
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_member_that_waits_too_long_to_leave_has_left() {
     for leaves_first in [0, 1] {
@@ -377,7 +365,6 @@ async fn a_member_that_waits_too_long_to_leave_has_left() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn a_member_deleted_by_another_client_is_notified() {
     let ensemble = Ensemble::new(3);
@@ -414,7 +401,6 @@ async fn a_member_deleted_by_another_client_is_notified() {
     }
 }
 
-// covers: M5
 #[tokio::test(start_paused = true)]
 async fn the_nodes_are_those_of_the_documentation() {
     let ensemble = Ensemble::new(1);

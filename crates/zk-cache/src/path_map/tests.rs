@@ -82,7 +82,6 @@ fn check_shape(slot: &Slot<Entry>, is_root: bool) -> usize {
 }
 
 proptest! {
-    // covers: K2
     #[test]
     fn it_is_the_map_of_the_standard_library_and_clones_stay(steps in steps()) {
         let (mut map, mut model) = (PathMap::new(), HashMap::new());

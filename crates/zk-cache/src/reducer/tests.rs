@@ -371,8 +371,6 @@ impl Client {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    // covers: K4
-    // against traps T1 T4 X13
     #[test]
     fn any_order_of_messages_leads_to_the_contents_of_the_server(
         acts in proptest::collection::vec(acts(), 1..250)
@@ -397,8 +395,6 @@ proptest! {
 }
 
 /// Every order of a few changes, with the reads at every possible moment.
-// covers: K4
-// against traps T3
 #[test]
 fn every_short_history_is_reported_correctly() {
     let changes = [
@@ -443,7 +439,6 @@ fn every_short_history_is_reported_correctly() {
     assert_eq!(histories, 8 * 8 * 8 * 64);
 }
 
-// covers: K4
 #[test]
 fn a_resync_without_changes_reads_each_stat_once_without_events() {
     let mut client = Client::new();
@@ -467,7 +462,6 @@ fn a_resync_without_changes_reads_each_stat_once_without_events() {
 }
 
 /// An ensemble that was set up anew by the same script has the same transactions, perhaps with other data.
-// covers: K4
 #[test]
 fn other_data_of_the_same_transactions_is_read_in_the_next_session() {
     let changes: [fn(&mut Stat); 4] = [
@@ -524,7 +518,6 @@ fn exchange(
     sent
 }
 
-// covers: K4
 #[test]
 fn a_resync_reads_small_nodes_together_and_copies_nothing() {
     use ReadKind::{Data, Stat, Sync};
@@ -577,7 +570,6 @@ fn a_resync_reads_small_nodes_together_and_copies_nothing() {
     client.judge();
 }
 
-// against traps X12
 #[test]
 fn a_node_with_too_many_children_is_reported_and_not_listed() {
     let options = CacheOptions::default().with_max_children(2);
@@ -659,7 +651,6 @@ fn settle_without(client: &mut Client, secret: &str) {
     assert_eq!(client.reducer.current.state, CacheState::Synchronized);
 }
 
-// covers: K3
 #[test]
 fn a_partial_read_is_cleared_when_the_node_is_deleted() {
     // The refused node, the deleted node at or above it, and whether that has a sibling.
@@ -689,7 +680,6 @@ fn a_partial_read_is_cleared_when_the_node_is_deleted() {
     }
 }
 
-// covers: K3
 #[test]
 fn a_refused_list_is_tried_again_when_the_node_changes() {
     let mut client = Client::new();
@@ -719,7 +709,6 @@ fn a_refused_list_is_tried_again_when_the_node_changes() {
     client.judge();
 }
 
-// against traps X12
 #[test]
 fn the_child_limit_holds_for_later_children() {
     let options = CacheOptions::default().with_max_children(2);

@@ -8,8 +8,6 @@ use crate::replay::{Replay, nodes_of};
 use crate::{connect, soon};
 
 /// The list of children takes more than a mebibyte, which Java clients refuse.
-// covers: K3 K5
-// against traps T2 T7 X12
 #[tokio::test(flavor = "multi_thread")]
 async fn very_many_children_are_cached_and_leave_no_watch() {
     const CHILDREN: usize = 20_000;

@@ -10,7 +10,6 @@ use zk_harness::{DataStore, Ensemble};
 use crate::words::in_words;
 use crate::{connect, soon};
 
-// covers: K1 K2 K3
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_of_cache_reports_exactly_its_nodes() {
     let ensemble = Ensemble::builder()

@@ -128,15 +128,11 @@ async fn nodes_on(session: &Session) -> Nodes {
     nodes
 }
 
-// covers: K3 K4
-// against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
 async fn events_lead_to_the_contents_under_all_faults_on_3_9() {
     events_lead_to_the_contents("3.9", &Fault::ALL).await;
 }
 
-// covers: K3 K4
-// against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
 async fn events_lead_to_the_contents_under_link_faults_on_3_8() {
     // No elections: 3.8.0 may roll back what clients have read, see docs/compatibility.md.

@@ -10,8 +10,6 @@ use zk_sim::wait;
 
 use crate::{connect, example, soon};
 
-// covers: K4
-// against traps T6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_paused_past_its_session_prints_the_difference() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

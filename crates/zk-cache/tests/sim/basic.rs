@@ -23,8 +23,6 @@ fn shown(snapshot: &Snapshot) -> Vec<&str> {
     snapshot.nodes().map(Node::path).collect()
 }
 
-// covers: K1
-// against traps T3
 #[tokio::test(start_paused = true)]
 async fn a_node_cache_reports_each_creation_change_and_deletion() {
     let ensemble = Ensemble::new(3);
@@ -50,8 +48,6 @@ async fn a_node_cache_reports_each_creation_change_and_deletion() {
 }
 
 /// The three ways to start: events from the first load on, events after a completed load, and a late consumer.
-// covers: K2
-// against traps T5
 #[tokio::test(start_paused = true)]
 async fn children_are_reported_from_the_start_or_from_a_snapshot() {
     let ensemble = Ensemble::new(3);
@@ -95,7 +91,6 @@ async fn children_are_reported_from_the_start_or_from_a_snapshot() {
     assert_eq!(late, ["+ /t ", "+ /t/a 1", "+ /t/c 0", "synchronized"]);
 }
 
-// covers: K3
 #[tokio::test(start_paused = true)]
 async fn only_selected_nodes_are_read_and_reported() {
     let ensemble = Ensemble::new(3);
@@ -141,7 +136,6 @@ async fn only_selected_nodes_are_read_and_reported() {
     assert_eq!(all, ["+ /t/a/c 0", "+ /t/new ", "+ /t/new/alone "]);
 }
 
-// covers: K5
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_never_changes_and_reads_send_no_request() {
     let ensemble = Ensemble::new(3);
@@ -175,7 +169,6 @@ async fn a_snapshot_never_changes_and_reads_send_no_request() {
     assert_eq!(difference, ["- /t/a 0", "+ /t/c "]);
 }
 
-// covers: K3
 #[tokio::test(start_paused = true)]
 async fn stat_only_keeps_the_stat_and_reads_no_data() {
     let ensemble = Ensemble::new(3);
@@ -203,7 +196,6 @@ async fn stat_only_keeps_the_stat_and_reads_no_data() {
     assert_eq!(reads, 0, "data was read");
 }
 
-// against traps T3
 #[tokio::test(start_paused = true)]
 async fn a_root_that_is_created_again_is_cached_with_its_subtree() {
     let ensemble = Ensemble::new(3);
@@ -220,7 +212,6 @@ async fn a_root_that_is_created_again_is_cached_with_its_subtree() {
     }
 }
 
-// against traps T4 X8
 #[tokio::test(start_paused = true)]
 async fn a_slow_consumer_receives_the_difference_and_blocks_nothing() {
     let ensemble = Ensemble::new(3);
@@ -261,7 +252,6 @@ async fn a_slow_consumer_receives_the_difference_and_blocks_nothing() {
     assert_eq!(drain(&mut slow).await, ["~ /t/a 20 -> 21"]);
 }
 
-// against traps T4
 #[tokio::test(start_paused = true)]
 async fn an_idle_consumer_does_not_keep_all_past_data() {
     let ensemble = Ensemble::new(1);
@@ -282,7 +272,6 @@ async fn an_idle_consumer_does_not_keep_all_past_data() {
     assert_eq!(events.len(), 1, "the difference, not each change");
 }
 
-// covers: K3
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_node_is_reported_and_the_rest_is_cached() {
     let ensemble = Ensemble::new(3);
@@ -318,7 +307,6 @@ async fn an_unreadable_node_is_reported_and_the_rest_is_cached() {
     assert_eq!(last.last().unwrap(), "~ /t/z 0 -> 1");
 }
 
-// covers: K3
 #[tokio::test(start_paused = true)]
 async fn others_on_the_session_wait_for_at_most_a_window_of_reads() {
     let ensemble = Ensemble::new(1);
@@ -370,7 +358,6 @@ async fn a_cache_in_a_namespace_has_relative_paths() {
     );
 }
 
-// covers: K5
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_read_by_text_and_in_the_order_of_paths() {
     let ensemble = Ensemble::new(1);
@@ -414,7 +401,6 @@ async fn a_snapshot_is_read_by_text_and_in_the_order_of_paths() {
 }
 
 /// Waits that begin before, during and after the change.
-// covers: K5
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_the_first_snapshot_for_which_it_holds() {
     let ensemble = Ensemble::new(3);
@@ -444,7 +430,6 @@ async fn a_wait_ends_with_the_first_snapshot_for_which_it_holds() {
     assert_eq!(number(&late), Some(49));
 }
 
-// covers: K5
 #[tokio::test(start_paused = true)]
 async fn a_wait_survives_a_connection_loss_and_ends_with_the_cache() {
     let ensemble = Ensemble::new(3);

@@ -37,7 +37,6 @@ fn arrived(ensemble: &Ensemble) -> [usize; 4] {
     ]
 }
 
-// covers: K4 C20
 #[tokio::test(start_paused = true)]
 async fn a_load_and_a_check_read_64_nodes_with_one_request() {
     let ensemble = Ensemble::new(1);
@@ -65,7 +64,6 @@ async fn a_load_and_a_check_read_64_nodes_with_one_request() {
     assert_eq!((single, listed), (0, 0));
 }
 
-// covers: K4 C20
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_is_too_long_is_followed_by_shorter_ones() {
     let ensemble = Ensemble::new(1);
@@ -95,7 +93,6 @@ async fn a_reply_that_is_too_long_is_followed_by_shorter_ones() {
     assert!(requests < 30, "{requests} requests for 200 nodes");
 }
 
-// covers: K4 C20
 #[tokio::test(start_paused = true)]
 async fn servers_without_multi_reads_are_never_asked_for_one() {
     let ensemble = Ensemble::builder().without_persistent_watches().build();

@@ -9,7 +9,6 @@ use crate::replay::Replay;
 use crate::{ROOT, nodes_on, pass, soon};
 
 /// At whichever moment a cache is dropped, it leaves no watch and no task behind.
-// against traps T7
 #[tokio::test(start_paused = true)]
 async fn a_dropped_cache_reports_its_end_and_leaves_no_watch() {
     for cut in [false, true] {
@@ -51,7 +50,6 @@ async fn a_dropped_cache_reports_its_end_and_leaves_no_watch() {
 }
 
 /// Waits that are cancelled after various times.
-// covers: K4
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_wait_loses_no_event() {
     for step in 0..30 {

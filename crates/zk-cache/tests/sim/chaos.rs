@@ -160,8 +160,6 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
 
 /// After the faults the caches have the contents of the ensemble. Each event fits those before it: none is duplicated
 /// or out of order, and a node that was created again is reported as such.
-// covers: K3 K4 K5
-// against traps T1 T4 X13
 #[test]
 fn events_lead_to_the_contents_of_the_ensemble_under_chaos() {
     let (played, resumed) = (Cell::new(0), Cell::new(0));

@@ -48,7 +48,6 @@ fn problems(now: &DecodedSnapshot<u64>) -> Vec<&str> {
     paths.map(zk_core::NodePath::as_str).collect()
 }
 
-// covers: K5
 #[tokio::test(start_paused = true)]
 async fn each_change_is_decoded_once_and_a_bad_one_keeps_the_value() {
     let ensemble = Ensemble::new(3);
@@ -133,7 +132,6 @@ async fn each_change_is_decoded_once_and_a_bad_one_keeps_the_value() {
     assert_eq!(shown(&last), [("/t/bad", 6)]);
 }
 
-// covers: K5
 #[tokio::test(start_paused = true)]
 async fn decoded_values_keep_the_cache_and_end_with_the_last_clone() {
     let ensemble = Ensemble::new(1);

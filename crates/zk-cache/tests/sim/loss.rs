@@ -42,8 +42,6 @@ const DIFFERENCE: [&str; 7] = [
     "~ /t/c 0 -> 1",
 ];
 
-// covers: K4
-// against traps T1 T5 T6 X13
 #[tokio::test(start_paused = true)]
 async fn after_a_connection_loss_exactly_the_difference_is_reported() {
     let ensemble = Ensemble::new(3);
@@ -79,7 +77,6 @@ async fn after_a_connection_loss_exactly_the_difference_is_reported() {
 }
 
 /// Such a server refuses `sync`, and may have been cut off for long.
-// covers: K4
 #[tokio::test(start_paused = true)]
 async fn a_cache_on_a_read_only_server_is_never_synchronized() {
     let ensemble = Ensemble::builder().read_only().build();
@@ -97,8 +94,6 @@ async fn a_cache_on_a_read_only_server_is_never_synchronized() {
     drop(writer);
 }
 
-// covers: K4
-// against traps T6
 #[tokio::test(start_paused = true)]
 async fn a_cache_ends_with_its_session_and_the_next_one_resumes() {
     let ensemble = Ensemble::new(3);
@@ -155,8 +150,6 @@ async fn a_cache_ends_with_its_session_and_the_next_one_resumes() {
 }
 
 /// The session is lost while the process is cut off.
-// covers: K4
-// against traps T6
 #[tokio::test(start_paused = true)]
 async fn a_resumed_cache_reports_the_difference_after_an_outage() {
     let ensemble = Ensemble::new(3);
@@ -198,8 +191,6 @@ async fn a_resumed_cache_reports_the_difference_after_an_outage() {
 }
 
 /// Loses each request of a load and of a resynchronisation, or its reply, one after the other.
-// covers: K4
-// against traps X13
 #[tokio::test(start_paused = true)]
 async fn a_cache_is_complete_whichever_request_is_lost() {
     for loses_reply in [false, true] {
@@ -240,7 +231,6 @@ async fn a_cache_is_complete_whichever_request_is_lost() {
 }
 
 /// A cache resumes on a server that lags behind its snapshot.
-// against traps T6 X13
 #[tokio::test(start_paused = true)]
 async fn a_cache_resumed_on_a_lagging_server_does_not_go_back() {
     let ensemble = Ensemble::new(3);
@@ -278,7 +268,6 @@ async fn a_cache_started_without_a_connection_loads_at_the_reconnect() {
 }
 
 /// Other events do not postpone the retry.
-// covers: K4
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_is_retried_while_other_nodes_keep_changing() {
     let ensemble = Ensemble::new(3);
@@ -302,7 +291,6 @@ async fn a_failed_read_is_retried_while_other_nodes_keep_changing() {
 }
 
 /// A reply ends the session a second before the transport reports it.
-// covers: K4
 #[test]
 fn a_session_ended_by_a_reply_ends_the_cache_at_once() {
     let (result, results) = std::sync::mpsc::channel();

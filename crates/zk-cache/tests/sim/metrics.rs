@@ -52,7 +52,6 @@ fn reported(snapshotter: &Snapshotter, gauges: &mut Gauges) -> Vec<String> {
     reported
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn states_nodes_and_times_without_synchronisation_are_reported() {
     let recorder = DebuggingRecorder::new();

@@ -24,7 +24,6 @@ fn names_on(ensemble: &Ensemble) -> Vec<String> {
     names
 }
 
-// covers: K2
 #[tokio::test(start_paused = true)]
 async fn a_changed_name_costs_one_list_and_no_child_is_read() {
     // Servers before 3.6 set the watch by another list.
@@ -110,7 +109,6 @@ async fn a_changed_name_costs_one_list_and_no_child_is_read() {
     }
 }
 
-// covers: K2 K4
 #[tokio::test(start_paused = true)]
 async fn names_are_compared_after_a_connection_loss() {
     let ensemble = Ensemble::new(3);
@@ -169,7 +167,6 @@ async fn names_are_compared_after_a_connection_loss() {
     assert_eq!(drain(&mut events).await, ["+ /t/d nothing", "synchronized"]);
 }
 
-// covers: K2 K3
 #[tokio::test(start_paused = true)]
 async fn names_beyond_the_limit_are_reported() {
     let ensemble = Ensemble::new(1);
@@ -201,7 +198,6 @@ async fn names_beyond_the_limit_are_reported() {
 }
 
 /// Other caches than those of children have no names alone.
-// covers: K3
 #[tokio::test(start_paused = true)]
 async fn names_only_of_a_deeper_tree_keeps_the_stats() {
     let ensemble = Ensemble::new(1);
@@ -217,8 +213,6 @@ async fn names_only_of_a_deeper_tree_keeps_the_stats() {
     assert_eq!(flat.len(), 2);
 }
 
-// covers: K2 K4
-// against traps T1 X13
 #[test]
 fn names_are_those_of_the_ensemble_after_chaos() {
     let seen = Cell::new(0);

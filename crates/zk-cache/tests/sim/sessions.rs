@@ -13,8 +13,6 @@ async fn current(sessions: &Sessions) -> Session {
     session.expect("there will be one")
 }
 
-// covers: C6 C21 K4
-// against traps T6
 #[tokio::test(start_paused = true)]
 async fn a_cache_goes_on_with_the_next_session_and_reports_the_difference() {
     for changes_data in [false, true] {
@@ -82,7 +80,6 @@ async fn a_cache_goes_on_with_the_next_session_and_reports_the_difference() {
     }
 }
 
-// covers: C6 C21 K4
 #[tokio::test(start_paused = true)]
 async fn a_cache_between_two_sessions_is_stale_and_can_be_read() {
     let ensemble = Ensemble::new(3);
@@ -126,7 +123,6 @@ async fn a_cache_between_two_sessions_is_stale_and_can_be_read() {
     assert!(matches!(synchronized, Some(Event::Synchronized { .. })));
 }
 
-// covers: C6 C21 K4
 #[tokio::test(start_paused = true)]
 async fn a_cache_ends_when_there_is_no_further_session() {
     let ensemble = Ensemble::new(1);
@@ -145,7 +141,6 @@ async fn a_cache_ends_when_there_is_no_further_session() {
 }
 
 /// The first session that refuses the watch ends the cache, a later one only keeps it stale.
-// covers: C21 K4
 #[tokio::test(start_paused = true)]
 async fn a_cache_outlives_a_later_session_that_refuses_its_watch() {
     let refusal = || TransportError::Refused(ErrorKind::TooManyWatches, None);

@@ -48,7 +48,6 @@ fn nodes_read(ensemble: &Ensemble) -> usize {
     nodes.load(Ordering::SeqCst)
 }
 
-// covers: K3
 #[tokio::test(start_paused = true)]
 async fn hundred_thousand_nodes_load_over_a_slow_link() {
     const NODES: usize = 100_000;
@@ -67,7 +66,6 @@ async fn hundred_thousand_nodes_load_over_a_slow_link() {
 }
 
 /// A full window of reads takes longer than the operation timeout.
-// covers: K3
 #[tokio::test(start_paused = true)]
 async fn large_nodes_are_read_once_over_a_slow_link() {
     const NODES: usize = 300;

@@ -33,7 +33,6 @@ fn variables(all: &[(&str, &str)]) -> HashMap<String, String> {
         .collect()
 }
 
-// covers: G5
 #[test]
 fn each_layer_overrides_those_before_it_key_by_key() {
     let directory = tempfile::tempdir().unwrap();
@@ -56,7 +55,6 @@ fn each_layer_overrides_those_before_it_key_by_key() {
     assert_eq!(layers.merged::<Pool>(None).unwrap(), pool(2, "file", 4, 2));
 }
 
-// covers: G5
 #[test]
 fn variables_are_texts_unless_the_type_needs_a_number() {
     #[derive(Debug, PartialEq, Deserialize)]
@@ -100,7 +98,6 @@ fn variables_are_texts_unless_the_type_needs_a_number() {
 }
 
 /// The environment belongs to a process, so the test runs itself in another one.
-// covers: G5
 #[cfg(unix)]
 #[test]
 fn a_variable_that_is_not_utf8_fails_only_its_own_layer() {
@@ -137,8 +134,6 @@ fn a_variable_that_is_not_utf8_fails_only_its_own_layer() {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-// covers: G5
-// covers: G3
 #[test]
 fn an_error_in_a_layer_names_its_place() {
     let layers = Layers::new().defaults(&pool(1, "x", 1, 1)).unwrap();
@@ -158,7 +153,6 @@ fn an_error_in_a_layer_names_its_place() {
     assert!(matches!(error, LayerError::Defaults(_)), "{error}");
 }
 
-// covers: G5
 #[test]
 fn empty_lists_dotted_keys_and_dates_are_taken_literally() {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -185,7 +179,6 @@ fn empty_lists_dotted_keys_and_dates_are_taken_literally() {
     assert_eq!(layers.merged::<Hosts>(None).unwrap(), defaults);
 }
 
-// covers: G5
 #[test]
 fn profiles_override_the_application_and_what_all_share() {
     let nodes = |nodes: &[(&str, &[u8])]| {

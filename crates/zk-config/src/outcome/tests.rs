@@ -235,7 +235,6 @@ fn play(
 const NEW: Option<&[u8]> = Some(b"new");
 const SET: Step = Step::Set { version: 0 };
 
-// covers: G1
 #[test]
 fn a_verdict_is_never_wrong_whatever_others_write() {
     let delete = Step::Delete { version: 0 };
@@ -280,7 +279,6 @@ fn a_verdict_is_never_wrong_whatever_others_write() {
     }
 }
 
-// covers: G1
 #[test]
 fn with_a_history_every_replacement_is_known() {
     let unknown = play(&["a"], &[("a", NEW, SET)], true, false);

@@ -32,7 +32,6 @@ const GOOD: [(&str, &[u8]); 7] = [
     ("/app/size.old", b"7"),
 ];
 
-// covers: G4
 #[test]
 fn nodes_with_children_are_structures_and_leaves_are_texts() {
     let tree = subtree("/app", &GOOD);
@@ -53,8 +52,6 @@ fn nodes_with_children_are_structures_and_leaves_are_texts() {
     assert_eq!(top.get("size"), Some(&b"1"[..]));
 }
 
-// covers: G4
-// covers: G3
 #[test]
 fn an_error_names_its_node() {
     let with = |path: &'static str, data: &'static [u8]| {
@@ -74,7 +71,6 @@ fn an_error_names_its_node() {
     assert!(subtree("/app", &[]).deserialize::<Pool>().is_err());
 }
 
-// covers: G4
 #[test]
 fn a_subtree_that_is_too_deep_is_refused() {
     let nested = |levels: usize| {
@@ -90,7 +86,6 @@ fn a_subtree_that_is_too_deep_is_refused() {
     assert!(error.contains(&"d/".repeat(128)), "{error}");
 }
 
-// covers: G4
 #[test]
 fn the_changes_between_two_subtrees_are_named() {
     let older = subtree("/app", &GOOD);

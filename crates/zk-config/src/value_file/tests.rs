@@ -32,7 +32,6 @@ async fn idle(file: &ValueFile) {
     idle.await;
 }
 
-// covers: G3
 #[tokio::test]
 async fn of_values_that_wait_the_newest_is_written_last() {
     let directory = tempfile::tempdir().unwrap();
@@ -47,7 +46,6 @@ async fn of_values_that_wait_the_newest_is_written_last() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
-// covers: G3
 #[tokio::test]
 async fn a_value_is_written_after_a_writer_that_never_ran() {
     let directory = tempfile::tempdir().unwrap();
@@ -64,7 +62,6 @@ async fn a_value_is_written_after_a_writer_that_never_ran() {
     assert_eq!(saved(&file), Some(2));
 }
 
-// covers: G3
 #[test]
 fn what_a_crash_or_a_failure_leaves_is_no_obstacle() {
     let directory = tempfile::tempdir().unwrap();

@@ -13,7 +13,6 @@ struct Pool {
     size: u16,
 }
 
-// covers: G2
 #[tokio::test(flavor = "multi_thread")]
 async fn each_listener_of_the_scenario_receives_exactly_its_events() {
     with_servers(3, async |ensemble| {
@@ -23,7 +22,6 @@ async fn each_listener_of_the_scenario_receives_exactly_its_events() {
     .await;
 }
 
-// covers: G3
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_payloads_leave_the_value_and_report_their_position() {
     with_servers(1, async |ensemble| {
@@ -68,8 +66,6 @@ async fn bad_payloads_leave_the_value_and_report_their_position() {
     .await;
 }
 
-// covers: G1
-// covers: G5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_publication_with_a_lost_reply_is_applied_once() {
     with_servers(3, async |ensemble| {
@@ -127,8 +123,6 @@ async fn a_publication_with_a_lost_reply_is_applied_once() {
     .await;
 }
 
-// covers: G3
-// covers: G4
 #[tokio::test(flavor = "multi_thread")]
 async fn values_and_subtrees_follow_after_the_leader_is_killed() {
     with_servers(3, async |ensemble| {

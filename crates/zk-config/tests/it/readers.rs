@@ -21,7 +21,6 @@ const PUBLICATIONS: usize = 300;
 const MOTTO: &str = "/present/motto";
 const KEYS: [&str; 5] = ["a", "b/c", "b/d", "e", "f"];
 
-// covers: G2 G4
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_get_initial_values_and_never_a_mixture() {
     let ensemble = Ensemble::builder()

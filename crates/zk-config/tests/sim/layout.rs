@@ -16,7 +16,6 @@ struct Pool {
     host: String,
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn nodes_and_data_are_those_of_the_golden_file() {
     let ensemble = Ensemble::new(1);

@@ -12,7 +12,6 @@ use zk_sim::{Chaos, Check, Ensemble};
 use crate::scenario::{self, describe, expect_events, next};
 use crate::{PATH, data_of, pass, publisher, soon, stat_of, text};
 
-// covers: G2
 #[tokio::test(start_paused = true)]
 async fn each_listener_of_the_scenario_receives_exactly_its_events() {
     let ensemble = Ensemble::new(3);
@@ -23,7 +22,6 @@ async fn each_listener_of_the_scenario_receives_exactly_its_events() {
     assert_eq!(ensemble.watch_count(), 0, "no watch outlives its listener");
 }
 
-// covers: G2
 #[tokio::test(start_paused = true)]
 async fn an_initial_value_is_delivered_or_skipped() {
     let ensemble = Ensemble::new(3);
@@ -59,7 +57,6 @@ async fn an_initial_value_is_delivered_or_skipped() {
     assert_eq!(next(&mut next_once).await, None);
 }
 
-// covers: G2
 #[tokio::test(start_paused = true)]
 async fn a_node_created_again_is_reported_as_deleted_and_created() {
     let ensemble = Ensemble::new(3);
@@ -88,8 +85,6 @@ async fn a_node_created_again_is_reported_as_deleted_and_created() {
     assert_eq!(next(&mut events).await, None);
 }
 
-// covers: G2
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn an_invalid_value_is_reported_and_does_not_end_mode_once() {
     let ensemble = Ensemble::new(1);
@@ -107,7 +102,6 @@ async fn an_invalid_value_is_reported_and_does_not_end_mode_once() {
     assert_eq!(next(&mut events).await, None);
 }
 
-// covers: G2
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_node_is_reported_and_retried() {
     let ensemble = Ensemble::new(1);
@@ -126,7 +120,6 @@ async fn an_unreadable_node_is_reported_and_retried() {
     expect_events(&mut events, &["present hidden"]).await;
 }
 
-// covers: G2
 #[tokio::test(start_paused = true)]
 async fn a_callback_may_use_the_session_and_its_panic_ends_only_it() {
     let ensemble = Ensemble::new(3);
@@ -179,7 +172,6 @@ async fn a_callback_may_use_the_session_and_its_panic_ends_only_it() {
     assert_eq!(received.lock().unwrap().last().unwrap(), "session lost");
 }
 
-// covers: G2
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_wait_loses_no_event() {
     let ensemble = Ensemble::new(3);
@@ -208,7 +200,6 @@ async fn a_cancelled_wait_loses_no_event() {
     assert_eq!(received.last().unwrap(), "changed 39", "{received:?}");
 }
 
-// covers: G2
 #[test]
 fn events_under_chaos_are_in_order_and_end_at_the_last_value() {
     let events = Cell::new(0);

@@ -13,7 +13,6 @@ use zk_sim::{Chaos, Check, Ensemble, Proposal, matching};
 
 use crate::{PATH, data_of, pass, polled, publisher, soon, stat_of, text, with_history};
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_key_is_created_replaced_left_alone_and_removed() {
     let ensemble = Ensemble::new(3);
@@ -54,7 +53,6 @@ async fn a_key_is_created_replaced_left_alone_and_removed() {
     assert_eq!(paths, ["/app"]);
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn nothing_is_published_unless_the_condition_holds() {
     let ensemble = Ensemble::new(3);
@@ -93,7 +91,6 @@ async fn nothing_is_published_unless_the_condition_holds() {
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "anew");
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_lagging_server_catches_up_before_a_condition_fails() {
     let ensemble = Ensemble::new(3);
@@ -133,8 +130,6 @@ async fn a_lagging_server_catches_up_before_a_condition_fails() {
     );
 }
 
-// covers: G1
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn keys_of_one_transaction_change_together_or_not_at_all() {
     let ensemble = Ensemble::new(3);
@@ -187,7 +182,6 @@ async fn keys_of_one_transaction_change_together_or_not_at_all() {
     assert_eq!(publisher.transaction().publish().await.unwrap(), []);
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn invalid_keys_are_refused_before_a_write_is_sent() {
     let ensemble = Ensemble::new(1);
@@ -238,7 +232,6 @@ async fn invalid_keys_are_refused_before_a_write_is_sent() {
     assert_eq!(ensemble.arrived(matching::writes()), 0);
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_history_rolls_back_replaced_and_removed_keys() {
     let ensemble = Ensemble::new(3);
@@ -293,7 +286,6 @@ async fn a_history_rolls_back_replaced_and_removed_keys() {
     assert_eq!(publisher.history(PATH).await.unwrap().len(), 1);
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_rollback_on_a_lagging_server_finds_the_revision() {
     let ensemble = Ensemble::new(3);
@@ -311,7 +303,6 @@ async fn a_rollback_on_a_lagging_server_finds_the_revision() {
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_history_entry_has_the_acl_of_the_key() {
     let ensemble = Ensemble::new(1);
@@ -342,7 +333,6 @@ async fn a_history_entry_has_the_acl_of_the_key() {
     assert!(other.get(&kept).await.is_err());
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_removed_key_is_restored_with_its_acl() {
     let ensemble = Ensemble::new(1);
@@ -364,7 +354,6 @@ async fn a_removed_key_is_restored_with_its_acl() {
     assert!(ensemble.connect().await.get(PATH).await.is_err());
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_removed_key_is_restored_with_its_last_acl() {
     let ensemble = Ensemble::new(1);
@@ -384,7 +373,6 @@ async fn a_removed_key_is_restored_with_its_last_acl() {
     assert_eq!(session.acl(PATH).await.unwrap().0, tightened);
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_lagging_server_restores_a_key_with_its_last_acl() {
     let ensemble = Ensemble::new(3);
@@ -407,7 +395,6 @@ async fn a_lagging_server_restores_a_key_with_its_last_acl() {
     assert_eq!(ahead.acl(PATH).await.unwrap().0, tightened);
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_removed_key_is_not_restored_with_a_hidden_acl() {
     let ensemble = Ensemble::new(1);
@@ -437,7 +424,6 @@ async fn a_removed_key_is_not_restored_with_a_hidden_acl() {
     assert_eq!(other.acl(PATH).await.unwrap().0, Acl::read_only());
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_rollback_never_overwrites_an_unseen_publication() {
     let ensemble = Ensemble::new(1);
@@ -454,7 +440,6 @@ async fn a_rollback_never_overwrites_an_unseen_publication() {
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "fixed");
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn histories_are_deleted_with_the_key_above_or_purged() {
     let ensemble = Ensemble::new(3);
@@ -495,7 +480,6 @@ async fn histories_are_deleted_with_the_key_above_or_purged() {
     assert_eq!(paths, ["/other"]);
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn histories_below_a_key_are_removed_whichever_reply_is_lost() {
     let runs = with_a_fault_at_each_request(
@@ -576,7 +560,6 @@ async fn with_a_fault_at_each_request<T>(
     runs
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_key_changes_once_whichever_reply_is_lost() {
     let runs = with_a_fault_at_each_request(
@@ -605,7 +588,6 @@ async fn a_key_changes_once_whichever_reply_is_lost() {
     assert!(runs > 25, "{runs} runs");
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_key_changes_once_whichever_reply_is_lost_without_a_history() {
     let replaced = with_a_fault_at_each_request(
@@ -637,7 +619,6 @@ async fn a_key_changes_once_whichever_reply_is_lost_without_a_history() {
     assert!(replaced > 15 && made > 20, "{replaced} {made}");
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_without_evidence_is_an_unknown_outcome() {
     let ensemble = Ensemble::new(3);
@@ -658,7 +639,6 @@ async fn a_lost_reply_without_evidence_is_an_unknown_outcome() {
     assert_eq!(error.class(), zk_core::ErrorClass::Recoverable);
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn the_stat_after_a_lost_reply_is_never_that_of_another_client() {
     let ensemble = Ensemble::new(3);
@@ -697,7 +677,6 @@ async fn the_stat_after_a_lost_reply_is_never_that_of_another_client() {
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "three");
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_parent_and_its_children_are_created_and_removed_together() {
     let ensemble = Ensemble::new(3);
@@ -735,7 +714,6 @@ async fn a_parent_and_its_children_are_created_and_removed_together() {
     assert_eq!(data_of(&ensemble, "/app/pool"), None);
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn a_history_with_a_hidden_acl_is_refused() {
     let ensemble = Ensemble::new(1);
@@ -766,7 +744,6 @@ async fn a_history_with_a_hidden_acl_is_refused() {
     publish.await.unwrap();
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_entry_is_left_out_of_the_history() {
     let ensemble = Ensemble::new(1);
@@ -788,7 +765,6 @@ async fn an_unreadable_entry_is_left_out_of_the_history() {
 }
 
 /// An incomplete history would hide revisions.
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_read_of_a_history_is_an_error() {
     let ensemble = Ensemble::new(1);
@@ -830,7 +806,6 @@ async fn an_incomplete_read_of_a_history_is_an_error() {
     assert_eq!(seen, [b"two"]);
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn concurrent_writes_are_never_overwritten_unseen() {
     let ensemble = Ensemble::new(3);
@@ -885,7 +860,6 @@ async fn add_one(session: &Session, publisher: &Publisher<Text>, sum: &AtomicUsi
     }
 }
 
-// covers: G1
 #[test]
 fn counters_under_chaos_add_up() {
     let (counted, unknown) = (Cell::new(0), Cell::new(0));
@@ -933,7 +907,6 @@ fn counters_under_chaos_add_up() {
     assert!(checked.seeds == 1 || counted.get() > 10 * checked.seeds);
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_transaction_dropped_anywhere_changes_all_keys_or_none() {
     for polls in 0.. {
@@ -962,7 +935,6 @@ async fn a_transaction_dropped_anywhere_changes_all_keys_or_none() {
     }
 }
 
-// covers: G1
 #[tokio::test(start_paused = true)]
 async fn a_publication_on_a_lost_session_is_a_fatal_error() {
     let ensemble = Ensemble::new(3);

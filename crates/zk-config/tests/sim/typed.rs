@@ -87,7 +87,6 @@ async fn check_bad_payloads(
     }
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_bad_payload_leaves_the_value_and_reports_its_position() {
     use DecodeErrorKind::{Empty, NotUtf8, Shape, Syntax};
@@ -113,7 +112,6 @@ async fn a_bad_payload_leaves_the_value_and_reports_its_position() {
     .await;
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_value_that_is_too_large_is_refused_by_the_publisher() {
     let ensemble = Ensemble::new(3);
@@ -135,7 +133,6 @@ async fn a_value_that_is_too_large_is_refused_by_the_publisher() {
     assert!(typed.problem().is_none());
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_default_holds_until_a_value_passes_the_validation() {
     let ensemble = Ensemble::new(1);
@@ -188,7 +185,6 @@ async fn a_default_holds_until_a_value_passes_the_validation() {
     assert!(nothing.is_err());
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_value_outlives_outages_and_sessions() {
     let ensemble = Ensemble::new(3);
@@ -240,7 +236,6 @@ async fn a_value_outlives_outages_and_sessions() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_lost_session_is_no_problem_while_another_one_follows() {
     let ensemble = Ensemble::new(3);
@@ -283,7 +278,6 @@ async fn a_lost_session_is_no_problem_while_another_one_follows() {
     .await;
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_connection_loss_during_a_read_is_reported() {
     let ensemble = Ensemble::new(3);
@@ -317,7 +311,6 @@ async fn a_connection_loss_during_a_read_is_reported() {
     until_healthy(&typed).await;
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_lagging_server_never_reverts_the_value() {
     let ensemble = Ensemble::new(3);
@@ -344,7 +337,6 @@ async fn a_lagging_server_never_reverts_the_value() {
     }
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn an_absence_on_a_lagging_server_never_replaces_a_newer_value() {
     let ensemble = Ensemble::new(3);
@@ -374,7 +366,6 @@ async fn an_absence_on_a_lagging_server_never_replaces_a_newer_value() {
 }
 
 /// The transactions of an ensemble that was set up anew start again.
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_value_is_that_of_an_ensemble_that_was_set_up_anew() {
     let ensemble = Ensemble::new(3);
@@ -414,7 +405,6 @@ async fn a_value_is_that_of_an_ensemble_that_was_set_up_anew() {
     }
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn another_ensemble_may_have_other_data_with_the_same_revision() {
     let mut typed = Typed::<String>::node("/motto", Text).unwrap().build();
@@ -434,7 +424,6 @@ async fn another_ensemble_may_have_other_data_with_the_same_revision() {
     assert_eq!(revisions[0], revisions[1]);
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_value_is_never_read_without_a_quorum() {
     let ensemble = Ensemble::builder().read_only().build();
@@ -455,7 +444,6 @@ async fn a_value_is_never_read_without_a_quorum() {
     }
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_rejected_value_is_accepted_when_the_validation_passes() {
     let ensemble = Ensemble::new(3);
@@ -488,7 +476,6 @@ async fn a_rejected_value_is_accepted_when_the_validation_passes() {
     until_healthy(&typed).await;
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_validation_is_a_problem_and_nothing_more() {
     let ensemble = Ensemble::new(3);
@@ -512,7 +499,6 @@ async fn a_panic_of_the_validation_is_a_problem_and_nothing_more() {
     until_healthy(&typed).await;
 }
 
-// covers: G5
 #[tokio::test(start_paused = true)]
 async fn layers_make_a_value_with_and_without_a_node() {
     let ensemble = Ensemble::new(1);
@@ -562,7 +548,6 @@ fn keys(path: &str) -> zk_config::TypedBuilder<BTreeMap<String, String>> {
     .unwrap()
 }
 
-// covers: G4
 #[tokio::test(start_paused = true)]
 async fn a_subtree_is_one_value_that_follows_all_its_nodes() {
     let ensemble = Ensemble::new(3);
@@ -608,7 +593,6 @@ async fn a_subtree_is_one_value_that_follows_all_its_nodes() {
     .await;
 }
 
-// covers: G4
 #[tokio::test(start_paused = true)]
 async fn a_changed_key_costs_one_read_and_a_request_for_64_keys() {
     let (ensemble, writing, reading) = with_keys(130).await;
@@ -644,7 +628,6 @@ async fn a_changed_key_costs_one_read_and_a_request_for_64_keys() {
     assert_eq!(arrived(), expected);
 }
 
-// covers: G4
 #[test]
 fn a_transaction_over_several_keys_is_never_seen_in_part() {
     let seen = Cell::new(0);
@@ -708,7 +691,6 @@ fn a_transaction_over_several_keys_is_never_seen_in_part() {
     assert!(checked.seeds == 1 || seen.get() > 5 * checked.seeds);
 }
 
-// covers: G4
 #[tokio::test(start_paused = true)]
 async fn keys_created_and_deleted_together_are_seen_together() {
     let ensemble = Ensemble::new(3);
@@ -796,7 +778,6 @@ async fn follow_under_writes(every: Duration) -> (usize, bool) {
     (counting.1.load(Ordering::SeqCst), is_reported)
 }
 
-// covers: G4
 #[tokio::test(start_paused = true)]
 async fn a_large_subtree_under_writes_is_fresh_or_has_a_problem() {
     // Few writes during a read are read again in time.
@@ -807,7 +788,6 @@ async fn a_large_subtree_under_writes_is_fresh_or_has_a_problem() {
     assert!(is_reported, "it cannot follow and reports it");
 }
 
-// covers: G4
 #[tokio::test(start_paused = true)]
 async fn a_subtree_is_followed_again_when_changes_become_fewer() {
     const KEYS: usize = 300;
@@ -860,7 +840,6 @@ async fn a_subtree_is_followed_again_when_changes_become_fewer() {
 
 const SEEDS: u64 = 150;
 
-// covers: C6 C21
 #[tokio::test(start_paused = true)]
 async fn a_value_goes_on_with_the_next_session() {
     let ensemble = Ensemble::new(3);
@@ -896,7 +875,6 @@ async fn a_value_goes_on_with_the_next_session() {
     drop(following);
 }
 
-// covers: G5 G4
 #[tokio::test(start_paused = true)]
 async fn profiles_are_one_value_that_follows_all_their_nodes() {
     let ensemble = Ensemble::new(3);
@@ -978,7 +956,6 @@ async fn profiles_are_one_value_that_follows_all_their_nodes() {
     assert!(bad.is_err());
 }
 
-// covers: G5 G4
 #[tokio::test(start_paused = true)]
 async fn the_name_of_a_profile_may_be_a_path() {
     let ensemble = Ensemble::new(3);
@@ -998,7 +975,6 @@ async fn the_name_of_a_profile_may_be_a_path() {
     .await;
 }
 
-// covers: G4
 #[tokio::test(start_paused = true)]
 async fn the_changed_keys_between_two_values_are_known() {
     let ensemble = Ensemble::new(3);

@@ -57,7 +57,6 @@ fn is_fresh(current: &Current<String>) -> bool {
     age.is_some_and(|age| age.unwrap_or_default() < Duration::from_secs(600))
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_value_is_there_without_servers_and_says_how_old_it_is() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,7 +93,6 @@ async fn a_value_is_there_without_servers_and_says_how_old_it_is() {
     assert!(next.file_problem().is_none());
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_file_never_replaces_a_value_that_was_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -128,7 +126,6 @@ async fn a_file_never_replaces_a_value_that_was_read() {
 }
 
 /// A server that lags has an older value than the file; servers that were set up anew have an older revision.
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn only_servers_that_caught_up_replace_the_value_of_a_newer_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -164,7 +161,6 @@ async fn only_servers_that_caught_up_replace_the_value_of_a_newer_file() {
     assert!(typed.problem().is_none());
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_value_that_is_bad_or_gone_at_the_start_is_taken_from_the_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -188,7 +184,6 @@ async fn a_value_that_is_bad_or_gone_at_the_start_is_taken_from_the_file() {
     }
 }
 
-// covers: G3
 #[tokio::test(start_paused = true)]
 async fn a_file_that_cannot_be_used_is_reported_and_ignored() {
     let directory = tempfile::tempdir().unwrap();
@@ -267,7 +262,6 @@ async fn a_file_that_cannot_be_used_is_reported_and_ignored() {
     .await;
 }
 
-// covers: G3 G4
 #[tokio::test(start_paused = true)]
 async fn the_newest_of_many_changes_of_a_subtree_is_in_the_file() {
     let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,6 @@ const LETTERS: [(Permissions, char); 5] = [
     (Permissions::ADMIN, 'a'),
 ];
 
-// covers: C14
 #[test]
 fn every_set_contains_its_members_and_prints_their_letters() {
     for bits in 0..32_usize {

@@ -12,7 +12,6 @@ fn place(error: &DecodeError) -> Option<(usize, usize, usize)> {
     Some((position.line, position.column, position.offset))
 }
 
-// covers: C16
 #[test]
 fn text_that_is_not_utf_8_is_refused_with_its_place() {
     let error = Text.decode(b"ab\nc\xc3\xa4\xff!").unwrap_err();
@@ -26,7 +25,6 @@ fn text_that_is_not_utf_8_is_refused_with_its_place() {
     assert_eq!(Text.decode(b"").unwrap(), "");
 }
 
-// covers: C16
 #[test]
 fn position_counts_lines_and_characters_from_one() {
     let data = "é\nüx\n".as_bytes();
@@ -49,7 +47,6 @@ fn position_counts_lines_and_characters_from_one() {
 }
 
 proptest! {
-    // covers: C16
     #[test]
     fn bytes_and_text_come_back(bytes: Vec<u8>, words: String) {
         prop_assert_eq!(Raw.decode(&Raw.encode(&bytes).unwrap()).unwrap(), bytes);
@@ -83,7 +80,6 @@ mod formats {
         codec.decode(data.as_ref()).unwrap_err()
     }
 
-    // covers: C16
     #[test]
     fn bad_json_is_refused_with_its_place() {
         use DecodeErrorKind::{Empty, NotUtf8, Shape, Syntax};
@@ -128,7 +124,6 @@ mod formats {
         }
     }
 
-    // covers: C16
     #[test]
     fn bad_toml_is_refused_with_its_place() {
         use DecodeErrorKind::{Empty, NotUtf8, Shape, Syntax};
@@ -173,7 +168,6 @@ mod formats {
         }
     }
 
-    // covers: C16
     #[test]
     fn empty_table_comes_back_and_an_empty_node_is_none() {
         let value = AllOptional::default();
@@ -186,7 +180,6 @@ mod formats {
         assert_eq!(error.kind(), DecodeErrorKind::Empty);
     }
 
-    // covers: C16
     #[test]
     fn value_that_a_format_has_no_words_for_is_refused() {
         let keys = BTreeMap::from([(vec![1_u8], 2)]);
@@ -213,7 +206,6 @@ mod formats {
     }
 
     proptest! {
-        // covers: C16
         #[test]
         fn values_come_back(pool in pools()) {
             let json = Json.encode(&pool).unwrap();
@@ -222,7 +214,6 @@ mod formats {
             prop_assert_eq!(&Codec::<Pool>::decode(&Toml, &toml).unwrap(), &pool);
         }
 
-        // covers: C16
         #[test]
         fn garbage_is_refused_and_its_place_lies_in_it(
             mut data in pools().prop_map(|pool| Toml.encode(&pool).unwrap()),
@@ -242,7 +233,6 @@ mod formats {
 mod compressed {
     use super::*;
 
-    // covers: C16
     #[test]
     fn bomb_is_refused_at_the_bound() {
         let zeros = vec![0; 17 << 20];
@@ -263,7 +253,6 @@ mod compressed {
         );
     }
 
-    // covers: C16
     #[test]
     fn exactly_the_bound_is_taken() {
         let codec = Gzip::new(Raw).with_limit(3);
@@ -279,7 +268,6 @@ mod compressed {
         );
     }
 
-    // covers: C16
     #[test]
     fn what_is_not_whole_is_refused() {
         let codec = Gzip::new(Text);
@@ -301,14 +289,12 @@ mod compressed {
     }
 
     proptest! {
-        // covers: C16
         #[test]
         fn compressed_comes_back(bytes: Vec<u8>) {
             let codec = Gzip::new(Raw);
             prop_assert_eq!(codec.decode(&codec.encode(&bytes).unwrap()).unwrap(), bytes);
         }
 
-        // covers: C16
         #[test]
         fn damage_is_refused_or_harmless(words: String, at: prop::sample::Index, byte: u8) {
             let codec = Gzip::new(Text);

@@ -13,7 +13,6 @@ async fn finding(server: &str, allowed: Duration) -> Finding {
     unanswered.servers.remove(0).1
 }
 
-// covers: C1
 #[tokio::test]
 async fn closed_port_and_unknown_host_are_distinguished() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -90,7 +90,6 @@ impl Drop for CreateInProgress {
 mod tests {
     use super::*;
 
-    // covers: C3
     #[test]
     fn node_is_ours_only_if_no_other_call_can_have_made_it() {
         let creates = Arc::new(ConcurrentCreates::default());

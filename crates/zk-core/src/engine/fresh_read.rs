@@ -34,7 +34,7 @@ pub(crate) async fn read_fresh(
 
 /// Lists the children of `parent` whose names begin with `prefix`, on a server that has caught up.
 ///
-/// A lagging server may show none although one is about to appear (TRAPS X0).
+/// A lagging server may show none although one is about to appear.
 /// Once the session has moved to another server and that one has caught up, the leader refuses a create that is still
 /// on its way through the old server. A node that is not found then does not appear later.
 pub(crate) async fn find(

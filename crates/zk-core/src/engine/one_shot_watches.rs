@@ -223,7 +223,6 @@ fn tidy(uses: &mut HashMap<NodePath, Use>, path: &NodePath) {
 mod tests {
     use super::*;
 
-    // covers: C15
     #[test]
     fn watch_of_an_abandoned_read_fires_at_once() {
         let (watch_manager, mut commands) = mpsc::unbounded_channel();

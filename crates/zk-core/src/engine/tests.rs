@@ -4,7 +4,6 @@ use super::*;
 use crate::path::NodePath;
 use crate::transport::ReadOp;
 
-// covers: L12
 #[test]
 fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
     let root = NodePath::root();
@@ -44,7 +43,6 @@ fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
     );
 }
 
-// covers: C4
 #[test]
 fn the_version_of_the_configuration_is_no_transaction() {
     let path = |path: &str| NodePath::parse(path).unwrap();

@@ -119,7 +119,6 @@ fn finds(flaw: Flaw, scene: &Scene) {
     }
 }
 
-// covers: L12
 #[test]
 fn proof_allows_for_cuts_and_stops() {
     assert_eq!(holds(&CUT_AND_OTHER), [402_882, 0, 0, 0]);
@@ -130,7 +129,6 @@ fn proof_allows_for_cuts_and_stops() {
     finds(Flaw::NoGaps, &CUT_AND_OTHER);
 }
 
-// covers: L12
 #[test]
 fn proof_allows_for_reports_that_omit_a_touch() {
     assert_eq!(holds(&OMISSION), [81_050, 1930, 33_755, 0]);
@@ -139,7 +137,6 @@ fn proof_allows_for_reports_that_omit_a_touch() {
     finds(Flaw::NoGaps, &OMISSION_AND_RARE_REPLIES);
 }
 
-// covers: L12
 #[test]
 fn proof_allows_for_moves() {
     assert_eq!(holds(&MOVE), [389_447, 1235, 0, 0]);
@@ -152,7 +149,6 @@ fn proof_allows_for_moves() {
     finds(Flaw::FirstTimeout, &SMALLER_TIMEOUT);
 }
 
-// covers: L12
 #[test]
 fn proof_allows_for_a_deposed_leader_that_commits() {
     assert_eq!(holds(&DEPOSED_LEADER), [192_876, 0, 0, 0]);
@@ -166,7 +162,6 @@ fn proof_allows_for_a_deposed_leader_that_commits() {
     finds(Flaw::SyncOfEarlierLink, &DEPOSED_LEADER_AND_MOVE);
 }
 
-// covers: L12
 #[test]
 fn lapsed_proof_that_is_renewed_too_early_is_found() {
     finds(Flaw::RevivesAtOnce, &LAPSE);
@@ -193,7 +188,6 @@ mod long {
 mod deep {
     use super::{CUT, LAPSE, MOVE, OMISSION, OMISSION_AND_STOP, STOP, Scene, holds};
 
-    // covers: L12
     #[test]
     fn proof_ends_in_time_in_longer_scenes() {
         for (scene, horizon, expected) in [
@@ -208,7 +202,6 @@ mod deep {
         }
     }
 
-    // covers: L12
     #[test]
     fn proof_ends_in_time_in_finer_steps() {
         for (scene, expected) in [

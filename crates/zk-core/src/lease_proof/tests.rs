@@ -12,7 +12,6 @@ fn until(proof: &LeaseProof, start: Instant) -> Duration {
     proof.until() - start
 }
 
-// covers: L12
 #[test]
 fn lease_of_a_new_session_starts_at_its_request() {
     let start = Instant::now();
@@ -22,7 +21,6 @@ fn lease_of_a_new_session_starts_at_its_request() {
     );
 }
 
-// covers: L12
 #[test]
 fn session_of_an_isolated_server_has_no_valid_lease() {
     let start = Instant::now();
@@ -42,7 +40,6 @@ fn committing(start: Instant, to: u32) -> LeaseProof {
     proof
 }
 
-// covers: L12
 #[test]
 fn touch_is_proven_by_a_commit_that_comes_late_enough() {
     let start = Instant::now();
@@ -68,7 +65,6 @@ fn touch_is_proven_by_a_commit_that_comes_late_enough() {
     assert_eq!(until(&proof, start), worth(TIMEOUT) + 5000 * MS);
 }
 
-// covers: L12
 #[test]
 fn proof_restarts_after_a_gap_between_replies_of_the_leader() {
     let start = Instant::now();
@@ -94,7 +90,6 @@ fn proof_restarts_after_a_gap_between_replies_of_the_leader() {
     assert_eq!(until(&proof, start), worth(TIMEOUT) + 1500 * MS);
 }
 
-// covers: L12
 #[test]
 fn lapsed_proof_is_not_revived_by_the_first_write_after_it() {
     let start = Instant::now();
@@ -109,7 +104,6 @@ fn lapsed_proof_is_not_revived_by_the_first_write_after_it() {
     assert_eq!(until(&proof, start), worth(TIMEOUT) + 10_000 * MS);
 }
 
-// covers: L12
 #[test]
 fn lapsed_proof_is_not_revived_by_a_move() {
     let start = Instant::now();
@@ -123,7 +117,6 @@ fn lapsed_proof_is_not_revived_by_a_move() {
     }
 }
 
-// covers: L12
 #[test]
 fn move_and_a_later_commit_prove_all_earlier_replies() {
     let start = Instant::now();
@@ -147,7 +140,6 @@ fn move_and_a_later_commit_prove_all_earlier_replies() {
     );
 }
 
-// covers: L12
 #[test]
 fn session_that_is_kept_fresh_survives_a_short_failover() {
     let start = Instant::now();
@@ -195,7 +187,6 @@ fn relied_on(proof: &mut LeaseProof, from: Instant, to: Instant, holds: bool) ->
     (reaches, commits)
 }
 
-// covers: L12
 #[test]
 fn holder_commits_as_often_as_the_role_of_its_server_requires() {
     let start = Instant::now();
@@ -218,7 +209,6 @@ fn holder_commits_as_often_as_the_role_of_its_server_requires() {
     }
 }
 
-// covers: L12
 #[test]
 fn lasting_proof_lasts_whenever_it_is_first_used() {
     let start = Instant::now();
@@ -245,7 +235,6 @@ fn lasting_proof_lasts_whenever_it_is_first_used() {
     }
 }
 
-// covers: L12
 #[test]
 fn idle_session_has_a_proof_after_two_fifths_of_the_timeout() {
     let start = Instant::now();
@@ -264,7 +253,6 @@ fn idle_session_has_a_proof_after_two_fifths_of_the_timeout() {
     }
 }
 
-// covers: L12
 #[test]
 fn first_proof_lasts_unless_it_ends_before_the_next_one() {
     let start = Instant::now();
@@ -280,7 +268,6 @@ fn first_proof_lasts_unless_it_ends_before_the_next_one() {
     assert!(late.until() > start + TIMEOUT * 9 / 10);
 }
 
-// covers: L12
 #[test]
 fn idle_session_that_syncs_has_a_lease_at_its_next_commit() {
     let start = Instant::now();
@@ -318,7 +305,6 @@ fn synced_at(start: Instant, role: Option<ServerRole>) -> LeaseProof {
     proof
 }
 
-// covers: L12
 #[test]
 fn commit_of_another_session_proves_what_was_synced_before() {
     let start = Instant::now();
@@ -357,7 +343,6 @@ fn commit_of_another_session_proves_what_was_synced_before() {
     );
 }
 
-// covers: L12
 #[test]
 fn session_on_the_leader_is_proven_by_its_next_commit() {
     let start = Instant::now();
@@ -374,7 +359,6 @@ fn session_on_the_leader_is_proven_by_its_next_commit() {
     assert_eq!(until(&proof, start), worth(TIMEOUT) + 6000 * MS);
 }
 
-// covers: L12
 #[test]
 fn smallest_timeout_that_was_granted_counts() {
     let start = Instant::now();
@@ -502,7 +486,6 @@ proptest! {
 
     /// The leader never expires the session before the proof ends, whenever the follower dies and whichever of them is
     /// paused.
-    // covers: L12
     #[test]
     fn proof_ends_before_the_leader_expires_the_session(run in runs()) {
         check(&run, None)?;
@@ -510,7 +493,6 @@ proptest! {
 }
 
 /// A write that is accepted while the leader expires the session revives nothing.
-// covers: L12
 #[test]
 fn revival_by_a_single_write_is_found_out() {
     // Deposed, moved while the session is being expired, and then a write.

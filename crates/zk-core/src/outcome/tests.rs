@@ -33,7 +33,6 @@ fn old(version: i32, mzxid: i64) -> Stat {
     }
 }
 
-// covers: C3
 #[test]
 fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
     use Verdict::{Applied, NotApplied, SameEffect, Unknown};
@@ -70,7 +69,6 @@ fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
     }
 }
 
-// covers: G1
 #[test]
 fn create_is_judged_by_the_children_that_the_parent_has_had() {
     use Verdict::{NotApplied, SameEffect, Unknown};
@@ -111,7 +109,6 @@ fn create_is_judged_by_the_children_that_the_parent_has_had() {
     }
 }
 
-// covers: C3
 #[test]
 fn overwrite_is_repeated_only_if_no_client_wrote_since() {
     for (data, mzxid, verdict) in [
@@ -129,7 +126,6 @@ fn overwrite_is_repeated_only_if_no_client_wrote_since() {
     assert_eq!(judged, Verdict::Unknown);
 }
 
-// covers: C3 D1
 #[test]
 fn version_found_after_a_lost_write_is_ours_only_if_the_data_tells() {
     use Verdict::{NotApplied, SameEffect, Unknown};
@@ -154,7 +150,6 @@ fn version_found_after_a_lost_write_is_ours_only_if_the_data_tells() {
     }
 }
 
-// covers: C3
 #[test]
 fn delete_is_repeated_only_for_the_node_that_was_there() {
     let (before, after) = (old(1, SEEN + 5), stat(0, None));
@@ -170,7 +165,6 @@ fn delete_is_repeated_only_for_the_node_that_was_there() {
     }
 }
 
-// covers: C3
 #[test]
 fn acl_is_set_again_only_if_no_client_changed_it() {
     use Verdict::{NotApplied, SameEffect, Unknown};
@@ -197,7 +191,6 @@ fn acl_is_set_again_only_if_no_client_changed_it() {
     }
 }
 
-// covers: C3 C13
 #[test]
 fn transaction_of_sets_is_made_again_only_over_what_it_knows() {
     let (before, after) = (old(3, SEEN), old(4, SEEN + 1));
@@ -222,7 +215,6 @@ fn transaction_of_sets_is_made_again_only_over_what_it_knows() {
     }
 }
 
-// covers: C13
 #[test]
 fn only_a_token_that_was_used_shows_a_commit() {
     use ErrorKind::{BadVersion, NoAuth, NoNode, NodeExists};

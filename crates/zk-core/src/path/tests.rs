@@ -10,7 +10,6 @@ fn refusal(path: &str) -> String {
         .to_string()
 }
 
-// covers: C1
 #[test]
 fn ordinary_paths_are_accepted_as_they_are() {
     for path in [

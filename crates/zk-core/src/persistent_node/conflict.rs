@@ -36,8 +36,6 @@ pub(super) fn judge(
 mod tests {
     use super::*;
 
-    /// Trap P2.
-    // covers: C24
     #[test]
     fn only_a_node_of_an_earlier_session_is_removed() {
         let [earlier, other] = [1, 2].map(SessionId::from_i64);

@@ -11,7 +11,6 @@ fn pauses(policy: RetryPolicy, chance: f64) -> Vec<Option<u128>> {
 
 const MS: Duration = Duration::from_millis(1);
 
-// covers: C2
 #[test]
 fn each_policy_pauses_as_it_says() {
     let some = |pauses: [u128; 6]| pauses.map(Some).to_vec();
@@ -37,7 +36,6 @@ fn each_policy_pauses_as_it_says() {
     );
 }
 
-// covers: C2
 #[test]
 fn budget_in_time_counts_the_pause_that_is_to_come() {
     let policy = RetryPolicy::constant(10 * MS).within(100 * MS);

@@ -2,7 +2,6 @@
 
 use super::*;
 
-// covers: L9
 #[test]
 fn names_are_split_where_servers_put_the_number() {
     for (name, expected) in [
@@ -59,7 +58,6 @@ fn numbers_are_read_as_they_are_written() {
     }
 }
 
-// covers: L9
 #[test]
 fn order_survives_the_wrap_of_the_counter() {
     let distance = |a, b| Sequence::new(a).distance_from(Sequence::new(b));

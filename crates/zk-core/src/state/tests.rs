@@ -63,7 +63,6 @@ fn received(history: &[Link], looks: u32) -> Vec<ConnectionState> {
     received
 }
 
-// covers: C7
 #[test]
 fn order_is_right_whenever_the_consumer_looks() {
     use ConnectionState::{Connected, ReadOnly, Suspended};
@@ -90,7 +89,6 @@ fn order_is_right_whenever_the_consumer_looks() {
     }
 }
 
-// covers: C7
 #[tokio::test]
 async fn end_of_the_transport_is_reported_as_loss() {
     let sender = LinkSender::new(Link {

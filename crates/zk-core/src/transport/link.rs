@@ -471,7 +471,6 @@ mod tests {
         }
     }
 
-    // covers: C6
     #[test]
     fn link_that_is_over_stays_over() {
         let sender = LinkSender::new(DOWN);

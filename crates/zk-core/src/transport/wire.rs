@@ -744,7 +744,6 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    // covers: C7
     #[test]
     fn a_read_only_session_ends_with_its_connection() {
         let read_only = |id, epoch| connected(id, epoch, true);

@@ -6,7 +6,6 @@ use zk_core::{ConnectError, ErrorKind, Session};
 
 use crate::{MAX_WAIT, connect, with_ensemble, within};
 
-// covers: C16
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_paths_and_too_much_data_are_refused_unsent() {
     with_ensemble(async |ensemble| {
@@ -85,7 +84,6 @@ async fn bad_paths_and_too_much_data_are_refused_unsent() {
     .await;
 }
 
-// covers: C1
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_addresses_are_named() {
     with_ensemble(async |ensemble| {

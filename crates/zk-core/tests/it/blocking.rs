@@ -10,7 +10,6 @@ use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, connect, eventually, with_ensemble};
 
-// covers: C25
 #[test]
 fn threads_share_a_session_without_a_runtime() {
     let (ensemble, session) = started();
@@ -47,7 +46,6 @@ fn threads_share_a_session_without_a_runtime() {
     block_on(ensemble.down()).unwrap();
 }
 
-// covers: C25
 #[test]
 fn a_session_dropped_by_a_thread_ends() {
     let (ensemble, session) = started();
@@ -66,7 +64,6 @@ fn a_session_dropped_by_a_thread_ends() {
     block_on(ensemble.down()).unwrap();
 }
 
-// covers: C25
 #[test]
 fn threads_that_wait_are_notified_of_the_loss_of_their_session() {
     let (ensemble, session) = started();
@@ -91,7 +88,6 @@ fn threads_that_wait_are_notified_of_the_loss_of_their_session() {
     block_on(ensemble.down()).unwrap();
 }
 
-// covers: C25
 #[test]
 fn a_wait_is_given_up_at_its_limit_and_leaves_nothing() {
     let (ensemble, session) = started();
@@ -108,7 +104,6 @@ fn a_wait_is_given_up_at_its_limit_and_leaves_nothing() {
     block_on(ensemble.down()).unwrap();
 }
 
-// covers: C25
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_would_block_panics_and_other_threads_may() {
     with_ensemble(async |ensemble| {

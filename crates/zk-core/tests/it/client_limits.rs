@@ -7,7 +7,6 @@ use zk_core::{ConnectionState, Session};
 use crate::{MAX_WAIT, connect, connect_for, eventually, is_ready, passes_through, with_ensemble};
 
 /// However a connection breaks, a write in flight is not taken for one that was refused or never sent.
-// covers: C3
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_in_flight_at_a_kill_are_repeated_or_unknown() {
     with_ensemble(async |ensemble| {
@@ -84,7 +83,6 @@ async fn requests_of_one_tick_are_carried_out_in_their_order() {
 }
 
 /// The state of the client is its latest one: flaps between two looks are counted nevertheless.
-// covers: C7
 #[tokio::test(flavor = "multi_thread")]
 async fn each_break_is_seen_as_suspended() {
     with_ensemble(async |ensemble| {

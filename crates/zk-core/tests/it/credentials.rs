@@ -4,7 +4,6 @@ use zk_core::{Acl, AclEntry, ErrorKind, Permissions, Session, SessionEnd};
 
 use crate::{MAX_WAIT, with_ensemble, within};
 
-// covers: C22
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_add_up_and_a_refused_one_ends_the_session() {
     with_ensemble(async |ensemble| {

@@ -37,7 +37,6 @@ const KINDS: [&str; 6] = [
     "access rules",
 ];
 
-// covers: C3 C12 C13
 #[tokio::test(flavor = "multi_thread")]
 async fn repetition_of_a_write_undoes_nothing_on_a_real_server() {
     let ensemble = Ensemble::builder().servers(1).proxied(true);

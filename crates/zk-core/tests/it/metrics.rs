@@ -4,7 +4,6 @@ use metrics_util::debugging::DebuggingRecorder;
 
 use crate::{MAX_WAIT, connect_for, with_ensemble};
 
-// covers: C23
 #[tokio::test]
 async fn a_restart_of_the_server_is_seen_in_the_metrics() {
     let recorder = DebuggingRecorder::new();

@@ -6,7 +6,6 @@ use zk_core::{Acl, AclEntry, ErrorKind, Permissions, RetryPolicy, Session};
 
 use crate::{connect, eventually, with_ensemble};
 
-// covers: C18
 #[tokio::test(flavor = "multi_thread")]
 async fn namespace_is_a_tree_of_its_own_below_the_real_one() {
     with_ensemble(async |ensemble| {
@@ -61,7 +60,6 @@ async fn namespace_is_a_tree_of_its_own_below_the_real_one() {
     .await;
 }
 
-// covers: C12 C18
 #[tokio::test(flavor = "multi_thread")]
 async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
     with_ensemble(async |ensemble| {
@@ -153,7 +151,6 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
     .await;
 }
 
-// covers: C12
 #[tokio::test(flavor = "multi_thread")]
 async fn container_parents_go_with_their_last_child_others_stay() {
     with_ensemble(async |ensemble| {
@@ -175,7 +172,6 @@ async fn container_parents_go_with_their_last_child_others_stay() {
     .await;
 }
 
-// covers: C2
 #[tokio::test(flavor = "multi_thread")]
 async fn views_have_timeouts_and_retries_of_their_own() {
     with_ensemble(async |ensemble| {

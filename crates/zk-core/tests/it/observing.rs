@@ -109,7 +109,6 @@ impl Recorder {
     }
 }
 
-// covers: C17
 #[tokio::test]
 async fn each_operation_has_a_span_with_path_attempts_and_outcome() {
     with_ensemble(async |ensemble| {
@@ -141,7 +140,6 @@ async fn each_operation_has_a_span_with_path_attempts_and_outcome() {
     .await;
 }
 
-// covers: C17
 #[tokio::test]
 async fn counters_tell_calls_retries_breaks_and_watches() {
     with_ensemble(async |ensemble| {
@@ -175,7 +173,6 @@ async fn counters_tell_calls_retries_breaks_and_watches() {
     .await;
 }
 
-// covers: C17
 #[tokio::test]
 async fn credentials_are_in_no_log_error_or_debug_output() {
     with_ensemble(async |ensemble| {

@@ -6,7 +6,6 @@ use zk_core::{ErrorKind, NodePath};
 
 use crate::{connect, eventually, with_ensemble};
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn data_goes_in_and_comes_out_with_its_stat() {
     with_ensemble(async |ensemble| {

@@ -12,7 +12,6 @@ async fn names(session: &Session, path: &str) -> Vec<String> {
     session.list(path).await.unwrap().0
 }
 
-// covers: C4 C18
 #[tokio::test(flavor = "multi_thread")]
 async fn protected_node_has_a_unique_id_before_its_name() {
     with_ensemble(async |ensemble| {
@@ -38,7 +37,6 @@ async fn protected_node_has_a_unique_id_before_its_name() {
     .await;
 }
 
-// covers: C4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_may_have_the_number_of_another_one() {
     with_ensemble(async |ensemble| {
@@ -75,7 +73,6 @@ async fn a_node_may_have_the_number_of_another_one() {
     .await;
 }
 
-// covers: C4 C12
 #[tokio::test(flavor = "multi_thread")]
 async fn create_that_is_dropped_at_any_poll_leaves_nothing() {
     with_ensemble(async |ensemble| {
@@ -127,7 +124,6 @@ async fn create_that_is_dropped_at_any_poll_leaves_nothing() {
     .await;
 }
 
-// covers: C4
 #[tokio::test(flavor = "multi_thread")]
 async fn owned_node_goes_with_its_handle_and_stays_when_it_is_kept() {
     with_ensemble(async |ensemble| {
@@ -175,7 +171,6 @@ async fn owned_node_goes_with_its_handle_and_stays_when_it_is_kept() {
     .await;
 }
 
-// covers: C12
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_owned_node_is_deleted_when_the_session_drops() {
     with_ensemble(async |ensemble| {
@@ -204,7 +199,6 @@ async fn persistent_owned_node_is_deleted_when_the_session_drops() {
     .await;
 }
 
-// covers: C4 C12
 #[tokio::test(flavor = "multi_thread")]
 async fn handle_dropped_during_an_outage_is_settled_after_it() {
     with_ensemble(async |ensemble| {
@@ -232,7 +226,6 @@ async fn handle_dropped_during_an_outage_is_settled_after_it() {
     .await;
 }
 
-// covers: C12
 #[tokio::test(flavor = "multi_thread")]
 async fn guaranteed_delete_goes_on_in_the_background() {
     with_ensemble(async |ensemble| {
@@ -257,7 +250,6 @@ async fn guaranteed_delete_goes_on_in_the_background() {
     .await;
 }
 
-// covers: C3 C4 C13
 #[tokio::test(flavor = "multi_thread")]
 async fn replacement_survives_a_cut_at_its_request_and_reply() {
     let ensemble = Ensemble::builder().servers(3).proxied(true);

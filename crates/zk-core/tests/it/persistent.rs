@@ -47,7 +47,6 @@ async fn received(watching: &mut Watching, count: usize) -> Vec<(String, WatchEv
     received
 }
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_watches_tell_every_change_until_they_are_dropped() {
     for release in RELEASES {
@@ -105,7 +104,6 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
     }
 }
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_persistent_watch_ends_with_the_link_and_can_be_set_again() {
     for release in RELEASES {

@@ -35,7 +35,6 @@ fn kinds() -> [PersistentNodeOptions; 5] {
 }
 
 /// Each kind, with a lost request or a lost reply of its create, a deletion, and the expiry of its session.
-// covers: C24 C4
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_node_comes_back_once_on_real_servers() {
     let ensemble = Ensemble::builder().servers(3).proxied(true);
@@ -94,8 +93,7 @@ async fn persistent_node_comes_back_once_on_real_servers() {
     ensemble.down().await.expect("the servers go down");
 }
 
-/// Trap P4: servers delete it when its process is gone, even if it had not touched the child.
-// covers: C24
+/// Servers delete it when its process is gone, even if it had not touched the child.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_delete_a_ttl_node_that_is_not_touched() {
     let ensemble = Ensemble::builder().servers(1).proxied(true);
@@ -127,8 +125,7 @@ async fn servers_delete_a_ttl_node_that_is_not_touched() {
     ensemble.down().await.expect("the server goes down");
 }
 
-/// Trap P3, with servers that know no TTL nodes.
-// covers: C24
+/// A refusal is reported: servers that know no TTL nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_without_ttl_nodes_are_reported() {
     let ensemble = Ensemble::builder().servers(1).extended_types(false);

@@ -64,7 +64,6 @@ async fn create(session: &Session) -> Vec<String> {
     paths
 }
 
-// covers: C20
 #[tokio::test(flavor = "multi_thread")]
 async fn each_node_has_the_result_of_a_single_read() {
     with_ensemble(async |ensemble| {
@@ -83,7 +82,6 @@ async fn each_node_has_the_result_of_a_single_read() {
     .await;
 }
 
-// covers: C20
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_values_are_read_together_without_a_break() {
     with_ensemble(async |ensemble| {
@@ -101,7 +99,6 @@ async fn the_largest_values_are_read_together_without_a_break() {
     .await;
 }
 
-// covers: C20
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_read_one_by_one_after_a_lost_multi_read() {
     let ensemble = Ensemble::builder().servers(1).proxied(true);
@@ -115,7 +112,6 @@ async fn nodes_are_read_one_by_one_after_a_lost_multi_read() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: C20
 #[tokio::test(flavor = "multi_thread")]
 async fn values_are_parts_of_the_reply_and_not_copies() {
     with_ensemble(async |ensemble| {

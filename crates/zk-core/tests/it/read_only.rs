@@ -7,7 +7,6 @@ use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, eventually, within};
 
-// covers: C7
 #[tokio::test(flavor = "multi_thread")]
 async fn session_on_an_isolated_server_is_read_only_then_lost() {
     let ensemble = Ensemble::builder()

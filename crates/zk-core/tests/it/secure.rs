@@ -45,7 +45,6 @@ async fn client_refusal(builder: SessionBuilder) -> CertificateRefusal {
     }
 }
 
-// covers: C1 C22
 #[tokio::test]
 async fn encrypted_sessions_work_or_say_what_is_wrong() {
     for version in ["3.8", "3.9"] {
@@ -92,7 +91,6 @@ async fn encrypted_sessions_work_or_say_what_is_wrong() {
     }
 }
 
-// covers: C1 C22 S1
 #[tokio::test]
 async fn a_server_with_a_wrong_certificate_is_refused() {
     for version in ["3.8", "3.9"] {
@@ -148,7 +146,6 @@ async fn a_server_with_a_wrong_certificate_is_refused() {
     }
 }
 
-// covers: C1 C22
 #[tokio::test]
 async fn a_password_is_proved_or_refused() {
     for version in ["3.8", "3.9"] {
@@ -169,7 +166,6 @@ async fn a_password_is_proved_or_refused() {
     }
 }
 
-// covers: C1 C22
 #[tokio::test]
 async fn a_server_that_requires_authentication_says_so() {
     let ensemble = Ensemble::builder().servers(1).zookeeper("3.9");
@@ -197,7 +193,6 @@ async fn a_server_that_requires_authentication_says_so() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: S1
 #[tokio::test]
 async fn a_replaced_certificate_is_used_without_a_restart() {
     let ensemble = Ensemble::builder().servers(1).tls(true).start().await;
@@ -244,7 +239,6 @@ async fn a_replaced_certificate_is_used_without_a_restart() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: S1
 #[tokio::test]
 async fn a_session_survives_a_new_authority_of_the_servers() {
     // Longer than all that happens here takes.

@@ -6,7 +6,6 @@ use zk_core::{ErrorKind, Identity, Session};
 
 use crate::{connect, with_ensemble, with_three};
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_concern_the_session_and_its_part_of_the_tree() {
     with_ensemble(async |ensemble| {
@@ -56,7 +55,6 @@ async fn answers_concern_the_session_and_its_part_of_the_tree() {
     .await;
 }
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configuration_names_all_servers_below_any_chroot() {
     with_three(async |ensemble| {

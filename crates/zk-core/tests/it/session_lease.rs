@@ -16,7 +16,6 @@ async fn connect_to_follower(ensemble: &Ensemble, timeout: Duration) -> Session 
     builder.session_timeout(timeout).connect().await.unwrap()
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_session_keeps_its_lease_when_the_leader_dies() {
     with_three(async |ensemble| {
@@ -49,7 +48,6 @@ async fn idle_session_keeps_its_lease_when_the_leader_dies() {
 }
 
 /// By the server's own counters.
-// covers: L12 C19
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_session_sends_pings_only() {
     with_ensemble(async |ensemble| {
@@ -70,7 +68,6 @@ async fn idle_session_sends_pings_only() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
     with_ensemble(async |ensemble| {
@@ -104,7 +101,6 @@ async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_session_lease_expires_but_can_be_renewed() {
     with_ensemble(async |ensemble| {
@@ -130,7 +126,6 @@ async fn unused_session_lease_expires_but_can_be_renewed() {
 }
 
 /// The ephemeral node of a session whose server dies and that cannot reach another one.
-// covers: L12 C6
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
     with_three(async |ensemble| {
@@ -179,7 +174,6 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
 }
 
 /// By the servers' own count of transactions. Without commits of its own or of others, a lease ends within a timeout.
-// covers: L12 C19
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
     with_three(async |ensemble| {
@@ -211,7 +205,6 @@ async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn session_goes_on_with_the_shorter_timeout_of_another_server() {
     with_three(async |ensemble| {

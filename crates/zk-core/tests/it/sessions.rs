@@ -7,7 +7,6 @@ use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, connect, connect_for, eventually, with_ensemble, within};
 
-// covers: C1
 #[tokio::test(flavor = "multi_thread")]
 async fn session_is_connected_when_it_is_returned() {
     with_ensemble(async |ensemble| {
@@ -255,7 +254,6 @@ async fn short_session_timeout_does_not_break_the_connection() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: C1
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_credentials_fail_the_connect() {
     let ensemble = Ensemble::builder()

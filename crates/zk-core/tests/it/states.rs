@@ -7,7 +7,6 @@ use zk_core::{ConnectionState, ErrorClass, ErrorKind, SessionEnd};
 
 use crate::{MAX_WAIT, connect_for, passes_through, with_ensemble, with_three, within};
 
-// covers: C7
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_is_suspended_while_the_server_is_down() {
     with_ensemble(async |ensemble| {
@@ -35,7 +34,6 @@ async fn connection_is_suspended_while_the_server_is_down() {
     .await;
 }
 
-// covers: C5 C6 C7
 #[tokio::test(flavor = "multi_thread")]
 async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
     with_three(async |ensemble| {

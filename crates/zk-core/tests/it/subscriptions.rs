@@ -48,7 +48,6 @@ async fn updates_until(updates: &mut Subscription, last: &Update) -> Vec<Update>
     received
 }
 
-// covers: C15
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_tell_every_change_and_leave_nothing() {
     for release in RELEASES {
@@ -95,7 +94,6 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
     }
 }
 
-// covers: C15
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_name_their_transactions_from_3_9_on() {
     for release in RELEASES {
@@ -121,7 +119,6 @@ async fn changes_name_their_transactions_from_3_9_on() {
     }
 }
 
-// covers: C15
 #[tokio::test(flavor = "multi_thread")]
 async fn one_shot_watches_take_no_events_from_a_subscription() {
     for release in RELEASES {
@@ -190,7 +187,6 @@ async fn settled(session: &Session, updates: &mut Subscription) {
     }
 }
 
-// covers: C15
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_subscriptions_survive_a_reconnect() {
     for release in RELEASES {

@@ -7,7 +7,6 @@ use zk_core::{ConnectError, ErrorKind, RetryPolicy, RunError, Session, SessionEn
 
 use crate::{MAX_WAIT, connect, eventually, with_ensemble, within};
 
-// covers: C6
 #[tokio::test(flavor = "multi_thread")]
 async fn body_runs_again_with_a_new_session_when_one_is_lost() {
     with_ensemble(async |ensemble| {
@@ -52,7 +51,6 @@ async fn body_runs_again_with_a_new_session_when_one_is_lost() {
     .await;
 }
 
-// covers: C6
 #[tokio::test(flavor = "multi_thread")]
 async fn answer_of_the_body_ends_the_supervision() {
     with_ensemble(async |ensemble| {
@@ -81,7 +79,6 @@ async fn answer_of_the_body_ends_the_supervision() {
     .await;
 }
 
-// covers: C6
 #[tokio::test(flavor = "multi_thread")]
 async fn application_that_closes_its_session_is_not_run_again() {
     with_ensemble(async |ensemble| {
@@ -119,7 +116,6 @@ async fn application_that_closes_its_session_is_not_run_again() {
     .await;
 }
 
-// covers: C6
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemeral_nodes_are_gone_when_supervise_returns() {
     with_ensemble(async |ensemble| {
@@ -149,7 +145,6 @@ async fn ephemeral_nodes_are_gone_when_supervise_returns() {
     .await;
 }
 
-// covers: C1 C6
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_connect_ends_supervise_at_once_or_by_the_policy() {
     let never = async |_: Session| -> Result<(), zk_core::Error> { panic!("there is no session") };
@@ -182,7 +177,6 @@ async fn failed_connect_ends_supervise_at_once_or_by_the_policy() {
     assert!(took >= Duration::from_millis(150), "{took:?}");
 }
 
-// covers: C6
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_supervision_closes_the_session() {
     with_ensemble(async |ensemble| {

@@ -14,7 +14,6 @@ use crate::{MAX_WAIT, connect, eventually, watches_of, within};
 /// How often a node comes and goes while it is followed or waited for.
 const ROUNDS: usize = 100;
 
-// covers: C9 C10 C11
 #[tokio::test(flavor = "multi_thread")]
 async fn trackers_waits_and_buffers_miss_nothing_on_a_server() {
     let ensemble = Ensemble::builder()

@@ -9,7 +9,6 @@ const SEQUENTIAL: CreateMode = CreateMode::Persistent {
     ttl: None,
 };
 
-// covers: C13 C18
 #[tokio::test(flavor = "multi_thread")]
 async fn transaction_answers_what_each_part_did_without_the_namespace() {
     with_ensemble(async |ensemble| {
@@ -59,7 +58,6 @@ async fn transaction_answers_what_each_part_did_without_the_namespace() {
     .await;
 }
 
-// covers: C13
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_transaction_changes_nothing_and_names_the_part() {
     with_ensemble(async |ensemble| {
@@ -110,7 +108,6 @@ async fn refused_transaction_changes_nothing_and_names_the_part() {
     .await;
 }
 
-// covers: C13 S1
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_transaction_names_the_right_that_is_missing() {
     with_ensemble(async |ensemble| {
@@ -153,7 +150,6 @@ async fn refused_transaction_names_the_right_that_is_missing() {
     .await;
 }
 
-// covers: C13 C16
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_transaction_over_the_limit_is_refused_unsent() {
     with_ensemble(async |ensemble| {

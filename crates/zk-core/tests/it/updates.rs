@@ -14,7 +14,6 @@ fn count_up(data: &[u8]) -> Option<Vec<u8>> {
     Some((count + 1).to_string().into_bytes())
 }
 
-// covers: C24
 #[tokio::test(flavor = "multi_thread")]
 async fn update_is_applied_once_on_a_real_server() {
     let ensemble = Ensemble::builder().servers(1).proxied(true);

@@ -5,7 +5,6 @@ use zk_core::{ErrorClass, ErrorKind, ReadError};
 
 use crate::{connect, with_ensemble};
 
-// covers: C16
 #[tokio::test(flavor = "multi_thread")]
 async fn value_goes_in_and_comes_out_or_is_refused_with_its_place() {
     with_ensemble(async |ensemble| {

@@ -10,7 +10,6 @@ use crate::{
     with_three, within,
 };
 
-// covers: C14 C18
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_tell_what_happened() {
     with_ensemble(async |ensemble| {
@@ -58,7 +57,6 @@ async fn watches_tell_what_happened() {
 }
 
 /// A supervisor looks at the state when the body fails for the sake of such a watch.
-// covers: C14 C18
 #[tokio::test(flavor = "multi_thread")]
 async fn session_is_lost_when_a_watch_reports_its_loss() {
     let ensemble = Ensemble::builder().servers(1).proxied(true).start().await;
@@ -82,7 +80,6 @@ async fn session_is_lost_when_a_watch_reports_its_loss() {
 
 const SESSIONS: usize = 30;
 
-// covers: C14
 // With one thread no reply arrives while a call is polled.
 #[tokio::test]
 async fn dropped_watches_are_taken_back() {
@@ -117,7 +114,6 @@ async fn dropped_watches_are_taken_back() {
     .await;
 }
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_survives_the_server_that_set_it() {
     with_three(async |ensemble| {
@@ -178,7 +174,6 @@ async fn watch_survives_the_server_that_set_it() {
     .await;
 }
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn more_watches_than_fit_one_request_survive_a_break() {
     with_ensemble(async |ensemble| {
@@ -205,7 +200,6 @@ async fn more_watches_than_fit_one_request_survive_a_break() {
     .await;
 }
 
-// covers: C14
 #[tokio::test(flavor = "multi_thread")]
 async fn zookeeper_client_sets_no_more_watches_than_it_can_set_again() {
     with_ensemble(async |ensemble| {

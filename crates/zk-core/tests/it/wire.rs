@@ -13,7 +13,6 @@ async fn proxied() -> Ensemble {
     ensemble.start().await.expect("a server starts")
 }
 
-// covers: C1
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_below_a_chroot_are_those_of_the_other_client() {
     with_ensemble(async |ensemble| {
@@ -78,7 +77,6 @@ async fn operations_below_a_chroot_are_those_of_the_other_client() {
     .await;
 }
 
-// covers: C3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_is_done_once_although_its_reply_is_lost() {
     let ensemble = proxied().await;
@@ -110,7 +108,6 @@ async fn a_create_is_done_once_although_its_reply_is_lost() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: C7
 #[tokio::test(flavor = "multi_thread")]
 async fn one_shot_watches_outlive_a_link_and_persistent_ones_end_with_it() {
     let ensemble = proxied().await;

@@ -20,7 +20,6 @@ fn chain(error: &Error) -> String {
     texts.join(": ")
 }
 
-// covers: C1
 #[tokio::test(start_paused = true)]
 async fn read_is_repeated_until_it_is_answered() {
     let sim = Ensemble::new(3);
@@ -69,7 +68,6 @@ async fn read_ends_at_the_deadline_with_the_last_fault() {
     assert!(!error.is_outcome_unknown());
 }
 
-// covers: C2
 #[tokio::test(start_paused = true)]
 async fn each_call_has_a_fresh_budget_of_retries() {
     let sim = Ensemble::new(3);
@@ -98,7 +96,6 @@ async fn silent_server_ends_a_read_at_the_deadline() {
     );
 }
 
-// covers: C5
 #[tokio::test(start_paused = true)]
 async fn definite_answers_are_not_repeated() {
     for kind in [
@@ -208,7 +205,6 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
     }
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn caller_that_sees_the_session_end_finds_it_lost() {
     let sim = Ensemble::new(3);
@@ -234,7 +230,6 @@ async fn caller_that_sees_the_session_end_finds_it_lost() {
     assert_eq!((error.is_fatal(), error.attempts()), (true, 0));
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn pause_ends_after_its_time_or_with_the_session() {
     let sim = Ensemble::new(3);

@@ -10,7 +10,6 @@ use zk_sim::wait::until;
 
 use crate::{meanwhile, pass, server_error, soon};
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn dropped_session_is_closed_although_its_cleanup_fails() {
     let sim = Ensemble::new(3);
@@ -26,7 +25,6 @@ async fn dropped_session_is_closed_although_its_cleanup_fails() {
     assert!(!link.is_alive(), "it is closed at last");
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn background_removal_ends_with_the_session() {
     let sim = Ensemble::new(3);
@@ -47,7 +45,6 @@ async fn background_removal_ends_with_the_session() {
 }
 
 /// A failure in the simulation is run again by its seed.
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn the_seed_decides_when_a_removal_is_tried_again() {
     let mut times = Vec::new();
@@ -67,7 +64,6 @@ async fn the_seed_decides_when_a_removal_is_tried_again() {
 }
 
 /// Otherwise two runs of a simulation with several tasks on one session would differ.
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn waits_for_a_removal_end_in_the_order_in_which_they_began() {
     let sim = Ensemble::new(3);
@@ -98,7 +94,6 @@ async fn waits_for_a_removal_end_in_the_order_in_which_they_began() {
 
 /// The create is in flight to the leader when its connection breaks, and its future is dropped then. The session
 /// searches for the node at a server that does not show it yet, be it the leader, which has not committed it.
-// covers: C4 C6
 #[tokio::test(start_paused = true)]
 async fn dropped_create_that_is_committed_later_is_removed() {
     for kind in ["unique name", "claimed name"] {
@@ -126,7 +121,6 @@ async fn dropped_create_that_is_committed_later_is_removed() {
     }
 }
 
-// covers: C12
 #[tokio::test(start_paused = true)]
 async fn guaranteed_delete_minds_the_version_in_the_background() {
     for change in ["none", "written", "replaced"] {

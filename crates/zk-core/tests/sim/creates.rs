@@ -16,7 +16,6 @@ fn patient(session: &Session) -> Session {
     session.with_retry(RetryPolicy::constant(pause).jitter(Jitter::None))
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn repeated_create_that_finds_a_node_judges_whose_it_is() {
     let sim = Ensemble::new(3);
@@ -64,7 +63,6 @@ async fn repeated_create_that_finds_a_node_judges_whose_it_is() {
     assert!(error.await.unwrap_err().is_node_exists());
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn ephemeral_node_of_another_call_is_not_ours() {
     let sim = Ensemble::new(3);
@@ -88,7 +86,6 @@ async fn ephemeral_node_of_another_call_is_not_ours() {
     assert!(result.await.unwrap_err().is_node_exists());
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn ephemeral_node_may_be_deleted_while_it_is_made() {
     let sim = Ensemble::new(3);
@@ -109,7 +106,6 @@ async fn ephemeral_node_may_be_deleted_while_it_is_made() {
     );
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn ephemeral_node_of_two_concurrent_calls_is_unknown() {
     let sim = Ensemble::new(3);
@@ -124,7 +120,6 @@ async fn ephemeral_node_of_two_concurrent_calls_is_unknown() {
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
 }
 
-// covers: C12
 #[tokio::test(start_paused = true)]
 async fn create_or_set_goes_on_until_one_of_them_works() {
     let sim = Ensemble::new(3);
@@ -157,7 +152,6 @@ fn without_id(requests: &[String]) -> Vec<String> {
     requests.map(|line| line.replace(id, "ID")).collect()
 }
 
-// covers: C4
 #[tokio::test(start_paused = true)]
 async fn protected_create_searches_a_server_that_caught_up_on_a_stable_link() {
     let sim = Ensemble::new(3);
@@ -185,7 +179,6 @@ async fn protected_create_searches_a_server_that_caught_up_on_a_stable_link() {
     assert_eq!(sim.tree().paths(), ["/l", made.as_str()]);
 }
 
-// covers: C4
 #[tokio::test(start_paused = true)]
 async fn protected_create_that_fails_unknown_is_cleaned_up() {
     for fault in ["lost request", "lost reply", "silence"] {
@@ -212,7 +205,6 @@ async fn protected_create_that_fails_unknown_is_cleaned_up() {
     }
 }
 
-// covers: C4
 #[tokio::test(start_paused = true)]
 async fn refused_protected_create_is_cleaned_up_after_an_earlier_one() {
     for is_in_doubt in [false, true] {
@@ -272,7 +264,6 @@ async fn protected_create_below_a_missing_parent_takes_two_round_trips() {
     assert_eq!(begun.elapsed(), one * 2);
 }
 
-// covers: C4
 #[tokio::test(start_paused = true)]
 async fn protected_create_whose_parent_is_struck_leaves_one_node() {
     for fault in [

@@ -6,7 +6,6 @@ use futures_util::FutureExt as _;
 use zk_core::{Acl, AclEntry, ErrorKind, Permissions};
 use zk_sim::Ensemble;
 
-// covers: C22
 #[tokio::test(start_paused = true)]
 async fn later_requests_have_the_identities_that_were_added() {
     let sim = Ensemble::new(3);
@@ -36,7 +35,6 @@ async fn later_requests_have_the_identities_that_were_added() {
     );
 }
 
-// covers: C7
 #[tokio::test(start_paused = true)]
 async fn connected_waits_for_a_link_or_the_end() {
     let sim = Ensemble::new(3);

@@ -50,7 +50,6 @@ async fn recursive_delete_with_a_lost_answer_says_where_it_stopped() {
     );
 }
 
-// covers: C12
 #[tokio::test(start_paused = true)]
 async fn guaranteed_delete_reads_once_the_server_has_caught_up() {
     let sim = Ensemble::new(3);
@@ -64,7 +63,6 @@ async fn guaranteed_delete_reads_once_the_server_has_caught_up() {
     assert!(error.is_no_node(), "{error}");
 }
 
-// covers: C3 C12
 #[tokio::test(start_paused = true)]
 async fn guaranteed_delete_takes_a_node_that_was_written_meanwhile() {
     let sim = Ensemble::new(3);

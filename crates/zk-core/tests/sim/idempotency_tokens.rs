@@ -41,7 +41,6 @@ fn children(sim: &Ensemble, parent: &str) -> Vec<String> {
     paths.filter(|path| path.starts_with(&parent)).collect()
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn a_pool_commits_once_whatever_is_lost() {
     let sim = Ensemble::new(3);
@@ -81,7 +80,6 @@ async fn a_pool_commits_once_whatever_is_lost() {
     assert_eq!(children(&sim, "/tokens"), [""; 0]);
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn a_refused_part_is_counted_without_the_token() {
     let sim = Ensemble::new(3);
@@ -117,7 +115,6 @@ async fn a_refused_part_is_counted_without_the_token() {
     assert_eq!(children(&sim, "/ns/tokens").len(), 1);
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn a_deleted_token_is_replaced_unless_it_is_in_doubt() {
     let pause = RECONNECT_AFTER;
@@ -173,7 +170,6 @@ async fn in_doubt(
     failure
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn a_doubt_is_resolved_when_there_is_a_connection_again() {
     for (inject, is_applied) in [
@@ -211,7 +207,6 @@ async fn a_doubt_is_resolved_when_there_is_a_connection_again() {
     }
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn a_commit_dropped_anywhere_leaves_no_token_behind() {
     for times in 0..12 {
@@ -229,7 +224,6 @@ async fn a_commit_dropped_anywhere_leaves_no_token_behind() {
     }
 }
 
-// covers: C13
 #[test]
 fn transactions_of_a_pool_are_committed_once_under_chaos() {
     Check::new(0..60).run(async |sim, _seed| {

@@ -8,7 +8,6 @@ use zk_sim::{Ensemble, Kind};
 
 use crate::soon;
 
-// covers: C4 C13
 #[tokio::test(start_paused = true)]
 async fn nodes_and_their_data_are_those_of_the_golden_file() {
     let mut actual = nodes().await;

@@ -10,7 +10,6 @@ use zk_sim::Ensemble;
 
 use crate::{at, pass, soon, without_zxid};
 
-// covers: C8
 #[tokio::test(start_paused = true)]
 async fn a_slow_or_reentrant_listener_delays_no_other() {
     let sim = Ensemble::new(3);
@@ -73,7 +72,6 @@ async fn a_slow_or_reentrant_listener_delays_no_other() {
     );
 }
 
-// covers: C8
 #[tokio::test(start_paused = true)]
 async fn a_panic_ends_one_listener_and_is_reported() {
     let sim = Ensemble::new(3);

@@ -55,7 +55,6 @@ fn their_rules() -> Acl {
     Acl::new([AclEntry::new(permissions, "world", "anyone")])
 }
 
-// covers: C3 C12 C13
 #[tokio::test(start_paused = true)]
 async fn write_without_a_version_survives_a_lost_request_or_reply() {
     for kind in KINDS {
@@ -111,7 +110,6 @@ async fn write_without_a_version_survives_a_lost_request_or_reply() {
 }
 
 /// The leader answers a `sync` of its own clients while it has a transaction that is not committed yet.
-// covers: C3 C12 C13
 #[tokio::test(start_paused = true)]
 async fn write_in_doubt_that_is_not_committed_yet_is_found_out_at_the_leader() {
     for kind in KINDS {
@@ -138,7 +136,6 @@ async fn write_in_doubt_that_is_not_committed_yet_is_found_out_at_the_leader() {
     }
 }
 
-// covers: C3 C12 C13
 #[tokio::test(start_paused = true)]
 async fn repetition_never_undoes_what_another_client_did_since() {
     for kind in KINDS {
@@ -197,7 +194,6 @@ async fn outcome_of_a_write_that_is_not_answered_is_unknown() {
     }
 }
 
-// covers: C3 C13
 #[tokio::test(start_paused = true)]
 async fn writes_that_nothing_can_judge_are_not_repeated() {
     for kind in 0..4 {
@@ -222,7 +218,6 @@ async fn writes_that_nothing_can_judge_are_not_repeated() {
     }
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn write_whose_data_is_there_is_done() {
     // Another client has written the same.
@@ -238,7 +233,6 @@ async fn write_whose_data_is_there_is_done() {
     assert_eq!((stat.version, stat.czxid), (0, stat.mzxid));
 }
 
-// covers: C3 C13
 #[tokio::test(start_paused = true)]
 async fn repeated_transaction_is_made_under_what_was_found() {
     for change in ["none", "written", "unguarded"] {
@@ -271,7 +265,6 @@ async fn repeated_transaction_is_made_under_what_was_found() {
     }
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn repeated_versioned_write_judges_whose_version_it_is() {
     for (change, is_idempotent, expected) in [
@@ -306,7 +299,6 @@ async fn repeated_versioned_write_judges_whose_version_it_is() {
     }
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn repeated_versioned_delete_that_finds_nothing_is_done() {
     let (sim, session, _) = start().await;
@@ -316,7 +308,6 @@ async fn repeated_versioned_delete_that_finds_nothing_is_done() {
     assert_eq!(requests(&sim, &session)[2..], expected);
 }
 
-// covers: C3
 #[test]
 fn no_acknowledged_write_is_undone_by_an_older_one() {
     let overwritten = AtomicUsize::new(0);

@@ -29,7 +29,6 @@ fn reported(snapshotter: &Snapshotter) -> Vec<String> {
     reported
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn operations_and_states_are_reported() {
     let recorder = DebuggingRecorder::new();
@@ -75,7 +74,6 @@ async fn operations_and_states_are_reported() {
     }
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn a_duration_includes_all_attempts_and_pauses() {
     let recorder = DebuggingRecorder::new();

@@ -72,8 +72,7 @@ async fn assert_nodes(sim: &Ensemble, expected: &[(String, String, bool)]) {
     assert_eq!(nodes(sim), expected);
 }
 
-/// Traps P1 (CURATOR-97, -154, -241: a watch or data lost over a reconnect; CURATOR-190: a growing name).
-// covers: C24
+/// CURATOR-97, -154, -241: a watch or data lost over a reconnect; CURATOR-190: a growing name.
 #[tokio::test(start_paused = true)]
 async fn node_of_each_kind_comes_back_under_its_name() {
     for options in options() {
@@ -112,7 +111,6 @@ async fn node_of_each_kind_comes_back_under_its_name() {
     }
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn kinds_of_the_nodes_are_as_asked() {
     let kinds = [
@@ -151,8 +149,7 @@ async fn kinds_of_the_nodes_are_as_asked() {
     }
 }
 
-/// Trap P3: a refusal ends Curator's node without a word.
-// covers: C24
+/// A refusal ends Curator's node without a word.
 #[tokio::test(start_paused = true)]
 async fn refused_create_is_reported_and_tried_again() {
     for (kind, options) in [
@@ -189,8 +186,7 @@ async fn refused_create_is_reported_and_tried_again() {
     }
 }
 
-/// Trap P2: another owner's node is not overwritten.
-// covers: C24
+/// Another owner's node is not overwritten.
 #[tokio::test(start_paused = true)]
 async fn node_of_another_owner_is_waited_for() {
     for theirs_is_ephemeral in [true, false] {
@@ -225,7 +221,6 @@ async fn node_of_another_owner_is_waited_for() {
 }
 
 /// Two handles of one session: the second waits for the first.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn second_handle_of_a_session_waits_for_the_first() {
     let sim = Ensemble::new(3);
@@ -243,7 +238,6 @@ async fn second_handle_of_a_session_waits_for_the_first() {
 }
 
 /// What was there before the call is not taken for what a create without a reply has made.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn second_handle_with_equal_data_leaves_the_first_alone() {
     let sim = Ensemble::new(3);
@@ -267,8 +261,7 @@ async fn second_handle_with_equal_data_leaves_the_first_alone() {
     assert_nodes(&sim, &one(PATH, "", true)).await;
 }
 
-/// Trap P2: data that is set while another session's node takes the place.
-// covers: C24
+/// Data that is set while another session's node takes the place.
 #[tokio::test(start_paused = true)]
 async fn pending_data_is_not_written_to_the_node_of_another() {
     let sim = Ensemble::new(3);
@@ -289,7 +282,6 @@ async fn pending_data_is_not_written_to_the_node_of_another() {
     assert_nodes(&sim, &one(PATH, "3", true)).await;
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn refused_data_does_not_refuse_the_data_before() {
     let sim = Ensemble::new(3);
@@ -307,7 +299,6 @@ async fn refused_data_does_not_refuse_the_data_before() {
 }
 
 /// The deletion is seen when the server has applied it, and not before the session has read that it is.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn deletion_behind_a_lagging_server_is_mended_when_it_catches_up() {
     const LAG: Duration = Duration::from_secs(6);
@@ -359,7 +350,6 @@ async fn deletion_behind_a_lagging_server_is_mended_when_it_catches_up() {
 }
 
 /// What the server shows is the node of the handle, and behind it is that of another client, at the same version.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn node_that_a_lagging_server_hides_is_neither_written_nor_removed() {
     for is_removed in [false, true] {
@@ -389,7 +379,6 @@ async fn node_that_a_lagging_server_hides_is_neither_written_nor_removed() {
 }
 
 /// The servers keep a session for longer than its client, because an election gave it its full time again.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn node_of_an_earlier_session_is_replaced_at_once() {
     let sim = Ensemble::new(3);
@@ -416,7 +405,6 @@ async fn node_of_an_earlier_session_is_replaced_at_once() {
 }
 
 /// A persistent node of others, or of an earlier process.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn node_that_is_not_ephemeral_is_adopted() {
     let kinds = [
@@ -445,8 +433,7 @@ async fn node_that_is_not_ephemeral_is_adopted() {
     }
 }
 
-/// Trap P1: data lost over a reconnect.
-// covers: C24
+/// Data lost over a reconnect.
 #[tokio::test(start_paused = true)]
 async fn data_is_what_was_set_last_whenever_it_is_created() {
     for options in options() {
@@ -484,7 +471,6 @@ async fn data_is_what_was_set_last_whenever_it_is_created() {
     }
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn refused_data_leaves_the_data_before() {
     let sim = Ensemble::new(3);
@@ -533,7 +519,6 @@ const FAULTS: [Fault; 6] = [
 ];
 
 /// Each request of a life of the node is hit by each fault, and once more by the loss of the session as well.
-// covers: C24 C4
 #[tokio::test(start_paused = true)]
 async fn no_fault_of_any_request_leaves_a_second_node() {
     let kinds = [
@@ -600,7 +585,6 @@ async fn no_fault_of_any_request_leaves_a_second_node() {
     }
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn dropped_handle_leaves_no_ephemeral_node() {
     for options in options().into_iter().take(3) {
@@ -620,7 +604,6 @@ async fn dropped_handle_leaves_no_ephemeral_node() {
     }
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn removal_deletes_the_node_of_each_kind() {
     for options in options() {
@@ -645,7 +628,6 @@ async fn removal_deletes_the_node_of_each_kind() {
     }
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn removal_leaves_a_node_of_another_owner() {
     let sim = Ensemble::new(3);
@@ -677,7 +659,6 @@ async fn removal_leaves_a_node_of_another_owner() {
 }
 
 /// The clean-up after a create without a reply must not delete the node of the next create, which has the same data.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn create_without_a_reply_does_not_undo_the_next_one() {
     let sim = Ensemble::new(3);
@@ -694,7 +675,6 @@ async fn create_without_a_reply_does_not_undo_the_next_one() {
 }
 
 /// Those that see the loss before the task of the node does.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn node_of_a_lost_session_is_never_current() {
     let sim = Ensemble::new(3);
@@ -720,7 +700,6 @@ async fn node_of_a_lost_session_is_never_current() {
     }
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn end_of_the_sessions_is_reported() {
     let sim = Ensemble::new(3);
@@ -748,8 +727,7 @@ async fn end_of_the_sessions_is_reported() {
     ended(node.remove().await.unwrap_err());
 }
 
-/// Trap P4 (GH-1258 of Curator): the node of a process that died before it had touched the child.
-// covers: C24
+/// GH-1258 of Curator: the node of a process that died before it had touched the child.
 #[tokio::test(start_paused = true)]
 async fn ttl_node_lives_as_long_as_it_is_touched() {
     let builder = Ensemble::builder().servers(3);
@@ -784,7 +762,6 @@ async fn ttl_node_lives_as_long_as_it_is_touched() {
     assert_eq!(nodes(&sim), []);
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn ttl_node_that_cannot_be_touched_is_reported() {
     let builder = Ensemble::builder().servers(3);
@@ -804,7 +781,6 @@ async fn ttl_node_that_cannot_be_touched_is_reported() {
     assert_eq!(node.current().map(|node| node.stat.version), Some(0));
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn access_rules_are_those_that_were_given() {
     let sim = Ensemble::new(1);
@@ -823,7 +799,6 @@ async fn access_rules_are_those_that_were_given() {
 }
 
 /// Random faults, sessions that are lost, and clients that delete the node.
-// covers: C24
 #[test]
 fn after_any_faults_there_is_the_one_node() {
     Check::new(0..60)
@@ -867,7 +842,6 @@ fn after_any_faults_there_is_the_one_node() {
 }
 
 /// What a node costs.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn node_costs_a_create_and_a_watch() {
     let sim = Ensemble::new(3);

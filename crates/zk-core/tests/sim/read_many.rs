@@ -31,7 +31,6 @@ fn arrived(sim: &Ensemble) -> [usize; 2] {
     [sim.arrived(multi_reads("**")), sim.arrived(gets("**"))]
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn eight_nodes_are_read_with_one_request() {
     let sim = Ensemble::new(1);
@@ -53,7 +52,6 @@ async fn eight_nodes_are_read_with_one_request() {
     assert_eq!(session.counters().calls, 25 + 7);
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn servers_without_multi_reads_are_asked_for_one_once() {
     let sim = Ensemble::builder().without_persistent_watches().build();
@@ -68,7 +66,6 @@ async fn servers_without_multi_reads_are_asked_for_one_once() {
     assert_eq!(session.counters().connection_losses, 1);
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn in_one_request_means_one_request_or_an_error() {
     let sim = Ensemble::new(3);
@@ -102,7 +99,6 @@ async fn in_one_request_means_one_request_or_an_error() {
     assert_eq!(arrived(&sim), [3, 1]);
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn in_one_request_is_unsupported_on_old_servers_also_after_a_watch() {
     let sim = Ensemble::builder().without_persistent_watches().build();
@@ -128,7 +124,6 @@ async fn in_one_request_is_unsupported_on_old_servers_also_after_a_watch() {
     }
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn nodes_of_a_lost_multi_read_are_read_one_by_one() {
     let sim = Ensemble::new(3);
@@ -146,7 +141,6 @@ async fn nodes_of_a_lost_multi_read_are_read_one_by_one() {
     assert_eq!(arrived(&sim), [6, single], "they are not given up");
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn replies_that_are_too_long_break_the_connection_once() {
     let sim = Ensemble::new(3);
@@ -160,7 +154,6 @@ async fn replies_that_are_too_long_break_the_connection_once() {
     assert_eq!(session.counters().connection_losses, 1);
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn a_multi_read_that_a_busy_server_refuses_is_repeated() {
     let sim = Ensemble::new(3);
@@ -173,7 +166,6 @@ async fn a_multi_read_that_a_busy_server_refuses_is_repeated() {
     assert_eq!(arrived(&sim), [2, 8]);
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn a_call_for_many_nodes_fails_as_a_whole_when_no_reply_arrives() {
     let sim = Ensemble::new(1);
@@ -189,7 +181,6 @@ async fn a_call_for_many_nodes_fails_as_a_whole_when_no_reply_arrives() {
     assert_eq!(error.kind(), ErrorKind::SessionExpired);
 }
 
-// covers: C20
 #[tokio::test(start_paused = true)]
 async fn a_path_that_is_too_long_concerns_no_other_node() {
     let sim = Ensemble::new(1);

@@ -72,7 +72,6 @@ async fn bad_requests_are_refused_before_anything_is_sent() {
     assert_eq!(sim.request_count(), 0);
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn transaction_with_a_bad_part_names_it_an_empty_one_is_done() {
     let sim = Ensemble::new(1);
@@ -87,7 +86,6 @@ async fn transaction_with_a_bad_part_names_it_an_empty_one_is_done() {
     assert_eq!(sim.request_count(), 0);
 }
 
-// covers: C3 C13
 #[tokio::test(start_paused = true)]
 async fn version_that_means_any_is_refused_with_the_remedy() {
     let sim = Ensemble::new(1);

@@ -39,7 +39,6 @@ fn assert_is_only(sim: &Ensemble, node: &OwnedNode) {
     assert_eq!(found.owner(), Some(node.session().id()));
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn node_is_replaced_with_one_request() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -67,7 +66,6 @@ async fn node_is_replaced_with_one_request() {
     }
 }
 
-// covers: C3 C13
 #[tokio::test(start_paused = true)]
 async fn replacement_survives_a_lost_request_or_reply() {
     for fault in [
@@ -104,7 +102,6 @@ async fn replacement_survives_a_lost_request_or_reply() {
     }
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn refused_replacement_changes_nothing() {
     let (sim, session, node) = start().await;
@@ -142,7 +139,6 @@ async fn refused_replacement_changes_nothing() {
     assert_eq!(left(&sim), ["claimed"]);
 }
 
-// covers: C3 C13
 #[tokio::test(start_paused = true)]
 async fn replacement_reports_nodes_that_another_client_deletes() {
     for (is_applied, release) in [
@@ -183,7 +179,6 @@ async fn replacement_reports_nodes_that_another_client_deletes() {
     }
 }
 
-// covers: C3 C12 C13
 #[tokio::test(start_paused = true)]
 async fn replacement_of_unknown_outcome_leaves_nothing() {
     for is_applied in [false, true] {
@@ -213,7 +208,6 @@ async fn replacement_of_unknown_outcome_leaves_nothing() {
     }
 }
 
-// covers: C4 C12 C13
 #[tokio::test(start_paused = true)]
 async fn replacement_dropped_at_any_poll_leaves_nothing() {
     for fault in DropFault::ALL {
@@ -234,7 +228,6 @@ async fn replacement_dropped_at_any_poll_leaves_nothing() {
     }
 }
 
-// covers: C3 C13
 #[test]
 fn there_is_one_node_after_each_replacement_under_random_faults() {
     let replaced = Cell::new(0);

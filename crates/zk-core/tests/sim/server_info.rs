@@ -3,7 +3,6 @@
 use zk_core::{Acl, AclEntry, ErrorKind, Identity, Permissions};
 use zk_sim::Ensemble;
 
-// covers: C14
 #[tokio::test(start_paused = true)]
 async fn refusals_name_the_request_and_the_node() {
     let sim = Ensemble::new(3);
@@ -20,7 +19,6 @@ async fn refusals_name_the_request_and_the_node() {
     assert_eq!(session.config().await.unwrap().text(), "");
 }
 
-// covers: C14
 #[tokio::test(start_paused = true)]
 async fn servers_before_3_6_are_said_not_to_know_the_requests() {
     let sim = Ensemble::builder().without_persistent_watches().build();

@@ -27,7 +27,6 @@ async fn renewed(session: &Session) -> u128 {
     begun.elapsed().as_millis() * 100 / session.session_timeout().as_millis()
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn session_that_no_handle_relies_on_sends_pings_only() {
     let sim = Ensemble::new(3);
@@ -40,7 +39,6 @@ async fn session_that_no_handle_relies_on_sends_pings_only() {
     assert!(session.valid_until().unwrap() < Instant::now().into_std());
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn lease_on_a_follower_commits_three_times_per_timeout_until_a_minute_later() {
     let sim = Ensemble::new(3);
@@ -64,7 +62,6 @@ async fn lease_on_a_follower_commits_three_times_per_timeout_until_a_minute_late
     assert_eq!(asked(&sim), rest);
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn lease_on_the_leader_commits_twice_per_timeout() {
     let sim = Ensemble::new(3);
@@ -80,7 +77,6 @@ async fn lease_on_the_leader_commits_twice_per_timeout() {
     assert!(syncs + writes <= 1201, "{syncs} {writes}");
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn leases_on_followers_share_one_commit() {
     let sim = Ensemble::new(3);
@@ -103,7 +99,6 @@ async fn leases_on_followers_share_one_commit() {
     assert!((300..=1500).contains(&writes), "{writes}");
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn heartbeat_ends_with_the_last_handle() {
     let sim = Ensemble::new(3);
@@ -126,7 +121,6 @@ async fn heartbeat_ends_with_the_last_handle() {
     assert!(after.1 <= before.1 + 1, "syncs: {before:?} {after:?}");
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn proof_after_idling_takes_two_fifths_of_the_timeout() {
     let sim = Ensemble::new(3);
@@ -154,7 +148,6 @@ async fn proof_after_idling_takes_two_fifths_of_the_timeout() {
     drop(standby);
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn proof_that_has_lapsed_is_not_revived_by_the_next_write() {
     let sim = Ensemble::new(3);
@@ -180,7 +173,6 @@ async fn proof_that_has_lapsed_is_not_revived_by_the_next_write() {
     session_lease.renewed(timeout).await.unwrap();
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn write_that_is_refused_for_lack_of_access_extends_no_proof() {
     for (acl, extends) in [(Acl::read_only(), false), (Acl::open(), true)] {
@@ -198,7 +190,6 @@ async fn write_that_is_refused_for_lack_of_access_extends_no_proof() {
 }
 
 /// After random faults, a session is cut off for good at any moment between two reports of its server.
-// covers: L12
 #[test]
 fn no_session_expires_while_its_proof_is_valid() {
     let checked = Check::new(0..300).seeds_from_env();

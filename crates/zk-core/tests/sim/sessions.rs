@@ -33,7 +33,6 @@ async fn next(sessions: &Sessions) -> Session {
     session.expect("there will be one")
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn lost_session_is_followed_by_another_one() {
     let sim = Ensemble::new(3);
@@ -48,7 +47,6 @@ async fn lost_session_is_followed_by_another_one() {
     assert_eq!(first.state().end(), Some(SessionEnd::Expired));
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn body_is_dropped_with_its_session_and_runs_with_the_next() {
     let sim = Ensemble::new(3);
@@ -82,7 +80,6 @@ async fn body_is_dropped_with_its_session_and_runs_with_the_next() {
     assert!(matches!(failed, Err(RunError::Body("its own"))));
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn all_handles_see_that_the_sessions_are_closed() {
     let sim = Ensemble::new(3);
@@ -107,7 +104,6 @@ async fn all_handles_see_that_the_sessions_are_closed() {
     assert!(sim.sessions().is_empty());
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn session_that_opens_while_they_are_closed_is_closed() {
     for polls in 0..20 {
@@ -121,7 +117,6 @@ async fn session_that_opens_while_they_are_closed_is_closed() {
     }
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn session_ends_with_the_last_handle() {
     let sim = Ensemble::new(3);
@@ -137,7 +132,6 @@ async fn session_ends_with_the_last_handle() {
     assert!(sim.sessions().is_empty());
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn policy_decides_how_often_a_lost_session_is_followed() {
     let sim = Ensemble::new(3);
@@ -150,7 +144,6 @@ async fn policy_decides_how_often_a_lost_session_is_followed() {
     assert!(matches!(ended, Err(SessionsEnd::Lost)), "{ended:?}");
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn refusal_ends_them_only_before_the_first_session() {
     let sim = Ensemble::new(3);
@@ -196,7 +189,6 @@ impl SessionBound for Presence {
     }
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn kept_value_is_made_again_after_each_loss() {
     let sim = Ensemble::new(3);
@@ -235,7 +227,6 @@ async fn kept_value_is_made_again_after_each_loss() {
     assert!(matches!(kept.ready().await, Err(SessionsEnd::Closed)));
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn attempt_that_ends_its_session_is_followed_by_one_with_the_next_session() {
     let sim = Ensemble::new(3);
@@ -263,7 +254,6 @@ async fn attempt_that_ends_its_session_is_followed_by_one_with_the_next_session(
     assert_ne!(made.session.id(), first.id());
 }
 
-// covers: C6
 #[tokio::test(start_paused = true)]
 async fn dropped_handle_makes_no_further_value() {
     let sim = Ensemble::new(3);
@@ -291,7 +281,6 @@ async fn dropped_handle_makes_no_further_value() {
 }
 
 /// The servers grant a session to a client that they refuse afterwards.
-// covers: C6 C22
 #[tokio::test(start_paused = true)]
 async fn sessions_end_with_a_first_one_that_is_not_authenticated() {
     let refused = TransportError::Refused(ErrorKind::AuthRequired, None);

@@ -23,7 +23,6 @@ async fn none_left(sim: &Ensemble, session: &Session) {
     assert_eq!(sim.watch_count(), 0, "a watch is left");
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn each_reach_tells_its_own() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -99,7 +98,6 @@ async fn each_reach_tells_its_own() {
     }
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn after_a_break_the_watch_is_set_before_resynchronising() {
     let sim = Ensemble::new(3);
@@ -129,7 +127,6 @@ async fn after_a_break_the_watch_is_set_before_resynchronising() {
     none_left(&sim, &session).await;
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_session_is_reported_once_and_last() {
     let sim = Ensemble::new(3);
@@ -174,7 +171,6 @@ async fn the_end_of_the_session_is_reported_once_and_last() {
     assert_eq!(sim.watch_count(), 0);
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_dropped_at_any_poll_leaves_nothing() {
     let mut times = 0;
@@ -193,7 +189,6 @@ async fn a_subscription_that_is_dropped_at_any_poll_leaves_nothing() {
     assert!(times > 1, "the first poll cannot be the last");
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn one_that_comes_and_goes_takes_no_watch_from_another_one() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -219,7 +214,6 @@ async fn one_that_comes_and_goes_takes_no_watch_from_another_one() {
     }
 }
 
-// covers: C11
 #[tokio::test(start_paused = true)]
 async fn what_comes_before_anyone_looks_is_kept_up_to_the_bound() {
     let sim = Ensemble::new(1);
@@ -259,7 +253,6 @@ async fn what_comes_before_anyone_looks_is_kept_up_to_the_bound() {
     );
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn a_subscription_without_a_connection_says_so_at_its_deadline() {
     let sim = Ensemble::new(1);
@@ -279,7 +272,6 @@ async fn a_subscription_without_a_connection_says_so_at_its_deadline() {
     assert_eq!(bad.kind(), ErrorKind::InvalidPath);
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_watch_is_made_good() {
     let sim = Ensemble::new(3);
@@ -306,7 +298,6 @@ async fn a_lost_answer_to_a_watch_is_made_good() {
     }
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn on_a_lagging_server_no_event_after_resync_is_missed() {
     let sim = Ensemble::new(3);
@@ -331,7 +322,6 @@ async fn on_a_lagging_server_no_event_after_resync_is_missed() {
     assert!(session.exists("/a").await.unwrap().is_some());
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn one_shot_watches_and_subscriptions_keep_their_events() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -411,7 +401,6 @@ async fn one_shot_watches_and_subscriptions_keep_their_events() {
     }
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn servers_without_persistent_watches_are_followed_by_one_shots() {
     let sim = Ensemble::builder().without_persistent_watches().build();
@@ -475,7 +464,6 @@ async fn servers_without_persistent_watches_are_followed_by_one_shots() {
     none_left(&sim, &session).await;
 }
 
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn concurrent_subscriptions_learn_of_one_shots_together() {
     let sim = Ensemble::new(3);
@@ -497,7 +485,6 @@ async fn concurrent_subscriptions_learn_of_one_shots_together() {
 }
 
 /// A read with a watch is in flight, or not polled, when the link breaks.
-// covers: C15
 #[tokio::test(start_paused = true)]
 async fn a_read_of_the_same_node_blocks_no_subscription() {
     let ensemble = Ensemble::builder();
@@ -560,7 +547,6 @@ async fn follow(
     }
 }
 
-// covers: C15
 #[test]
 fn consumer_that_resynchronizes_knows_the_newest_state() {
     let ensemble = Ensemble::builder();

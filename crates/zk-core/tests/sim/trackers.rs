@@ -13,7 +13,6 @@ fn data(tracked: &Tracked) -> Option<&[u8]> {
     tracked.node.as_ref().map(|node| &*node.data)
 }
 
-// covers: C9
 #[tokio::test(start_paused = true)]
 async fn a_tracker_knows_the_newest_data_of_a_recreated_node() {
     let sim = Ensemble::new(3);
@@ -66,7 +65,6 @@ async fn a_tracker_knows_the_newest_data_of_a_recreated_node() {
     assert!(tracker.available().await.is_none());
 }
 
-// covers: C9
 #[tokio::test(start_paused = true)]
 async fn a_tracker_that_is_dropped_anywhere_leaves_nothing() {
     let sim = Ensemble::new(3);
@@ -91,7 +89,6 @@ async fn a_tracker_that_is_dropped_anywhere_leaves_nothing() {
 }
 
 /// An outage that begins while it reads what has changed is seen when it begins, not when it ends.
-// covers: C9
 #[tokio::test(start_paused = true)]
 async fn a_tracker_is_stale_during_an_outage_that_cuts_its_read_short() {
     let sim = Ensemble::new(3);
@@ -114,7 +111,6 @@ async fn a_tracker_is_stale_during_an_outage_that_cuts_its_read_short() {
 }
 
 /// Changes faster than a round trip do not keep it from knowing one of them.
-// covers: C9
 #[tokio::test(start_paused = true)]
 async fn a_tracker_of_a_node_that_changes_all_the_time_keeps_up() {
     let sim = Ensemble::builder()
@@ -145,7 +141,6 @@ async fn a_tracker_of_a_node_that_changes_all_the_time_keeps_up() {
     assert_eq!(tracker.now().node.unwrap().stat.version, 100);
 }
 
-// covers: C9
 #[test]
 fn a_tracker_knows_the_truth_in_the_end() {
     Check::new(0..40).run(async |sim, seed| {

@@ -21,7 +21,6 @@ async fn markers(sim: &Ensemble, session: &Session) -> Vec<String> {
         .collect()
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn a_marked_transaction_is_made_once_whatever_is_lost() {
     let sim = Ensemble::new(3);
@@ -67,7 +66,6 @@ async fn a_marked_transaction_is_made_once_whatever_is_lost() {
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
 }
 
-// covers: C13
 #[tokio::test(start_paused = true)]
 async fn a_marked_transaction_that_is_refused_names_its_own_part() {
     let sim = Ensemble::new(3);
@@ -130,7 +128,6 @@ async fn a_marked_transaction_that_is_refused_names_its_own_part() {
     assert_eq!(markers(&sim, &session).await, [""; 0]);
 }
 
-// covers: C13
 #[test]
 fn a_marked_transaction_says_what_became_of_it() {
     Check::new(0..60).run(async |sim, _seed| {

@@ -36,7 +36,6 @@ fn data(sim: &Ensemble, path: &str) -> String {
     String::from_utf8(node.data().to_vec()).unwrap()
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn update_writes_what_the_function_makes_of_the_data() {
     let sim = Ensemble::new(3);
@@ -65,7 +64,6 @@ async fn update_writes_what_the_function_makes_of_the_data() {
     assert!(!format!("{kept:?}").contains("xaaa"));
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn conflict_calls_the_function_with_what_the_other_wrote() {
     for is_known in [false, true] {
@@ -89,7 +87,6 @@ async fn conflict_calls_the_function_with_what_the_other_wrote() {
     }
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn contended_update_ends_at_its_deadline_without_effect() {
     let sim = Ensemble::new(3);
@@ -113,8 +110,7 @@ async fn contended_update_ends_at_its_deadline_without_effect() {
 /// What the other client writes after the request or the reply was lost.
 type Meanwhile = Option<&'static str>;
 
-/// Traps N1 and X6: Curator and kazoo take the refusal of a repeated write for another client's, and write again.
-// covers: C24
+/// Curator and kazoo take the refusal of a repeated write for another client's, and write again.
 #[tokio::test(start_paused = true)]
 async fn lost_reply_never_applies_the_function_twice() {
     // Whether the write was applied, what another client wrote, whether it is idempotent, and the result.
@@ -172,7 +168,6 @@ fn once(session: &Session, tokens: &IdempotencyTokens) -> UpdateData<Change> {
         .exactly_once(tokens)
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn update_with_a_token_is_applied_once_whatever_is_lost() {
     let sim = Ensemble::new(3);
@@ -199,8 +194,7 @@ async fn update_with_a_token_is_applied_once_whatever_is_lost() {
     assert_eq!(sim.tree().node("/a").unwrap().stat().num_children, 0);
 }
 
-/// Trap N3: a version does not identify the data. Without a fence, the write would succeed under version 0 of the later node.
-// covers: C24
+/// A version does not identify the data. Without a fence, the write would succeed under version 0 of the later node.
 #[tokio::test(start_paused = true)]
 async fn node_made_again_is_not_taken_for_the_one_that_was_read() {
     for is_fenced in [false, true] {
@@ -232,7 +226,6 @@ async fn node_made_again_is_not_taken_for_the_one_that_was_read() {
 }
 
 /// Without a token below the node, the same version may be of a node that was made again.
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn known_data_is_read_again_before_there_is_a_fence() {
     let sim = Ensemble::new(3);
@@ -246,7 +239,6 @@ async fn known_data_is_read_again_before_there_is_a_fence() {
     assert_eq!((&*updated.data, &*data(&sim, "/a")), (&b"8"[..], "8"));
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn missing_parent_of_the_tokens_is_no_conflict() {
     let sim = Ensemble::new(3);
@@ -259,7 +251,6 @@ async fn missing_parent_of_the_tokens_is_no_conflict() {
     assert_eq!(data(&sim, "/a"), "0");
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn data_older_than_the_caller_has_seen_decides_nothing() {
     let sim = Ensemble::new(3);
@@ -278,7 +269,6 @@ async fn data_older_than_the_caller_has_seen_decides_nothing() {
     assert_eq!((&*kept.data, kept.is_written), (&b"6"[..], false));
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn creating_the_initial_node_is_no_doubt_about_the_update() {
     let sim = Ensemble::builder()
@@ -293,7 +283,6 @@ async fn creating_the_initial_node_is_no_doubt_about_the_update() {
     assert_eq!(data(&sim, "/a"), "0");
 }
 
-// covers: C24
 #[tokio::test(start_paused = true)]
 async fn update_dropped_anywhere_leaves_no_token_behind() {
     for times in 0..24 {
@@ -313,7 +302,6 @@ async fn update_dropped_anywhere_leaves_no_token_behind() {
     }
 }
 
-// covers: C24
 #[test]
 fn updates_with_tokens_are_counted_exactly_under_chaos() {
     let written = Arc::new(AtomicUsize::new(0));

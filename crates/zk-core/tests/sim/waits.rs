@@ -13,7 +13,6 @@ async fn nothing_left(sim: &Ensemble, session: &Session) {
     assert_eq!(sim.watch_count(), 0, "a watch is left");
 }
 
-// covers: C10
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_the_node_comes_or_goes() {
     let sim = Ensemble::new(3);
@@ -47,7 +46,6 @@ async fn a_wait_ends_when_the_node_comes_or_goes() {
     nothing_left(&sim, &session).await;
 }
 
-// covers: C10
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_or_dropped_leaves_nothing() {
     let sim = Ensemble::new(3);
@@ -82,7 +80,6 @@ async fn a_wait_that_is_over_or_dropped_leaves_nothing() {
     assert_eq!(error.kind(), ErrorKind::SessionExpired);
 }
 
-// covers: C10
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_deletion_ends_when_another_node_replaces_it() {
     let sim = Ensemble::new(3);
@@ -102,7 +99,6 @@ async fn a_wait_for_deletion_ends_when_another_node_replaces_it() {
 }
 
 /// The session has not seen the node, whose czxid somebody else has told.
-// covers: C10
 #[tokio::test(start_paused = true)]
 async fn an_older_node_on_a_lagging_server_does_not_end_a_wait() {
     let sim = Ensemble::new(3);
@@ -122,7 +118,6 @@ async fn an_older_node_on_a_lagging_server_does_not_end_a_wait() {
     soon("it is gone", wait).await.unwrap().unwrap();
 }
 
-// covers: C10
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_without_a_connection_says_so() {
     let sim = Ensemble::new(3);
@@ -139,7 +134,6 @@ async fn a_wait_that_is_over_without_a_connection_says_so() {
     assert!(text.contains("waited 2s for it to be created"), "{text}");
 }
 
-// covers: C10
 #[test]
 fn every_wait_ends_under_random_faults() {
     Check::new(0..60).run(async |sim, seed| {

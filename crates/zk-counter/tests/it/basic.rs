@@ -39,8 +39,7 @@ async fn cut(ensemble: &Ensemble, session: &Session, done: &AtomicI64) {
     }
 }
 
-/// Trap N1, on real servers.
-// covers: M4
+/// Other clients take the refusal of a repeated write for another client's, and write again.
 #[tokio::test(flavor = "multi_thread")]
 async fn count_is_exact_while_replies_are_lost() {
     with_servers(3, async |ensemble| {
@@ -87,7 +86,6 @@ async fn count_is_exact_while_replies_are_lost() {
     .await;
 }
 
-// covers: M3
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_count_is_followed_and_set_under_its_version() {
     with_servers(3, async |ensemble| {

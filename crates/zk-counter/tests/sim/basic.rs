@@ -10,7 +10,6 @@ use zk_sim::matching::transactions;
 
 use crate::{counter, number, pass, polled, soon};
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn each_operation_does_what_its_name_says() {
     let sim = Ensemble::new(3);
@@ -32,8 +31,7 @@ async fn each_operation_does_what_its_name_says() {
     assert_eq!(sim.tree().node("/c").unwrap().stat().num_children, 0);
 }
 
-/// Trap N4: Curator's and kazoo's counters wrap around.
-// covers: M4
+/// Curator's and kazoo's counters wrap around.
 #[tokio::test(start_paused = true)]
 async fn number_that_does_not_fit_is_refused_with_a_typed_error() {
     let sim = Ensemble::new(3);
@@ -75,7 +73,6 @@ async fn number_that_does_not_fit_is_refused_with_a_typed_error() {
     assert_eq!(&*session.get("/small").await.unwrap().0, [0; 8]);
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn operations_at_the_same_time_share_one_write() {
     let sim = Ensemble::new(3);
@@ -106,7 +103,6 @@ async fn operations_at_the_same_time_share_one_write() {
     assert_eq!(sim.request_count() - requests, 10);
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn late_operation_is_withdrawn_unless_a_write_has_it() {
     let sim = Ensemble::new(3);
@@ -131,7 +127,6 @@ async fn late_operation_is_withdrawn_unless_a_write_has_it() {
     assert_eq!(counter.get().await.unwrap(), 2);
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn dropped_operation_leaves_no_node_and_is_applied_once_at_most() {
     for times in 0..8 {
@@ -153,7 +148,6 @@ async fn dropped_operation_leaves_no_node_and_is_applied_once_at_most() {
     }
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn failed_operation_is_reported_to_each_caller() {
     let sim = Ensemble::new(3);
@@ -171,7 +165,6 @@ async fn failed_operation_is_reported_to_each_caller() {
 }
 
 /// An administrator deletes the counter, and with it the token of this process.
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn counter_deleted_by_others_begins_again() {
     let sim = Ensemble::new(3);

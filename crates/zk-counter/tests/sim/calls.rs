@@ -14,7 +14,6 @@ type Requests = Box<dyn Fn(&Request) -> bool + Send>;
 /// Makes a matcher.
 type Matcher = fn() -> Requests;
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn refusal_of_any_request_fails_the_call_at_once() {
     let matchers: [(&str, Matcher, bool); 4] = [
@@ -57,7 +56,6 @@ async fn refusal_of_any_request_fails_the_call_at_once() {
 }
 
 /// What is read for one call is too old for another that begins before the reply arrives.
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn call_is_not_decided_on_data_that_was_read_before_it() {
     let sim = Ensemble::new(3);
@@ -86,7 +84,6 @@ async fn call_is_not_decided_on_data_that_was_read_before_it() {
     assert_eq!(number(&sim), 4);
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn call_without_a_connection_is_withdrawn() {
     let sim = Ensemble::new(3);
@@ -105,7 +102,6 @@ async fn call_without_a_connection_is_withdrawn() {
     assert_eq!(counter.increment().await.unwrap(), 2);
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn call_given_up_between_two_attempts_is_not_applied() {
     for is_expired in [false, true] {

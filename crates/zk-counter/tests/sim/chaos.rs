@@ -10,8 +10,7 @@ use zk_sim::{Chaos, Check};
 
 use crate::{number, pass};
 
-/// Trap N1: the sum of what was acknowledged is the number, but for what is reported as unknown.
-// covers: M4
+/// The sum of what was acknowledged is the number, but for what is reported as unknown.
 #[test]
 fn acknowledged_additions_add_up_under_chaos() {
     let (known, unknown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -18,8 +18,7 @@ const FAULTS: [(&str, Inject); 5] = [
     ("stall 3", |script| script.stall_then_move(3)),
 ];
 
-/// Trap N1: each request of the counter is lost once, before and after the server acted.
-// covers: M4
+/// Each request of the counter is lost once, before and after the server acted.
 #[tokio::test(start_paused = true)]
 async fn count_is_exact_whichever_request_or_reply_is_lost() {
     for (name, inject) in FAULTS {
@@ -49,7 +48,6 @@ async fn count_is_exact_whichever_request_or_reply_is_lost() {
 }
 
 /// Two processes that add the same to the same number write the same data under the same version.
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn equal_write_of_another_process_is_not_taken_for_its_own() {
     for (name, inject) in FAULTS {
@@ -72,7 +70,6 @@ async fn equal_write_of_another_process_is_not_taken_for_its_own() {
     }
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn lagging_server_does_not_delay_a_counter_for_good() {
     let sim = Ensemble::new(3);
@@ -88,7 +85,6 @@ async fn lagging_server_does_not_delay_a_counter_for_good() {
     }
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn no_process_starves_while_others_count() {
     let sim = Ensemble::new(3);

@@ -7,7 +7,6 @@ use zk_sim::Ensemble;
 
 use crate::pass;
 
-// covers: M3 M4
 #[tokio::test(start_paused = true)]
 async fn nodes_and_their_data_are_those_of_the_golden_file() {
     let sim = Ensemble::new(1);

@@ -9,7 +9,6 @@ use zk_sim::matching::transactions;
 
 use crate::{counter, number, pass, soon};
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn counter_goes_on_with_the_next_session() {
     let sim = Ensemble::new(3);
@@ -25,7 +24,6 @@ async fn counter_goes_on_with_the_next_session() {
     assert_eq!(sim.tree().node("/c").unwrap().stat().num_children, 0);
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn outcome_is_unknown_only_if_the_session_ends_with_a_write_in_flight() {
     for is_applied in [false, true] {
@@ -56,7 +54,6 @@ async fn outcome_is_unknown_only_if_the_session_ends_with_a_write_in_flight() {
     }
 }
 
-// covers: M4
 #[tokio::test(start_paused = true)]
 async fn counter_of_one_session_ends_with_it() {
     let sim = Ensemble::new(3);
@@ -73,7 +70,6 @@ async fn counter_of_one_session_ends_with_it() {
     assert!(matches!(error, CounterError::Ended { .. }), "{error}");
 }
 
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn shared_count_goes_on_with_the_next_session() {
     let sim = Ensemble::new(3);

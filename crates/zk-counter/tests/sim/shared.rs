@@ -10,7 +10,6 @@ use zk_sim::{Ensemble, Script, Scripted};
 
 use crate::{pass, polled, soon};
 
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn value_is_created_read_from_memory_and_followed() {
     let sim = Ensemble::new(3);
@@ -60,7 +59,6 @@ async fn value_is_created_read_from_memory_and_followed() {
     assert_eq!(sim.watch_count(), 0);
 }
 
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn only_a_value_that_was_not_overwritten_is_replaced() {
     let sim = Ensemble::new(3);
@@ -83,8 +81,7 @@ async fn only_a_value_that_was_not_overwritten_is_replaced() {
     assert_eq!(&*session.get("/n").await.unwrap().0, [0, 0, 0, 1]);
 }
 
-/// Traps N2 and N3: Curator compares versions, which begin again with the node, and ignores version 0.
-// covers: M3
+/// Curator compares versions, which begin again with the node, and ignores version 0.
 #[tokio::test(start_paused = true)]
 async fn node_made_again_with_the_same_version_is_another_value() {
     let sim = Ensemble::new(3);
@@ -127,7 +124,6 @@ async fn followed_to(text: &str, changes: &mut ValueChanges) -> Vec<Versioned<By
 }
 
 /// The value in memory may be old, and nothing is decided on it.
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn session_at_a_lagging_server_overwrites_no_newer_value() {
     let sim = Ensemble::new(3);
@@ -162,7 +158,6 @@ async fn session_at_a_lagging_server_overwrites_no_newer_value() {
 }
 
 /// Other clients see the initial value first, and may replace it.
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn set_of_a_missing_node_creates_it_with_the_initial_value() {
     let sim = Ensemble::new(3);
@@ -187,7 +182,6 @@ async fn set_of_a_missing_node_creates_it_with_the_initial_value() {
     assert_eq!((node.data(), node.stat().version), (&b"b"[..], 2));
 }
 
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn node_is_created_by_a_later_session_if_the_first_dies() {
     let sim = Ensemble::builder()
@@ -202,7 +196,6 @@ async fn node_is_created_by_a_later_session_if_the_first_dies() {
     assert_eq!(now.value, "a");
 }
 
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn data_that_is_no_count_is_an_error() {
     let sim = Ensemble::new(3);
@@ -222,7 +215,6 @@ async fn data_that_is_no_count_is_an_error() {
 
 type Inject = fn(Script) -> Scripted;
 
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn value_is_set_once_whichever_request_or_reply_is_lost() {
     let faults: [Inject; 4] = [
@@ -254,7 +246,6 @@ async fn value_is_set_once_whichever_request_or_reply_is_lost() {
     }
 }
 
-// covers: M3
 #[tokio::test(start_paused = true)]
 async fn dropped_set_leaves_no_node_behind() {
     for times in 0..16 {

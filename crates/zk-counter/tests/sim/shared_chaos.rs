@@ -285,8 +285,6 @@ async fn run(sim: Ensemble, seed: u64) -> [usize; 3] {
     counts
 }
 
-/// Traps N1 to N3.
-// covers: M3
 #[test]
 fn each_version_is_the_write_of_one_call_under_chaos() {
     let totals = Cell::new([0; 3]);

@@ -36,7 +36,6 @@ fn text<P: Serialize + DeserializeOwned>(layout: &Curator, instance: &Instance<P
 }
 
 /// Keys, order and nulls are those that Curator 5.4 writes.
-// covers: D1
 #[test]
 fn instances_are_written_as_curator_writes_them() {
     let plain = Curator::new();
@@ -58,8 +57,7 @@ fn instances_are_written_as_curator_writes_them() {
     assert_eq!(class.payload(&7).unwrap().get(), "7");
 }
 
-/// Trap D4: what is disabled is so to everyone who reads it.
-// covers: D1
+/// What is disabled is so to everyone who reads it.
 #[test]
 fn a_disabled_instance_is_written_and_read_as_disabled() {
     let mut disabled = instance(());
@@ -75,7 +73,6 @@ fn a_disabled_instance_is_written_and_read_as_disabled() {
     assert_eq!(read, disabled);
 }
 
-// covers: D2
 #[test]
 fn what_other_clients_write_is_read() {
     let layout = Curator::new();
@@ -111,8 +108,7 @@ fn what_other_clients_write_is_read() {
     assert_eq!(least.registration_time(), None);
 }
 
-/// Trap D5: each kind of bad entry is reported with its reason.
-// covers: D2
+/// Each kind of bad entry is reported with its reason.
 #[test]
 fn entries_that_are_none_say_what_is_wrong_with_them() {
     let decode = |data: &[u8]| -> String {
@@ -159,7 +155,6 @@ fn entries_that_are_none_say_what_is_wrong_with_them() {
 }
 
 proptest! {
-    // covers: D1
     #[test]
     fn what_is_written_is_read_again(
         id in "[a-zA-Z0-9:.-]{1,20}x",
@@ -186,7 +181,6 @@ proptest! {
         }
     }
 
-    // covers: D2
     #[test]
     fn garbage_is_refused_without_a_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {
         let read: Result<Instance<Meta>, _> = Curator::new().decode("orders", "one", &data);

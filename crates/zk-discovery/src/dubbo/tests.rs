@@ -9,7 +9,6 @@ fn decode(url: &str) -> Result<Instance<DubboProvider>, BadEntry> {
 }
 
 /// A node as Dubbo 2.7 names it, and back, byte by byte.
-// covers: D1 D2
 #[test]
 fn a_provider_of_dubbo_is_read_and_written_back_as_it_was() {
     let node = "dubbo%3A%2F%2F10.0.0.7%3A20880%2Fcom.example.Orders%3Fanyhost%3Dtrue%26application%3Ddemo%26category%3Dproviders%26interface%3Dcom.example.Orders%26methods%3Dget%2Cput%26timestamp%3D1700000000123";
@@ -29,7 +28,6 @@ fn a_provider_of_dubbo_is_read_and_written_back_as_it_was() {
 }
 
 /// A URL and a node of Dubbo 2.7.5, as its own message shows them.
-// covers: D1 D2
 #[test]
 fn parameters_in_the_order_of_their_names_make_the_bytes_of_dubbo() {
     let service = "com.heyu.service.StudentService";
@@ -65,7 +63,6 @@ fn parameters_in_the_order_of_their_names_make_the_bytes_of_dubbo() {
     assert_eq!(Dubbo.encode(&read).unwrap(), entry);
 }
 
-// covers: D1 D2
 #[test]
 fn static_providers_are_read_and_not_registered() {
     let read = decode("dubbo://h:1/com.example.Orders?dynamic=false").unwrap();
@@ -74,7 +71,6 @@ fn static_providers_are_read_and_not_registered() {
     assert!(error.message().contains("another node"), "{error}");
 }
 
-// covers: D2
 #[test]
 fn odd_urls_are_read_as_dubbo_reads_them() {
     let read = decode("tri://u:p@[::1]:1/com.example.Orders?flag&a=b=c&enabled=false").unwrap();
@@ -95,8 +91,6 @@ fn odd_urls_are_read_as_dubbo_reads_them() {
     assert_eq!(read.payload().path(), "context/x");
 }
 
-/// Trap D5.
-// covers: D2
 #[test]
 fn urls_that_are_none_say_what_is_wrong_with_them() {
     for url in [
@@ -131,7 +125,6 @@ fn urls_that_are_none_say_what_is_wrong_with_them() {
     assert!(matches!(percent, BadEntry::Undecodable(_)));
 }
 
-// covers: D1
 #[test]
 fn what_a_url_cannot_express_is_refused() {
     let build = |provider| {
@@ -160,7 +153,6 @@ fn what_a_url_cannot_express_is_refused() {
 }
 
 /// Consumers of the service decode what is written.
-// covers: D1 D2
 #[test]
 fn what_would_not_be_read_again_is_refused_and_says_why() {
     let build = |address: &str, provider| {
@@ -210,7 +202,6 @@ fn what_would_not_be_read_again_is_refused_and_says_why() {
     assert!(fine.iter().all(Result::is_ok), "{fine:?}");
 }
 
-// covers: D2
 #[test]
 fn what_dubbo_keeps_beside_the_services_is_none() {
     for (child, service) in [
@@ -226,7 +217,6 @@ fn what_dubbo_keeps_beside_the_services_is_none() {
 }
 
 proptest! {
-    // covers: D1
     #[test]
     fn what_is_written_is_read_again(
         host in "[a-z0-9.]{1,12}|[0-9a-f]{1,4}::[0-9a-f]{1,4}",
@@ -254,7 +244,6 @@ proptest! {
         prop_assert_eq!(Dubbo.encode(&read).unwrap().name, entry.name);
     }
 
-    // covers: D2
     #[test]
     fn garbage_is_read_without_a_panic(node in "\\PC{0,40}") {
         drop(Dubbo.decode(SERVICE, &node, b""));

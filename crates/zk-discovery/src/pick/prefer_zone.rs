@@ -131,7 +131,6 @@ mod tests {
         Candidates::new(zones.iter().enumerate().map(candidate).collect())
     }
 
-    // covers: D2
     #[test]
     fn the_own_zone_is_preferred_if_its_share_suffices() {
         for (zones, min_share, expected) in [

@@ -136,7 +136,6 @@ mod tests {
         counts
     }
 
-    // covers: D2
     #[test]
     fn each_instance_is_picked_in_proportion_to_its_weight() {
         let strategy = Weighted::by(|one: &Instance<u32>| *one.payload());
@@ -165,7 +164,6 @@ mod tests {
         }
     }
 
-    // covers: D2
     #[test]
     fn weights_are_added_up_once_for_each_list() {
         let calls = AtomicUsize::new(0);

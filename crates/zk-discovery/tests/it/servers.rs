@@ -31,8 +31,7 @@ async fn until(
     .await;
 }
 
-/// Trap D1, on real servers: the session moves to another server, and no consumer sees its instance removed or added.
-// covers: D1
+/// The session moves to another server, and no consumer sees its instance removed or added.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_does_not_flap_when_its_server_is_killed() {
     let ensemble = Ensemble::builder().servers(3).start().await.unwrap();
@@ -81,7 +80,6 @@ async fn an_instance_does_not_flap_when_its_server_is_killed() {
 }
 
 /// No server until the session of a consumer is over: it goes on picking what it knew, and its next session takes over.
-// covers: D2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_is_picked_from_through_an_outage_of_all_servers() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
@@ -120,7 +118,6 @@ async fn a_service_is_picked_from_through_an_outage_of_all_servers() {
 
 /// A process that keeps its instance registered is killed: its consumers see it go within its session timeout, and some.
 /// One that is paused past its session registers anew when it goes on.
-// covers: D1 D2
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_of_processes_that_are_killed_or_paused_go_and_come_back_with_the_process() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

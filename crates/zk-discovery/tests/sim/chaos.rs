@@ -150,8 +150,6 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>, compared: &Cell<
 
 /// After each rest a consumer has what there is, its changes lead there, and nothing is left of what was dropped,
 /// unregistered or lost.
-// covers: D1 D2
-// against traps D1 D2 D3 P1
 #[test]
 fn whatever_happens_consumers_know_what_there_is_and_nothing_is_left() {
     let (told, compared) = (Cell::new(0), Cell::new(0));

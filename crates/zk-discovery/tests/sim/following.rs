@@ -11,7 +11,6 @@ use zk_sim::wait::{pass, soon};
 
 use crate::{instance, known, path, providers, registry, told_until};
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn instances_that_come_change_and_go_are_told() {
     let ensemble = Ensemble::new(3);
@@ -59,8 +58,7 @@ async fn instances_that_come_change_and_go_are_told() {
     drop(again);
 }
 
-/// Trap D5: one bad entry is reported once and harms no other one.
-// covers: D2
+/// One bad entry is reported once and harms no other one.
 #[tokio::test(start_paused = true)]
 async fn bad_entries_are_quarantined_until_they_are_mended() {
     let ensemble = Ensemble::new(3);
@@ -128,7 +126,6 @@ impl<'de> Deserialize<'de> for Touchy {
     }
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn entries_whose_decoder_panics_or_that_are_too_large_are_quarantined() {
     let ensemble = Ensemble::new(3);
@@ -162,7 +159,6 @@ async fn entries_whose_decoder_panics_or_that_are_too_large_are_quarantined() {
     assert_eq!(list.len(), 1);
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn entries_that_may_not_be_read_are_quarantined() {
     let ensemble = Ensemble::new(3);
@@ -188,7 +184,6 @@ async fn entries_that_may_not_be_read_are_quarantined() {
 }
 
 /// A consumer that sleeps receives the difference, however much has happened.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_slow_consumer_is_told_the_difference() {
     let ensemble = Ensemble::new(3);
@@ -220,7 +215,6 @@ async fn a_slow_consumer_is_told_the_difference() {
     assert_eq!(told_until("+", &mut changes).await, ["- a 499", "+ a 499"]);
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn it_ends_with_its_session_or_its_last_handle_and_leaves_no_watch() {
     let ensemble = Ensemble::new(3);
@@ -255,7 +249,6 @@ async fn it_ends_with_its_session_or_its_last_handle_and_leaves_no_watch() {
     assert!(matches!(end, CacheEnd::SessionLost));
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_thousand_instances_are_read_once_each() {
     let ensemble = Ensemble::new(3);
@@ -282,7 +275,6 @@ async fn a_thousand_instances_are_read_once_each() {
 }
 
 /// Of the list of providers that have ended only the instances count.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn changes_continue_from_the_list_of_the_last_session() {
     let ensemble = Ensemble::new(3);
@@ -312,7 +304,6 @@ async fn changes_continue_from_the_list_of_the_last_session() {
 }
 
 /// A payload may be a secret, and a parser quotes it.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn what_a_bad_entry_has_is_not_in_the_debug_output() {
     let ensemble = Ensemble::new(3);
@@ -335,7 +326,6 @@ async fn what_a_bad_entry_has_is_not_in_the_debug_output() {
 }
 
 /// The consumers and the registered instance keep their handles over sessions.
-// covers: C6 C21 D1 D2
 #[tokio::test(start_paused = true)]
 async fn providers_and_registrations_go_on_with_the_next_session() {
     let ensemble = Ensemble::new(3);

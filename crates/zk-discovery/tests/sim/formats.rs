@@ -45,7 +45,6 @@ impl ReadFormat<String> for Bare {
 }
 
 /// The same data as the dropped call's node is not removed with that.
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_format_that_writes_all_registrations_alike_is_safe_from_its_own_cleanup() {
     for drop_fault in DropFault::ALL {
@@ -72,7 +71,6 @@ async fn a_format_that_writes_all_registrations_alike_is_safe_from_its_own_clean
 }
 
 /// A consumer that wants no payload follows the services of Java as well, whose instances have some.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn payloads_that_are_not_wanted_exclude_no_instance() {
     let ensemble = Ensemble::new(1);
@@ -100,7 +98,6 @@ async fn payloads_that_are_not_wanted_exclude_no_instance() {
     assert_eq!((texts.len(), texts.quarantined().len()), (1, 3));
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_too_long_for_a_node_is_refused_and_says_why() {
     let ensemble = Ensemble::new(1);
@@ -121,7 +118,6 @@ async fn a_name_that_is_too_long_for_a_node_is_refused_and_says_why() {
     );
 }
 
-// covers: D1 D2
 #[tokio::test(start_paused = true)]
 async fn long_urls_of_dubbo_are_registered_watched_and_read() {
     let ensemble = Ensemble::new(1);

@@ -11,7 +11,6 @@ use zk_sim::{Ensemble, matching};
 use crate::{BASE, SERVICE, instance, path, providers, registry, told_until};
 
 /// It is not as if there were no instance.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_list_that_may_not_be_read_is_not_an_empty_one() {
     let ensemble = Ensemble::new(3);
@@ -53,7 +52,6 @@ async fn a_list_that_may_not_be_read_is_not_an_empty_one() {
 }
 
 /// The cache tells the end of such a gap by no event.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_node_that_could_not_be_read_is_released_when_it_is_gone() {
     let ensemble = Ensemble::new(3);

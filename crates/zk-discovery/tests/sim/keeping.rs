@@ -15,7 +15,6 @@ fn one(payload: &str) -> Vec<(String, String)> {
     vec![("a".to_owned(), payload.to_owned())]
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_registered_is_put_again_when_somebody_removes_it() {
     let ensemble = Ensemble::new(3);
@@ -40,7 +39,6 @@ async fn what_is_kept_registered_is_put_again_when_somebody_removes_it() {
     assert_eq!(registered(&ensemble), []);
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn what_is_dropped_while_it_is_kept_goes() {
     for moment in 0..40 {
@@ -58,7 +56,6 @@ async fn what_is_dropped_while_it_is_kept_goes() {
 }
 
 /// A node of a session that lives for longer than is waited for, and what servers refuse for a time.
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn what_passes_does_not_end_the_keeping() {
     for max_wait in [
@@ -98,7 +95,6 @@ async fn what_passes_does_not_end_the_keeping() {
     }
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn what_does_not_pass_ends_the_keeping() {
     let ensemble = Ensemble::new(3);
@@ -121,7 +117,6 @@ async fn what_does_not_pass_ends_the_keeping() {
     );
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_update_of_what_is_kept_outlives_a_removal_of_its_node() {
     let ensemble = Ensemble::new(3);
@@ -156,7 +151,6 @@ async fn an_update_of_what_is_kept_outlives_a_removal_of_its_node() {
     assert!(!last.is_registered());
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_instance_of_the_same_registry_is_not_kept_twice() {
     let ensemble = Ensemble::new(3);

@@ -18,7 +18,6 @@ struct Payload {
     weight: u32,
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn nodes_and_their_data_are_those_of_the_golden_file() {
     let mut actual = String::new();

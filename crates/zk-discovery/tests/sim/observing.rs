@@ -48,7 +48,6 @@ impl Subscriber for Recorder {
     fn exit(&self, _: &span::Id) {}
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_node_of_ours_that_somebody_removes_is_said() {
     let recorder = Recorder::default();
@@ -70,7 +69,6 @@ async fn a_node_of_ours_that_somebody_removes_is_said() {
     );
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_bad_entry_is_said_once_and_without_what_it_has() {
     let recorder = Recorder::default();

@@ -28,7 +28,6 @@ async fn register(session: &Session, payload: &str) -> Registration<String> {
     registry(session).register(fixed(payload)).await.unwrap()
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_static_instance_stays_until_it_is_unregistered() {
     for service_type in [ServiceType::Static, ServiceType::Permanent] {
@@ -71,7 +70,6 @@ async fn a_static_instance_stays_until_it_is_unregistered() {
     }
 }
 
-// covers: D1 C21
 #[tokio::test(start_paused = true)]
 async fn each_request_of_a_static_instance_may_be_lost() {
     let mut struck = 0;
@@ -103,7 +101,6 @@ async fn each_request_of_a_static_instance_may_be_lost() {
     assert!(struck > 16, "only {struck} requests were lost");
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_is_made_up_for_by_the_next_one() {
     for polls in 0..30 {
@@ -127,7 +124,6 @@ async fn a_dropped_call_is_made_up_for_by_the_next_one() {
     }
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_instance_is_neither_taken_nor_removed() {
     let ensemble = Ensemble::new(3);
@@ -155,7 +151,6 @@ async fn a_node_of_another_instance_is_neither_taken_nor_removed() {
     assert_eq!(registered(&ensemble), one("theirs"));
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_dynamic_instance_in_its_place_is_waited_for() {
     let ensemble = Ensemble::new(3);
@@ -182,7 +177,6 @@ async fn a_dynamic_instance_in_its_place_is_waited_for() {
     ));
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn unregistering_after_the_session_fails_and_removes_nothing() {
     let ensemble = Ensemble::new(3);
@@ -198,7 +192,6 @@ async fn unregistering_after_the_session_fails_and_removes_nothing() {
     assert_eq!(registered(&ensemble), one("1"));
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_sequential_instance_is_refused_with_the_reason() {
     let ensemble = Ensemble::new(1);
@@ -210,7 +203,6 @@ async fn a_sequential_instance_is_refused_with_the_reason() {
     assert_eq!(registered(&ensemble), []);
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_static_instance_stays_and_is_watched_when_keeping_it_ends() {
     let ensemble = Ensemble::new(3);

@@ -45,7 +45,6 @@ fn picks(providers: &Providers<String>, strategy: &RoundRobin, times: usize) -> 
     (0..times).map(pick).collect()
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn enabled_instances_are_picked_by_the_strategy() {
     let stage = stage(&["a", "b", "c"], ProviderOptions::default()).await;
@@ -95,7 +94,6 @@ async fn enabled_instances_are_picked_by_the_strategy() {
     assert_eq!(providers.instances().len(), 3);
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn an_empty_list_is_an_error_at_once_or_waited_for() {
     let stage = stage(&["a"], ProviderOptions::default()).await;
@@ -127,8 +125,7 @@ async fn an_empty_list_is_an_error_at_once_or_waited_for() {
     assert_eq!(ended.unwrap().id(), "b");
 }
 
-/// Trap D1: no server for a minute, and the instances are well.
-// covers: D2
+/// No server for a minute, and the instances are well.
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_ensemble_is_none_of_the_service() {
     let second = Duration::from_secs(1);
@@ -175,7 +172,6 @@ async fn an_outage_of_the_ensemble_is_none_of_the_service() {
     assert!(!providers.pick(&Random).unwrap().is_stale());
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_limit_on_what_is_stale_holds_beyond_the_end_of_the_session() {
     let second = Duration::from_secs(1);
@@ -195,7 +191,6 @@ async fn a_limit_on_what_is_stale_holds_beyond_the_end_of_the_session() {
 }
 
 /// One session may take over from another one that lives, and the end of that is none.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn another_session_takes_over_from_one_that_lives() {
     let stage = stage(&["a", "b"], ProviderOptions::default()).await;
@@ -218,7 +213,6 @@ async fn another_session_takes_over_from_one_that_lives() {
     assert_eq!(providers.pick(&LeastUsed).unwrap().id(), "b");
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_stale_list_is_used_as_the_policy_says() {
     let second = Duration::from_secs(1);
@@ -252,7 +246,6 @@ async fn a_stale_list_is_used_as_the_policy_says() {
     }
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn instances_that_fail_are_set_aside_for_a_time() {
     let second = Duration::from_secs(1);
@@ -281,7 +274,6 @@ async fn instances_that_fail_are_set_aside_for_a_time() {
     }
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn when_all_are_set_aside_a_pick_waits_for_the_first_to_come_back() {
     let rules = FailureRules::default().with_failures(1);
@@ -311,7 +303,6 @@ async fn when_all_are_set_aside_a_pick_waits_for_the_first_to_come_back() {
 }
 
 /// The first instance that returns does not get the load of all.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn while_most_are_set_aside_all_are_picked_from() {
     let rules = FailureRules::default().with_failures(1);
@@ -340,7 +331,6 @@ async fn while_most_are_set_aside_all_are_picked_from() {
     assert_eq!(picks(providers, &RoundRobin::new(), 4), "abcd");
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_registered_anew_begins_without_failures() {
     let rules = FailureRules::default().with_failures(1);
@@ -372,7 +362,6 @@ async fn an_instance_that_is_registered_anew_begins_without_failures() {
 }
 
 /// The first letter of an id is its zone, and the payload its weight.
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn zones_and_weights_follow_registrations_updates_and_ejections() {
     let rules = FailureRules::default()

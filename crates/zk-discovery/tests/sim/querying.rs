@@ -7,7 +7,6 @@ use zk_sim::{Ensemble, matching};
 
 use crate::{BASE, SERVICE, instance, path, providers, registry};
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_query_returns_instances_and_quarantined_nodes_and_leaves_nothing() {
     let ensemble = Ensemble::new(3);
@@ -68,7 +67,6 @@ async fn a_query_returns_instances_and_quarantined_nodes_and_leaves_nothing() {
     ensemble.assert_nothing_left([session, other]).await;
 }
 
-// covers: D2 C21
 #[tokio::test(start_paused = true)]
 async fn a_query_is_repeated_after_lost_requests_and_replies() {
     for nth in 1..4 {
@@ -92,7 +90,6 @@ async fn a_query_is_repeated_after_lost_requests_and_replies() {
     }
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_query_that_is_refused_fails() {
     let ensemble = Ensemble::new(1);

@@ -13,7 +13,6 @@ fn one(payload: &str) -> Vec<(String, String)> {
     vec![("a".to_owned(), payload.to_owned())]
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session_ends() {
     let ensemble = Ensemble::new(3);
@@ -57,8 +56,6 @@ async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session
 }
 
 /// Whichever request or answer is lost, what was asked for is so, once.
-// covers: D1
-// against traps X6 D3
 #[tokio::test(start_paused = true)]
 async fn each_request_of_a_life_may_be_lost_on_the_way_or_back() {
     let mut struck = 0;
@@ -97,8 +94,6 @@ async fn each_request_of_a_life_may_be_lost_on_the_way_or_back() {
 
 /// A call that is dropped at any of its awaits, whatever befalls the session then, leaves nothing behind, and the next one
 /// finds its place free.
-// covers: D1
-// against traps X1
 #[tokio::test(start_paused = true)]
 async fn a_dropped_registration_leaves_nothing_and_can_be_made_again_at_once() {
     for drop_fault in DropFault::ALL {
@@ -125,8 +120,6 @@ async fn a_dropped_registration_leaves_nothing_and_can_be_made_again_at_once() {
     }
 }
 
-// covers: D1
-// against traps D3
 #[tokio::test(start_paused = true)]
 async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
     for drop_fault in DropFault::ALL {
@@ -165,8 +158,7 @@ async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
     assert_eq!(registered(&ensemble), []);
 }
 
-/// Trap X14: what is removed is the node of the registration, and not one that took its place.
-// covers: D1
+/// What is removed is the node of the registration, and not one that took its place.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_took_the_place_is_never_removed_nor_written() {
     let ensemble = Ensemble::new(3);
@@ -191,7 +183,6 @@ async fn a_node_that_took_the_place_is_never_removed_nor_written() {
 }
 
 /// The same before it has heard that its own node is gone, at a server that lags.
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_node_that_took_the_place_unseen_is_not_removed_either() {
     for by_dropping in [false, true] {
@@ -216,7 +207,6 @@ async fn a_node_that_took_the_place_unseen_is_not_removed_either() {
     }
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn whoever_is_registered_is_told_when_that_ends() {
     let ensemble = Ensemble::new(3);
@@ -239,8 +229,7 @@ async fn whoever_is_registered_is_told_when_that_ends() {
     assert_eq!(loss, RegistrationLoss::SessionLost);
 }
 
-/// Trap D1: a connection that breaks and comes back changes no node.
-// covers: D1
+/// A connection that breaks and comes back changes no node.
 #[tokio::test(start_paused = true)]
 async fn nobody_sees_an_instance_flap_over_broken_connections() {
     let ensemble = Ensemble::new(3);
@@ -289,7 +278,6 @@ async fn nobody_sees_an_instance_flap_over_broken_connections() {
     .await;
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_too_large_or_not_to_be_written_is_refused_before_anything_is_sent() {
     let ensemble = Ensemble::new(1);
@@ -308,7 +296,6 @@ async fn an_instance_that_is_too_large_or_not_to_be_written_is_refused_before_an
     assert_eq!(ensemble.request_count(), before);
 }
 
-// covers: D1 D2
 #[tokio::test(start_paused = true)]
 async fn a_provider_of_dubbo_is_registered_under_its_url_and_found_again() {
     let ensemble = Ensemble::new(3);
@@ -348,8 +335,7 @@ async fn a_provider_of_dubbo_is_registered_under_its_url_and_found_again() {
     second.unregister().await.unwrap();
 }
 
-/// Trap D3: a removal that was given up tells nothing of who removes the node later.
-// covers: D1
+/// A removal that was given up tells nothing of who removes the node later.
 #[tokio::test(start_paused = true)]
 async fn after_an_unregistration_that_failed_a_removal_by_somebody_else_is_told_as_such() {
     for is_dropped in [false, true] {
@@ -382,8 +368,6 @@ async fn after_an_unregistration_that_failed_a_removal_by_somebody_else_is_told_
 }
 
 /// What an earlier create of the same call may have made is removed in the background, and the later one's node is not.
-// covers: D1
-// against traps X6
 #[tokio::test(start_paused = true)]
 async fn a_cleanup_of_an_earlier_create_does_not_remove_the_node_of_a_later_one() {
     let mut struck = 0;

@@ -19,7 +19,6 @@ fn member(id: &str, port: u16) -> Instance<ServersetMember> {
     built.address("10.0.0.7").port(port).build().unwrap()
 }
 
-// covers: D1 D2
 #[tokio::test(start_paused = true)]
 async fn members_of_other_clients_and_ours_form_one_set() {
     let ensemble = Ensemble::new(3);
@@ -89,7 +88,6 @@ async fn members_of_other_clients_and_ours_form_one_set() {
     assert_eq!(again.path().name(), Some(&*name));
 }
 
-// covers: D1 C21
 #[tokio::test(start_paused = true)]
 async fn each_request_of_a_member_may_be_lost() {
     for service_type in [ServiceType::Dynamic, ServiceType::Static] {

@@ -36,7 +36,6 @@ fn service(name: &str) -> Instance<()> {
     Instance::builder(name, ()).id("one").build().unwrap()
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn names_are_followed_from_before_the_base_exists() {
     let ensemble = Ensemble::new(3);
@@ -75,7 +74,6 @@ async fn names_are_followed_from_before_the_base_exists() {
     ensemble.assert_nothing_left([session, other]).await;
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_service_that_may_not_be_read_has_a_name() {
     let ensemble = Ensemble::new(1);
@@ -111,7 +109,6 @@ async fn a_service_that_may_not_be_read_has_a_name() {
     assert!(closed.partial_read().is_some() && closed.names().is_empty());
 }
 
-// covers: D2 C6
 #[tokio::test(start_paused = true)]
 async fn the_difference_is_reported_after_a_break_and_with_the_next_session() {
     let ensemble = Ensemble::new(3);
@@ -147,7 +144,6 @@ async fn the_difference_is_reported_after_a_break_and_with_the_next_session() {
     assert_eq!(services.names().len(), 4, "{end:?}");
 }
 
-// covers: D2
 #[tokio::test(start_paused = true)]
 async fn names_are_those_of_the_layout() {
     let ensemble = Ensemble::new(1);

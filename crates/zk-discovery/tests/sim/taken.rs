@@ -1,4 +1,4 @@
-//! Where there is a node already: trap P2.
+//! Where there is a node already, whose owner must not be overwritten.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ async fn two() -> (Ensemble, Session, Session) {
     (ensemble, old, new)
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_session_is_waited_for_and_never_overwritten() {
     let (ensemble, old, new) = two().await;
@@ -56,7 +55,6 @@ async fn a_node_of_another_session_is_waited_for_and_never_overwritten() {
     assert!(second.is_registered());
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_node_of_an_earlier_session_of_the_same_process_is_replaced_at_once() {
     for lose in 0..12 {
@@ -81,7 +79,6 @@ async fn a_node_of_an_earlier_session_of_the_same_process_is_replaced_at_once() 
     }
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn the_same_instance_twice_in_one_session_is_refused() {
     let (ensemble, session, other) = two().await;
@@ -109,7 +106,6 @@ async fn the_same_instance_twice_in_one_session_is_refused() {
     );
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_another_session_outlives_broken_connections() {
     for cut in 0..10 {
@@ -129,7 +125,6 @@ async fn a_wait_for_another_session_outlives_broken_connections() {
 }
 
 /// An election gives every session its whole timeout again.
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_another_session_begins_anew_when_the_connection_breaks() {
     let (ensemble, old, new) = two().await;
@@ -149,7 +144,6 @@ async fn a_wait_for_another_session_begins_anew_when_the_connection_breaks() {
 }
 
 /// What else the session removes in the background is not waited for.
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn only_the_removal_of_its_own_node_is_waited_for() {
     let (ensemble, session, _) = two().await;

@@ -34,7 +34,6 @@ fn lose_write(ensemble: &Ensemble, session: &Session, on_the_way_back: bool) -> 
     }
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_update_begins_with_what_the_node_has() {
     let ensemble = Ensemble::new(3);
@@ -61,7 +60,6 @@ async fn an_update_begins_with_what_the_node_has() {
     assert_eq!(registered(&ensemble)[0].1, "1234");
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn updates_that_are_made_at_once_are_all_made() {
     let ensemble = Ensemble::new(3);
@@ -81,7 +79,6 @@ async fn updates_that_are_made_at_once_are_all_made() {
 }
 
 /// A writer that writes between each read and each write.
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
     let ensemble = Ensemble::new(3);
@@ -101,7 +98,6 @@ async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
     assert_eq!(registration.instance().await.payload(), "1");
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_update_that_was_dropped_is_made_or_not_and_the_next_one_knows() {
     for drop_fault in DropFault::ALL {
@@ -124,7 +120,6 @@ async fn an_update_that_was_dropped_is_made_or_not_and_the_next_one_knows() {
     }
 }
 
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_update_of_what_is_gone_says_so() {
     let ensemble = Ensemble::new(3);
@@ -156,8 +151,7 @@ async fn an_update_of_what_is_gone_says_so() {
     );
 }
 
-/// Trap X14: the repetition of a write whose answer was lost would be one.
-// covers: D1
+/// The repetition of a write whose answer was lost would be one.
 #[tokio::test(start_paused = true)]
 async fn an_update_that_is_lost_does_not_write_a_node_that_took_the_place_meanwhile() {
     for on_the_way_back in [false, true] {
@@ -183,7 +177,6 @@ async fn an_update_that_is_lost_does_not_write_a_node_that_took_the_place_meanwh
 }
 
 /// What was written is not applied to itself.
-// covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_answer_was_lost_is_made_once() {
     for on_the_way_back in [false, true] {

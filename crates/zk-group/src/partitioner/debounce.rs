@@ -56,7 +56,6 @@ const LONGEST: u32 = 10;
 mod tests {
     use super::*;
 
-    // covers: M2
     #[test]
     fn changes_are_put_together_but_not_for_ever() {
         let after = Duration::from_secs;
@@ -77,7 +76,6 @@ mod tests {
         assert_eq!(never.due(), Some(Duration::MAX));
     }
 
-    // covers: M2
     #[test]
     fn changes_settle_anew_after_a_time_without_reports() {
         let after = Duration::from_secs;

@@ -125,7 +125,6 @@ async fn pass(time: Duration) {
     drop(tokio::time::timeout(time, nothing).await);
 }
 
-// covers: M2
 #[tokio::test(flavor = "multi_thread")]
 async fn no_item_is_owned_twice_over_forty_changes_of_members() {
     change_members(40).await;
@@ -134,7 +133,6 @@ async fn no_item_is_owned_twice_over_forty_changes_of_members() {
 mod deep {
     use super::*;
 
-    // covers: M2
     #[tokio::test(flavor = "multi_thread")]
     async fn no_item_is_owned_twice_over_1000_changes_of_members() {
         change_members(1_000).await;

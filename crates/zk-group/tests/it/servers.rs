@@ -29,7 +29,6 @@ async fn shows(group: &Group, expected: &[&str]) -> Members {
 }
 
 /// Lost replies, an expired session, a deleted group; and an observer.
-// covers: M1
 #[tokio::test(flavor = "multi_thread")]
 async fn members_come_and_go_on_real_servers() {
     let ensemble = Ensemble::builder().servers(3).proxied(true);

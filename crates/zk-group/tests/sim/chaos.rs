@@ -8,7 +8,6 @@ use zk_sim::{Chaos, Check, Ensemble};
 use crate::{join, joined, shows};
 
 /// Members that join, write and leave at random, under random faults. After that, every view shows the same.
-// covers: M1
 #[test]
 fn after_any_faults_all_views_show_the_members() {
     Check::new(0..60)

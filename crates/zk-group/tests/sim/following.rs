@@ -10,7 +10,6 @@ use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, current, join, joined, shows};
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn view_reports_what_happened_while_it_was_stale() {
     let sim = Ensemble::new(3);
@@ -55,8 +54,7 @@ async fn view_reports_what_happened_while_it_was_stale() {
     shows(&group, &["stays"]).await;
 }
 
-/// Trap G1, for those that wait for changes: the view is stale before the session is lost.
-// covers: M1
+/// For those that wait for changes: the view is stale before the session is lost.
 #[tokio::test(start_paused = true)]
 async fn loss_of_the_member_itself_is_a_change_at_once() {
     let sim = Ensemble::new(3);
@@ -80,7 +78,6 @@ async fn loss_of_the_member_itself_is_a_change_at_once() {
     assert!(!gone.expect("it is a change").unwrap());
 }
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_not_ephemeral_are_no_members() {
     let sim = Ensemble::new(1);
@@ -92,11 +89,10 @@ async fn nodes_that_are_not_ephemeral_are_no_members() {
         .unwrap();
     let one = join(&session, "one", "");
     let members = shows(one.group(), &["one"]).await;
-    // Trap G1: no payload.
+    // No payload.
     assert_eq!(members.get("one").unwrap().payload, "");
 }
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn view_costs_nothing_while_nothing_changes() {
     let sim = Ensemble::new(3);
@@ -112,7 +108,6 @@ async fn view_costs_nothing_while_nothing_changes() {
     assert_eq!(sim.request_count(), before);
 }
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn view_ends_with_its_last_handle_and_leaves_no_watch() {
     let sim = Ensemble::new(3);
@@ -128,7 +123,6 @@ async fn view_ends_with_its_last_handle_and_leaves_no_watch() {
 }
 
 /// An empty view would pass for a group without members.
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn view_is_not_synchronized_while_the_group_cannot_be_listed() {
     let sim = Ensemble::new(3);
@@ -148,7 +142,6 @@ async fn view_is_not_synchronized_while_the_group_cannot_be_listed() {
 }
 
 /// Otherwise a foreign node would keep a partitioner from sharing its items.
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn child_that_cannot_be_read_is_no_member_and_hides_none() {
     let sim = Ensemble::new(3);

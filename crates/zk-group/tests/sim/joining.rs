@@ -10,7 +10,6 @@ use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, current, join, join_with, joined, shows};
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn members_see_each_other_with_their_payloads() {
     let sim = Ensemble::new(3);
@@ -43,8 +42,7 @@ async fn members_see_each_other_with_their_payloads() {
     sim.assert_nothing_left([first, second]).await;
 }
 
-/// Trap G1: a member whose session died must not report itself, and one that died reports itself no more.
-// covers: M1
+/// A member whose session died must not report itself, and one that died reports itself no more.
 #[tokio::test(start_paused = true)]
 async fn member_is_never_reported_after_its_session_died() {
     for moment in 0..60 {
@@ -94,8 +92,7 @@ async fn member_is_never_reported_after_its_session_died() {
     membership.leave().await.unwrap();
 }
 
-/// Trap G1: equal identifiers.
-// covers: M1
+/// Equal identifiers.
 #[tokio::test(start_paused = true)]
 async fn one_member_at_a_time_has_an_id() {
     let sim = Ensemble::new(3);
@@ -125,7 +122,6 @@ async fn one_member_at_a_time_has_an_id() {
 }
 
 /// In the layouts of kazoo, several members may have an id.
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn members_of_kazoo_may_have_equal_ids() {
     for layout in [Layout::KazooParty, Layout::KazooShallowParty] {
@@ -144,7 +140,6 @@ async fn members_of_kazoo_may_have_equal_ids() {
     }
 }
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn invalid_ids_and_payloads_are_refused_at_once() {
     let sim = Ensemble::new(1);
@@ -161,7 +156,6 @@ async fn invalid_ids_and_payloads_are_refused_at_once() {
     assert!(sim.tree().node("/groups").is_none());
 }
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn refused_join_is_reported_and_tried_again() {
     let sim = Ensemble::new(3);
@@ -183,7 +177,6 @@ async fn refused_join_is_reported_and_tried_again() {
     shows(membership.group(), &["one"]).await;
 }
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn dropped_membership_leaves_nothing_behind() {
     for moment in 0..40 {

@@ -7,7 +7,6 @@ use zk_sim::{Ensemble, Kind};
 
 use crate::{join, join_with, joined};
 
-// covers: M1
 #[tokio::test(start_paused = true)]
 async fn nodes_and_their_data_are_those_of_the_golden_file() {
     let mut actual = String::new();

@@ -32,7 +32,6 @@ const SRVR: [(&str, Role, &str, u64); 6] = [
     ),
 ];
 
-// covers: H2
 #[test]
 fn version_mode_and_epoch_are_read_from_every_role() {
     for (version, mode, text, epoch) in SRVR {
@@ -79,7 +78,6 @@ fn an_endless_line_is_shortened_in_the_error() {
     assert!(error.len() < 600, "{} bytes", error.len());
 }
 
-// covers: H2
 #[test]
 fn mntr_has_every_metric_by_its_key() {
     for (version, role, text) in [
@@ -186,7 +184,6 @@ fn wchs_has_three_numbers() {
     }
 }
 
-// covers: H2
 #[test]
 fn every_word_reports_a_server_without_a_quorum() {
     fn check<T: std::str::FromStr<Err = AdminError>>() -> bool {

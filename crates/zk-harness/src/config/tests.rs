@@ -38,7 +38,6 @@ fn plan(servers: u32, logging: Logging) -> Plan {
     }
 }
 
-// covers: H1
 #[test]
 fn configuration_has_every_server_and_every_setting() {
     let plan = plan(3, Logging::SlfSimple);
@@ -69,7 +68,6 @@ fn servers_before_35_have_no_client_port_among_their_addresses() {
     assert!(text.contains("server.1=127.0.0.1:20004:20005\n"), "{text}");
 }
 
-// covers: H1
 #[test]
 fn settings_are_written_to_the_configuration() {
     let mut plan = plan(1, Logging::SlfSimple);
@@ -119,7 +117,6 @@ fn read_only_mode_is_a_flag_and_needs_local_sessions() {
     }
 }
 
-// covers: H1
 #[test]
 fn the_start_script_quotes_special_characters() {
     let plan = plan(3, Logging::SlfSimple);
@@ -155,7 +152,6 @@ fn the_start_script_quotes_special_characters() {
     "#);
 }
 
-// covers: H1
 #[test]
 fn a_release_gets_its_logging_configuration() {
     for (logging, file, flag) in [

@@ -133,7 +133,6 @@ mod tests {
         }
     }
 
-    // covers: H4
     #[test]
     fn an_ensemble_is_detached_while_its_file_names_it() {
         let directory = tempfile::tempdir().unwrap();

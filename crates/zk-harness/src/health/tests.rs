@@ -7,7 +7,6 @@ const FOLLOWER: Answer = Some((Role::Follower, 5));
 const OBSERVER: Answer = Some((Role::Observer, 5));
 const ALONE: Answer = Some((Role::Standalone, 0));
 
-// covers: H2
 #[test]
 fn a_single_server_serves_if_it_is_standalone() {
     assert_eq!(Health::judge(&[ALONE]), Health::AllServing { leader: 0 });
@@ -15,7 +14,6 @@ fn a_single_server_serves_if_it_is_standalone() {
     assert_eq!(Health::judge(&[LEADER]), Health::Down);
 }
 
-// covers: H2
 #[test]
 fn two_of_three_servers_are_a_quorum() {
     assert_eq!(
@@ -30,7 +28,6 @@ fn two_of_three_servers_are_a_quorum() {
     assert_eq!(Health::judge(&[FOLLOWER, FOLLOWER, NONE]), Health::Down);
 }
 
-// covers: H2
 #[test]
 fn a_leader_of_an_older_epoch_does_not_count() {
     assert_eq!(
@@ -44,7 +41,6 @@ fn a_leader_of_an_older_epoch_does_not_count() {
     assert_eq!(Health::judge(&[LEADER, LEADER, FOLLOWER]), Health::Down);
 }
 
-// covers: H2
 #[test]
 fn three_of_four_servers_are_a_quorum() {
     assert_eq!(Health::judge(&[LEADER, FOLLOWER, NONE, NONE]), Health::Down);
@@ -54,7 +50,6 @@ fn three_of_four_servers_are_a_quorum() {
     );
 }
 
-// covers: H2
 #[test]
 fn serving_needs_one_newest_leader_and_a_majority() {
     let kinds = [NONE, LEADER, OLD_LEADER, FOLLOWER, OBSERVER, ALONE];

@@ -111,7 +111,6 @@ impl Draw {
 mod tests {
     use super::*;
 
-    // covers: H7
     #[test]
     fn equal_seeds_draw_equally_and_every_fault_is_drawn() {
         let sequence = |seed| {

@@ -23,7 +23,6 @@ fn end(mut child: Child) {
     child.wait().unwrap();
 }
 
-// covers: H3
 #[test]
 fn a_process_without_the_marker_is_not_the_server() {
     let root = tempfile::tempdir().unwrap();
@@ -47,7 +46,6 @@ fn a_process_without_the_marker_is_not_the_server() {
     }
 }
 
-// covers: H3
 #[test]
 fn an_invalid_pid_file_finds_no_process() {
     let root = tempfile::tempdir().unwrap();

@@ -52,7 +52,6 @@ fn two_ensembles() -> TwoEnsembles {
     }
 }
 
-// covers: H3
 #[test]
 fn the_end_of_the_pipe_kills_servers_and_removes_files() {
     let dirs = two_ensembles();
@@ -71,7 +70,6 @@ fn the_end_of_the_pipe_kills_servers_and_removes_files() {
     assert!(dirs.other.join("file").exists());
 }
 
-// covers: H3
 #[test]
 fn files_can_be_kept() {
     let dirs = two_ensembles();
@@ -84,7 +82,6 @@ fn files_can_be_kept() {
     assert!(dirs.ensemble.join("file").exists());
 }
 
-// covers: H3
 #[test]
 fn a_dismissed_guard_changes_nothing() {
     let dirs = two_ensembles();
@@ -96,7 +93,6 @@ fn a_dismissed_guard_changes_nothing() {
     assert!(dirs.ensemble.join("file").exists());
 }
 
-// covers: H3
 #[test]
 fn a_lock_is_held_until_the_guard_is_done() {
     use rustix::fs::{FlockOperation, flock};
@@ -111,7 +107,6 @@ fn a_lock_is_held_until_the_guard_is_done() {
     flock(&probe, FlockOperation::NonBlockingLockExclusive).unwrap();
 }
 
-// covers: H3
 #[test]
 fn the_guard_does_not_touch_the_next_holder_of_the_lock() {
     use std::os::unix::fs::MetadataExt as _;
@@ -149,7 +144,6 @@ fn the_guard_does_not_touch_the_next_holder_of_the_lock() {
     }
 }
 
-// covers: H3
 #[test]
 fn a_marker_within_an_argument_does_not_count() {
     let dirs = two_ensembles();
@@ -171,7 +165,6 @@ fn a_marker_within_an_argument_does_not_count() {
     }
 }
 
-// covers: H3
 #[test]
 fn a_killed_guard_is_replaced() {
     let dirs = two_ensembles();
@@ -187,7 +180,6 @@ fn a_killed_guard_is_replaced() {
     assert!(dirs.other.exists());
 }
 
-// covers: H3
 #[test]
 fn the_drop_of_a_guard_waits_until_it_is_done() {
     let dirs = two_ensembles();
@@ -199,7 +191,6 @@ fn the_drop_of_a_guard_waits_until_it_is_done() {
     assert!(!dirs.ensemble.exists());
 }
 
-// covers: H3
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_cannot_be_removed_is_reported() {

@@ -14,7 +14,6 @@ fn parse_error(text: &str) -> String {
         .to_string()
 }
 
-// covers: H1
 #[test]
 fn default_is_valid_and_has_three_servers() {
     let spec = Spec::default();
@@ -29,7 +28,6 @@ fn default_is_valid_and_has_three_servers() {
     assert_eq!(spec.min_session_timeout(), Duration::from_millis(400));
 }
 
-// covers: H1
 #[test]
 fn an_invalid_value_is_reported_with_field_and_rule() {
     insta::assert_snapshot!(refused(|s| s.servers = 0), @"servers = 0: must be 1 to 255");
@@ -124,7 +122,6 @@ fn an_invalid_value_is_reported_with_field_and_rule() {
     }
 }
 
-// covers: H1 S1
 #[test]
 fn no_message_and_no_debug_output_contains_a_password() {
     let wrong = "users = { alice = \"secret\", bob = 3 }";
@@ -147,7 +144,6 @@ fn no_message_and_no_debug_output_contains_a_password() {
     );
 }
 
-// covers: H1
 #[test]
 fn an_unknown_key_or_a_wrong_type_is_reported_with_its_line() {
     let message = parse_error("servers = 3\nticktime = \"2s\"\n");
@@ -177,7 +173,6 @@ fn an_unknown_key_or_a_wrong_type_is_reported_with_its_line() {
     );
 }
 
-// covers: H1
 #[test]
 fn every_field_can_be_set_from_the_file() {
     let text = r#"
@@ -252,7 +247,6 @@ fn every_field_can_be_set_from_the_file() {
     );
 }
 
-// covers: H2
 #[test]
 fn single_and_even_numbers_of_servers_give_a_warning() {
     for servers in 1..=255 {

@@ -4,7 +4,6 @@ use rustix::process::{Pid, Signal};
 
 use crate::support::{EnsembleDir, eventually, pids_below, processes_below};
 
-// covers: H7
 #[test]
 fn every_fault_prints_the_command_that_undoes_it() {
     let dir = EnsembleDir::new();
@@ -54,7 +53,6 @@ fn role(status: &serde_json::Value, id: u64) -> String {
     server["role"].as_str().unwrap_or("none").to_owned()
 }
 
-// covers: H7
 #[test]
 fn partitions_outlive_the_command_and_heal() {
     let dir = EnsembleDir::new();

@@ -19,7 +19,6 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-// covers: H3
 #[test]
 fn a_copy_of_an_ensemble_is_refused() {
     let dir = EnsembleDir::new();
@@ -49,7 +48,6 @@ fn a_copy_of_an_ensemble_is_refused() {
     fs::remove_file(link).unwrap();
 }
 
-// covers: H3
 #[test]
 fn a_broken_ensemble_does_not_prevent_down_of_the_others() {
     let dir = EnsembleDir::new();
@@ -86,7 +84,6 @@ fn a_broken_ensemble_does_not_prevent_down_of_the_others() {
     assert!(broken.exists(), "foreign files were removed");
 }
 
-// covers: H3
 #[test]
 fn files_without_an_ensemble_are_not_changed() {
     let dir = EnsembleDir::new();
@@ -104,7 +101,6 @@ fn files_without_an_ensemble_are_not_changed() {
     assert!(directory.join("precious").exists());
 }
 
-// covers: H3
 #[test]
 fn a_dangling_link_is_reported_at_once() {
     let dir = EnsembleDir::new();
@@ -123,7 +119,6 @@ fn a_dangling_link_is_reported_at_once() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(20));
 }
 
-// covers: H3
 #[test]
 fn a_relative_home_is_refused() {
     let dir = EnsembleDir::new();
@@ -149,7 +144,6 @@ fn unread() -> io::PipeWriter {
     io::pipe().unwrap().1
 }
 
-// covers: H3
 #[test]
 fn a_command_completes_when_its_output_is_closed() {
     let dir = EnsembleDir::new();
@@ -176,7 +170,6 @@ fn a_command_completes_when_its_output_is_closed() {
     assert!(!dir.ensembles().exists());
 }
 
-// covers: H3
 #[test]
 fn a_failed_write_to_standard_output_is_reported() {
     let dir = EnsembleDir::new();

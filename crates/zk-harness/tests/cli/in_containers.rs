@@ -30,7 +30,6 @@ pub(crate) fn of(ensembles: &Path) -> Vec<String> {
         .collect()
 }
 
-// covers: H4
 #[test]
 fn status_shows_the_container_instead_of_a_process() {
     let dir = EnsembleDir::on(Backend::Containers);
@@ -59,7 +58,6 @@ fn status_shows_the_container_instead_of_a_process() {
     assert!(text.contains(" stopped            -  "), "{text}");
 }
 
-// covers: H4 H7
 #[test]
 fn unsupported_options_are_refused_with_the_remedy() {
     let dir = EnsembleDir::on(Backend::Containers);
@@ -113,7 +111,6 @@ fn unsupported_options_are_refused_with_the_remedy() {
     dir.up(&[]);
 }
 
-// covers: H3 H4
 #[test]
 fn up_does_not_remove_the_containers_of_other_ensembles() {
     let dir = EnsembleDir::on(Backend::Containers);
@@ -125,7 +122,6 @@ fn up_does_not_remove_the_containers_of_other_ensembles() {
     assert_eq!(dir.left(), 0);
 }
 
-// covers: H3 H4
 #[test]
 fn an_ensemble_with_removed_containers_can_be_taken_down() {
     let dir = EnsembleDir::on(Backend::Containers);

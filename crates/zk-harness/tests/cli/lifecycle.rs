@@ -19,7 +19,6 @@ fn leader(status: &serde_json::Value) -> Option<u64> {
         .and_then(|server| server["id"].as_u64())
 }
 
-// covers: H2
 #[test]
 fn a_release_with_a_known_loss_gives_a_warning() {
     let dir = EnsembleDir::new();
@@ -30,7 +29,6 @@ fn a_release_with_a_known_loss_gives_a_warning() {
     dir.ok(&["down"]);
 }
 
-// covers: H2 H3 H4 H6
 fn an_ensemble_outlives_the_command_and_its_leader(dir: &EnsembleDir) {
     let up = dir.up(&[]);
     let (starting, process) = match dir.backend() {
@@ -105,7 +103,6 @@ fn an_ensemble_outlives_the_command_and_its_leader(dir: &EnsembleDir) {
     assert_eq!(dir.ok(&["list"]), "no ensembles\n");
 }
 
-// covers: H3
 #[test]
 fn status_json_has_the_documented_form() {
     let dir = EnsembleDir::new();
@@ -134,7 +131,6 @@ fn status_json_has_the_documented_form() {
     assert_eq!(server["state"], "stopped");
 }
 
-// covers: H3
 #[test]
 fn concurrent_ups_have_different_ports() {
     let dir = EnsembleDir::new();
@@ -175,7 +171,6 @@ fn concurrent_ups_have_different_ports() {
     assert!(!dir.ensembles().exists());
 }
 
-// covers: H3
 #[test]
 fn two_ups_of_one_name_start_it_once() {
     let dir = EnsembleDir::new();
@@ -204,7 +199,6 @@ fn two_ups_of_one_name_start_it_once() {
     assert_eq!(processes_below(&dir.ensembles()), 1);
 }
 
-// covers: H3
 #[test]
 fn a_killed_up_leaves_nothing_and_the_next_up_works() {
     let dir = EnsembleDir::new();
@@ -235,7 +229,6 @@ fn is_empty(directory: &std::path::Path) -> bool {
     std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
 }
 
-// covers: H3 H4
 fn a_kept_ensemble_restarts_with_its_data(dir: &EnsembleDir) {
     dir.up(&["--servers", "1", "--keep"]);
     let directory = dir.ensembles().join("default");
@@ -268,7 +261,6 @@ fn a_kept_ensemble_restarts_with_its_data(dir: &EnsembleDir) {
     assert_eq!(dir.left(), 0);
 }
 
-// covers: H3 H4
 fn logs_are_shown_and_followed_until_down(dir: &EnsembleDir) {
     dir.up(&["--servers", "1"]);
     let all = dir.ok(&["logs"]);
@@ -296,7 +288,6 @@ fn logs_are_shown_and_followed_until_down(dir: &EnsembleDir) {
     );
 }
 
-// covers: H1
 #[test]
 fn options_take_precedence_over_the_settings_file() {
     let dir = EnsembleDir::new();
@@ -314,7 +305,6 @@ fn options_take_precedence_over_the_settings_file() {
     );
 }
 
-// covers: H3
 #[test]
 fn down_kills_a_server_without_its_pid_file() {
     let dir = EnsembleDir::new();
@@ -324,7 +314,6 @@ fn down_kills_a_server_without_its_pid_file() {
     assert_eq!(processes_below(&dir.ensembles()), 0);
 }
 
-// covers: H3
 #[test]
 fn a_kept_ensemble_that_fails_to_restart_is_down() {
     let dir = EnsembleDir::new();
@@ -343,7 +332,6 @@ fn a_kept_ensemble_that_fails_to_restart_is_down() {
     assert_eq!(processes_below(&dir.ensembles()), 0);
 }
 
-// covers: H3
 #[test]
 fn up_after_a_killed_down_waits_for_its_guard() {
     let dir = EnsembleDir::new();
@@ -371,7 +359,6 @@ fn up_after_a_killed_down_waits_for_its_guard() {
     }
 }
 
-// covers: H2 H3
 #[test]
 fn up_of_a_running_ensemble_succeeds_only_if_it_serves() {
     let dir = EnsembleDir::new();
@@ -389,7 +376,6 @@ fn up_of_a_running_ensemble_succeeds_only_if_it_serves() {
     ), "{up:?}");
 }
 
-// covers: H3
 #[test]
 fn up_with_other_settings_is_refused() {
     let dir = EnsembleDir::new();
@@ -413,7 +399,6 @@ fn up_with_other_settings_is_refused() {
     );
 }
 
-// covers: H3
 #[test]
 fn up_reports_data_in_memory_lost_after_a_reboot() {
     let dir = EnsembleDir::new();

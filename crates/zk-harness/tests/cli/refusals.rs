@@ -2,7 +2,6 @@
 
 use crate::support::EnsembleDir;
 
-// covers: H1
 #[test]
 fn invalid_settings_are_reported() {
     let dir = EnsembleDir::new();
@@ -24,7 +23,6 @@ fn invalid_settings_are_reported() {
     assert!(!dir.ensembles().exists(), "something was left behind");
 }
 
-// covers: H1
 #[test]
 fn an_invalid_file_is_reported_with_the_line() {
     let dir = EnsembleDir::new();
@@ -57,7 +55,6 @@ fn an_invalid_file_is_reported_with_the_line() {
     ");
 }
 
-// covers: H3
 #[test]
 fn missing_ensembles_and_servers_are_reported() {
     let dir = EnsembleDir::new();
@@ -89,7 +86,6 @@ fn missing_ensembles_and_servers_are_reported() {
     );
 }
 
-// covers: H3
 #[test]
 fn invalid_arguments_are_usage_errors() {
     let dir = EnsembleDir::new();
@@ -109,7 +105,6 @@ fn invalid_arguments_are_usage_errors() {
     }
 }
 
-// covers: H2
 #[test]
 fn a_single_server_gives_a_warning() {
     let dir = EnsembleDir::new();
@@ -120,7 +115,6 @@ fn a_single_server_gives_a_warning() {
     ");
 }
 
-// covers: H4
 #[cfg(feature = "containers")]
 #[test]
 fn up_without_a_container_engine_reports_the_remedy() {

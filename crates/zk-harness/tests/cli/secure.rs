@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::support::EnsembleDir;
 
-// covers: S1
 #[test]
 fn env_prints_what_clients_of_a_secure_ensemble_need() {
     let dir = EnsembleDir::new();

@@ -10,7 +10,6 @@ use zk_harness::Keep;
 
 use crate::support::{child_directory, eventually, in_child, in_memory, processes_of};
 
-// covers: H3
 #[tokio::test]
 async fn a_drop_leaves_no_process_and_no_file() {
     let ensemble = in_memory(3).start().await.unwrap();
@@ -21,7 +20,6 @@ async fn a_drop_leaves_no_process_and_no_file() {
     assert!(!directory.exists());
 }
 
-// covers: H3
 #[tokio::test]
 async fn no_zombie_is_left_however_servers_end() {
     for round in 0..3 {
@@ -37,7 +35,6 @@ async fn no_zombie_is_left_however_servers_end() {
     }
 }
 
-// covers: H3
 #[tokio::test]
 async fn a_drop_kills_paused_servers() {
     let ensemble = in_memory(1).start().await.unwrap();
@@ -48,7 +45,6 @@ async fn a_drop_kills_paused_servers() {
     assert!(!directory.exists());
 }
 
-// covers: H3
 #[tokio::test]
 async fn keep_always_keeps_the_files() {
     let ensemble = in_memory(1).keep(Keep::Always).start().await.unwrap();
@@ -123,7 +119,6 @@ fn pid(child: &std::process::Child) -> Pid {
     Pid::from_child(child)
 }
 
-// covers: H3
 #[test]
 fn a_killed_process_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
@@ -137,7 +132,6 @@ fn a_killed_process_leaves_nothing() {
     });
 }
 
-// covers: H3
 #[test]
 fn a_killed_process_group_leaves_nothing() {
     // A terminal sends Ctrl-C to the whole foreground group; a test runner kills the group of a test that hangs.
@@ -153,7 +147,6 @@ fn a_killed_process_group_leaves_nothing() {
     }
 }
 
-// covers: H3
 #[test]
 fn a_process_killed_during_the_start_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
@@ -179,7 +172,6 @@ fn a_process_killed_during_the_start_leaves_nothing() {
     }
 }
 
-// covers: H3
 #[tokio::test]
 async fn a_panic_keeps_the_files_and_prints_lost_writes() {
     let root = tempfile::tempdir().unwrap();
@@ -204,7 +196,6 @@ async fn a_panic_keeps_the_files_and_prints_lost_writes() {
     assert!(!directory.exists());
 }
 
-// covers: H3
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_ensembles_have_different_ports() {
     let mut starts = tokio::task::JoinSet::new();

@@ -13,7 +13,6 @@ on_each_backend! {
     data_survives_a_kill_of_all_servers: 3,
 }
 
-// covers: H3 H4
 async fn a_killed_leader_is_replaced_and_restarts_as_follower(ensemble: Ensemble) {
     let old = ensemble.leader().await.unwrap();
     old.kill().await.unwrap();
@@ -43,7 +42,6 @@ async fn a_killed_leader_is_replaced_and_restarts_as_follower(ensemble: Ensemble
     ensemble.down().await.unwrap();
 }
 
-// covers: H2 H3 H4
 async fn a_minority_reports_that_it_does_not_serve(ensemble: Ensemble) {
     ensemble.server(1).unwrap().kill().await.unwrap();
     ensemble.server(2).unwrap().stop().await.unwrap();
@@ -75,7 +73,6 @@ async fn a_minority_reports_that_it_does_not_serve(ensemble: Ensemble) {
     ensemble.down().await.unwrap();
 }
 
-// covers: H3 H4
 async fn a_paused_leader_is_replaced_and_follows_when_resumed(ensemble: Ensemble) {
     let old = ensemble.leader().await.unwrap();
     old.pause().await.unwrap();
@@ -88,7 +85,6 @@ async fn a_paused_leader_is_replaced_and_follows_when_resumed(ensemble: Ensemble
     ensemble.down().await.unwrap();
 }
 
-// covers: H3
 #[tokio::test]
 async fn an_action_in_the_wrong_state_is_refused_with_a_reason() {
     let ensemble = in_memory(1).start().await.unwrap();
@@ -139,7 +135,6 @@ async fn an_action_in_the_wrong_state_is_refused_with_a_reason() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H3
 #[tokio::test]
 async fn a_server_can_be_killed_right_after_its_start() {
     let ensemble = in_memory(1).start().await.unwrap();
@@ -157,7 +152,6 @@ async fn a_server_can_be_killed_right_after_its_start() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H3
 #[tokio::test]
 async fn the_port_is_free_after_a_kill_and_after_down() {
     for _ in 0..3 {
@@ -173,7 +167,6 @@ async fn the_port_is_free_after_a_kill_and_after_down() {
     }
 }
 
-// covers: H3 H4
 async fn data_survives_a_kill_of_all_servers(ensemble: Ensemble) {
     let before = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
     for server in ensemble.servers() {

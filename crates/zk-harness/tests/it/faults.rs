@@ -43,7 +43,6 @@ impl Silent {
     }
 }
 
-// covers: H7
 #[tokio::test]
 async fn expire_ends_a_session_at_any_server_at_once() {
     for version in ["3.8", "3.9"] {
@@ -72,7 +71,6 @@ async fn leads(ensemble: &Ensemble) -> u32 {
         .id()
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_leader_with_a_full_disk_is_replaced_until_it_is_freed() {
     let ensemble = in_memory(3).start().await.unwrap();
@@ -106,7 +104,6 @@ async fn a_leader_with_a_full_disk_is_replaced_until_it_is_freed() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_server_starts_after_its_torn_log_was_discarded() {
     let ensemble = in_memory(1).start().await.unwrap();
@@ -132,7 +129,6 @@ async fn a_server_starts_after_its_torn_log_was_discarded() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_server_without_its_epoch_starts_after_the_repair() {
     let ensemble = in_memory(3).start().await.unwrap();
@@ -175,7 +171,6 @@ fn log_directory(server: &Server) -> PathBuf {
     PathBuf::from(named).join("version-2")
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_failed_nemesis_undoes_all_faults() {
     let ensemble = in_memory(1).start().await.unwrap();
@@ -191,7 +186,6 @@ async fn a_failed_nemesis_undoes_all_faults() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_rolling_restart_restarts_every_server() {
     let ensemble = in_memory(3).start().await.unwrap();
@@ -206,7 +200,6 @@ async fn a_rolling_restart_restarts_every_server() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_clock_can_be_shifted_and_reset() {
     let ensemble = in_memory(1).movable_clock(true).start().await.unwrap();
@@ -252,7 +245,6 @@ async fn a_clock_can_be_shifted_and_reset() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn selectors_use_the_current_roles() {
     let ensemble = in_memory(3).start().await.unwrap();

@@ -8,7 +8,6 @@ use zk_harness::{Ensemble, ProcessState};
 
 use crate::support::{child_directory, eventually, in_child, in_containers};
 
-// covers: H4 H7
 #[tokio::test]
 async fn a_reconnected_server_has_another_port() {
     let ensemble = in_containers(3).start().await.unwrap();
@@ -49,7 +48,6 @@ async fn has_network(name: &str) -> bool {
     docker.inspect_network(name, None).await.is_ok()
 }
 
-// covers: H4
 #[tokio::test]
 async fn the_next_start_removes_the_containers_of_a_killed_process() {
     if let Some(note) = child_directory() {
@@ -80,7 +78,6 @@ async fn the_next_start_removes_the_containers_of_a_killed_process() {
     assert!(!has_network(&own[0]).await, "it is left over");
 }
 
-// covers: H4
 #[tokio::test]
 async fn faults_that_need_a_process_are_refused() {
     let ensemble = in_containers(1).start().await.unwrap();
@@ -111,7 +108,6 @@ async fn faults_that_need_a_process_are_refused() {
     assert_eq!(error.to_string(), "cannot start the container of server 1");
 }
 
-// covers: H3 H4
 #[tokio::test]
 async fn a_detached_ensemble_stays_and_can_be_attached_to() {
     let root = tempfile::tempdir().unwrap();
@@ -161,7 +157,6 @@ async fn child_detaches_an_ensemble() {
     builder.start().await.unwrap().detach().unwrap();
 }
 
-// covers: H3 H4
 #[tokio::test]
 async fn containers_of_a_removed_directory_are_stale() {
     let root = tempfile::tempdir().unwrap();

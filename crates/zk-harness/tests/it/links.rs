@@ -147,13 +147,11 @@ async fn an_isolated_leader_is_replaced(version: &str) {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn an_isolated_leader_is_replaced_until_healed_on_3_8() {
     an_isolated_leader_is_replaced("3.8").await;
 }
 
-// covers: H7
 #[tokio::test]
 async fn an_isolated_leader_is_replaced_until_healed_on_3_9() {
     an_isolated_leader_is_replaced("3.9").await;
@@ -213,19 +211,16 @@ async fn write_unseen(
     panic!("no write and read took less than {lag:?}");
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_delayed_follower_lags_unless_it_syncs_on_3_8() {
     a_slow_link_makes_a_follower_lag("3.8").await;
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_delayed_follower_lags_unless_it_syncs_on_3_9() {
     a_slow_link_makes_a_follower_lag("3.9").await;
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_follower_with_blocked_inbound_links_leaves_and_rejoins() {
     let ensemble = linked("3.9").await;
@@ -242,7 +237,6 @@ async fn a_follower_with_blocked_inbound_links_leaves_and_rejoins() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn servers_reconnect_after_a_cut_and_proxies_stay() {
     let ensemble = in_memory(3)
@@ -272,7 +266,6 @@ async fn servers_reconnect_after_a_cut_and_proxies_stay() {
     eventually("no connection is left", || ports.all().connections() == 0);
 }
 
-// covers: H7
 #[tokio::test]
 async fn unsupported_links_are_refused() {
     let refused = |text: &str, error: Error| assert_eq!(error.to_string(), text);

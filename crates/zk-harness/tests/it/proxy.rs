@@ -177,19 +177,16 @@ async fn clean(ensemble: &Ensemble) {
     }
 }
 
-// covers: H7
 #[tokio::test]
 async fn every_cut_has_its_documented_effect_on_3_8() {
     every_cut_has_its_documented_effect("3.8").await;
 }
 
-// covers: H7
 #[tokio::test]
 async fn every_cut_has_its_documented_effect_on_3_9() {
     every_cut_has_its_documented_effect("3.9").await;
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_held_request_is_processed_after_its_release() {
     let ensemble = single("3.9").await;
@@ -214,7 +211,6 @@ async fn a_held_request_is_processed_after_its_release() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn later_replies_wait_behind_a_held_reply() {
     let ensemble = single("3.9").await;
@@ -236,7 +232,6 @@ async fn later_replies_wait_behind_a_held_reply() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_held_create_is_processed_after_its_client_closed() {
     let ensemble = single("3.9").await;
@@ -260,7 +255,6 @@ async fn a_held_create_is_processed_after_its_client_closed() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn both_frames_of_the_handshake_can_be_lost() {
     let ensemble = single("3.9").await;
@@ -292,7 +286,6 @@ async fn both_frames_of_the_handshake_can_be_lost() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_black_hole_is_silent_in_both_directions_until_healed() {
     let ensemble = single("3.9").await;
@@ -332,7 +325,6 @@ async fn a_black_hole_is_silent_in_both_directions_until_healed() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn delays_of_several_frames_overlap_and_keep_the_order() {
     // With this many, consecutive delays would take much longer than concurrent ones on a busy machine.
@@ -373,7 +365,6 @@ async fn delays_of_several_frames_overlap_and_keep_the_order() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn new_connections_follow_their_routes() {
     let ensemble = in_memory(3).proxied(true).start().await.unwrap();
@@ -429,7 +420,6 @@ async fn new_connections_follow_their_routes() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn addresses_stay_when_a_server_is_restarted() {
     let ensemble = single("3.9").await;
@@ -453,7 +443,6 @@ async fn addresses_stay_when_a_server_is_restarted() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn the_log_shows_that_a_create_was_sent_twice() {
     let ensemble = single("3.9").await;
@@ -489,7 +478,6 @@ async fn the_log_shows_that_a_create_was_sent_twice() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn words_and_invalid_frames_pass_unchanged() {
     let ensemble = single("3.9").await;
@@ -511,7 +499,6 @@ async fn words_and_invalid_frames_pass_unchanged() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn large_frames_pass_unchanged() {
     let ensemble = in_memory(1)
@@ -538,7 +525,6 @@ async fn large_frames_pass_unchanged() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn the_error_without_proxies_states_the_remedy() {
     let ensemble = in_memory(1).start().await.unwrap();
@@ -550,7 +536,6 @@ async fn the_error_without_proxies_states_the_remedy() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H7
 #[tokio::test]
 async fn proxies_end_with_the_ensemble_and_restart_on_attach() {
     let ensemble = single("3.9").await;
@@ -576,7 +561,6 @@ async fn proxies_end_with_the_ensemble_and_restart_on_attach() {
     assert!(log.count(&Match::handshake()) > 0, "the log is empty");
 }
 
-// covers: H7
 #[tokio::test]
 async fn a_separate_proxy_ends_with_its_last_handle() {
     let ensemble = in_memory(1).start().await.unwrap();

@@ -15,7 +15,6 @@ async fn refused(builder: zk_harness::EnsembleBuilder) -> Error {
     }
 }
 
-// covers: H1
 #[tokio::test]
 async fn a_port_in_use_is_refused_before_anything_starts() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -30,7 +29,6 @@ async fn a_port_in_use_is_refused_before_anything_starts() {
     );
 }
 
-// covers: H1 H3
 #[tokio::test]
 async fn a_port_of_a_stopped_server_is_refused() {
     let one = in_memory(1).start().await.unwrap();
@@ -76,7 +74,6 @@ async fn a_port_of_a_stopped_server_is_refused() {
     assert!(!directory.exists());
 }
 
-// covers: H1
 #[tokio::test]
 async fn a_directory_that_is_not_empty_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
@@ -92,7 +89,6 @@ async fn a_directory_that_is_not_empty_is_refused_and_not_changed() {
     assert!(directory.path().join("precious").exists());
 }
 
-// covers: H1
 #[tokio::test]
 async fn a_directory_that_cannot_be_created_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -105,7 +101,6 @@ async fn a_directory_that_cannot_be_created_is_refused() {
     );
 }
 
-// covers: H2
 #[tokio::test]
 async fn a_server_that_exits_is_reported_with_its_log() {
     let root = tempfile::tempdir().unwrap();
@@ -124,7 +119,6 @@ async fn a_server_that_exits_is_reported_with_its_log() {
     assert_eq!(processes_of(&directory), 0);
 }
 
-// covers: H2
 #[tokio::test]
 async fn the_error_of_a_slow_start_has_each_servers_answer() {
     let root = tempfile::tempdir().unwrap();
@@ -145,7 +139,6 @@ async fn the_error_of_a_slow_start_has_each_servers_answer() {
     assert_eq!(processes_of(&directory), 0);
 }
 
-// covers: H3
 #[tokio::test]
 async fn a_dropped_start_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
@@ -164,7 +157,6 @@ async fn a_dropped_start_leaves_nothing() {
     }
 }
 
-// covers: H1 H3
 #[tokio::test]
 async fn a_retry_with_other_ports_uses_the_same_directory() {
     let root = tempfile::tempdir().unwrap();
@@ -201,7 +193,6 @@ async fn a_retry_with_other_ports_uses_the_same_directory() {
     assert!(!directory.exists());
 }
 
-// covers: H1
 #[tokio::test]
 async fn paths_with_control_characters_or_quotes_are_refused() {
     let root = tempfile::tempdir().unwrap();
@@ -233,7 +224,6 @@ async fn child_uses_the_temporary_directory() {
     }
 }
 
-// covers: H1 H3
 #[test]
 fn unusual_temporary_directories_are_used_or_refused() {
     let root = tempfile::tempdir().unwrap();
@@ -274,7 +264,6 @@ fn unusual_temporary_directories_are_used_or_refused() {
     );
 }
 
-// covers: H4
 #[cfg(feature = "containers")]
 #[tokio::test]
 async fn settings_that_need_processes_are_refused_with_containers() {

@@ -4,7 +4,6 @@ use zk_harness::SaslDigest;
 
 use crate::support::{in_memory, java_shell};
 
-// covers: H1
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn no_other_user_can_read_the_files_of_an_ensemble() {
@@ -77,7 +76,6 @@ fn tls_properties(
     properties
 }
 
-// covers: H1
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn servers_with_tls_require_a_certificate_of_their_authority() {
@@ -111,7 +109,6 @@ async fn servers_with_tls_require_a_certificate_of_their_authority() {
     }
 }
 
-// covers: H1
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn a_server_shows_a_replaced_certificate_after_a_restart() {
@@ -134,7 +131,6 @@ async fn a_server_shows_a_replaced_certificate_after_a_restart() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H1
 #[tokio::test]
 async fn servers_with_sasl_know_their_users() {
     for version in ["3.8", "3.9"] {
@@ -169,7 +165,6 @@ async fn servers_with_sasl_know_their_users() {
     }
 }
 
-// covers: H1
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn tls_is_refused_together_with_links() {

@@ -6,7 +6,6 @@ use zk_harness::{DataStore, Ensemble, Health, ProcessState, Role, ServerSpec};
 
 use crate::support::{child_directory, in_child, in_memory, processes_of};
 
-// covers: H1 H2
 #[tokio::test]
 async fn three_servers_serve_with_one_leader() {
     let ensemble = Ensemble::builder().servers(3).start().await.unwrap();
@@ -39,7 +38,6 @@ async fn three_servers_serve_with_one_leader() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H1 H2
 #[tokio::test]
 async fn ensembles_of_one_two_and_five_servers_serve() {
     for (servers, warnings) in [(1, 1), (2, 1), (5, 0)] {
@@ -56,7 +54,6 @@ async fn ensembles_of_one_two_and_five_servers_serve() {
     }
 }
 
-// covers: H1
 #[tokio::test]
 async fn both_supported_versions_serve_in_memory_and_on_disk() {
     for version in ["3.8", "3.9"] {
@@ -86,7 +83,6 @@ async fn both_supported_versions_serve_in_memory_and_on_disk() {
     }
 }
 
-// covers: H2
 #[tokio::test]
 async fn every_four_letter_word_is_answered() {
     let ensemble = in_memory(3).start().await.unwrap();
@@ -116,7 +112,6 @@ async fn every_four_letter_word_is_answered() {
     ensemble.down().await.unwrap();
 }
 
-// covers: H1
 #[tokio::test]
 async fn settings_reach_the_servers() {
     let ensemble = Ensemble::builder()
@@ -186,7 +181,6 @@ async fn child_serves_from_odd_directories() {
     println!("all served");
 }
 
-// covers: H1 H3
 #[test]
 fn odd_directories_serve_in_every_locale() {
     let root = tempfile::tempdir().unwrap();
@@ -200,7 +194,6 @@ fn odd_directories_serve_in_every_locale() {
     }
 }
 
-// covers: H1
 #[tokio::test]
 async fn a_server_can_be_started_with_its_script() {
     let ensemble = in_memory(3).start().await.unwrap();
@@ -228,7 +221,6 @@ async fn a_server_can_be_started_with_its_script() {
     by_hand.wait().unwrap();
 }
 
-// covers: H3
 #[tokio::test]
 async fn a_detached_ensemble_can_be_attached_to_and_taken_down() {
     let started = in_memory(1).start().await.unwrap();

@@ -18,7 +18,6 @@ fn begun(lines: &[&str]) -> Result<History, String> {
     parse(&format!("{BEGIN}\n{}\n", lines.join("\n")))
 }
 
-// covers: H9
 #[test]
 fn the_example_of_the_documentation_is_a_history() {
     let text: String = include_str!("../lib.rs")

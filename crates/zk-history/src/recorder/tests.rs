@@ -10,7 +10,6 @@ fn file() -> (tempfile::TempDir, PathBuf) {
     (directory, file)
 }
 
-// covers: H9
 #[test]
 fn recorded_calls_are_read_again() {
     let (_directory, file) = file();

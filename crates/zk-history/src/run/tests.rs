@@ -24,7 +24,6 @@ fn entries(directory: &Path) -> Vec<String> {
     names
 }
 
-// covers: H9
 #[test]
 fn a_run_without_a_fault_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
@@ -37,7 +36,6 @@ fn a_run_without_a_fault_leaves_nothing() {
     assert_eq!(entries(root.path()), [""; 0]);
 }
 
-// covers: H9
 #[test]
 fn a_violation_keeps_the_run_and_prints_the_commands() {
     let root = tempfile::tempdir().unwrap();
@@ -223,7 +221,6 @@ fn a_description_has_the_same_text_in_every_version() {
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
 }
 
-// covers: H9
 #[test]
 fn servers_that_lost_acknowledged_writes_fail_a_run() {
     let (root, ensemble) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 
 use zk_history::{History, Op, Recorder};
 
-// covers: H9
 #[test]
 fn a_process_that_is_killed_loses_nothing_that_it_recorded() {
     if let Some(file) = std::env::var_os(CHILD) {

@@ -80,7 +80,6 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-// covers: H9
 #[test]
 fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
     let runs = TestRuns::new();
@@ -109,7 +108,6 @@ fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
     assert_eq!(runs.check(&[]).out, printed.out);
 }
 
-// covers: H9
 #[test]
 fn a_rollback_of_the_servers_is_not_a_violation() {
     let runs = TestRuns::new();
@@ -142,7 +140,6 @@ fn a_rollback_of_the_servers_is_not_a_violation() {
     ");
 }
 
-// covers: H9
 #[test]
 fn the_exit_status_is_that_of_the_judgement() {
     let runs = TestRuns::new();

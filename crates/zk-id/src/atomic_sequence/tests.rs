@@ -77,7 +77,6 @@ fn distinct(taken: impl IntoIterator<Item = Vec<u64>>) -> Vec<u64> {
     all
 }
 
-// covers: I3 I4
 #[test]
 fn no_position_is_taken_twice_while_a_window_opens() {
     every_interleaving(|| {
@@ -95,7 +94,6 @@ fn no_position_is_taken_twice_while_a_window_opens() {
     });
 }
 
-// covers: I3 I4
 #[test]
 fn no_position_is_taken_twice_by_many_threads() {
     interrupted_twice(|| {
@@ -109,7 +107,6 @@ fn no_position_is_taken_twice_by_many_threads() {
     });
 }
 
-// covers: I3 I5
 #[test]
 fn nothing_is_taken_from_a_closed_sequence() {
     let model = || {
@@ -126,7 +123,6 @@ fn nothing_is_taken_from_a_closed_sequence() {
     every_interleaving(model);
 }
 
-// covers: I3 I5
 #[test]
 fn nothing_is_taken_from_an_expired_window() {
     every_interleaving(|| {

@@ -9,7 +9,6 @@ use zk_id::{BlockIds, Id, Layout, SequenceIds, Snowflakes, WorkerIds, WorkerLoss
 
 use crate::{LONG, connect, soon, with_servers};
 
-// covers: I1 I2 I3
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_id_is_unique_and_leaves_only_its_marks() {
     with_servers(3, async |ensemble| {
@@ -52,7 +51,6 @@ async fn every_kind_of_id_is_unique_and_leaves_only_its_marks() {
 }
 
 /// The leader numbers transactions: the next one continues, even after the old one was killed.
-// covers: I1
 #[tokio::test(flavor = "multi_thread")]
 async fn zxids_rise_over_sessions_and_leaders() {
     with_servers(3, async |ensemble| {
@@ -95,7 +93,6 @@ async fn zxids_rise_over_sessions_and_leaders() {
     .await;
 }
 
-// covers: I3
 #[tokio::test(flavor = "multi_thread")]
 async fn clock_ten_years_ahead_costs_no_worker_number() {
     with_servers(1, async |ensemble| {
@@ -123,7 +120,6 @@ async fn clock_ten_years_ahead_costs_no_worker_number() {
     .await;
 }
 
-// covers: I1
 #[tokio::test(flavor = "multi_thread")]
 async fn forty_that_start_at_once_all_get_a_block() {
     with_servers(1, async |ensemble| {
@@ -146,7 +142,6 @@ async fn forty_that_start_at_once_all_get_a_block() {
     .await;
 }
 
-// covers: I5
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_generator_stops_and_its_successor_repeats_no_id() {
     with_servers(1, async |ensemble| {
@@ -182,7 +177,6 @@ async fn an_expired_generator_stops_and_its_successor_repeats_no_id() {
     .await;
 }
 
-// covers: I2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_worker_number_is_reported_and_claimed_again() {
     with_servers(1, async |ensemble| {

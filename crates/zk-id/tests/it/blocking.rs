@@ -10,7 +10,6 @@ use zk_id::{BlockIds, Layout, NextError, Snowflakes};
 
 use crate::{connect, soon};
 
-// covers: C25 I1 I2
 #[test]
 fn threads_without_a_runtime_claim_and_share_ids() {
     let ensemble = block_on(Ensemble::builder().servers(1).start()).expect("a server starts");

@@ -6,7 +6,6 @@ use tokio::process::Command;
 
 use crate::{example, soon};
 
-// covers: I1 I3
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_gives_out_ids_that_rise_over_two_processes() {
     let running = Command::new(example())

@@ -68,7 +68,6 @@ fn take(ids: &Generator, given: &Given) {
     given.add(word, bits);
 }
 
-// covers: I4
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_threads_take_fifty_million_distinct_ids_in_ten_seconds() {
     with_servers(1, async |ensemble| {

@@ -13,7 +13,6 @@ use crate::PATH;
 /// Four ids in a millisecond.
 const SMALL: Layout = Layout::new(50, 2, 2, Duration::ZERO);
 
-// covers: I3 I4
 #[test]
 fn threads_without_a_runtime_wait_for_ids_and_get_distinct_ones() {
     let generator = Generator::new(SMALL, 1, SystemClock::default());
@@ -71,7 +70,6 @@ fn a_blocked_thread_gives_up_after_the_maximum_wait() {
     generator.next_blocking().unwrap();
 }
 
-// covers: I5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_thread_is_woken_when_the_generator_stops() {
     let ensemble = Ensemble::new(1);

@@ -35,7 +35,6 @@ impl Besides {
     }
 }
 
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn dropped_claim_leaves_no_number_taken() {
     for besides in BESIDES {
@@ -59,7 +58,6 @@ async fn dropped_claim_leaves_no_number_taken() {
     }
 }
 
-// covers: I2 I3
 #[tokio::test(start_paused = true)]
 async fn a_dropped_claim_or_release_leaves_and_repeats_nothing() {
     for besides in BESIDES {

@@ -84,7 +84,6 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     made.into_iter().sum()
 }
 
-// covers: I2 I3 I5
 #[test]
 fn whatever_happens_no_id_is_given_out_twice() {
     let made = Cell::new(0);

@@ -18,7 +18,6 @@ fn snowflakes(session: &Session, clock: &TestClock) -> Snowflakes {
 
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn clock_ten_years_ahead_costs_no_worker_number() {
     const FOUR: Layout = Layout::new(41, 2, 8, Duration::from_secs(1_700_000_000));
@@ -48,7 +47,6 @@ async fn clock_ten_years_ahead_costs_no_worker_number() {
     }
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn number_whose_mark_is_far_in_the_future_is_taken_last() {
     const FOUR: Layout = Layout::new(41, 2, 8, Duration::from_secs(1_700_000_000));
@@ -81,7 +79,6 @@ async fn number_whose_mark_is_far_in_the_future_is_taken_last() {
     assert!(good.try_next().is_ok());
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn clock_that_jumps_ten_years_ahead_reserves_no_time() {
     let ensemble = Ensemble::new(3);
@@ -107,7 +104,6 @@ async fn clock_that_jumps_ten_years_ahead_reserves_no_time() {
     seen.add([soon("it is extended", ids.next()).await.unwrap()]);
 }
 
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn any_clock_is_allowed_if_it_may_be_ahead_for_ever() {
     let ensemble = Ensemble::new(1);
@@ -127,7 +123,6 @@ enum End {
     Crash,
 }
 
-// covers: I2 I3
 #[tokio::test(start_paused = true)]
 async fn restart_with_a_clock_that_went_back_repeats_no_id() {
     for end in [End::Release, End::Drop, End::Crash] {
@@ -172,7 +167,6 @@ async fn restart_with_a_clock_that_went_back_repeats_no_id() {
     }
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn next_process_need_not_wait_after_a_release() {
     let ensemble = Ensemble::new(1);
@@ -203,7 +197,6 @@ async fn next_process_need_not_wait_after_a_release() {
 }
 
 /// The old process does not know yet that its session is over; its clock is ahead, and that of the next one is behind.
-// covers: I3 I5
 #[tokio::test(start_paused = true)]
 async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
     for behind in [0, 5_000, 3_600_000].map(Duration::from_millis) {
@@ -236,7 +229,6 @@ async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
     }
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn path_of_another_layout_is_refused() {
     let ensemble = Ensemble::new(1);
@@ -270,7 +262,6 @@ async fn path_of_another_layout_is_refused() {
     assert!(bytes.starts_with(b"zk-id snowflakes of 41/6/16"));
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn mark_that_cannot_be_read_is_refused_and_can_be_repaired() {
     let ensemble = Ensemble::new(1);

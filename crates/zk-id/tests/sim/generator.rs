@@ -17,7 +17,6 @@ fn both(clock: &TestClock, layout: Layout) -> [Generator; 2] {
     ]
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_goes_back_repeats_no_id_while_running() {
     for back in [1, 5_000, 3_600_000].map(Duration::from_millis) {
@@ -57,7 +56,6 @@ async fn a_clock_that_goes_back_repeats_no_id_while_running() {
     }
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn a_caller_waits_out_an_exhausted_millisecond_and_skips_no_id() {
     let clock = TestClock::new();
@@ -79,7 +77,6 @@ async fn a_caller_waits_out_an_exhausted_millisecond_and_skips_no_id() {
     }
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn ids_have_the_time_at_which_they_were_taken_after_any_pause() {
     let clock = TestClock::new();
@@ -98,7 +95,6 @@ async fn ids_have_the_time_at_which_they_were_taken_after_any_pause() {
     }
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn a_layout_without_later_time_fails_at_once() {
     let clock = TestClock::new();

@@ -32,7 +32,6 @@ async fn claimed_by(
     (ids, clock)
 }
 
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn no_id_is_given_out_once_another_process_can_have_the_number() {
     let ensemble = Ensemble::new(3);
@@ -65,7 +64,6 @@ async fn no_id_is_given_out_once_another_process_can_have_the_number() {
     assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
 }
 
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn short_break_of_the_connection_ends_nothing() {
     let ensemble = Ensemble::new(3);
@@ -80,7 +78,6 @@ async fn short_break_of_the_connection_ends_nothing() {
     }
 }
 
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn deleting_the_nodes_of_a_worker_stops_its_generator() {
     for (path, loss) in [
@@ -98,7 +95,6 @@ async fn deleting_the_nodes_of_a_worker_stops_its_generator() {
 }
 
 /// The watch fires only when another client already owns the node.
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn worker_whose_node_was_replaced_while_it_was_away_stops() {
     let ensemble = Ensemble::new(3);
@@ -120,7 +116,6 @@ async fn worker_whose_node_was_replaced_while_it_was_away_stops() {
     assert_eq!(taken(&ensemble).len(), 1);
 }
 
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn reservation_survives_lost_requests_and_replies() {
     let ensemble = Ensemble::new(3);
@@ -139,7 +134,6 @@ async fn reservation_survives_lost_requests_and_replies() {
     assert_eq!(children(&ensemble, PATH), ["mark-00000"]);
 }
 
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn nothing_is_given_out_that_is_not_reserved() {
     let ensemble = Ensemble::new(3);
@@ -153,7 +147,6 @@ async fn nothing_is_given_out_that_is_not_reserved() {
     drop(session);
 }
 
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn clones_of_the_generator_end_with_the_lease() {
     let ensemble = Ensemble::new(3);
@@ -167,7 +160,6 @@ async fn clones_of_the_generator_end_with_the_lease() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: I5
 #[tokio::test(start_paused = true)]
 async fn a_generator_that_has_stopped_keeps_no_session_lease() {
     let ensemble = Ensemble::new(3);

@@ -9,7 +9,6 @@ use zk_sim::{Counters, Ensemble, matching};
 
 use crate::{PATH, children, pass, polled, soon};
 
-// covers: I1
 #[tokio::test(start_paused = true)]
 async fn numbers_rise_over_all_processes_and_no_node_is_left() {
     let ensemble = Ensemble::new(3);
@@ -25,7 +24,6 @@ async fn numbers_rise_over_all_processes_and_no_node_is_left() {
     assert_eq!(children(&ensemble, PATH), [""; 0]);
 }
 
-// covers: I1
 #[tokio::test(start_paused = true)]
 async fn no_number_is_given_out_twice_whatever_is_lost() {
     let ensemble = Ensemble::new(3);
@@ -117,7 +115,6 @@ async fn numbers_that_restart_are_refused() {
     );
 }
 
-// covers: I1
 #[tokio::test(start_paused = true)]
 async fn call_that_is_dropped_leaves_no_node() {
     for polls in 0..20 {

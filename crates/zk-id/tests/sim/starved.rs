@@ -42,7 +42,6 @@ fn time(ids: &Generator, id: zk_id::Id) -> std::time::SystemTime {
     ids.layout().parts(id).time
 }
 
-// covers: I5
 #[test]
 fn starved_runtime_lets_no_generator_outlive_its_lease() {
     let runtime = runtime();
@@ -65,7 +64,6 @@ fn starved_runtime_lets_no_generator_outlive_its_lease() {
     assert!(ids.try_next_many(10).is_err());
 }
 
-// covers: I5
 #[test]
 fn dropped_runtime_lets_no_generator_outlive_its_lease() {
     let runtime = runtime();

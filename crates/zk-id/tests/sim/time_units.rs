@@ -11,7 +11,6 @@ use crate::{PATH, Seen, TestClock, pass, soon};
 const SECONDS: Layout =
     Layout::new(40, 4, 2, Duration::ZERO).with_time_unit(Duration::from_secs(1));
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn a_caller_waits_for_the_next_second() {
     for is_last in [false, true] {
@@ -58,7 +57,6 @@ async fn a_caller_waits_for_the_next_second() {
     }
 }
 
-// covers: I3 I5
 #[tokio::test(start_paused = true)]
 async fn the_next_holder_of_a_number_starts_in_the_next_unit() {
     let ensemble = Ensemble::new(1);
@@ -98,7 +96,6 @@ async fn the_next_holder_of_a_number_starts_in_the_next_unit() {
     }
 }
 
-// covers: I3
 #[tokio::test(start_paused = true)]
 async fn paths_with_another_time_unit_are_refused() {
     let ensemble = Ensemble::new(1);

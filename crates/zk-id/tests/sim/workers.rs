@@ -13,7 +13,6 @@ fn workers(session: &Session, count: u32) -> WorkerIds {
     WorkerIds::new(session, PATH, count).unwrap()
 }
 
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn each_process_has_a_number_of_its_own_within_the_range() {
     let ensemble = Ensemble::new(3);
@@ -42,7 +41,6 @@ async fn each_process_has_a_number_of_its_own_within_the_range() {
     assert_eq!(taken(&ensemble), [""; 0]);
 }
 
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn released_number_is_used_again() {
     let ensemble = Ensemble::new(3);
@@ -81,7 +79,6 @@ async fn released_number_is_used_again() {
 }
 
 /// A list of all numbers would take 16 GiB.
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn a_claim_among_all_possible_numbers_lists_none_of_them() {
     let ensemble = Ensemble::new(1);
@@ -93,7 +90,6 @@ async fn a_claim_among_all_possible_numbers_lists_none_of_them() {
     second.release().await.unwrap();
 }
 
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn a_free_preferred_number_is_claimed_and_holders_are_listed() {
     let ensemble = Ensemble::new(1);
@@ -131,7 +127,6 @@ async fn a_free_preferred_number_is_claimed_and_holders_are_listed() {
     drop((first, second, third));
 }
 
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_reported_before_another_process_claims_the_number() {
     let ensemble = Ensemble::new(3);
@@ -163,7 +158,6 @@ async fn a_loss_is_reported_before_another_process_claims_the_number() {
     );
 }
 
-// covers: I2
 #[tokio::test(start_paused = true)]
 async fn claim_whose_request_or_reply_is_lost_takes_one_number() {
     for nth in 1..12 {

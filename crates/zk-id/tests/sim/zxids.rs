@@ -9,7 +9,6 @@ use zk_sim::{Ensemble, matching};
 
 use crate::{PATH, children, pass, polled, soon};
 
-// covers: I1
 #[tokio::test(start_paused = true)]
 async fn numbers_rise_over_all_processes_and_paths() {
     let ensemble = Ensemble::new(3);
@@ -34,7 +33,6 @@ async fn numbers_rise_over_all_processes_and_paths() {
 }
 
 /// A lost reply, while another process writes: the node then shows the zxid of the other one.
-// covers: I1
 #[tokio::test(start_paused = true)]
 async fn no_zxid_is_issued_twice_whatever_is_lost() {
     let ensemble = Ensemble::new(3);

@@ -9,7 +9,6 @@ use zk_sim::wait::until;
 
 use crate::{connect, leading, soon, until_waiting, with_servers};
 
-// covers: E2 E3
 #[tokio::test(flavor = "multi_thread")]
 async fn leadership_goes_round_among_latches_and_leaves_nothing() {
     with_servers(1, async |ensemble| {
@@ -60,7 +59,6 @@ async fn leadership_goes_round_among_latches_and_leaves_nothing() {
     .await;
 }
 
-// covers: E1
 #[tokio::test(flavor = "multi_thread")]
 async fn selectors_run_their_tasks_one_at_a_time() {
     with_servers(1, async |ensemble| {

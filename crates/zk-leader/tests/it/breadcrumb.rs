@@ -27,7 +27,6 @@ async fn take_over(lease: &LeaderLease, data: &str) -> (Breadcrumb, Vec<String>)
 }
 
 /// The active is cut off and never notices; the standby fences it, and resigns in order.
-// covers: M6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_fences_an_active_that_is_cut_off() {
     with_servers(3, async |ensemble| {
@@ -65,7 +64,6 @@ async fn a_standby_fences_an_active_that_is_cut_off() {
 }
 
 /// The request is lost, or the reply.
-// covers: M6
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_replies_neither_fence_twice_nor_lose_the_breadcrumb() {
     with_servers(3, async |ensemble| {

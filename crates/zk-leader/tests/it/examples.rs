@@ -7,7 +7,6 @@ use tokio::process::Command;
 
 use crate::example;
 
-// covers: E1 E3
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_has_a_new_leader_after_each_loss() {
     let running = Command::new(example())

@@ -5,7 +5,6 @@ use zk_leader::{LeaderLatch, LeadershipLoss, ParticipantEnd};
 
 use crate::{LONG, connect, leading, soon, until_waiting, with_servers};
 
-// covers: E2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_survives_the_death_of_the_leading_server() {
     with_servers(3, async |ensemble| {
@@ -25,7 +24,6 @@ async fn a_leader_survives_the_death_of_the_leading_server() {
 }
 
 /// The ensemble expires the leader's session; the next participant leads, and a new session joins.
-// covers: E2
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_leader_ends_and_joins_with_the_next_session() {
     with_servers(1, async |ensemble| {
@@ -53,7 +51,6 @@ async fn an_expired_leader_ends_and_joins_with_the_next_session() {
 }
 
 /// Cut off from all servers, the leader steps down before the next one leads.
-// covers: E2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partitioned_leader_steps_down_before_the_next_one_leads() {
     with_servers(3, async |ensemble| {

@@ -66,7 +66,6 @@ impl Process {
     }
 }
 
-// covers: E1
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_process_leads_when_the_leaders_is_killed() {
     with_servers(1, async |ensemble| {
@@ -82,7 +81,6 @@ async fn the_next_process_leads_when_the_leaders_is_killed() {
 }
 
 /// Paused for longer than its session lives, the leader notices before its task continues.
-// covers: E1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_was_paused_while_leading_leads_no_further() {
     with_servers(1, async |ensemble| {

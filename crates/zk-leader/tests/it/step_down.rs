@@ -37,7 +37,6 @@ async fn synced(session: &Session) {
     session.sync("/").with_quorum().await.unwrap();
 }
 
-// covers: E2 L7
 #[tokio::test(flavor = "multi_thread")]
 async fn leader_accepts_or_refuses_and_the_requester_is_answered() {
     with_servers(3, async |ensemble| {
@@ -106,7 +105,6 @@ async fn leader_accepts_or_refuses_and_the_requester_is_answered() {
     .await;
 }
 
-// covers: E1 L7
 #[tokio::test(flavor = "multi_thread")]
 async fn selector_that_is_asked_ends_its_task_first() {
     with_servers(1, async |ensemble| {
@@ -132,7 +130,6 @@ async fn selector_that_is_asked_ends_its_task_first() {
     .await;
 }
 
-// covers: E2 L7
 #[tokio::test(flavor = "multi_thread")]
 async fn leader_that_dies_while_it_is_asked_no_longer_leads() {
     with_servers(3, async |ensemble| {
@@ -154,7 +151,6 @@ async fn leader_that_dies_while_it_is_asked_no_longer_leads() {
     .await;
 }
 
-// covers: E2 L7
 #[tokio::test(flavor = "multi_thread")]
 async fn request_without_the_right_to_write_is_a_clear_error() {
     with_servers(1, async |ensemble| {
@@ -181,7 +177,6 @@ async fn request_without_the_right_to_write_is_a_clear_error() {
     .await;
 }
 
-// covers: E2 L7
 #[tokio::test(flavor = "multi_thread")]
 async fn inbox_of_an_earlier_leader_is_ignored() {
     with_servers(1, async |ensemble| {

@@ -57,7 +57,6 @@ async fn died(ensemble: &Ensemble, data: &str) {
     session.close().await.unwrap();
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_died_is_fenced_and_one_that_resigned_is_not() {
     let ensemble = Ensemble::new(3);
@@ -77,7 +76,6 @@ async fn a_leader_that_died_is_fenced_and_one_that_resigned_is_not() {
     drop(unfenced(&lease, "c").await);
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_leader_does_not_fence_by_its_own_breadcrumb() {
     let ensemble = Ensemble::new(3);
@@ -91,7 +89,6 @@ async fn a_leader_does_not_fence_by_its_own_breadcrumb() {
     assert_eq!(left(&ensemble), [""; 0]);
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_fence_that_fails_leaves_the_old_breadcrumb() {
     let ensemble = Ensemble::new(3);
@@ -108,7 +105,6 @@ async fn a_fence_that_fails_leaves_the_old_breadcrumb() {
 }
 
 /// The fence is dropped at once, and nothing is written.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_deposed_while_it_fences_gives_up() {
     let ensemble = Ensemble::new(3);
@@ -136,7 +132,6 @@ async fn a_leader_that_is_deposed_while_it_fences_gives_up() {
 }
 
 /// It is paused after it has read that there is no breadcrumb, and is no longer the leader when it writes.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_former_leader_writes_no_breadcrumb() {
     let ensemble = Ensemble::new(3);
@@ -158,7 +153,6 @@ async fn a_former_leader_writes_no_breadcrumb() {
     drop(unfenced(&next, "b").await);
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_former_leader_does_not_remove_the_breadcrumb_of_the_next() {
     let ensemble = Ensemble::new(3);
@@ -177,7 +171,6 @@ async fn a_former_leader_does_not_remove_the_breadcrumb_of_the_next() {
 }
 
 /// Notified of the end of the former leader, it moves to a server that has not seen the breadcrumbs of the last leaders.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_leader_does_not_fence_by_what_a_slow_server_shows() {
     let ensemble = Ensemble::new(3);
@@ -203,7 +196,6 @@ async fn a_leader_does_not_fence_by_what_a_slow_server_shows() {
     assert_eq!(fenced.into_inner(), ["c"]);
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn the_breadcrumb_has_the_acl_of_the_election() {
     let ensemble = Ensemble::new(1);
@@ -219,7 +211,6 @@ async fn the_breadcrumb_has_the_acl_of_the_election() {
 }
 
 /// Each fault of each request: the old one is fenced once, and both calls succeed.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_leader_takes_over_whichever_request_or_reply_is_lost() {
     for (what, strike) in STRIKES {
@@ -253,7 +244,6 @@ async fn a_leader_takes_over_whichever_request_or_reply_is_lost() {
 }
 
 /// The leader that takes over next fences the old one or this one, whatever became of the request in flight.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_dropped_take_over_leaves_the_old_breadcrumb_or_its_own() {
     for drop_fault in DropFault::ALL {
@@ -391,7 +381,6 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     oracle.lock().unwrap().take_overs
 }
 
-// covers: M6
 #[test]
 fn chaos_lets_no_process_act_beside_one_that_was_not_fenced() {
     let take_overs = Cell::new(0);

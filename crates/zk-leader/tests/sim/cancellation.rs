@@ -57,7 +57,6 @@ async fn dropped_everywhere(led_for: Option<Duration>, act: impl AsyncFn(Session
 
 const A_WHILE: Option<Duration> = Some(Duration::from_millis(200));
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_selector_dropped_at_any_await_leaves_nothing() {
     for led_for in [None, A_WHILE] {
@@ -69,7 +68,6 @@ async fn a_selector_dropped_at_any_await_leaves_nothing() {
     }
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_selector_that_joins_again_leaves_nothing_at_any_await() {
     dropped_everywhere(None, async |session| {
@@ -91,7 +89,6 @@ async fn a_selector_that_joins_again_leaves_nothing_at_any_await() {
     .await;
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_latch_participant_dropped_at_any_await_leaves_nothing() {
     for led_for in [None, A_WHILE] {
@@ -107,7 +104,6 @@ async fn a_latch_participant_dropped_at_any_await_leaves_nothing() {
 }
 
 /// The task of a participant runs on its own; here it is aborted at every moment.
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_latch_participant_dropped_at_any_moment_leaves_nothing() {
     for quarter in 0..120 {
@@ -129,7 +125,6 @@ async fn a_latch_participant_dropped_at_any_moment_leaves_nothing() {
     }
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn leaving_and_resigning_continue_when_their_futures_are_dropped() {
     for resigns in [true, false] {

@@ -186,7 +186,6 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     terms(&latches) + terms(&selectors)
 }
 
-// covers: E1 E2
 #[test]
 fn chaos_yields_one_valid_leader_at_a_time_and_one_at_the_end() {
     let terms = Cell::new(0);

@@ -11,7 +11,6 @@ use crate::{
 
 /// Two leaders after an expiry (CURATOR-620, CURATOR-498): the node of the former session is still listed, by a server
 /// that lags behind, and taken for the new session's own.
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn e1_the_node_of_a_former_session_elects_no_leader() {
     let ensemble = Ensemble::new(3);
@@ -36,7 +35,6 @@ async fn e1_the_node_of_a_former_session_elects_no_leader() {
 }
 
 /// Two latches that reset themselves at the same time and each time wake each other (CURATOR-644, CURATOR-645).
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn e2_two_that_reset_at_the_same_time_come_to_rest() {
     for lost_first in [true, false] {
@@ -72,7 +70,6 @@ async fn e2_two_that_reset_at_the_same_time_come_to_rest() {
 }
 
 /// The answer to a create of an earlier attempt comes late and overwrites the node of the present one (PR#298).
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn e3_a_late_answer_to_an_earlier_attempt_changes_nothing() {
     let ensemble = Ensemble::new(3);
@@ -103,7 +100,6 @@ async fn e3_a_late_answer_to_an_earlier_attempt_changes_nothing() {
 
 /// A background create or list that fails is logged, and the latch stays started and leaderless; a waiter whose node is
 /// deleted learns it when its turn would come, days later (LeaderLatch.reset; CURATOR-15, CURATOR-518, CURATOR-724).
-// covers: E1 E2
 #[tokio::test(start_paused = true)]
 async fn e4_no_participant_silently_drops_out() {
     let ensemble = Ensemble::new(3);
@@ -149,7 +145,6 @@ async fn e4_no_participant_silently_drops_out() {
 }
 
 /// The whole path is deleted under all of them (CURATOR-724).
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn e4_participants_get_over_the_deletion_of_the_path() {
     let ensemble = Ensemble::new(3);
@@ -174,7 +169,6 @@ async fn e4_participants_get_over_the_deletion_of_the_path() {
 }
 
 /// The connection is lost between the grant and the task, and the task runs as a leader (CURATOR-54).
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn e5_a_task_has_its_lease_from_the_beginning() {
     for late in [false, true] {
@@ -209,7 +203,6 @@ async fn e5_a_task_has_its_lease_from_the_beginning() {
 }
 
 /// Closed while the create is on its way, and the node stays (CURATOR-18).
-// covers: E1 E2
 #[tokio::test(start_paused = true)]
 async fn e6_leaving_while_the_node_is_made_leaves_none() {
     for loses_reply in [false, true] {
@@ -235,7 +228,6 @@ async fn e6_leaving_while_the_node_is_made_leaves_none() {
 }
 
 /// Started while there is no connection, and never joins (CURATOR-110).
-// covers: E1 E2
 #[tokio::test(start_paused = true)]
 async fn e7_one_that_starts_offline_joins_as_soon_as_it_can() {
     let ensemble = Ensemble::new(3);
@@ -264,7 +256,6 @@ async fn e7_one_that_starts_offline_joins_as_soon_as_it_can() {
 }
 
 /// One foreign child, or an offer that vanishes while it is read, and the election fails (`LeaderElectionSupport`).
-// covers: E2 E3
 #[tokio::test(start_paused = true)]
 async fn e8_foreign_children_and_vanishing_participants_are_ignored() {
     let ensemble = Ensemble::new(3);
@@ -302,7 +293,6 @@ async fn e8_foreign_children_and_vanishing_participants_are_ignored() {
 
 /// An operator moves the leadership by deleting the leader's node. The leader is notified, the next participant leads,
 /// and the former leader joins again (CURATOR-171).
-// covers: E1 E2
 #[tokio::test(start_paused = true)]
 async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {
     let ensemble = Ensemble::new(3);
@@ -329,7 +319,6 @@ async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {
 }
 
 /// Sequence numbers without an order elect no leader.
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn x9_an_exhausted_counter_elects_no_leader() {
     let ensemble = Ensemble::new(3);
@@ -346,7 +335,6 @@ async fn x9_an_exhausted_counter_elects_no_leader() {
 }
 
 /// Servers that reap idle containers at every moment.
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn x10_a_path_that_is_reaped_again_and_again_is_made_again() {
     let ensemble = Ensemble::builder()
@@ -364,7 +352,6 @@ async fn x10_a_path_that_is_reaped_again_and_again_is_made_again() {
 }
 
 /// Everything that waits ends when the session is closed.
-// covers: E1 E2 E3
 #[tokio::test(start_paused = true)]
 async fn x15_a_closed_session_ends_everything_that_waits() {
     let ensemble = Ensemble::new(3);

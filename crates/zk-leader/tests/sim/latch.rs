@@ -15,7 +15,6 @@ use crate::{
     until_waiting,
 };
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_resigns_is_succeeded_and_joins_again() {
     let ensemble = Ensemble::new(3);
@@ -41,7 +40,6 @@ async fn a_leader_that_resigns_is_succeeded_and_joins_again() {
     assert!(!lease.is_valid(), "an old lease stays old");
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_participant_that_leaves_has_no_node_in_any_state() {
     let ensemble = Ensemble::new(3);
@@ -77,7 +75,6 @@ async fn a_participant_that_leaves_has_no_node_in_any_state() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_dropped_latch_participant_ends_at_once_in_every_state() {
     for state in ["joining", "waiting", "leading"] {
@@ -121,7 +118,6 @@ async fn a_dropped_latch_participant_ends_at_once_in_every_state() {
     }
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_the_session_ends_a_participant_in_every_state() {
     for state in ["joining", "waiting", "leading"] {
@@ -172,7 +168,6 @@ async fn the_loss_of_the_session_ends_a_participant_in_every_state() {
 }
 
 /// A partitioned leader steps down before the ensemble lets the next participant lead.
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_partitioned_latch_reports_it_before_the_next_one_leads() {
     for led_for in [0, 1, 3, 7, 20] {
@@ -195,7 +190,6 @@ async fn a_partitioned_latch_reports_it_before_the_next_one_leads() {
     }
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_lease_expired_leads_again_with_a_higher_token() {
     let ensemble = Ensemble::new(3);
@@ -217,7 +211,6 @@ async fn a_leader_whose_lease_expired_leads_again_with_a_higher_token() {
     assert_eq!(left(&ensemble), [again.path().name().unwrap()]);
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_participant_that_is_not_to_rejoin_ends_with_the_reason() {
     let ensemble = Ensemble::new(3);
@@ -261,7 +254,6 @@ async fn a_participant_that_is_not_to_rejoin_ends_with_the_reason() {
     assert!(left(&ensemble).is_empty());
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn the_changes_begin_with_now_and_finish_with_the_end() {
     let ensemble = Ensemble::new(3);
@@ -285,7 +277,6 @@ async fn the_changes_begin_with_now_and_finish_with_the_end() {
     assert!(changes.next().await.is_none());
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn resigning_over_a_broken_connection_says_what_is_not_known() {
     let ensemble = Ensemble::new(3);
@@ -312,7 +303,6 @@ async fn resigning_over_a_broken_connection_says_what_is_not_known() {
     assert_eq!(left(&ensemble), [again.path().name().unwrap()]);
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn only_a_permanent_error_ends_a_participant() {
     let ensemble = Ensemble::new(3);
@@ -364,7 +354,6 @@ async fn joined_elsewhere(
     soon("it has joined", joining).await.unwrap()
 }
 
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_participant_goes_on_when_the_runtime_it_joined_on_ends() {
     let ensemble = Ensemble::new(1);
@@ -375,7 +364,6 @@ async fn a_participant_goes_on_when_the_runtime_it_joined_on_ends() {
     assert!(matches!(participant.leave().await, ParticipantEnd::Left));
 }
 
-// covers: E2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_participant_ends_with_the_runtime_of_its_session() {
     let ensemble = Ensemble::new(1);
@@ -397,7 +385,6 @@ async fn a_participant_ends_with_the_runtime_of_its_session() {
 }
 
 /// After a pause of the process, the clock reveals the lapse before any task has run.
-// covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_paused_leader_is_not_valid_at_its_first_check() {
     let ensemble = Ensemble::new(3);
@@ -413,7 +400,6 @@ async fn a_paused_leader_is_not_valid_at_its_first_check() {
     assert_eq!(lost, Some(LeadershipLoss::SessionLeaseExpired));
 }
 
-// covers: C6 C21 E2
 #[tokio::test(start_paused = true)]
 async fn a_kept_participant_joins_again_with_each_session() {
     let ensemble = Ensemble::new(3);

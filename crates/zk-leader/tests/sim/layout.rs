@@ -5,7 +5,6 @@ use zk_sim::Ensemble;
 
 use crate::{PATH, options, soon, until_waiting};
 
-// covers: E3
 #[tokio::test(start_paused = true)]
 async fn nodes_and_their_data_are_those_of_the_golden_file() {
     let ensemble = Ensemble::new(1);

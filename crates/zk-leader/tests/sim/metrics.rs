@@ -55,7 +55,6 @@ fn reported(snapshotter: &Snapshotter, gauges: &mut Gauges) -> Vec<String> {
     reported
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn participants_and_leaderships_are_reported() {
     let recorder = DebuggingRecorder::new();

@@ -14,7 +14,6 @@ fn named(session: &Session, id: &str, metadata: &str) -> LeaderLatch {
     LeaderLatch::with_options(session, PATH, &options).expect("a good path")
 }
 
-// covers: E3
 #[tokio::test(start_paused = true)]
 async fn participants_are_listed_in_order_with_their_metadata() {
     let ensemble = Ensemble::new(3);
@@ -65,7 +64,6 @@ async fn participants_are_listed_in_order_with_their_metadata() {
     assert_eq!(one.get(&path).await.unwrap().0, "ben");
 }
 
-// covers: E3
 #[tokio::test(start_paused = true)]
 async fn the_leaders_are_followed_one_after_the_other() {
     let ensemble = Ensemble::new(3);
@@ -105,7 +103,6 @@ async fn the_leaders_are_followed_one_after_the_other() {
 }
 
 /// A follower of leaders wakes when a leader leaves, not when others join.
-// covers: E3
 #[tokio::test(start_paused = true)]
 async fn a_follower_of_leaders_reads_nothing_while_others_join() {
     let ensemble = Ensemble::new(3);
@@ -135,7 +132,6 @@ async fn a_follower_of_leaders_reads_nothing_while_others_join() {
 }
 
 /// The cost that the documentation states.
-// covers: E3
 #[tokio::test(start_paused = true)]
 async fn naming_the_leader_reads_one_participant_of_many() {
     let ensemble = Ensemble::new(3);
@@ -164,7 +160,6 @@ async fn naming_the_leader_reads_one_participant_of_many() {
 }
 
 /// The latch and the selector have layouts of their own, as Curator's have, and see no participants in each other's.
-// covers: E3
 #[tokio::test(start_paused = true)]
 async fn a_latch_and_a_selector_on_one_path_are_two_elections() {
     let ensemble = Ensemble::new(3);

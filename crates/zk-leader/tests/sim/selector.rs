@@ -34,7 +34,6 @@ fn flag() -> (Arc<AtomicBool>, Flag) {
     (Arc::clone(&flag), Flag(flag))
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_task_runs_again_each_time_it_leads_until_it_breaks() {
     let ensemble = Ensemble::new(3);
@@ -56,7 +55,6 @@ async fn a_task_runs_again_each_time_it_leads_until_it_breaks() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn two_selectors_that_requeue_take_turns() {
     let ensemble = Ensemble::new(3);
@@ -87,7 +85,6 @@ async fn two_selectors_that_requeue_take_turns() {
     assert_eq!(*turns.lock().unwrap(), [0, 1, 0, 1, 0, 1, 0, 1]);
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn run_once_answers_what_its_task_does_and_resigns() {
     let ensemble = Ensemble::new(3);
@@ -107,7 +104,6 @@ async fn run_once_answers_what_its_task_does_and_resigns() {
 }
 
 /// The task is dropped before the ensemble lets the next participant lead.
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_partitioned_leaders_task_is_dropped_before_the_next_leads() {
     for led_for in [0, 1, 3, 7, 20] {
@@ -140,7 +136,6 @@ async fn a_partitioned_leaders_task_is_dropped_before_the_next_leads() {
     }
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_task_is_dropped_when_the_session_expires_and_run_says_why() {
     let ensemble = Ensemble::new(3);
@@ -162,7 +157,6 @@ async fn a_task_is_dropped_when_the_session_expires_and_run_says_why() {
     ));
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_resigning_leader_ends_its_task_before_the_next_one_leads() {
     let ensemble = Ensemble::new(3);
@@ -193,7 +187,6 @@ async fn a_resigning_leader_ends_its_task_before_the_next_one_leads() {
     assert_eq!(token, lease.fencing_token());
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_task_that_does_not_resign_is_dropped_after_the_grace() {
     let ensemble = Ensemble::new(3);
@@ -224,7 +217,6 @@ async fn a_task_that_does_not_resign_is_dropped_after_the_grace() {
     assert!(left(&ensemble).is_empty());
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_waiter_leaves_on_request() {
     let ensemble = Ensemble::new(3);
@@ -255,7 +247,6 @@ async fn a_waiter_leaves_on_request() {
     ahead.abort();
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_not_to_rejoin_ends_with_the_leadership() {
     let ensemble = Ensemble::new(3);
@@ -276,7 +267,6 @@ async fn a_run_that_is_not_to_rejoin_ends_with_the_leadership() {
 }
 
 /// A late result is discarded: another participant may have led already.
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn the_result_of_a_task_that_had_lost_its_leadership_is_dropped() {
     let ensemble = Ensemble::new(3);
@@ -296,7 +286,6 @@ async fn the_result_of_a_task_that_had_lost_its_leadership_is_dropped() {
     );
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn a_selector_that_is_never_run_is_seen_to_have_left() {
     let ensemble = Ensemble::new(1);
@@ -329,7 +318,6 @@ impl Drop for Counts {
     }
 }
 
-// covers: E1
 #[tokio::test(start_paused = true)]
 async fn the_node_of_a_leader_goes_only_after_its_task() {
     for how in ["asked", "doubted", "dropped", "done"] {

@@ -26,7 +26,6 @@ fn ask(session: &Session) -> impl Future<Output = StepDown> + use<> {
     async { request.await.unwrap() }
 }
 
-// covers: E2 L7
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_drops_the_future_of_requests_at_any_await_loses_none() {
     for polls in 0..20 {
@@ -43,7 +42,6 @@ async fn a_leader_that_drops_the_future_of_requests_at_any_await_loses_none() {
     }
 }
 
-// covers: E2 L7
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_at_any_await_is_withdrawn() {
     for polls in 0.. {
@@ -69,7 +67,6 @@ async fn a_request_that_is_dropped_at_any_await_is_withdrawn() {
     }
 }
 
-// covers: E2 L7
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_dropped_at_any_await_still_resigns() {
     for polls in 1.. {
@@ -87,7 +84,6 @@ async fn an_answer_that_is_dropped_at_any_await_still_resigns() {
     }
 }
 
-// covers: E2 L7
 #[tokio::test(start_paused = true)]
 async fn a_request_that_the_leader_drops_is_unanswered() {
     let (_ensemble, lease, _leader, session) = scene().await;

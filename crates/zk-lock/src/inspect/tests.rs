@@ -2,7 +2,6 @@
 
 use super::*;
 
-// covers: L5
 #[test]
 fn the_first_one_holds_the_lock_and_readers_with_it() {
     let (alone, shared) = (Some(Kind::Exclusive), Some(Kind::Shared));

@@ -6,7 +6,6 @@ fn read(name: &str) -> Option<i32> {
     Layout::curator().sequence_of(name).map(Sequence::number)
 }
 
-// covers: L13
 #[test]
 fn contenders_of_every_client_that_counts_are_known() {
     for (name, expected) in [
@@ -41,7 +40,6 @@ fn kind_in(layout: Layout, name: &str) -> Option<(i32, Kind)> {
     Some((sequence.number(), kind))
 }
 
-// covers: L4 L13
 #[test]
 fn names_tell_who_shares() {
     let (curator, kazoo, hbase) = (Layout::curator(), Layout::kazoo(), Layout::hbase());

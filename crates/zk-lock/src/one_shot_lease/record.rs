@@ -111,7 +111,6 @@ mod tests {
         }
     }
 
-    // covers: M6
     #[test]
     fn a_record_is_written_as_kazoo_writes_it() {
         let written = record("host \"7\" \u{fc}\u{1f600}\u{7f}", 1_795_671_840).to_bytes();
@@ -121,7 +120,6 @@ mod tests {
         );
     }
 
-    // covers: M6
     #[test]
     fn other_data_is_refused_with_the_reason() {
         for (data, expected) in [
@@ -143,7 +141,6 @@ mod tests {
         assert_eq!(later, Ok(Parsed::OtherVersion("2".to_owned())));
     }
 
-    // covers: M6
     #[test]
     fn a_lease_goes_to_its_holder_or_to_any_after_its_end() {
         let held = record("a", 100);
@@ -167,7 +164,6 @@ mod tests {
     }
 
     /// The leader's clock may have been almost a millisecond ahead of the time that it reported.
-    // covers: M6
     #[test]
     fn the_recorded_end_is_never_before_the_real_one() {
         let micros = Duration::from_micros;
@@ -188,7 +184,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: M6
         #[test]
         fn a_written_record_is_parsed_back(holder: String, end in 0_u64..253_402_300_800) {
             let written = record(&holder, end);

@@ -77,7 +77,6 @@ mod tests {
     use super::*;
 
     /// Values of Python's `datetime`.
-    // covers: M6
     #[test]
     fn times_are_those_of_kazoo() {
         for (seconds, text) in [
@@ -97,7 +96,6 @@ mod tests {
         }
     }
 
-    // covers: M6
     #[test]
     fn other_texts_are_not_times() {
         for text in [
@@ -125,7 +123,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: M6
         #[test]
         fn a_formatted_time_is_parsed_back(seconds in 0_u64..253_402_300_800) {
             let text = format(seconds).unwrap();

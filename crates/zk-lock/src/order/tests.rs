@@ -29,7 +29,6 @@ fn permutations<T: Clone>(items: &mut Vec<T>, fixed: usize, check: &mut impl FnM
     }
 }
 
-// covers: L9
 #[test]
 fn order_is_by_number_in_every_order_of_listing() {
     let numbers = [0, 1, 5, 9, 10];
@@ -59,7 +58,6 @@ fn order_is_by_number_in_every_order_of_listing() {
     }
 }
 
-// covers: L9
 #[test]
 fn order_survives_counter_wrap() {
     let margin = 2000;
@@ -92,7 +90,6 @@ fn order_survives_counter_wrap() {
     );
 }
 
-// covers: L9
 #[test]
 fn equal_numbers_grant_no_contender() {
     for others in [vec![], vec![3], vec![9], vec![3, 9]] {
@@ -234,7 +231,6 @@ fn expected(queue: &[(String, Kind)], own: usize) -> (Option<&str>, usize) {
     (blockers.last().copied(), blockers.len())
 }
 
-// covers: L4
 #[test]
 fn readers_wait_for_earlier_writers_and_writers_for_all() {
     for length in 1..=6_u32 {
@@ -262,7 +258,6 @@ fn readers_wait_for_earlier_writers_and_writers_for_all() {
     }
 }
 
-// covers: L4
 #[test]
 fn a_writer_and_its_downgraded_reader_have_an_order() {
     let own_write = "_c_a-__WRIT__0000000005".to_owned();
@@ -293,7 +288,6 @@ fn a_writer_and_its_downgraded_reader_have_an_order() {
     );
 }
 
-// covers: L9
 #[test]
 fn readers_near_the_end_of_the_counter_are_granted_nothing() {
     let readers = [
@@ -331,7 +325,6 @@ fn futures(queue: &[String], visit: &mut impl FnMut(&[String])) {
 }
 
 /// What a waiter concludes from an old list stays true, whatever the other contenders do.
-// covers: L1
 #[test]
 fn the_next_is_first_once_its_predecessor_is_gone() {
     let mutex = outcomes_of_waiting("_c_own-lock-0000000007");
@@ -410,7 +403,6 @@ fn outcomes_of_waiting(own: &str) -> WaitingOutcomes {
     outcomes
 }
 
-// covers: L4
 #[test]
 fn only_readers_look_ahead_behind_a_read_write_lock_writer() {
     let cases = [
@@ -501,7 +493,6 @@ fn a_queue_is_free_for_readers_without_writers_and_for_others_without_contenders
     }
 }
 
-// covers: L14
 #[test]
 fn waiters_are_behind_and_do_not_share_or_are_no_contenders_of_the_layout() {
     let (read, write) = ("_c_a-__READ__0000000005", "_c_b-__WRIT__0000000005");

@@ -16,7 +16,6 @@ fn some() -> impl Strategy<Value = OwnerInfo> {
 }
 
 proptest! {
-    // covers: L5
     #[test]
     fn owner_info_is_parsed_as_it_was_formatted(owner in some()) {
         prop_assert_eq!(OwnerInfo::parse(&owner.to_bytes()), Some(owner));
@@ -35,7 +34,6 @@ proptest! {
     }
 }
 
-// covers: L5
 #[test]
 fn owner_info_is_readable_text() {
     let owner = OwnerInfo::new("build7", 4242).with_label("nightly\nbuild");
@@ -48,7 +46,6 @@ fn owner_info_is_readable_text() {
     assert_eq!(owner.to_bytes(), b"owner: a/b/1\n\n\0\xff");
 }
 
-// covers: L5
 #[test]
 fn data_of_other_programs_is_no_owner() {
     for data in [

@@ -16,7 +16,6 @@ use crate::{LONG, connect, eventually, names, soon, until_enlisted, with_servers
 /// How often timing-dependent steps are repeated.
 const TIMES: u32 = 8;
 
-// covers: L1 L3 L5 L6 L7 L10
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_is_out_of_the_way_and_granted_nothing() {
     with_servers(3, async |ensemble| {
@@ -133,7 +132,6 @@ async fn a_waiter_of_an_ended_session_is_not_granted_the_lock(ensemble: &Ensembl
 }
 
 /// The server reports the deletion of a waiter's node and that of its predecessor, the former late.
-// covers: L3 L5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_learns_late_of_its_deletion_is_granted_nothing() {
     let ensemble = Ensemble::builder().servers(3).proxied(true).sync_limit(50);

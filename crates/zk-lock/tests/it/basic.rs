@@ -7,7 +7,6 @@ use zk_lock::{FairLock, LockLoss, LockOptions, RunError};
 
 use crate::{LONG, connect, names, soon, until_enlisted, with_ensemble};
 
-// covers: L1 L12 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_free_lock_is_acquired_and_leaves_nothing_when_released() {
     with_ensemble(async |ensemble| {
@@ -53,7 +52,6 @@ async fn a_free_lock_is_acquired_and_leaves_nothing_when_released() {
     .await;
 }
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_the_lock_when_it_is_released_and_not_before() {
     with_ensemble(async |ensemble| {
@@ -77,7 +75,6 @@ async fn a_waiter_gets_the_lock_when_it_is_released_and_not_before() {
     .await;
 }
 
-// covers: L3
 #[tokio::test(flavor = "multi_thread")]
 async fn try_acquire_never_waits_for_another_and_leaves_nothing() {
     with_ensemble(async |ensemble| {
@@ -94,7 +91,6 @@ async fn try_acquire_never_waits_for_another_and_leaves_nothing() {
     .await;
 }
 
-// covers: L3 L5
 #[tokio::test(flavor = "multi_thread")]
 async fn acquire_timeout_says_who_was_ahead_and_leaves_nothing() {
     with_ensemble(async |ensemble| {
@@ -127,7 +123,6 @@ async fn acquire_timeout_says_who_was_ahead_and_leaves_nothing() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_of_a_guard_is_refused_once_the_lock_is_lost() {
     with_ensemble(async |ensemble| {
@@ -149,7 +144,6 @@ async fn a_transaction_of_a_guard_is_refused_once_the_lock_is_lost() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn run_passes_the_token_and_drops_the_body_on_a_loss() {
     with_ensemble(async |ensemble| {

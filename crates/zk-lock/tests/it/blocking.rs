@@ -11,7 +11,6 @@ use zk_lock::{AcquireError, FairLock, LockLoss, ReleaseError};
 
 use crate::{connect, eventually, names, soon, until_enlisted};
 
-// covers: C25
 #[test]
 fn eight_threads_of_two_sessions_count_every_step_once() {
     let (ensemble, session) = started();
@@ -60,7 +59,6 @@ fn eight_threads_of_two_sessions_count_every_step_once() {
     block_on(ensemble.down()).unwrap();
 }
 
-// covers: C25
 #[test]
 fn threads_are_notified_when_their_lock_or_session_is_lost() {
     let (ensemble, session) = started();
@@ -105,7 +103,6 @@ fn threads_are_notified_when_their_lock_or_session_is_lost() {
     block_on(ensemble.down()).unwrap();
 }
 
-// covers: C25
 #[test]
 fn a_thread_that_panics_or_gives_up_leaves_the_lock_to_others() {
     let (ensemble, session) = started();

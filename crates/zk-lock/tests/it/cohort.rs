@@ -8,7 +8,6 @@ use zk_lock::{CohortLimits, CohortLock, FairLock, LockOptions};
 
 use crate::{connect, names, soon, with_ensemble};
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_cohort_gives_the_lock_to_another_session() {
     with_ensemble(async |ensemble| {

@@ -16,7 +16,6 @@ use tokio::process::Command;
 
 use crate::with_ensemble;
 
-// covers: L1 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn guarded_counter_counts_every_step_once() {
     with_ensemble(async |ensemble| {
@@ -45,7 +44,6 @@ fn example(name: &str) -> PathBuf {
     path
 }
 
-// covers: L1 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_contention_survives_the_death_of_a_leader() {
     let running = Command::new(example("contention"))
@@ -73,7 +71,6 @@ async fn the_example_of_contention_survives_the_death_of_a_leader() {
     );
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fenced_file_refuses_a_holder_that_comes_too_late() {
     with_ensemble(async |ensemble| {

@@ -4,7 +4,6 @@ use zk_lock::FairLock;
 
 use crate::{LONG, connect, names, soon, until_enlisted, with_servers};
 
-// covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_and_waiters_keep_their_places_when_the_leader_dies() {
     with_servers(3, async |ensemble| {

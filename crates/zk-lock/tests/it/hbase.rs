@@ -139,7 +139,6 @@ impl Ours {
     }
 }
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn hbases_rule_and_ours_agree_on_the_holders_of_a_mixed_queue() {
     with_ensemble(async |ensemble| {
@@ -197,7 +196,6 @@ async fn hbases_rule_and_ours_agree_on_the_holders_of_a_mixed_queue() {
     .await;
 }
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn hbases_rule_waits_for_our_nodes_in_every_order_of_the_list() {
     with_ensemble(async |ensemble| {
@@ -250,7 +248,6 @@ async fn hbases_rule_waits_for_our_nodes_in_every_order_of_the_list() {
     .await;
 }
 
-// covers: L7 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_leaves_hbases_node_as_it_was() {
     with_ensemble(async |ensemble| {

@@ -13,8 +13,6 @@ use zk_lock::{
 
 use crate::{connect, eventually, names, soon, until_enlisted};
 
-// covers: L2 L6 L8 L10 L11
-// against traps X10
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_of_lock_works_while_its_parents_vanish() {
     let ensemble = Ensemble::builder()

@@ -7,7 +7,6 @@ use zk_lock::{AcquireError, FairLock, LockOptions, ReleaseError};
 
 use crate::{connect, names, soon, until_enlisted, with_ensemble};
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_permission_is_an_error_that_names_it() {
     with_ensemble(async |ensemble| {
@@ -51,7 +50,6 @@ async fn a_missing_permission_is_an_error_that_names_it() {
     .await;
 }
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_without_read_on_its_predecessor_is_woken() {
     with_ensemble(async |ensemble| {
@@ -96,7 +94,6 @@ async fn a_waiter_without_read_on_its_predecessor_is_woken() {
     .await;
 }
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_works_at_the_root_and_in_a_namespace() {
     with_ensemble(async |ensemble| {

@@ -5,7 +5,6 @@ use zk_lock::{AcquireError, FairLock, LockLoss, ReleaseError};
 
 use crate::{connect, soon, until_enlisted, with_ensemble};
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_notices_that_its_node_was_deleted() {
     with_ensemble(async |ensemble| {
@@ -58,7 +57,6 @@ async fn a_holder_notices_that_its_node_was_deleted() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_resolves_when_the_guard_is_released_or_dropped() {
     with_ensemble(async |ensemble| {
@@ -79,7 +77,6 @@ async fn lost_resolves_when_the_guard_is_released_or_dropped() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_session_ends_holders_and_waiters() {
     with_ensemble(async |ensemble| {
@@ -129,7 +126,6 @@ async fn a_closed_session_ends_holders_and_waiters() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_off_holder_stops_in_time() {
     with_ensemble(async |ensemble| {

@@ -30,7 +30,6 @@ async fn waiters(
     waiting
 }
 
-// covers: L5
 #[tokio::test(flavor = "multi_thread")]
 async fn contenders_are_listed_in_order_with_their_owners() {
     with_ensemble(async |ensemble| {
@@ -66,7 +65,6 @@ async fn contenders_are_listed_in_order_with_their_owners() {
     .await;
 }
 
-// covers: L1 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_waiters_are_granted_in_order_of_arrival() {
     with_ensemble(async |ensemble| {
@@ -104,7 +102,6 @@ async fn two_hundred_waiters_are_granted_in_order_of_arrival() {
     .await;
 }
 
-// covers: L3
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_that_give_up_leave_no_node_and_no_watch() {
     with_ensemble(async |ensemble| {
@@ -137,7 +134,6 @@ async fn waiters_that_give_up_leave_no_node_and_no_watch() {
     .await;
 }
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_contenders_block_and_foreign_children_do_not() {
     with_ensemble(async |ensemble| {
@@ -171,7 +167,6 @@ async fn foreign_contenders_block_and_foreign_children_do_not() {
     .await;
 }
 
-// covers: L1 L3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_predecessor_gives_up_waits_for_the_holder() {
     with_ensemble(async |ensemble| {

@@ -5,7 +5,6 @@ use zk_sim::wait::polled;
 
 use crate::{LONG, connect, soon, with_servers};
 
-// covers: L7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_of_leases_hears_a_request_and_answers_after_a_failover() {
     with_servers(3, async |ensemble| {
@@ -46,7 +45,6 @@ async fn a_holder_of_leases_hears_a_request_and_answers_after_a_failover() {
     .await;
 }
 
-// covers: L7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cohort_that_accepts_gives_the_lock_to_the_next_session() {
     with_servers(3, async |ensemble| {

@@ -11,7 +11,6 @@ use zk_lock::{
 
 use crate::{connect, names, soon, with_ensemble};
 
-// covers: L2 L3 L4 L10 L11
 #[tokio::test(flavor = "multi_thread")]
 async fn run_timeout_bounds_the_wait_for_each_kind_of_lock() {
     with_ensemble(async |ensemble| {
@@ -88,7 +87,6 @@ async fn bounds_the_wait<H: Lock, L: Lock>(holder: &H, waiter: L) {
     next.unwrap().release().await.unwrap();
 }
 
-// covers: L3 L11
 #[tokio::test(flavor = "multi_thread")]
 async fn run_timeout_of_several_locks_gives_back_those_it_had() {
     with_ensemble(async |ensemble| {

@@ -6,7 +6,6 @@ use crate::{connect, names, soon, until_enlisted};
 
 const PATH: &str = "/rw";
 
-// covers: L4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_waits_for_the_writer_that_became_a_reader() {
     crate::with_servers(3, async |ensemble| {

@@ -110,7 +110,6 @@ async fn interfere(
     assert_eq!(names(other, path).await, [""; 0]);
 }
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_alone_needs_no_list_and_notices_what_ends_that() {
     // Servers that stand still for a moment break no connection.

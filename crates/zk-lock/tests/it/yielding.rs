@@ -28,7 +28,6 @@ impl Resource {
 }
 
 /// Five sessions work in pieces, and the connection of each breaks at the request or the reply of every few yields.
-// covers: L12 L14
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_goes_round_while_requests_and_replies_of_yields_are_cut() {
     let ensemble = Ensemble::builder().servers(3).proxied(true);
@@ -73,7 +72,6 @@ async fn lock_goes_round_while_requests_and_replies_of_yields_are_cut() {
     ensemble.down().await.expect("the servers go down");
 }
 
-// covers: L4 L14
 #[tokio::test(flavor = "multi_thread")]
 async fn reader_yields_to_a_writer_and_back() {
     crate::with_servers(3, async |ensemble| {
@@ -107,7 +105,6 @@ async fn reader_yields_to_a_writer_and_back() {
 }
 
 /// The holder is notified before another contender can have the lock, however late the reply is.
-// covers: L12 L14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_is_lost_before_its_yield_is_answered() {
     let ensemble = Ensemble::builder().servers(1).proxied(true);

@@ -7,14 +7,12 @@ use zk_sim::{DropFault, Ensemble, matching};
 use crate::shared_again::{after_a_cancelled_acquire, after_a_drop, after_a_timeout};
 use crate::{PATH, lock};
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_try_right_behind_a_dropped_guard_finds_the_lock_free() {
     let ensemble = Ensemble::new(3);
     after_a_drop(&ensemble.connect().server(2).await, 3).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_try_right_behind_a_waiter_that_timed_out_finds_it_free() {
     let ensemble = Ensemble::new(3);
@@ -25,7 +23,6 @@ async fn a_try_right_behind_a_waiter_that_timed_out_finds_it_free() {
     after_a_timeout(&one, &other, Duration::from_secs(1)).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_timed_out_is_out_of_the_queue_at_once() {
     let ensemble = Ensemble::new(3);
@@ -38,7 +35,6 @@ async fn a_waiter_that_timed_out_is_out_of_the_queue_at_once() {
     assert_eq!(names, [held.path().name().unwrap()]);
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_try_right_behind_a_cancelled_acquire_finds_it_free() {
     for drop_fault in DropFault::ALL {
@@ -49,7 +45,6 @@ async fn a_try_right_behind_a_cancelled_acquire_finds_it_free() {
 }
 
 /// The drop sends the deletion of the node; the clean-up sends no other one.
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn a_drop_costs_one_request() {
     let ensemble = Ensemble::new(3);

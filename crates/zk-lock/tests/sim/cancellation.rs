@@ -42,20 +42,17 @@ pub(crate) async fn all_dropped_everywhere(somebody: Other, act: impl AsyncFn(Se
     dropped::everywhere(held, hold, act).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_at_any_await_leaves_nothing() {
     dropped_everywhere(None, async |lock| drop(lock.acquire().await.unwrap())).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_dropped_at_any_await_leaves_nothing() {
     let held = Some(Duration::from_millis(200));
     dropped_everywhere(held, async |lock| drop(lock.acquire().await.unwrap())).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_had_to_prove_its_session_leaves_nothing_either() {
     // Longer than the proof of an idle session lasts.
@@ -63,7 +60,6 @@ async fn a_waiter_that_had_to_prove_its_session_leaves_nothing_either() {
     dropped_everywhere(held, async |lock| drop(lock.acquire().await.unwrap())).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_try_dropped_at_any_await_leaves_nothing() {
     let held = Some(Duration::from_secs(1));
@@ -71,7 +67,6 @@ async fn a_try_dropped_at_any_await_leaves_nothing() {
     dropped_everywhere(None, async |lock| drop(lock.try_acquire().await)).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_times_out_at_any_moment_leaves_nothing() {
     let held = Some(Duration::from_secs(1));
@@ -89,14 +84,12 @@ async fn a_wait_that_times_out_at_any_moment_leaves_nothing() {
     }
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_release_dropped_at_any_await_continues() {
     let act = async |lock: FairLock| lock.acquire().await.unwrap().release().await.unwrap();
     dropped_everywhere(None, act).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_run_dropped_at_any_await_releases() {
     let act = async |lock: FairLock| {
@@ -113,7 +106,6 @@ async fn a_run_dropped_at_any_await_releases() {
     dropped_everywhere(Some(Duration::from_millis(50)), act).await;
 }
 
-// covers: L3 L5
 #[tokio::test(start_paused = true)]
 async fn acquire_with_progress_dropped_anywhere_leaves_nothing() {
     let held = Some(Duration::from_millis(200));

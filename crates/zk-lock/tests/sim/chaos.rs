@@ -146,14 +146,12 @@ async fn run(ensemble: Ensemble, yields: bool, seed: u64) -> Judge {
         .unwrap()
 }
 
-// covers: L1 L3 L12
 #[test]
 fn under_random_faults_no_two_guards_are_valid() {
     endure(0..SEEDS / 2);
 }
 
 /// The second half of the seeds, so that two cores share the work.
-// covers: L1 L3 L12
 #[test]
 fn under_more_random_faults_no_two_guards_are_valid() {
     endure(SEEDS / 2..SEEDS);
@@ -179,7 +177,6 @@ fn endure(seeds: Range<u64>) {
 }
 
 /// Some contenders yield the lock before they release it.
-// covers: L3 L12 L14
 #[test]
 fn under_random_faults_yields_keep_the_lock_exclusive() {
     let exchanges = Cell::new(0);

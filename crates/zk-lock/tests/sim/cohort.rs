@@ -72,7 +72,6 @@ async fn nothing_is_left(ensemble: &Ensemble) {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_cohort_alone_acquires_once_for_any_number_of_handovers() {
     let ensemble = Ensemble::new(3);
@@ -99,7 +98,6 @@ async fn a_cohort_alone_acquires_once_for_any_number_of_handovers() {
     nothing_is_left(&ensemble).await;
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn among_the_tasks_of_a_cohort_first_come_is_first_served() {
     let ensemble = Ensemble::new(3);
@@ -114,7 +112,6 @@ async fn among_the_tasks_of_a_cohort_first_come_is_first_served() {
 }
 
 /// The limits: another contender gets the lock after that time or that many handovers, plus one more task's work.
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn another_process_waits_no_longer_than_the_bound() {
     let millis = Duration::from_millis;
@@ -156,7 +153,6 @@ async fn another_process_waits_no_longer_than_the_bound() {
     }
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn two_cohorts_take_turns() {
     let ensemble = Ensemble::new(3);
@@ -184,7 +180,6 @@ async fn two_cohorts_take_turns() {
     nothing_is_left(&ensemble).await;
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn the_bound_holds_while_it_is_not_known_who_else_waits() {
     for looks in [0, 1] {
@@ -224,7 +219,6 @@ async fn a_contender_that_left_does_not_end_the_grant() {
     assert!(tokens.iter().all(|(_, token)| token.place_token() == first));
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn waiters_may_go_in_any_order_and_at_any_await() {
     for polls in 0..12 {
@@ -263,7 +257,6 @@ async fn waiters_may_go_in_any_order_and_at_any_await() {
     }
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn the_last_waiter_gives_up_the_place_in_the_queue() {
     let ensemble = Ensemble::new(3);
@@ -290,7 +283,6 @@ async fn the_last_waiter_gives_up_the_place_in_the_queue() {
     nothing_is_left(&ensemble).await;
 }
 
-// covers: L3 L12
 #[tokio::test(start_paused = true)]
 async fn a_session_loss_notifies_the_holder_and_all_waiters() {
     let ensemble = Ensemble::new(3);
@@ -338,7 +330,6 @@ async fn a_session_loss_notifies_the_holder_and_all_waiters() {
     assert!(lock.try_acquire().await.is_err());
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_lapsed_or_lost_lock_is_not_handed_over() {
     let ensemble = Ensemble::new(3);
@@ -383,7 +374,6 @@ async fn a_lapsed_or_lost_lock_is_not_handed_over() {
     nothing_is_left(&ensemble).await;
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_panics_or_forgets_to_release_hands_over() {
     let ensemble = Ensemble::new(3);
@@ -410,7 +400,6 @@ async fn a_holder_that_panics_or_forgets_to_release_hands_over() {
     nothing_is_left(&ensemble).await;
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn try_acquire_takes_only_what_is_free() {
     let ensemble = Ensemble::new(3);
@@ -492,7 +481,6 @@ async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
     }
 }
 
-// covers: L1 L3 L12
 #[test]
 fn under_random_faults_no_two_cohort_guards_are_valid() {
     let grants = std::cell::Cell::new(0);

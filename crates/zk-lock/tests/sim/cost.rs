@@ -11,7 +11,6 @@ use crate::{OURS, PATH, held_and_waited_for, lock, pass, soon};
 
 const READERS: &str = "/locks/a/*-__READ__**";
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     let ensemble = Ensemble::builder()
@@ -68,7 +67,6 @@ async fn taken(session: &Session) -> Duration {
 
 /// A client that locks once a minute does not wait for the proof that its session is alive; after a longer rest, the
 /// proof takes two fifths of the session timeout.
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_is_granted_at_once_within_a_minute() {
     let ensemble = Ensemble::new(3);
@@ -89,7 +87,6 @@ async fn a_free_lock_is_granted_at_once_within_a_minute() {
     }
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_is_granted_at_once_on_standby() {
     let ensemble = Ensemble::new(3);
@@ -103,7 +100,6 @@ async fn a_free_lock_is_granted_at_once_on_standby() {
 }
 
 /// A lock that was waited for for hours is granted as soon as it is free.
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_granted_the_lock_at_once_however_long_it_waited() {
     let ensemble = Ensemble::new(3);
@@ -117,7 +113,6 @@ async fn a_waiter_is_granted_the_lock_at_once_however_long_it_waited() {
     assert!(next.is_valid());
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_two_waiters_of_which_one_lists_once() {
     let ensemble = Ensemble::new(3);
@@ -147,7 +142,6 @@ async fn a_release_wakes_two_waiters_of_which_one_lists_once() {
 }
 
 /// It watches its own node along with the list that shows that it is next.
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn the_new_next_in_line_needs_one_round_trip_to_be_ready() {
     let ensemble = Ensemble::builder()
@@ -185,7 +179,6 @@ async fn the_new_next_in_line_needs_one_round_trip_to_be_ready() {
     assert!(guard.is_valid());
 }
 
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn a_try_for_a_taken_lock_writes_nothing_and_wakes_no_waiter() {
     let ensemble = Ensemble::new(3);
@@ -210,7 +203,6 @@ async fn a_try_for_a_taken_lock_writes_nothing_and_wakes_no_waiter() {
 }
 
 /// Also at a server that does not show yet that the lock is free.
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn a_try_after_a_release_finds_the_lock_free_whatever_its_server_shows() {
     let ensemble = Ensemble::new(3);
@@ -225,7 +217,6 @@ async fn a_try_after_a_release_finds_the_lock_free_whatever_its_server_shows() {
     assert!(lock(&other).try_acquire().await.unwrap().is_some());
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn the_node_is_watched_only_when_the_lock_is_held_for_a_while() {
     let ensemble = Ensemble::new(3);
@@ -248,7 +239,6 @@ async fn the_node_is_watched_only_when_the_lock_is_held_for_a_while() {
     }
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn each_guard_of_a_handle_is_watched_once_it_is_held_for_a_while() {
     let ensemble = Ensemble::new(3);

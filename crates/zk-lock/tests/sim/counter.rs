@@ -6,7 +6,6 @@ use zk_sim::{Counters, Ensemble};
 
 use crate::{PATH, held_and_waited_for, left, lock, soon};
 
-// covers: L9
 #[tokio::test(start_paused = true)]
 async fn near_the_end_of_the_counter_no_lock_is_granted() {
     for counter in [
@@ -51,7 +50,6 @@ async fn near_the_end_of_the_counter_no_lock_is_granted() {
 }
 
 /// Finding 1 of TRAPS: Curator grants the lock to two contenders with the same number.
-// covers: L9
 #[tokio::test(start_paused = true)]
 async fn of_two_contenders_with_one_number_none_is_granted() {
     let ensemble = Ensemble::new(3);
@@ -69,7 +67,6 @@ async fn of_two_contenders_with_one_number_none_is_granted() {
     assert_eq!(left(&ensemble), ["_c_theirs-lock-0000000041"]);
 }
 
-// covers: L9
 #[tokio::test(start_paused = true)]
 async fn order_survives_the_wrap_of_servers_that_wrap() {
     let ensemble = Ensemble::builder()
@@ -96,7 +93,6 @@ async fn order_survives_the_wrap_of_servers_that_wrap() {
     guard.release().await.unwrap();
 }
 
-// covers: L13
 #[tokio::test(start_paused = true)]
 async fn foreign_children_are_ignored_wherever_they_come_from() {
     let ensemble = Ensemble::new(3);

@@ -46,7 +46,6 @@ async fn removed_and_granted(removed: Waiting, last: Waiting, what: &str) {
 }
 
 /// The holder removes the next one, at every moment of its first 15 ms in the queue, and releases the lock.
-// covers: L3 L5
 #[tokio::test(start_paused = true)]
 async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
     for server in [1, 2] {
@@ -77,7 +76,6 @@ async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
 
 /// Two contenders leave at once, so that a third one is the next behind a holder that it does not watch yet. Right then its
 /// node is deleted, and that of the holder.
-// covers: L3 L5
 #[tokio::test(start_paused = true)]
 async fn a_waiter_removed_before_it_watches_its_new_predecessor_is_granted_nothing() {
     for step in 0..40 {
@@ -114,7 +112,6 @@ async fn a_waiter_removed_before_it_watches_its_new_predecessor_is_granted_nothi
 
 /// While its connection is down, the next in line is removed and the lock is released: it is notified of both then, in
 /// any order.
-// covers: L3 L5
 #[tokio::test(start_paused = true)]
 async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
     for (what, ensemble) in (0..8).flat_map(ensembles) {
@@ -137,7 +134,6 @@ async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
 }
 
 /// The end of a session deletes all its nodes at once, that of its holder before that of its waiter.
-// covers: L3 L6
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_is_ended_is_granted_nothing() {
     for server in 1..=3 {

@@ -12,7 +12,6 @@ async fn next(events: &mut LockEvents) -> LockEvent {
     soon("an event is received", events.next()).await.unwrap()
 }
 
-// covers: L8
 #[tokio::test(start_paused = true)]
 async fn all_listeners_see_grant_and_release_in_order() {
     let ensemble = Ensemble::new(3);
@@ -49,7 +48,6 @@ async fn all_listeners_see_grant_and_release_in_order() {
     assert_eq!(soon("the end is reported", one.next()).await, None);
 }
 
-// covers: L8
 #[tokio::test(start_paused = true)]
 async fn each_loss_and_each_regained_proof_is_an_event() {
     let ensemble = Ensemble::new(3);
@@ -107,7 +105,6 @@ async fn each_loss_and_each_regained_proof_is_an_event() {
     );
 }
 
-// covers: L8
 #[tokio::test(start_paused = true)]
 async fn a_slow_consumer_delays_nothing_and_learns_what_it_missed() {
     let ensemble = Ensemble::new(1);
@@ -126,7 +123,6 @@ async fn a_slow_consumer_delays_nothing_and_learns_what_it_missed() {
     ));
 }
 
-// covers: L5
 #[tokio::test(start_paused = true)]
 async fn progress_reports_the_contenders_ahead() {
     let ensemble = Ensemble::new(3);

@@ -29,7 +29,6 @@ pub(crate) const STRIKES: [Strike; 5] = [
     }),
 ];
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_to_the_create_makes_no_second_node() {
     let ensemble = Ensemble::new(3);
@@ -45,9 +44,8 @@ async fn a_lost_reply_to_the_create_makes_no_second_node() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// TRAPS X0: the create is in flight to the leader when the connection breaks. The client reconnects to a lagging
+/// The create is in flight to the leader when the connection breaks. The client reconnects to a lagging
 /// server, finds nothing, creates a second node and waits for its own first one forever.
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lags_does_not_make_us_wait_for_our_own_node() {
     for to in 1..=3 {
@@ -66,7 +64,6 @@ async fn a_server_that_lags_does_not_make_us_wait_for_our_own_node() {
 }
 
 /// The same for an acquire that is dropped meanwhile: it leaves no node that everybody would wait for.
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_dropped_acquire_leaves_no_node_that_is_committed_later() {
     for to in 1..=3 {
@@ -90,7 +87,6 @@ async fn a_dropped_acquire_leaves_no_node_that_is_committed_later() {
 }
 
 /// Each request of acquires and releases is hit by each fault, one at a time.
-// covers: L1 L3
 #[tokio::test(start_paused = true)]
 async fn a_fault_at_any_request_leaves_no_node() {
     for (name, strike) in STRIKES {
@@ -133,7 +129,6 @@ async fn a_fault_at_any_request_leaves_no_node() {
     }
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_lost_race_is_cleaned_up_after_the_link_is_back() {
     let ensemble = Ensemble::new(3);
@@ -161,7 +156,6 @@ async fn a_lost_race_is_cleaned_up_after_the_link_is_back() {
     assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_release_without_a_reply_continues_in_the_background() {
     let ensemble = Ensemble::new(3);
@@ -181,7 +175,6 @@ async fn a_release_without_a_reply_continues_in_the_background() {
 }
 
 /// The waiter has been woken and cannot list the queue.
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_cut_off_while_it_lists_keeps_its_place() {
     let ensemble = Ensemble::new(3);
@@ -209,7 +202,6 @@ async fn a_waiter_cut_off_while_it_lists_keeps_its_place() {
     assert!(guard.is_valid());
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_keeps_its_place_while_it_is_cut_off() {
     let ensemble = Ensemble::new(3);
@@ -232,7 +224,6 @@ async fn a_waiter_keeps_its_place_while_it_is_cut_off() {
     assert!(queue.contains(&guard.path().name().unwrap().to_owned()));
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn an_acquire_without_a_connection_fails_in_time() {
     let ensemble = Ensemble::new(3);
@@ -258,7 +249,6 @@ async fn an_acquire_without_a_connection_fails_in_time() {
     assert!(left(&ensemble).is_empty());
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_parent_that_vanishes_repeatedly_is_created_again() {
     let ensemble = Ensemble::builder()

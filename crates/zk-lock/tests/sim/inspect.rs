@@ -19,7 +19,6 @@ async fn contender(session: &Session, name: &str) {
     created.expect("the name is free");
 }
 
-// covers: L5
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_lists_holders_waiters_and_foreign_children() {
     let ensemble = Ensemble::new(3);
@@ -67,7 +66,6 @@ async fn a_snapshot_lists_holders_waiters_and_foreign_children() {
     assert_eq!(hbase.snapshot().await.unwrap().foreign_children().len(), 6);
 }
 
-// covers: L9
 #[tokio::test(start_paused = true)]
 async fn whose_number_tells_no_order_is_not_shown_as_holder() {
     let ensemble = Ensemble::new(1);
@@ -88,7 +86,6 @@ async fn whose_number_tells_no_order_is_not_shown_as_holder() {
     assert_eq!(role().await, Role::Waiter);
 }
 
-// covers: L5
 #[tokio::test(start_paused = true)]
 async fn data_of_other_programs_is_shown_as_it_is() {
     let ensemble = Ensemble::new(1);
@@ -116,7 +113,6 @@ async fn data_of_other_programs_is_shown_as_it_is() {
     );
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_removed_holder_is_notified_and_the_next_is_granted() {
     let ensemble = Ensemble::new(3);
@@ -145,9 +141,8 @@ async fn a_removed_holder_is_notified_and_the_next_is_granted() {
     guard.release().await.unwrap();
 }
 
-/// TRAPS X14: the deletion is executed and its reply lost, another client creates a node of the same name, and the
+/// The deletion is executed and its reply lost, another client creates a node of the same name, and the
 /// deletion is repeated.
-// covers: L6
 #[tokio::test(start_paused = true)]
 async fn a_node_that_replaced_a_removed_one_stays() {
     for is_written in [false, true] {
@@ -181,7 +176,6 @@ async fn a_node_that_replaced_a_removed_one_stays() {
 }
 
 /// The node is recreated between the snapshot and the removal.
-// covers: L6
 #[tokio::test(start_paused = true)]
 async fn reaping_spares_a_newer_node_of_the_same_name() {
     let ensemble = Ensemble::new(3);
@@ -213,7 +207,6 @@ async fn reaping_spares_a_newer_node_of_the_same_name() {
     assert_eq!(left(&ensemble), [name]);
 }
 
-// covers: L6
 #[tokio::test(start_paused = true)]
 async fn reaping_by_age_uses_the_clock_of_the_leader() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -243,7 +236,6 @@ async fn reaping_by_age_uses_the_clock_of_the_leader() {
     }
 }
 
-// covers: L6
 #[tokio::test(start_paused = true)]
 async fn reaping_all_grants_no_waiter_the_lock_in_passing() {
     let ensemble = Ensemble::new(3);
@@ -268,7 +260,6 @@ async fn reaping_all_grants_no_waiter_the_lock_in_passing() {
     assert!(left(&ensemble).is_empty());
 }
 
-// covers: L6
 #[tokio::test(start_paused = true)]
 async fn reaping_survives_lost_replies_and_can_be_repeated() {
     for polls in 0.. {
@@ -298,7 +289,6 @@ async fn reaping_survives_lost_replies_and_can_be_repeated() {
     }
 }
 
-// covers: L5
 #[tokio::test(start_paused = true)]
 async fn an_owner_identifies_this_process_by_default() {
     let ensemble = Ensemble::new(1);

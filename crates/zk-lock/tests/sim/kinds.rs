@@ -42,7 +42,6 @@ macro_rules! on_kind {
     }};
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn every_kind_says_the_same_of_a_timeout() {
     on_each_kind!(times_out);
@@ -69,7 +68,6 @@ async fn times_out<L: Lock>(_: &Ensemble, [one, other]: [L; 2]) {
     held.release().await.unwrap();
 }
 
-// covers: L8
 #[tokio::test(start_paused = true)]
 async fn every_kind_runs_a_body_and_reports_its_events() {
     on_each_kind!(runs);
@@ -101,7 +99,6 @@ async fn runs<L: Lock>(_: &Ensemble, [one, other]: [L; 2]) {
     );
 }
 
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn every_guard_knows_at_once_why_it_is_lost() {
     on_each_kind!(loses);
@@ -156,7 +153,6 @@ fn one_of_each(session: &Session) -> MultiLock {
     MultiLock::new(locks).unwrap()
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn locks_of_all_kinds_are_taken_together_or_not_at_all() {
     let ensemble = Ensemble::new(3);
@@ -200,7 +196,6 @@ async fn locks_of_all_kinds_are_taken_together_or_not_at_all() {
     assert_eq!(tokens.len(), 6);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_race_lock_among_others_has_no_transaction() {
     let ensemble = Ensemble::new(1);
@@ -217,7 +212,6 @@ async fn a_race_lock_among_others_has_no_transaction() {
     guard.release().await.unwrap();
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn several_locks_end_together_for_their_own_holder() {
     let ensemble = Ensemble::new(3);

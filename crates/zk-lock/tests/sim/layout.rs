@@ -15,7 +15,6 @@ use zk_sim::{Ensemble, Kind, matching};
 
 use crate::{PATH, pass, soon};
 
-// covers: L13
 #[tokio::test(start_paused = true)]
 async fn names_and_payloads_are_those_of_the_golden_file() {
     let mut text = String::new();

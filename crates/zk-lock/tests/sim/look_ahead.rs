@@ -30,7 +30,6 @@ async fn nothing_is_left(ensemble: &Ensemble) {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn the_next_one_takes_over_without_asking_anything() {
     let ensemble = Ensemble::new(3);
@@ -48,7 +47,6 @@ async fn the_next_one_takes_over_without_asking_anything() {
 }
 
 /// The list that tells a waiter that it is next comes later than the deletion that makes it the first.
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_older_than_the_grant_does_no_harm() {
     let ensemble = Ensemble::new(3);
@@ -69,7 +67,6 @@ async fn a_list_that_is_older_than_the_grant_does_no_harm() {
 }
 
 /// The predecessor leaves after the list and before it is watched.
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_predecessor_that_is_gone_before_it_is_watched_costs_no_list() {
     let ensemble = Ensemble::new(3);
@@ -91,7 +88,6 @@ async fn a_predecessor_that_is_gone_before_it_is_watched_costs_no_list() {
 }
 
 /// However long it waited: it proves its session alive while it is the next one.
-// covers: L1 L12
 #[tokio::test(start_paused = true)]
 async fn the_next_one_takes_over_without_a_commit_after_an_hour() {
     let ensemble = Ensemble::new(3);
@@ -110,7 +106,6 @@ async fn the_next_one_takes_over_without_a_commit_after_an_hour() {
 }
 
 /// It had its own node watched before its connection broke, and became the next one later.
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn the_next_one_watches_its_node_again_after_its_connection_broke() {
     let ensemble = Ensemble::new(3);
@@ -159,7 +154,6 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 
 /// The holder and the waiters ahead of the last one leave in every order, alone or two at once: only then is it
 /// granted.
-// covers: L1 L3
 #[tokio::test(start_paused = true)]
 async fn the_last_waiter_is_granted_in_any_order_of_departures() {
     for order in orders(4) {
@@ -219,7 +213,6 @@ enum Besides {
 
 /// Curator's read/write lock: the reader's node has the number of the writer's, and is created before the writer's is
 /// deleted (CURATOR-621).
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_becomes_a_reader_is_waited_for_in_both_shapes() {
     let ensemble = Ensemble::new(3);
@@ -240,7 +233,6 @@ async fn a_writer_that_becomes_a_reader_is_waited_for_in_both_shapes() {
 }
 
 /// An operator deletes the node of the next in line, which would not read it any more.
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn the_next_in_line_notices_its_deletion_at_once() {
     for wait in [0, 1, 5, 20] {
@@ -279,7 +271,6 @@ async fn the_next_in_line_notices_its_deletion_at_once() {
 
 /// An operator deletes the queue within a few milliseconds, the waiter first: the last deletion that the waiter sees is
 /// no grant.
-// covers: L3 L12
 #[tokio::test(start_paused = true)]
 async fn a_waiter_deleted_before_its_predecessor_is_granted_nothing() {
     for apart in 0..40 {

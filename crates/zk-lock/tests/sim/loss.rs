@@ -8,7 +8,6 @@ use zk_sim::{Ensemble, matching};
 
 use crate::{OURS, PATH, held_and_waited_for, left, lock, pass, soon};
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn an_expired_holder_is_notified_and_the_next_is_granted() {
     let ensemble = Ensemble::new(3);
@@ -39,7 +38,6 @@ async fn an_expired_holder_is_notified_and_the_next_is_granted() {
     assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_expires_ends_with_an_error() {
     let ensemble = Ensemble::new(3);
@@ -57,7 +55,6 @@ async fn a_waiter_whose_session_expires_ends_with_an_error() {
 }
 
 /// The central guarantee: a holder that is cut off stops relying on its lock before the ensemble grants it to the next.
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
     for held_for in [0, 1, 3, 7, 20] {
@@ -94,7 +91,6 @@ async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
     }
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn closing_the_session_ends_the_lock_before_it_is_confirmed() {
     let ensemble = Ensemble::new(3);
@@ -127,7 +123,6 @@ async fn closing_the_session_ends_the_lock_before_it_is_confirmed() {
     guard.release().await.unwrap();
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_survives_a_short_break_is_valid_again() {
     let ensemble = Ensemble::new(3);
@@ -152,7 +147,6 @@ async fn a_guard_that_survives_a_short_break_is_valid_again() {
     }
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn run_drops_its_body_when_the_session_lease_expires() {
     let ensemble = Ensemble::new(3);
@@ -172,7 +166,6 @@ async fn run_drops_its_body_when_the_session_lease_expires() {
     );
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_deleted_waiter_fails_at_its_next_wake_up() {
     let ensemble = Ensemble::new(3);
@@ -221,7 +214,6 @@ async fn a_node_deleted_before_the_first_list_is_no_lock() {
 }
 
 /// A restarted process finds the node of its former session, which is not its own.
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn the_node_of_an_earlier_session_is_not_taken_over() {
     let ensemble = Ensemble::new(3);
@@ -243,7 +235,6 @@ async fn the_node_of_an_earlier_session_is_not_taken_over() {
     assert_ne!(guard.path(), ghost.path());
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_guard_is_valid_when_granted_after_any_wait() {
     for wait in [0, 3, 9, 15, 100] {
@@ -261,7 +252,6 @@ async fn a_guard_is_valid_when_granted_after_any_wait() {
     }
 }
 
-// covers: L12
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_noticed_whichever_monitor_request_is_lost() {
     for nth in 1..4 {

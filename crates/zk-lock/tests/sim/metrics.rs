@@ -60,7 +60,6 @@ async fn waits_and_holds<L: Lock>([one, other]: [L; 2]) {
     next.release().await.unwrap();
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn each_kind_reports_how_long_it_was_waited_for_and_held() {
     let recorder = DebuggingRecorder::new();
@@ -98,7 +97,6 @@ async fn each_kind_reports_how_long_it_was_waited_for_and_held() {
     });
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
     let recorder = DebuggingRecorder::new();

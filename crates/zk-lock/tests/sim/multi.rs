@@ -28,7 +28,6 @@ fn paths(lock: &MultiLock) -> Vec<&str> {
         .collect()
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn the_order_is_that_of_the_full_paths_however_they_are_given() {
     let ensemble = Ensemble::new(1);
@@ -49,7 +48,6 @@ async fn the_order_is_that_of_the_full_paths_however_they_are_given() {
     assert_eq!(paths(&mixed.unwrap()), ["/a", "/x", "/c"]);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_lock_given_twice_is_refused() {
     let ensemble = Ensemble::new(1);
@@ -75,7 +73,6 @@ async fn a_lock_given_twice_is_refused() {
     assert!(matches!(error, MultiLockError::Empty), "{error:?}");
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn opposite_orders_of_the_same_locks_do_not_deadlock() {
     let ensemble = Ensemble::new(3);
@@ -97,8 +94,7 @@ async fn opposite_orders_of_the_same_locks_do_not_deadlock() {
     assert_eq!(ephemerals(&ensemble), [""; 0]);
 }
 
-/// TRAPS L4: Curator's deadline is per lock.
-// covers: L11
+/// Curator's deadline is per lock.
 #[tokio::test(start_paused = true)]
 async fn one_limit_covers_all_locks_and_the_error_names_the_last() {
     let ensemble = Ensemble::new(3);
@@ -128,7 +124,6 @@ async fn one_limit_covers_all_locks_and_the_error_names_the_last() {
     assert_eq!(ephemerals(&ensemble).len(), 1);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn the_first_failure_ends_it_and_nothing_is_kept() {
     let ensemble = Ensemble::new(3);
@@ -149,7 +144,6 @@ async fn the_first_failure_ends_it_and_nothing_is_kept() {
     assert_eq!(ensemble.arrived(matching::creates("/c/**")), 0);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_try_takes_all_or_leaves_no_trace() {
     let ensemble = Ensemble::new(3);
@@ -166,7 +160,6 @@ async fn a_try_takes_all_or_leaves_no_trace() {
     guard.release().await.unwrap();
 }
 
-// covers: L11 L12
 #[tokio::test(start_paused = true)]
 async fn a_loss_of_one_is_a_loss_of_all_and_release_lists_each() {
     let ensemble = Ensemble::new(3);
@@ -192,7 +185,6 @@ async fn a_loss_of_one_is_a_loss_of_all_and_release_lists_each() {
     assert_eq!(ephemerals(&ensemble), [""; 0]);
 }
 
-// covers: L11 L12
 #[tokio::test(start_paused = true)]
 async fn a_lock_lost_during_the_next_wait_ends_the_wait() {
     let ensemble = Ensemble::new(3);
@@ -219,7 +211,6 @@ async fn a_lock_lost_during_the_next_wait_ends_the_wait() {
 }
 
 /// The locks of several sessions: the first one is cut off while the second is waited for, and comes back.
-// covers: L11 L12
 #[tokio::test(start_paused = true)]
 async fn locks_of_several_sessions_are_granted_when_all_are_valid() {
     for comes_back in [true, false] {
@@ -261,7 +252,6 @@ async fn locks_of_several_sessions_are_granted_when_all_are_valid() {
     }
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_at_any_await_leaves_nothing() {
     for held in [None, Some(Duration::from_millis(200))] {
@@ -277,7 +267,6 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing() {
     }
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn a_fault_at_any_request_strands_no_contender() {
     for (name, strike) in STRIKES {

@@ -33,7 +33,6 @@ fn record(ensemble: &Ensemble) -> Option<String> {
     Some(String::from_utf8(data).unwrap())
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_its_holders_until_its_end_and_then_anothers() {
     let ensemble = Ensemble::new(3);
@@ -57,7 +56,6 @@ async fn a_lease_is_its_holders_until_its_end_and_then_anothers() {
     assert_eq!(ephemerals(&ensemble), [""; 0]);
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn the_holder_renews_its_lease_by_taking_it_again() {
     let ensemble = Ensemble::new(3);
@@ -73,7 +71,6 @@ async fn the_holder_renews_its_lease_by_taking_it_again() {
 }
 
 /// The first lease stays valid, so its record stays as well.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_shorter_renewal_does_not_end_the_longer_lease() {
     let ensemble = Ensemble::new(3);
@@ -89,7 +86,6 @@ async fn a_shorter_renewal_does_not_end_the_longer_lease() {
 }
 
 /// After an idle time, a lock needs a part of the session timeout, here more than the operation timeout.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_with_a_long_timeout_takes_a_lease() {
     let ensemble = Ensemble::new(3);
@@ -100,7 +96,6 @@ async fn an_idle_session_with_a_long_timeout_takes_a_lease() {
 }
 
 /// No moment at which two holders rely on it, at each phase of the second in which the end is recorded.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn the_next_holder_does_not_overlap_with_the_last() {
     for millis in (0..1000).step_by(100) {
@@ -124,7 +119,6 @@ async fn the_next_holder_does_not_overlap_with_the_last() {
 }
 
 /// The tolerance counts for the lease of another holder, not for its own.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_clock_error_delays_the_next_holder() {
     let ensemble = Ensemble::new(3);
@@ -140,7 +134,6 @@ async fn a_clock_error_delays_the_next_holder() {
     assert!(next.is_some());
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn at_most_as_many_holders_as_leases_have_one() {
     let ensemble = Ensemble::new(3);
@@ -155,7 +148,6 @@ async fn at_most_as_many_holders_as_leases_have_one() {
     assert_eq!(paths, [path(0), path(1), None, path(0)]);
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn records_of_other_kinds_are_left_alone() {
     for (data, is_error) in [(r#"{"version": 2}"#, false), ("mine", true)] {
@@ -179,7 +171,6 @@ async fn records_of_other_kinds_are_left_alone() {
 }
 
 /// Each fault of each request: the lease is taken once, and the caller is certain of it.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_taken_whichever_reply_is_lost() {
     for (what, strike) in STRIKES {
@@ -215,7 +206,6 @@ async fn a_lease_is_taken_whichever_reply_is_lost() {
     }
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_dropped_take_leaves_a_whole_lease_or_none() {
     for polls in 0.. {
@@ -237,7 +227,6 @@ async fn a_dropped_take_leaves_a_whole_lease_or_none() {
 }
 
 /// Another client deletes the node of the lock, as when the session ended: the record is not written.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_contender_that_lost_the_lock_writes_no_record() {
     let ensemble = Ensemble::new(3);
@@ -262,7 +251,6 @@ async fn a_contender_that_lost_the_lock_writes_no_record() {
 }
 
 /// Before the record is written, nothing is; afterwards it is unknown, and the lease lasts as long as asked for.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ends_leaves_a_whole_lease_or_none() {
     for is_written in [false, true] {
@@ -291,7 +279,6 @@ async fn a_session_that_ends_leaves_a_whole_lease_or_none() {
 }
 
 /// Others wait for a process that is cut off, or stopped, until its session has expired.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_process_that_is_cut_off_gives_way_when_its_session_expires() {
     let ensemble = Ensemble::new(3);
@@ -313,7 +300,6 @@ async fn a_process_that_is_cut_off_gives_way_when_its_session_expires() {
 }
 
 /// The server shows the record from before the holder renewed its lease.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_lagging_server_does_not_give_away_a_renewed_lease() {
     let ensemble = Ensemble::new(3);
@@ -332,7 +318,6 @@ async fn a_lagging_server_does_not_give_away_a_renewed_lease() {
 }
 
 /// A kazoo client that has lost the lock writes all the same.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_record_that_changed_meanwhile_is_read_again() {
     let ensemble = Ensemble::new(3);
@@ -354,7 +339,6 @@ async fn a_record_that_changed_meanwhile_is_read_again() {
 
 /// It waits for the clients that read the record, and not longer than the operation timeout and half of the session
 /// timeout.
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn a_take_does_not_wait_for_ever_for_the_record() {
     let ensemble = Ensemble::new(3);
@@ -370,7 +354,6 @@ async fn a_take_does_not_wait_for_ever_for_the_record() {
     assert!(take(&one, "a").await.is_some());
 }
 
-// covers: M6
 #[tokio::test(start_paused = true)]
 async fn the_nodes_are_those_of_kazoo() {
     let ensemble = Ensemble::new(3);

@@ -23,7 +23,6 @@ fn race(session: &Session) -> RaceLock {
     RaceLock::new(session, PATH).expect("a good path")
 }
 
-// covers: L10
 #[tokio::test(start_paused = true)]
 async fn the_one_node_excludes_all_others() {
     let ensemble = Ensemble::new(3);
@@ -54,7 +53,6 @@ async fn the_one_node_excludes_all_others() {
 }
 
 /// The cost that the documentation states.
-// covers: L10
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_all_waiters_and_each_of_them_tries() {
     let ensemble = Ensemble::new(3);
@@ -85,7 +83,6 @@ async fn a_release_wakes_all_waiters_and_each_of_them_tries() {
 
 /// Every request of an acquire and release is hit by every fault, while another task of the same session contends: the
 /// session alone does not identify the owner of a node.
-// covers: L10 L3
 #[tokio::test(start_paused = true)]
 async fn two_tasks_of_one_session_never_both_hold_the_lock() {
     for (name, strike) in STRIKES {
@@ -130,7 +127,6 @@ async fn two_tasks_of_one_session_never_both_hold_the_lock() {
 }
 
 /// Two replies in a row are lost, so that the outcome of the first attempt is unknown; the node is that of the first.
-// covers: L10
 #[tokio::test(start_paused = true)]
 async fn an_attempt_with_unknown_outcome_is_not_anothers_grant() {
     let ensemble = Ensemble::new(3);
@@ -154,7 +150,6 @@ async fn an_attempt_with_unknown_outcome_is_not_anothers_grant() {
     next.release().await.unwrap();
 }
 
-// covers: L10 L3
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_at_any_await_leaves_nothing() {
     let hold = async |session: Session| race(&session).acquire().await.unwrap();
@@ -178,7 +173,6 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing() {
 }
 
 /// The name is not unique: a node that another client created under it is not deleted.
-// covers: L10
 #[tokio::test(start_paused = true)]
 async fn a_guard_whose_node_was_replaced_deletes_no_other_node() {
     for by_release in [true, false] {
@@ -212,7 +206,6 @@ async fn a_guard_whose_node_was_replaced_deletes_no_other_node() {
 }
 
 /// The name is not unique: an existing node need not be ours.
-// covers: L10 L12
 #[tokio::test(start_paused = true)]
 async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
     for cut_off in [false, true] {
@@ -241,7 +234,6 @@ async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
     }
 }
 
-// covers: L10 L12
 #[tokio::test(start_paused = true)]
 async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
     let ensemble = Ensemble::new(3);
@@ -268,7 +260,6 @@ async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
     );
 }
 
-// covers: L10
 #[tokio::test(start_paused = true)]
 async fn a_cut_off_waiter_continues_when_it_is_back() {
     let ensemble = Ensemble::new(3);
@@ -340,7 +331,6 @@ async fn contend(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
     }
 }
 
-// covers: L10 L12
 #[test]
 fn under_random_faults_no_two_guards_are_valid_and_no_node_stays() {
     endure(0..200);

@@ -26,7 +26,6 @@ async fn waiting(
     waiting
 }
 
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn an_owner_acquires_again_at_once_and_the_last_guard_releases() {
     let ensemble = Ensemble::new(3);
@@ -66,7 +65,6 @@ async fn an_owner_acquires_again_at_once_and_the_last_guard_releases() {
     drop(soon("it is free", mine.acquire()).await.unwrap());
 }
 
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn concurrent_clones_share_a_place_and_one_may_give_up() {
     for gives_up in 0..2 {
@@ -102,7 +100,6 @@ async fn concurrent_clones_share_a_place_and_one_may_give_up() {
     }
 }
 
-// covers: L2 L3
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_reusable_after_all_clones_give_up() {
     let ensemble = Ensemble::new(3);
@@ -123,7 +120,6 @@ async fn an_owner_is_reusable_after_all_clones_give_up() {
     guard.release().await.unwrap();
 }
 
-// covers: L2 L3
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_at_any_await_harms_no_clone() {
     let a_while = Duration::from_millis(200);
@@ -163,7 +159,6 @@ async fn an_acquire_dropped_at_any_await_harms_no_clone() {
 }
 
 /// An acquire during a `try_acquire` of its clone does not queue behind it.
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn an_acquire_during_a_try_shares_it_or_continues_alone() {
     for is_free in [true, false] {
@@ -193,7 +188,6 @@ async fn an_acquire_during_a_try_shares_it_or_continues_alone() {
 }
 
 /// The last guard is being released while a clone acquires: it gets a holding of its own.
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn an_acquire_during_the_release_gets_a_new_holding() {
     let ensemble = Ensemble::new(3);
@@ -211,7 +205,6 @@ async fn an_acquire_during_the_release_gets_a_new_holding() {
     assert_eq!(left(&ensemble), [acquired.path().name().unwrap()]);
 }
 
-// covers: L2 L12
 #[tokio::test(start_paused = true)]
 async fn all_guards_see_a_loss_and_the_owner_may_acquire_again() {
     let ensemble = Ensemble::new(3);
@@ -270,7 +263,6 @@ async fn all_guards_see_a_loss_and_the_owner_may_acquire_again() {
     );
 }
 
-// covers: L2
 #[tokio::test(start_paused = true)]
 async fn an_error_reaches_all_who_joined_and_no_later_caller() {
     let ensemble = Ensemble::new(3);
@@ -361,7 +353,6 @@ async fn contend(mine: ReentrantLock, me: u64, judge: Arc<Mutex<Judge>>, mut ran
     }
 }
 
-// covers: L2 L3 L12
 #[test]
 fn under_random_faults_no_two_owners_have_valid_guards() {
     let (grants, nested) = (Cell::new(0), Cell::new(0));

@@ -64,7 +64,6 @@ fn inspector(session: &Session) -> Inspector {
     Inspector::new(session, PATH).unwrap()
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_holder_receives_requester_and_reason_and_releases() {
     let scene = Scene::new().await;
@@ -91,7 +90,6 @@ async fn a_holder_receives_requester_and_reason_and_releases() {
     assert_eq!(scene.ensemble.watch_count(), 0);
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_refusal_prevents_breaking_the_lock() {
     let scene = Scene::new().await;
@@ -116,7 +114,6 @@ async fn a_refusal_prevents_breaking_the_lock() {
     scene.guard.release().await.unwrap();
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_silent_holder_keeps_the_lock_unless_it_is_broken() {
     let scene = Scene::new().await;
@@ -143,7 +140,6 @@ async fn a_silent_holder_keeps_the_lock_unless_it_is_broken() {
     guard.release().await.unwrap();
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn an_agreement_without_a_release_differs_from_silence() {
     let scene = Scene::new().await;
@@ -155,7 +151,6 @@ async fn an_agreement_without_a_release_differs_from_silence() {
     scene.guard.release().await.unwrap();
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn several_ask_at_once_and_each_gets_its_answer() {
     let scene = Scene::new().await;
@@ -187,7 +182,6 @@ async fn several_ask_at_once_and_each_gets_its_answer() {
     scene.guard.release().await.unwrap();
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_request_is_returned_once() {
     let scene = Scene::new().await;
@@ -201,7 +195,6 @@ async fn an_unanswered_request_is_returned_once() {
 }
 
 /// Revoking, answering and breaking work whichever request is lost or answered late.
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_revocation_survives_every_lost_request_and_reply() {
     for is_refused in [false, true] {
@@ -247,7 +240,6 @@ async fn a_revocation_survives_every_lost_request_and_reply() {
     }
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_at_any_await_is_withdrawn() {
     for is_cut in [false, true] {
@@ -275,7 +267,6 @@ async fn a_request_that_is_dropped_at_any_await_is_withdrawn() {
 }
 
 /// As when `block_on` gives up on a thread without a runtime.
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_outside_a_runtime_is_withdrawn() {
     let scene = Scene::new().await;
@@ -288,7 +279,6 @@ async fn a_request_that_is_dropped_outside_a_runtime_is_withdrawn() {
     assert_eq!(scene.data(), scene.owner);
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn revocation_requested_dropped_at_any_await_loses_nothing() {
     for polls in 0..6 {
@@ -312,7 +302,6 @@ async fn revocation_requested_dropped_at_any_await_loses_nothing() {
     }
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn answers_dropped_at_any_await_are_written_or_not() {
     for polls in 0..12 {
@@ -335,7 +324,6 @@ async fn answers_dropped_at_any_await_are_written_or_not() {
     }
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_requester_without_a_connection_breaks_nothing() {
     let scene = Scene::new().await;
@@ -356,7 +344,6 @@ async fn a_requester_without_a_connection_breaks_nothing() {
     scene.guard.release().await.unwrap();
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn sessions_that_end_end_both_sides() {
     let scene = Scene::new().await;
@@ -380,7 +367,6 @@ async fn sessions_that_end_end_both_sides() {
     scene.guard.release().await.unwrap();
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_waiter_may_be_taken_out_of_the_queue() {
     let scene = Scene::new().await;
@@ -402,7 +388,6 @@ async fn a_waiter_may_be_taken_out_of_the_queue() {
     );
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn curators_message_is_understood_and_the_owner_written_back() {
     for is_refused in [true, false] {
@@ -441,7 +426,6 @@ async fn curators_message_is_understood_and_the_owner_written_back() {
     }
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn custom_owner_data_is_overwritten_only_on_request() {
     let ensemble = Ensemble::new(1);
@@ -469,7 +453,6 @@ async fn custom_owner_data_is_overwritten_only_on_request() {
 }
 
 /// A client without WRITE on the node cannot make a request.
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn the_access_rules_of_the_node_say_who_may_ask() {
     let ensemble = Ensemble::new(1);
@@ -491,7 +474,6 @@ async fn the_access_rules_of_the_node_say_who_may_ask() {
 }
 
 /// Nothing is left when a request is lost while the node is written to by others.
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn an_overwritten_request_is_made_again() {
     let scene = Scene::new().await;
@@ -515,7 +497,6 @@ async fn an_overwritten_request_is_made_again() {
     assert_eq!(ended, Revocation::Released);
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_holder_of_leases_hears_a_request_for_one_of_them() {
     let ensemble = Ensemble::new(3);
@@ -535,7 +516,6 @@ async fn a_holder_of_leases_hears_a_request_for_one_of_them() {
     assert_eq!(ended.unwrap(), Revocation::Released);
 }
 
-// covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_cohort_that_accepts_gives_the_lock_back() {
     let ensemble = Ensemble::new(3);

@@ -24,7 +24,6 @@ async fn elsewhere<T: Send + 'static>(
     soon("the other runtime is done", running).await.unwrap()
 }
 
-// covers: L7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cohort_survives_the_end_of_its_first_runtime() {
     let ensemble = Ensemble::new(1);
@@ -65,7 +64,6 @@ async fn waiting_is_known(lock: &CohortLock) -> bool {
     }
 }
 
-// covers: L6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_notices_its_loss_after_its_runtime_has_ended() {
     let ensemble = Ensemble::new(1);

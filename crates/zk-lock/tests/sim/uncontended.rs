@@ -32,7 +32,6 @@ async fn turn(lock: &FairLock) {
     guard.release().await.unwrap();
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn the_fourth_turn_of_a_handle_lists_nothing() {
     let ensemble = Ensemble::new(3);
@@ -62,7 +61,6 @@ async fn waits_for_the_other(ensemble: &Ensemble, lock: FairLock, held: zk_lock:
     assert_eq!(left(ensemble), [""; 0]);
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_contender_in_between_is_noticed() {
     let ensemble = Ensemble::new(3);
@@ -83,7 +81,6 @@ async fn holds_in_a_new_path(other: &Session, last: usize) -> zk_lock::Guard {
     lock.acquire().await.unwrap()
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_new_path_with_the_same_numbers_is_noticed() {
     let ensemble = Ensemble::new(3);
@@ -96,7 +93,6 @@ async fn a_new_path_with_the_same_numbers_is_noticed() {
     waits_for_the_other(&ensemble, used, held).await;
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_new_path_is_noticed_after_a_lost_connection() {
     let ensemble = Ensemble::new(3);
@@ -110,7 +106,6 @@ async fn a_new_path_is_noticed_after_a_lost_connection() {
     waits_for_the_other(&ensemble, used, held).await;
 }
 
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_turn_whose_release_was_not_answered_proves_nothing() {
     let ensemble = Ensemble::new(3);
@@ -123,7 +118,6 @@ async fn a_turn_whose_release_was_not_answered_proves_nothing() {
 }
 
 /// A list that follows the create costs a round trip more, so it is sent along unless the session is alone for a while.
-// covers: L1
 #[tokio::test(start_paused = true)]
 async fn sessions_that_alternate_take_one_round_trip_each() {
     let ensemble = Ensemble::builder()

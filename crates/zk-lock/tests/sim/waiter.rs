@@ -8,7 +8,6 @@ use zk_sim::Ensemble;
 
 use crate::{left, lock, pass, soon};
 
-// covers: L1 L3
 #[tokio::test(start_paused = true)]
 async fn a_guard_has_the_node_and_token_of_its_waiter() {
     let ensemble = Ensemble::new(3);
@@ -30,7 +29,6 @@ async fn a_guard_has_the_node_and_token_of_its_waiter() {
     assert_eq!((guard.path(), guard.fencing_token()), (&path, token));
 }
 
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_dropped_gives_up_its_place() {
     let ensemble = Ensemble::new(3);
@@ -44,7 +42,6 @@ async fn a_waiter_that_is_dropped_gives_up_its_place() {
 }
 
 /// The wait itself would notice this only at a wake-up, which does not come.
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn removed_resolves_on_deletion_and_on_session_loss() {
     let ensemble = Ensemble::new(3);
@@ -78,7 +75,6 @@ async fn removed_resolves_on_deletion_and_on_session_loss() {
 }
 
 /// It was first when it joined, and has not listed the queue since.
-// covers: L3
 #[tokio::test(start_paused = true)]
 async fn an_idle_waiter_is_not_granted_the_lock_by_an_old_list() {
     let ensemble = Ensemble::new(3);

@@ -38,7 +38,6 @@ fn yielding(guard: Guard) -> JoinHandle<Result<Guard, YieldError>> {
     tokio::spawn(guard.yield_now())
 }
 
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn yielded_lock_goes_round_in_order() {
     let ensemble = Ensemble::new(3);
@@ -77,7 +76,6 @@ async fn yielded_lock_goes_round_in_order() {
     }
 }
 
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn lock_that_no_contender_waits_for_is_kept_for_one_read() {
     let ensemble = Ensemble::new(3);
@@ -96,7 +94,6 @@ async fn lock_that_no_contender_waits_for_is_kept_for_one_read() {
     assert_eq!(lost.await, LockLoss::Released);
 }
 
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn yield_costs_a_read_and_a_transaction_with_a_read() {
     let ensemble = Ensemble::new(3);
@@ -118,7 +115,6 @@ async fn yield_costs_a_read_and_a_transaction_with_a_read() {
 }
 
 /// Others were behind it when it last listed the queue. They are not looked for again, also if they have left.
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn yield_of_a_guard_that_saw_waiters_costs_no_read_before() {
     let ensemble = Ensemble::new(3);
@@ -161,7 +157,6 @@ async fn yield_of_a_guard_that_saw_waiters_costs_no_read_before() {
     }
 }
 
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn foreign_child_counts_as_a_waiter() {
     let ensemble = Ensemble::new(3);
@@ -177,7 +172,6 @@ async fn foreign_child_counts_as_a_waiter() {
     assert_eq!(left(&ensemble).len(), 2);
 }
 
-// covers: L4 L14
 #[tokio::test(start_paused = true)]
 async fn reader_yields_to_writers_and_keeps_among_readers() {
     let ensemble = Ensemble::new(3);
@@ -217,7 +211,6 @@ async fn reader_yields_to_writers_and_keeps_among_readers() {
 }
 
 /// Each request of a yield is hit by each fault, one at a time.
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn fault_at_any_request_of_a_yield_lets_every_contender_have_its_turn() {
     for (name, strike) in STRIKES {
@@ -256,7 +249,6 @@ async fn fault_at_any_request_of_a_yield_lets_every_contender_have_its_turn() {
     }
 }
 
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn yield_without_a_connection_gives_the_lock_up() {
     for nth in [1, 2] {
@@ -288,7 +280,6 @@ async fn yield_without_a_connection_gives_the_lock_up() {
     }
 }
 
-// covers: L12 L14
 #[tokio::test(start_paused = true)]
 async fn yield_of_a_lost_lock_reports_the_loss() {
     for is_waited_for in [false, true] {
@@ -323,7 +314,6 @@ async fn yield_of_a_lost_lock_reports_the_loss() {
 }
 
 /// The list says that no contender waits, but its reply comes when the session may be over.
-// covers: L12 L14
 #[tokio::test(start_paused = true)]
 async fn lock_is_kept_only_if_it_is_valid_when_the_list_arrives() {
     let ensemble = Ensemble::new(3);
@@ -344,7 +334,6 @@ async fn lock_is_kept_only_if_it_is_valid_when_the_list_arrives() {
     }
 }
 
-// covers: L14
 #[tokio::test(start_paused = true)]
 async fn yielding_contender_is_a_waiter_like_any_other() {
     let ensemble = Ensemble::new(3);
@@ -365,7 +354,6 @@ async fn yielding_contender_is_a_waiter_like_any_other() {
     assert!(matches!(source, AcquireError::NodeDeleted { .. }));
 }
 
-// covers: L3 L14
 #[tokio::test(start_paused = true)]
 async fn yield_dropped_at_any_await_leaves_nothing() {
     let hold = async |session: Session| lock(&session).acquire().await.unwrap();
@@ -392,7 +380,6 @@ async fn yield_dropped_at_any_await_leaves_nothing() {
     dropped::everywhere(Some(Duration::from_millis(100)), hold, exchanged).await;
 }
 
-// covers: L8 L14
 #[tokio::test(start_paused = true)]
 async fn listeners_see_a_release_and_a_grant() {
     let ensemble = Ensemble::new(3);

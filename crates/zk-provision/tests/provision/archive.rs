@@ -12,7 +12,6 @@ use crate::world::{Heard, Mirror, RELEASE, Tarball, World, not_found, sha512, ta
 /// The archive of release 3.9.6.
 const ARCHIVE: &str = "$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz";
 
-// covers: H2
 #[test]
 fn whole_download_is_provisioned_and_then_cached() {
     let mirror = Mirror::new();
@@ -78,7 +77,6 @@ fn whole_download_is_provisioned_and_then_cached() {
     );
 }
 
-// covers: H2
 #[test]
 fn broken_download_begins_again() {
     let mirror = Mirror::answering(tarball("3.9.6").bytes(), |number, _, archive| {
@@ -111,7 +109,6 @@ fn directory_of_a_killed_process_is_removed() {
     assert_eq!(mirror.world.cached(), ["lock", "zookeeper-3.9.6"]);
 }
 
-// covers: H2
 #[test]
 fn wrong_checksum_leaves_nothing_and_names_both() {
     let mirror = Mirror::new();

@@ -20,7 +20,6 @@ fn lock(world: &World) -> File {
     lock
 }
 
-// covers: H2
 #[test]
 fn four_searches_at_once_download_once() {
     let mirror = Mirror::new();

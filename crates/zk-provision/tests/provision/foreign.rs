@@ -77,7 +77,6 @@ fn archive(lib: &Path, version: &str) -> Vec<u8> {
     tarball.into_inner().unwrap().finish().unwrap()
 }
 
-// covers: H2
 #[test]
 fn jars_of_the_machine_are_never_mixed_in() {
     const NOT_A_CLASS: &str = "ClassFormatError";

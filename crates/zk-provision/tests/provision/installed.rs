@@ -26,7 +26,6 @@ fn debian(world: &World, binding: &[&str]) {
     symlink("zookeeper-3.8.0.jar", dir.join("zookeeper.jar")).unwrap();
 }
 
-// covers: H2
 #[test]
 fn debian_package_gets_a_short_class_path() {
     let world = World::with_java();
@@ -243,7 +242,6 @@ fn java_is_found_in_the_usual_places() {
     );
 }
 
-// covers: H2
 #[test]
 fn all_attempts_are_listed_with_the_command_that_helps() {
     let world = World::with_java();

@@ -100,7 +100,6 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-// covers: H2
 #[test]
 fn packages_are_unpacked_without_installing_them() {
     let debian = Debian::new();
@@ -162,7 +161,6 @@ fn packages_are_unpacked_without_installing_them() {
     assert_eq!((again.source, again.java), (Source::Cached, found.java));
 }
 
-// covers: H2
 #[test]
 fn unsigned_repository_is_refused() {
     let debian = Debian::new();
@@ -235,7 +233,6 @@ fn apt_without_a_source_for_the_release_is_reported() {
     );
 }
 
-// covers: H2
 #[test]
 fn wanted_packages_are_unpacked_each_for_itself() {
     let debian = Debian::new();
@@ -315,7 +312,6 @@ fn missing_packages_are_reported_with_all_attempts() {
     assert!(matches!(error, FindError::Setting(_)), "{error}");
 }
 
-// covers: H2
 #[test]
 fn package_lists_that_cannot_be_fetched_are_asked_for_once() {
     let debian = Debian::new();

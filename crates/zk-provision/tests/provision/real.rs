@@ -50,7 +50,6 @@ fn provision(version: &str, dir: &Path) -> Distribution {
     found
 }
 
-// covers: H2
 #[test]
 fn every_series_is_provisioned_and_serves() {
     let dir = TempDir::new().unwrap();

@@ -17,7 +17,6 @@ fn fields(priority: Option<i32>, due: u64, id: Option<&str>) -> NameFields<'_> {
     NameFields { priority, due, id }
 }
 
-// covers: Q1 Q4
 #[test]
 fn names_of_other_clients_are_parsed() {
     for (layout, name, expected) in [
@@ -73,7 +72,6 @@ fn names_of_other_clients_are_parsed() {
 }
 
 /// Curator's `makeRequeueItemPath`, which only its queue with ids overrides.
-// covers: Q3 Q4
 #[test]
 fn an_item_that_curator_requeued_is_one_of_the_layout() {
     let name = "queue-0000000007";
@@ -99,7 +97,6 @@ fn an_item_that_curator_requeued_is_one_of_the_layout() {
     assert_eq!(Layout::CuratorPriority.priority_of(urgent), Some(-5));
 }
 
-// covers: Q2
 #[test]
 fn foreign_and_malformed_names_are_not_items() {
     for name in [
@@ -140,7 +137,6 @@ fn foreign_and_malformed_names_are_not_items() {
     }
 }
 
-// covers: Q4
 #[test]
 fn an_option_that_a_layout_lacks_is_refused() {
     for layout in ALL {
@@ -167,7 +163,6 @@ fn an_option_that_a_layout_lacks_is_refused() {
     );
 }
 
-// covers: Q3
 #[test]
 fn a_claim_is_named_after_its_item() {
     for (layout, segment, item, expected) in [
@@ -218,7 +213,6 @@ fn a_claim_is_named_after_its_item() {
 }
 
 /// As Curator's `fixId` does.
-// covers: Q4
 #[test]
 fn an_id_is_stored_as_curator_stores_it() {
     for (id, expected) in [
@@ -241,7 +235,6 @@ fn an_id_is_stored_as_curator_stores_it() {
 }
 
 proptest! {
-    // covers: Q4
     #[test]
     fn a_formatted_name_is_parsed_back(priority: i32, due: u64, number: i32) {
         for layout in ALL {
@@ -264,7 +257,6 @@ proptest! {
         prop_assert_eq!(Layout::Native.parse(&written.native_name()), Some(written));
     }
 
-    // covers: Q2
     #[test]
     fn no_name_makes_the_parser_panic(name in "(qn-|queue-|entry-|w-)?.{0,40}") {
         for layout in ALL {

@@ -26,7 +26,6 @@ fn next(items: &mut ReadyItems, now: u64) -> Option<ListedItem> {
     items.next_of(Partition::ALL, None, now)
 }
 
-// covers: Q1 Q4 Q5
 #[test]
 fn items_come_by_priority_then_segment_then_number() {
     let ordered = [
@@ -41,7 +40,6 @@ fn items_come_by_priority_then_segment_then_number() {
     assert_eq!(all(&mut items, 0), ordered);
 }
 
-// covers: Q4
 #[test]
 fn a_delayed_item_is_ready_when_it_is_due() {
     let (early, late) = (item(0, 0, 100, 1), item(0, 0, 0, 2));
@@ -55,7 +53,6 @@ fn a_delayed_item_is_ready_when_it_is_due() {
     assert_eq!(items.next_due(), None);
 }
 
-// covers: Q3
 #[test]
 fn a_deferred_item_is_left_to_others_until_then() {
     let (deferred, plain) = (item(0, 0, 100, 1), item(0, 0, 100, 2));
@@ -99,7 +96,6 @@ fn an_item_in_flight_is_not_returned_again_by_a_stale_list() {
     assert_eq!(next(&mut items, 0), Some(one));
 }
 
-// covers: Q1 Q3
 #[test]
 fn a_partition_goes_through_its_items_of_the_first_priority() {
     let partition = Partition::of(1, 0);

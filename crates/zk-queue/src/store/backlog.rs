@@ -143,7 +143,6 @@ mod tests {
         backlog.take(|_| true).0
     }
 
-    // covers: Q1
     #[test]
     fn a_lone_call_is_sent_at_once_and_others_wait_for_a_sender() {
         let mut backlog = Backlog::default();
@@ -167,7 +166,6 @@ mod tests {
         assert!(backlog.begin_alone());
     }
 
-    // covers: Q1
     #[test]
     fn there_are_three_senders_at_most_and_one_while_calls_wait() {
         let mut backlog = Backlog::default();
@@ -188,7 +186,6 @@ mod tests {
         assert!(backlog.begin_alone());
     }
 
-    // covers: Q1
     #[test]
     fn calls_that_were_dropped_are_not_sent() {
         let mut backlog = Backlog::default();
@@ -200,7 +197,6 @@ mod tests {
         assert_eq!(backlog.take(|_| false), (Vec::<u32>::new(), false));
     }
 
-    // covers: Q1
     #[test]
     fn the_last_sender_that_is_dropped_returns_what_waits() {
         let mut backlog = Backlog::default();
@@ -216,7 +212,6 @@ mod tests {
         assert!(backlog.begin_alone());
     }
 
-    // covers: Q1
     #[test]
     fn what_does_not_fit_goes_to_another_sender() {
         let mut backlog = Backlog::default();
@@ -233,7 +228,6 @@ mod tests {
         assert_eq!(all(&mut backlog).len(), 300);
     }
 
-    // covers: Q1
     #[test]
     fn a_transaction_is_bounded_in_calls_bytes_and_time() {
         let mut backlog = Backlog::default();
@@ -252,7 +246,6 @@ mod tests {
 
     proptest! {
         /// Whatever arrives when, each call is taken once and in its order, and a sender runs while any call waits.
-        // covers: Q1
         #[test]
         fn each_call_is_taken_once_and_in_order(
             acts in proptest::collection::vec((0..4_u8, 0..700_000_usize, 0..900_u64), 0..200)

@@ -307,7 +307,6 @@ const MAX_PAGE: usize = 1000;
 mod tests {
     use super::*;
 
-    // covers: Q3
     #[test]
     fn dead_letters_are_ordered_by_the_zxid_that_created_them() {
         let sorted = [

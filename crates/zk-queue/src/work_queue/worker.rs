@@ -259,7 +259,6 @@ impl WorkStats {
 mod tests {
     use super::*;
 
-    // covers: Q3
     #[test]
     fn a_worker_has_at_most_twice_as_many_claims_as_handlers() {
         for (concurrency, handled, settled, expected) in [

@@ -12,7 +12,6 @@ fn texts(range: std::ops::Range<u32>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()
 }
 
-// covers: Q1 Q4
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_waits_delays_and_priorities_on_real_servers() {
     with_servers(3, async |ensemble| {
@@ -72,7 +71,6 @@ async fn batches_waits_delays_and_priorities_on_real_servers() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_share_the_work_and_leave_nothing_behind() {
     with_servers(3, async |ensemble| {
@@ -129,7 +127,6 @@ async fn workers_share_the_work_and_leave_nothing_behind() {
     .await;
 }
 
-// covers: Q2
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_children_and_bad_items_are_skipped() {
     with_servers(1, async |ensemble| {

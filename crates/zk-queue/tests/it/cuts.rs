@@ -13,7 +13,6 @@ use crate::{connect, soon};
 
 const ITEMS: usize = 3_000;
 
-// covers: Q1 Q3 Q4
 #[tokio::test(flavor = "multi_thread")]
 async fn joined_offers_and_acknowledgements_survive_cuts() {
     let ensemble = Ensemble::builder()

@@ -5,7 +5,6 @@ use zk_queue::{CancelOutcome, ItemId, Queue, WorkQueue};
 
 use crate::{connect, with_servers};
 
-// covers: Q1 Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn items_are_cancelled_by_their_ids_and_moved_on_real_servers() {
     with_servers(3, async |ensemble| {

@@ -18,7 +18,6 @@ const PER_CHILD: usize = "qn-0000000000".len() + 4;
 const ONE_ANSWER: usize = 1024 * 1024;
 
 /// More items than one segment holds.
-// covers: Q5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_of_20_000_items_is_filled_and_drained() {
     fill_and_drain(4, 1).await;
@@ -32,14 +31,12 @@ async fn long<T>(what: &str, wait: impl Future<Output = T>) -> T {
 
 mod deep {
     /// More items than fit into any list.
-    // covers: Q5
     #[tokio::test(flavor = "multi_thread")]
     async fn a_queue_of_200_000_items_is_filled_and_drained() {
         super::fill_and_drain(40, 3).await;
     }
 
     /// With a priority and a delay, names are nearly twice as long, and a segment has as many items.
-    // covers: Q5
     #[tokio::test(flavor = "multi_thread")]
     async fn work_beyond_one_list_is_done_and_every_list_fits() {
         let size = super::do_work(26_000, &super::WorkOptions::default()).await;
@@ -104,7 +101,6 @@ async fn fill_and_drain(parts: u32, servers: usize) {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: Q5
 #[tokio::test(flavor = "multi_thread")]
 async fn work_in_several_segments_is_done_once() {
     do_work(1_600, &WorkOptions::default().with_segment_size(500)).await;

@@ -34,7 +34,6 @@ fn texts(count: usize) -> Vec<String> {
     (0..count).map(|number| number.to_string()).collect()
 }
 
-// covers: Q1 Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn stress_on_real_servers_matches_the_simulated_ensemble() {
     with_servers(3, async |ensemble| {

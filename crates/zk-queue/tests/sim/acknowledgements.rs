@@ -27,7 +27,6 @@ async fn used(session: &Session, items: std::ops::Range<u32>) -> WorkQueue<Strin
     queue
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn acknowledgements_that_wait_go_together() {
     let ensemble = Ensemble::new(3);
@@ -46,7 +45,6 @@ async fn acknowledgements_that_wait_go_together() {
 }
 
 /// Each item is removed once, and none is delivered again, whichever reply is lost.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn joined_acknowledgements_hold_whichever_reply_is_lost() {
     let ten = async |session: &Session| {
@@ -66,7 +64,6 @@ async fn joined_acknowledgements_hold_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_lost_claim_fails_alone_and_the_others_are_settled() {
     let ensemble = Ensemble::new(3);
@@ -106,7 +103,6 @@ async fn a_lost_claim_fails_alone_and_the_others_are_settled() {
 }
 
 /// The preconditions of the claims differ then, and those of the first ones no longer hold.
-// covers: Q3 Q5
 #[tokio::test(start_paused = true)]
 async fn claims_before_and_after_a_rotation_are_settled_together() {
     let ensemble = Ensemble::new(3);
@@ -130,7 +126,6 @@ async fn claims_before_and_after_a_rotation_are_settled_together() {
     assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn joined_acknowledgements_continue_when_they_are_dropped() {
     dropped_everywhere(
@@ -151,7 +146,6 @@ async fn joined_acknowledgements_continue_when_they_are_dropped() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn joined_acknowledgements_of_a_lost_session_are_fatal() {
     let ensemble = Ensemble::new(3);
@@ -172,7 +166,6 @@ async fn joined_acknowledgements_of_a_lost_session_are_fatal() {
 }
 
 /// The acknowledgement and the next claim are sent together: an item takes one round trip, not two.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_worker_acknowledges_and_claims_in_one_round_trip() {
     for concurrency in [1, 8] {
@@ -214,7 +207,6 @@ async fn a_worker_acknowledges_and_claims_in_one_round_trip() {
 }
 
 /// The caller's part is refused, and the claim is settled without it.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_refused_acknowledgement_returns_the_claim() {
     let one_item = async |session: &Session| {
@@ -255,7 +247,6 @@ async fn a_refused_acknowledgement_returns_the_claim() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_batch_returns_the_claim_that_was_refused() {
     let ensemble = Ensemble::new(3);
@@ -280,7 +271,6 @@ async fn a_batch_returns_the_claim_that_was_refused() {
     assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_over_is_not_returned() {
     let ensemble = Ensemble::new(3);
@@ -297,7 +287,6 @@ async fn a_claim_that_is_over_is_not_returned() {
     assert!(failed.claim.is_none(), "{failed:?}");
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_dropped_failure_releases_its_claim() {
     let ensemble = Ensemble::new(3);
@@ -313,7 +302,6 @@ async fn a_dropped_failure_releases_its_claim() {
     assert_eq!(again.unwrap().deliveries(), 2);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_was_polled_once_is_acknowledged() {
     let ensemble = Ensemble::new(3);

@@ -31,7 +31,6 @@ async fn offer(queue: &Queue<String>, items: &[&str]) {
     }
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn all_items_with_an_id_are_removed_and_no_others() {
     let ensemble = Ensemble::new(3);
@@ -59,7 +58,6 @@ async fn all_items_with_an_id_are_removed_and_no_others() {
 }
 
 /// Curator stores `_` for `/` and `|`, but looks for the id as it was given, and finds nothing.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn an_id_with_a_slash_or_bar_finds_its_items() {
     let ensemble = Ensemble::new(3);
@@ -71,7 +69,6 @@ async fn an_id_with_a_slash_or_bar_finds_its_items() {
     assert_eq!(counts(removed), (1, 0));
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn an_id_is_refused_where_it_cannot_be_stored() {
     let ensemble = Ensemble::new(3);
@@ -103,7 +100,6 @@ async fn an_id_is_refused_where_it_cannot_be_stored() {
     assert_eq!(children(&ensemble, PATH), [""; 0]);
 }
 
-// covers: Q4 Q5
 #[tokio::test(start_paused = true)]
 async fn items_with_an_id_are_found_in_every_segment() {
     let ensemble = Ensemble::new(3);
@@ -125,7 +121,6 @@ async fn items_with_an_id_are_found_in_every_segment() {
     assert_eq!(all(&queue).await, ["b1", "b2", "b3"]);
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_claimed_item_is_counted_and_keeps_its_id() {
     let ensemble = Ensemble::new(3);
@@ -149,7 +144,6 @@ async fn a_claimed_item_is_counted_and_keeps_its_id() {
 }
 
 /// A take that is dropped puts the item back, at last under the same id.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn an_item_that_is_put_back_at_the_end_keeps_its_id() {
     dropped_everywhere(
@@ -173,7 +167,6 @@ async fn an_item_that_is_put_back_at_the_end_keeps_its_id() {
     .await;
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn items_are_removed_once_whichever_reply_is_lost() {
     let prepare = async |session: &Session| {
@@ -192,7 +185,6 @@ async fn items_are_removed_once_whichever_reply_is_lost() {
 }
 
 /// The offer returned to a client of a server that is ahead of ours.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn an_item_that_a_lagging_server_does_not_show_is_removed() {
     let ensemble = Ensemble::new(3);

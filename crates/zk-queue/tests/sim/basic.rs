@@ -10,7 +10,6 @@ use zk_sim::{Ensemble, matching};
 use crate::worker::Panicking;
 use crate::{PATH, all, children, data, ephemerals, pass, polled, queue, soon, text, texts};
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn items_come_out_in_the_order_in_which_they_were_offered() {
     let ensemble = Ensemble::new(3);
@@ -25,7 +24,6 @@ async fn items_come_out_in_the_order_in_which_they_were_offered() {
     assert_eq!(children(&ensemble, PATH), [""; 0]);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_empty_queue_is_an_error_only_if_an_item_is_required() {
     let ensemble = Ensemble::new(3);
@@ -53,7 +51,6 @@ async fn an_empty_queue_is_an_error_only_if_an_item_is_required() {
     }
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_an_offered_item_and_does_not_poll() {
     let ensemble = Ensemble::new(3);
@@ -78,7 +75,6 @@ async fn a_waiter_gets_an_offered_item_and_does_not_poll() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn every_item_goes_to_one_of_many_consumers() {
     let ensemble = Ensemble::new(3);
@@ -111,7 +107,6 @@ async fn every_item_goes_to_one_of_many_consumers() {
     assert_eq!(taken, offered);
 }
 
-// covers: Q2
 #[tokio::test(start_paused = true)]
 async fn foreign_children_are_skipped_and_left_alone() {
     let ensemble = Ensemble::new(3);
@@ -139,7 +134,6 @@ async fn foreign_children_are_skipped_and_left_alone() {
     assert_eq!(children(&ensemble, PATH).len(), foreign.len());
 }
 
-// covers: Q2
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_item_stays_and_the_next_ones_are_taken() {
     let ensemble = Ensemble::new(3);
@@ -164,7 +158,6 @@ async fn an_unreadable_item_stays_and_the_next_ones_are_taken() {
     );
 }
 
-// covers: Q2
 #[tokio::test(start_paused = true)]
 async fn a_queue_whose_node_the_server_deleted_is_created_again() {
     let ensemble = Ensemble::builder()
@@ -182,7 +175,6 @@ async fn a_queue_whose_node_the_server_deleted_is_created_again() {
     }
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn a_queue_reports_its_size_and_age_and_is_drained() {
     let ensemble = Ensemble::new(3);
@@ -201,7 +193,6 @@ async fn a_queue_reports_its_size_and_age_and_is_drained() {
     assert!(queue.is_empty().await.unwrap());
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_dropped_queue_leaves_nothing_but_its_items() {
     let ensemble = Ensemble::new(3);
@@ -215,7 +206,6 @@ async fn a_dropped_queue_leaves_nothing_but_its_items() {
     assert_eq!(data(&ensemble, PATH), ["1"]);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_costs_one_round_trip_to_offer_and_one_to_take() {
     let ensemble = Ensemble::new(3);
@@ -248,7 +238,6 @@ async fn an_item_costs_one_round_trip_to_offer_and_one_to_take() {
 }
 
 /// Also while the other one does not go on.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_call_that_only_reads_takes_nothing_from_others() {
     let ensemble = Ensemble::new(1);
@@ -269,7 +258,6 @@ async fn a_call_that_only_reads_takes_nothing_from_others() {
     assert_eq!(queue.peek().await.unwrap(), None);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_whose_codec_panics_is_skipped() {
     let ensemble = Ensemble::new(1);

@@ -21,7 +21,6 @@ async fn one_done(queue: &WorkQueue<String>) {
 }
 
 /// Another consumer takes many items of a batch after they were read: that costs one check, not an attempt for each.
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_which_many_are_gone_costs_two_tries() {
     let ensemble = Ensemble::new(3);
@@ -43,7 +42,6 @@ async fn a_batch_of_which_many_are_gone_costs_two_tries() {
     assert_eq!(data(&ensemble, PATH), [""; 0]);
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_claims_of_which_many_are_gone_costs_two_tries() {
     let ensemble = Ensemble::new(3);
@@ -72,7 +70,6 @@ async fn a_batch_of_claims_of_which_many_are_gone_costs_two_tries() {
 }
 
 /// A path may be longer than an item.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn no_batch_is_larger_than_a_request_may_be() {
     let ensemble = Ensemble::builder().max_request(1 << 20).build();
@@ -90,7 +87,6 @@ async fn no_batch_is_larger_than_a_request_may_be() {
 }
 
 /// Taking an item out of a shared node of Curator's writes the items that stay in it.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn no_batch_leaves_more_than_a_request_may_have() {
     let ensemble = Ensemble::builder().max_request(1 << 20).build();
@@ -116,7 +112,6 @@ async fn no_batch_leaves_more_than_a_request_may_have() {
 }
 
 /// A claim writes the item again.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn no_batch_of_claims_is_larger_than_a_request_may_be() {
     let ensemble = Ensemble::builder().max_request(1 << 20).build();
@@ -138,7 +133,6 @@ async fn no_batch_of_claims_is_larger_than_a_request_may_be() {
     assert!(ours.claim_batch(0).await.unwrap().is_empty());
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn each_item_of_a_batch_has_a_claim_of_its_own() {
     let ensemble = Ensemble::new(3);
@@ -171,7 +165,6 @@ async fn each_item_of_a_batch_has_a_claim_of_its_own() {
     assert_eq!(rest, expected.map(|(item, times)| (text(item), times)));
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_claims_dropped_at_any_await_is_released() {
     dropped_everywhere(
@@ -190,7 +183,6 @@ async fn a_batch_of_claims_dropped_at_any_await_is_released() {
     .await;
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_claimed_once_whichever_answer_is_lost() {
     let three = async |session: &Session| {
@@ -211,7 +203,6 @@ async fn a_batch_is_claimed_once_whichever_answer_is_lost() {
     .await;
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_worker_claims_as_many_at_once_as_it_has_room_for() {
     let ensemble = Ensemble::new(3);
@@ -247,7 +238,6 @@ async fn take_the_first(ensemble: Ensemble, session: Session, path: &str) {
     }
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_does_not_starve_beside_single_takes() {
     let ensemble = Ensemble::new(3);
@@ -267,7 +257,6 @@ async fn a_batch_does_not_starve_beside_single_takes() {
     assert!(left.iter().all(|item| !taken.contains(item)));
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_claims_does_not_starve_beside_single_takes() {
     let ensemble = Ensemble::new(3);
@@ -289,7 +278,6 @@ async fn a_batch_of_claims_does_not_starve_beside_single_takes() {
 }
 
 /// All selected items are gone; the list is not read again for that.
-// covers: Q2 Q3
 #[tokio::test(start_paused = true)]
 async fn items_that_are_buried_or_gone_cost_no_lists() {
     let ensemble = Ensemble::new(3);

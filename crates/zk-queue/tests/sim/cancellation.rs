@@ -63,7 +63,6 @@ pub(crate) async fn dropped_everywhere<S, T>(
     }
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_dropped_at_any_await_is_made_once_or_not() {
     dropped_everywhere(
@@ -81,7 +80,6 @@ async fn an_offer_dropped_at_any_await_is_made_once_or_not() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_poll_dropped_at_any_await_leaves_its_item_in_its_place() {
     dropped_everywhere(
@@ -100,7 +98,6 @@ async fn a_poll_dropped_at_any_await_leaves_its_item_in_its_place() {
     .await;
 }
 
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_or_drain_dropped_at_any_await_loses_nothing() {
     dropped_everywhere(
@@ -127,7 +124,6 @@ async fn a_batch_or_drain_dropped_at_any_await_loses_nothing() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_waiting_take_dropped_at_any_await_loses_nothing() {
     dropped_everywhere(
@@ -151,7 +147,6 @@ async fn a_waiting_take_dropped_at_any_await_loses_nothing() {
 }
 
 /// Closing the session loses no item of a call that was just dropped.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn closing_the_session_waits_for_what_is_put_back() {
     for polls in 0..20 {
@@ -171,7 +166,6 @@ async fn closing_the_session_waits_for_what_is_put_back() {
 }
 
 /// Another task of the process waits for an item that this one has in flight, and no watch fires for that.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_item_that_a_dropped_call_was_taking() {
     let ensemble = Ensemble::new(3);
@@ -196,7 +190,6 @@ async fn a_waiter_gets_the_item_that_a_dropped_call_was_taking() {
 }
 
 /// Each of them was prefetching an item.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_do_not_block_prefetching() {
     let ensemble = Ensemble::new(3);

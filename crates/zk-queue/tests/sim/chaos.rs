@@ -299,14 +299,12 @@ async fn run_queue(ensemble: Ensemble, seed: u64, at_once: u64) -> Counts {
     }
 }
 
-// covers: Q1 Q3 Q5
 #[test]
 fn chaos_takes_every_item_once() {
     chaos_of_a_queue(1);
 }
 
 /// Ten offers at once: the second transaction has nine of them.
-// covers: Q1 Q3 Q5
 #[test]
 fn chaos_takes_every_item_of_joined_offers_once() {
     chaos_of_a_queue(10);
@@ -481,7 +479,6 @@ async fn run_work(ensemble: Ensemble, seed: u64) -> Counts {
     }
 }
 
-// covers: Q3 Q5
 #[test]
 fn chaos_delivers_work_at_least_once_and_none_after_its_ack() {
     let items = Cell::new(Counts::default());

@@ -37,7 +37,6 @@ async fn consume(session: Session, kind: &str) -> usize {
     }
 }
 
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn none_of_eight_equal_consumers_starves() {
     for kind in ["poll", "batch", "claim"] {
@@ -90,7 +89,6 @@ async fn none_of_eight_equal_consumers_starves() {
 }
 
 /// The consumers of one process share a list.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn sixty_four_waiters_of_a_process_list_once_per_change() {
     for is_work in [false, true] {
@@ -144,7 +142,6 @@ async fn sixty_four_waiters_of_a_process_list_once_per_change() {
 }
 
 /// Dropping a waiter does not affect the others.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn dropping_one_waiter_does_not_affect_those_that_share_it() {
     let ensemble = Ensemble::new(3);
@@ -178,7 +175,6 @@ async fn dropping_one_waiter_does_not_affect_those_that_share_it() {
 }
 
 /// The items of the batch were read ahead: only the servers' refusals show that they are gone.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_another_consumer_took_is_one_refusal() {
     for others in 1..4 {

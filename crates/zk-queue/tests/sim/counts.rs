@@ -10,7 +10,6 @@ use crate::{PATH, pass, queue_of, text, texts, work};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn the_items_of_a_work_queue_are_counted_by_state() {
     for segment_size in [16_384, 2] {
@@ -45,7 +44,6 @@ async fn the_items_of_a_work_queue_are_counted_by_state() {
     }
 }
 
-// covers: Q4 Q5
 #[tokio::test(start_paused = true)]
 async fn ready_and_delayed_items_of_a_queue_are_counted() {
     for layout in [Layout::Native, Layout::CuratorDelay] {

@@ -29,7 +29,6 @@ fn reasons(page: &[DeadLetter]) -> Vec<&str> {
     page.iter().map(|letter| letter.reason.as_str()).collect()
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn pages_show_each_dead_letter_once_while_others_come_and_go() {
     let ensemble = Ensemble::new(3);
@@ -79,7 +78,6 @@ async fn pages_show_each_dead_letter_once_while_others_come_and_go() {
     assert_eq!(queue.dead_letter_page(None, 0).await.unwrap(), []);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_decoded_or_read_as_it_is() {
     let ensemble = Ensemble::new(3);
@@ -98,7 +96,6 @@ async fn a_dead_letter_is_decoded_or_read_as_it_is() {
     assert_eq!(second, [0xff]);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn many_are_offered_again_with_no_deliveries() {
     let ensemble = Ensemble::new(3);
@@ -133,7 +130,6 @@ async fn many_are_offered_again_with_no_deliveries() {
 }
 
 /// An item that fails again at once stays a dead letter.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn redriving_all_ends_beside_a_consumer_that_buries_them() {
     let ensemble = Ensemble::new(3);
@@ -155,7 +151,6 @@ async fn redriving_all_ends_beside_a_consumer_that_buries_them() {
 }
 
 /// Two callers share them, and a dead letter in the way of the others is left out.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn each_is_offered_again_or_discarded_by_one_caller() {
     let ensemble = Ensemble::new(3);
@@ -187,7 +182,6 @@ async fn each_is_offered_again_or_discarded_by_one_caller() {
     assert!(children(&ensemble, DEAD).len() <= 1);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn old_dead_letters_are_discarded_and_young_ones_kept() {
     let ensemble = Ensemble::new(3);
@@ -223,7 +217,6 @@ async fn old_dead_letters_are_discarded_and_young_ones_kept() {
     assert_eq!(children(&ensemble, DEAD), [""; 0]);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn many_are_changed_once_whichever_reply_is_lost() {
     let five = async |session: &Session| {
@@ -241,7 +234,6 @@ async fn many_are_changed_once_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_failure_says_how_many_were_done_before() {
     let ensemble = Ensemble::new(3);

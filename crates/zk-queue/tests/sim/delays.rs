@@ -14,7 +14,6 @@ async fn tolerant(ensemble: &Ensemble) -> Session {
 }
 
 /// The leader stamps a change before it is committed, and the reply arrives long after.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_not_short_after_a_slow_commit() {
     for layout in [Layout::Native, Layout::CuratorDelay] {
@@ -43,7 +42,6 @@ async fn a_delay_is_not_short_after_a_slow_commit() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_rejected_item_is_delayed_for_the_full_time() {
     let ensemble = Ensemble::new(3);
@@ -71,7 +69,6 @@ async fn a_rejected_item_is_delayed_for_the_full_time() {
 }
 
 /// The leader's time is not known any more, so the call begins with a request for it.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_rejection_dropped_at_any_await_keeps_its_delay() {
     for polls in 1.. {

@@ -76,7 +76,6 @@ async fn three(session: &Session) {
 }
 
 /// An offer is applied once, whichever reply is lost.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_is_not_duplicated_whichever_reply_is_lost() {
     swept(nothing, async |what, ensemble, session, ()| {
@@ -90,7 +89,6 @@ async fn an_offer_is_not_duplicated_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_take_is_exactly_once_whichever_reply_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
@@ -109,7 +107,6 @@ async fn a_take_is_exactly_once_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn batches_are_taken_whole_whichever_reply_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
@@ -124,7 +121,6 @@ async fn batches_are_taken_whole_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn peeking_changes_nothing_whichever_reply_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
@@ -142,7 +138,6 @@ async fn peeking_changes_nothing_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_woken_whichever_reply_is_lost() {
     swept(nothing, async |what, ensemble, session, ()| {
@@ -161,8 +156,7 @@ async fn a_waiter_is_woken_whichever_reply_is_lost() {
     .await;
 }
 
-/// Trap Q3 of other clients: the delete was applied, its reply lost, and the retry finds no node.
-// covers: Q1
+/// Other clients lose this item: the delete was applied, its reply lost, and the retry finds no node.
 #[tokio::test(start_paused = true)]
 async fn an_item_that_another_consumer_took_is_not_returned() {
     let ensemble = Ensemble::new(3);
@@ -188,7 +182,6 @@ async fn an_item_that_another_consumer_took_is_not_returned() {
     assert_eq!(all(&queue(&other)).await, ["3"]);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_in_doubt_at_session_end_is_in_the_error() {
     for is_applied in [true, false] {
@@ -225,7 +218,6 @@ async fn an_item_in_doubt_at_session_end_is_in_the_error() {
     }
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_deleted_token_is_created_again() {
     let ensemble = Ensemble::new(3);
@@ -239,8 +231,7 @@ async fn a_deleted_token_is_created_again() {
     assert_eq!(all(&queue).await, ["1", "2"]);
 }
 
-/// TRAPS X9: since 3.6 the counter sticks, and every create gets the same number.
-// covers: Q1
+/// Since 3.6 the counter sticks, and every create gets the same number.
 #[tokio::test(start_paused = true)]
 async fn a_queue_whose_numbers_are_used_up_returns_an_error() {
     let ensemble = Ensemble::new(3);
@@ -257,7 +248,6 @@ async fn a_queue_whose_numbers_are_used_up_returns_an_error() {
     assert_eq!(all(&queue).await, ["1", "2"]);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_number_that_a_child_has_already_is_skipped() {
     let ensemble = Ensemble::new(3);
@@ -277,7 +267,6 @@ async fn a_number_that_a_child_has_already_is_skipped() {
 }
 
 /// The reply arrives after the deadline of the call, which was dropped before.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_take_dropped_before_a_late_reply_puts_its_item_back() {
     let ensemble = Ensemble::new(3);
@@ -301,7 +290,6 @@ async fn a_take_dropped_before_a_late_reply_puts_its_item_back() {
 }
 
 /// The reply to the put-back is lost, and so is the token that shows its outcome, as somebody deletes it.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_whose_put_back_is_in_doubt_is_not_put_back_again() {
     let pause = Duration::from_secs(1);
@@ -335,7 +323,6 @@ async fn an_item_whose_put_back_is_in_doubt_is_not_put_back_again() {
 }
 
 /// A list that one task read from a lagging server is not enough for a task that began after an offer.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_stale_list_of_another_task_does_not_mean_empty() {
     let ensemble = Ensemble::new(3);

@@ -15,7 +15,6 @@ use crate::{LAYOUTS, PATH, queue_of, queue_with, text, texts};
 
 const GOLDEN: &str = include_str!("../golden/layout.txt");
 
-// covers: Q1 Q3 Q4 Q5
 #[tokio::test(start_paused = true)]
 async fn names_and_payloads_are_those_of_the_golden_file() {
     let mut actual = String::new();

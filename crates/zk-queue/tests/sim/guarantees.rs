@@ -26,7 +26,6 @@ const IN_DOUBT: [Doubt; 3] = [
 ];
 
 /// Guarantee 1: an offer without a reply is there at most once, and the error says that the outcome is unknown.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_in_doubt_is_unknown_and_there_at_most_once() {
     for (is_applied, inject, why) in IN_DOUBT {
@@ -60,7 +59,6 @@ async fn an_offer_in_doubt_is_unknown_and_there_at_most_once() {
 }
 
 /// Guarantee 2 at the deadline of a call: the item is in the error, and we do not take it twice.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_take_in_doubt_at_its_deadline_returns_the_item() {
     for (is_applied, inject, why) in IN_DOUBT {
@@ -105,7 +103,6 @@ async fn a_take_in_doubt_at_its_deadline_returns_the_item() {
 
 /// Guarantees 4 and 5: a holder that is cut off notices the lapse of its claim before another consumer has the item,
 /// and cannot settle it from then on.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn no_other_consumer_has_an_item_while_its_claim_is_valid() {
     let ensemble = Ensemble::new(3);
@@ -145,7 +142,6 @@ async fn no_other_consumer_has_an_item_while_its_claim_is_valid() {
 }
 
 /// Guarantee 5 in a session that survives: a client deleted the claim, and another consumer has the item.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_deleted_claim_does_not_affect_the_next_holder() {
     let ensemble = Ensemble::new(3);

@@ -37,7 +37,6 @@ async fn cancelled(queue: &Queue<String>, id: &ItemId) -> CancelOutcome {
         .expect("nothing is in the way")
 }
 
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn an_id_stored_as_text_cancels_its_item_and_no_other() {
     for layout in LAYOUTS {
@@ -63,7 +62,6 @@ async fn an_id_stored_as_text_cancels_its_item_and_no_other() {
 }
 
 /// The item is in the queue, although its id was in the reply.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_whose_reply_was_lost_has_no_id_and_others_do() {
     let ensemble = Ensemble::new(3);
@@ -79,7 +77,6 @@ async fn an_offer_whose_reply_was_lost_has_no_id_and_others_do() {
 }
 
 /// Their replies to transactions do not have the stats of new nodes.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_on_old_servers_has_no_id() {
     let ensemble = Ensemble::builder().release(Release::V3_8).build();
@@ -98,7 +95,6 @@ async fn three(session: &Session) -> Vec<ItemId> {
     ids
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_is_exactly_once_whichever_reply_is_lost() {
     swept(three, async |what, ensemble, session, ids| {
@@ -134,7 +130,6 @@ async fn a_delayed_one(session: &Session) -> ([ItemId; 3], Claim<String>) {
     ([delayed, claimed, waiting], claim)
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn only_unclaimed_work_is_cancelled_whichever_reply_is_lost() {
     swept(
@@ -157,7 +152,6 @@ async fn only_unclaimed_work_is_cancelled_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn work_that_was_finished_or_buried_is_gone() {
     let ensemble = Ensemble::new(3);
@@ -181,7 +175,6 @@ async fn work_that_was_finished_or_buried_is_gone() {
 }
 
 /// A consumer takes the item after it was read for the cancellation, or before.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn either_a_consumer_or_the_cancellation_gets_the_item() {
     for is_cancellation_first in [false, true] {
@@ -212,7 +205,6 @@ async fn either_a_consumer_or_the_cancellation_gets_the_item() {
 }
 
 /// The requests are sent again to a server that lags, in another order.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_is_not_gone_because_a_server_lags() {
     for nth in 1..7 {
@@ -250,7 +242,6 @@ async fn an_item_is_not_gone_because_a_server_lags() {
 }
 
 /// Another item has the name of the one that is cancelled, and the same version.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn an_id_never_denotes_an_item_of_a_recreated_queue() {
     for is_reaped in [true, false] {
@@ -287,7 +278,6 @@ async fn recreated(ensemble: &Ensemble, session: &Session, is_reaped: bool, path
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_rejected_item_is_not_mistaken_after_recreation() {
     for is_reaped in [true, false] {
@@ -311,7 +301,6 @@ async fn a_rejected_item_is_not_mistaken_after_recreation() {
 }
 
 /// The queue is created again, with an item of that name, between the reads and the deletion.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_does_not_outlive_the_queue() {
     for (is_reaped, is_foreign) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -339,7 +328,6 @@ async fn a_cancellation_does_not_outlive_the_queue() {
     }
 }
 
-// covers: Q1 Q5
 #[tokio::test(start_paused = true)]
 async fn items_of_segments_are_cancelled_and_not_mistaken_later() {
     let ensemble = Ensemble::new(3);
@@ -366,7 +354,6 @@ async fn items_of_segments_are_cancelled_and_not_mistaken_later() {
     assert_eq!(all(&queue).await, texts(10..18));
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_id_of_another_queue_is_refused() {
     let ensemble = Ensemble::new(3);
@@ -389,7 +376,6 @@ async fn an_id_of_another_queue_is_refused() {
 }
 
 /// The cancellation of an item that no consumer can read.
-// covers: Q2 Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_is_cancelled_whatever_its_data() {
     let ensemble = Ensemble::new(3);
@@ -404,7 +390,6 @@ async fn an_item_is_cancelled_whatever_its_data() {
     assert_eq!(data(&ensemble, ITEMS), [""; 0]);
 }
 
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_dropped_at_any_await_is_made_once_or_not() {
     dropped_everywhere(
@@ -426,7 +411,6 @@ async fn a_cancellation_dropped_at_any_await_is_made_once_or_not() {
 }
 
 /// Offers that wait are joined into one transaction.
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn each_of_several_joined_offers_gets_the_id_of_its_item() {
     let ensemble = Ensemble::new(3);
@@ -446,7 +430,6 @@ async fn each_of_several_joined_offers_gets_the_id_of_its_item() {
 }
 
 /// A leader may not show its own clients yet what followers have shown others.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_is_called_gone_only_behind_the_quorum() {
     let ensemble = Ensemble::new(3);

@@ -43,7 +43,6 @@ fn hold_next(ensemble: &Ensemble, session: &Session) -> Scripted {
     script.session(session.id()).nth(1).hold()
 }
 
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn offers_that_wait_go_together_and_keep_their_order() {
     let ensemble = Ensemble::new(3);
@@ -64,7 +63,6 @@ async fn offers_that_wait_go_together_and_keep_their_order() {
 }
 
 /// An offer is there once and each of them succeeds, whichever reply is lost.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn joined_offers_are_not_duplicated_whichever_reply_is_lost() {
     swept(
@@ -88,7 +86,6 @@ async fn joined_offers_are_not_duplicated_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_refused_offer_fails_alone_and_the_others_succeed() {
     let ensemble = Ensemble::new(3);
@@ -123,7 +120,6 @@ async fn a_refused_offer_fails_alone_and_the_others_succeed() {
 }
 
 /// Each refusal settles one offer: none of them is sent alone once more.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn refused_offers_cost_no_more_requests_than_one_each() {
     let ensemble = Ensemble::new(3);
@@ -146,7 +142,6 @@ async fn refused_offers_cost_no_more_requests_than_one_each() {
     assert_eq!(data(&ensemble, PATH), ["after"]);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn joined_offers_dropped_at_any_await_are_made_once_or_not() {
     dropped_everywhere(
@@ -167,7 +162,6 @@ async fn joined_offers_dropped_at_any_await_are_made_once_or_not() {
 }
 
 /// An offer that is dropped while it waits is not made; one that was sent is, once, and closing waits for it.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_waiting_offer_that_is_dropped_is_not_made() {
     let ensemble = Ensemble::new(3);
@@ -193,7 +187,6 @@ async fn a_waiting_offer_that_is_dropped_is_not_made() {
 }
 
 /// The caller that sends alone may stop polling its future: others do not depend on it.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_that_is_not_polled_does_not_block_others() {
     let ensemble = Ensemble::new(3);
@@ -211,7 +204,6 @@ async fn an_offer_that_is_not_polled_does_not_block_others() {
 }
 
 /// During an outage each offer ends at its deadline, and none is made later that was reported as not made.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn offers_that_wait_through_an_outage_end_at_their_deadlines() {
     let ensemble = Ensemble::new(3);
@@ -250,7 +242,6 @@ async fn offers_that_wait_through_an_outage_end_at_their_deadlines() {
     );
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn joined_offers_of_a_lost_session_end_with_a_fatal_error() {
     let ensemble = Ensemble::new(3);
@@ -282,7 +273,6 @@ async fn joined_offers_of_a_lost_session_end_with_a_fatal_error() {
 }
 
 /// The size of the ACL in a request is not known in advance.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn joined_offers_under_a_long_acl_are_halved() {
     let ensemble = Ensemble::new(3);
@@ -302,7 +292,6 @@ async fn joined_offers_under_a_long_acl_are_halved() {
 }
 
 /// In real time, because the session has a runtime of its own, which ends.
-// covers: Q1
 #[test]
 fn offers_that_wait_end_with_the_runtime_of_the_session() {
     let (owner, callers) = (Runtime::new().unwrap(), Runtime::new().unwrap());

@@ -7,7 +7,6 @@ use zk_sim::Ensemble;
 
 use crate::{LAYOUTS, PATH, all, children, queue_of, text, texts};
 
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn nodes_are_those_of_the_layout() {
     for (layout, name) in [
@@ -36,7 +35,6 @@ async fn nodes_are_those_of_the_layout() {
     }
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn items_that_share_a_node_are_taken_one_by_one() {
     let ensemble = Ensemble::new(3);
@@ -62,7 +60,6 @@ async fn items_that_share_a_node_are_taken_one_by_one() {
     assert_eq!(all(&queue).await, ["3", "4"]);
 }
 
-// covers: Q2
 #[tokio::test(start_paused = true)]
 async fn a_malformed_frame_stays_and_the_next_item_is_taken() {
     let ensemble = Ensemble::new(3);
@@ -80,7 +77,6 @@ async fn a_malformed_frame_stays_and_the_next_item_is_taken() {
     assert_eq!(children(&ensemble, PATH).len(), 3);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_unusable_path_is_refused_with_the_reason() {
     let ensemble = Ensemble::new(1);
@@ -98,7 +94,6 @@ async fn an_unusable_path_is_refused_with_the_reason() {
     );
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_queue_in_a_namespace_and_one_at_the_top_work() {
     let ensemble = Ensemble::new(3);
@@ -123,7 +118,6 @@ async fn mismatch<T: Send + 'static>(queue: &Queue<T>) -> Option<(Layout, Layout
     }
 }
 
-// covers: Q2 Q4
 #[tokio::test(start_paused = true)]
 async fn the_layout_is_that_with_which_the_node_was_created() {
     for layout in LAYOUTS {
@@ -145,7 +139,6 @@ async fn the_layout_is_that_with_which_the_node_was_created() {
     }
 }
 
-// covers: Q2 Q4
 #[tokio::test(start_paused = true)]
 async fn items_show_the_layout_of_a_node_that_names_none() {
     let ensemble = Ensemble::new(3);
@@ -179,7 +172,6 @@ async fn items_show_the_layout_of_a_node_that_names_none() {
     );
 }
 
-// covers: Q2 Q4
 #[tokio::test(start_paused = true)]
 async fn the_error_names_both_layouts() {
     let ensemble = Ensemble::new(3);

@@ -12,7 +12,6 @@ use crate::{pass, soon, texts, triggered, work};
 
 const ITEMS: usize = 1_000;
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_worker_has_more_in_flight_than_it_could_watch() {
     let ensemble = Ensemble::new(3);
@@ -48,7 +47,6 @@ async fn a_worker_has_more_in_flight_than_it_could_watch() {
     assert_eq!((tally.acknowledged, tally.lost), (1_000, 0));
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn claims_and_dead_letters_are_read_some_at_a_time() {
     let ensemble = Ensemble::new(3);

@@ -48,7 +48,6 @@ async fn claimed(queue: &WorkQueue<String>) -> Claim<String> {
     soon("an item is claimed", queue.claim()).await.unwrap()
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn ages_and_deliveries_are_reported_with_their_outcome() {
     let recorder = DebuggingRecorder::new();
@@ -144,7 +143,6 @@ async fn ages_and_deliveries_are_reported_with_their_outcome() {
     );
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn workers_and_shared_layouts_report_too() {
     let recorder = DebuggingRecorder::new();
@@ -181,7 +179,6 @@ async fn workers_and_shared_layouts_report_too() {
     );
 }
 
-// covers: C23
 #[tokio::test(start_paused = true)]
 async fn items_are_counted_when_the_application_says_so() {
     let recorder = DebuggingRecorder::new();

@@ -7,7 +7,6 @@ use crate::{PATH, all, children, queue_of, text, texts, work};
 
 /// Since 3.6 the counter repeats its last number: a later item gets the name of one that was taken, and a consumer that
 /// has read the first one takes the second one for it.
-// covers: Q1 Q5
 #[tokio::test(start_paused = true)]
 async fn no_item_is_mistaken_for_another_with_the_last_number() {
     for layout in [Layout::Native, Layout::Recipe, Layout::Curator] {
@@ -38,7 +37,6 @@ async fn no_item_is_mistaken_for_another_with_the_last_number() {
     }
 }
 
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn offers_leave_a_node_that_has_used_half_its_numbers() {
     for counters in [Counters::Stick, Counters::Wrap] {
@@ -72,7 +70,6 @@ async fn offers_leave_a_node_that_has_used_half_its_numbers() {
     }
 }
 
-// covers: Q3 Q5
 #[tokio::test(start_paused = true)]
 async fn work_goes_on_past_half_of_the_numbers() {
     let ensemble = Ensemble::new(3);

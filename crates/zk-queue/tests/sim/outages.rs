@@ -27,7 +27,6 @@ async fn settle(claim: zk_queue::Claim<String>, act: &str) -> Result<(), SettleE
     Ok(())
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_settled_when_the_servers_are_back() {
     for act in ACTS {
@@ -52,7 +51,6 @@ async fn a_claim_is_settled_when_the_servers_are_back() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_session_ended_is_not_settled() {
     for act in ACTS {
@@ -74,7 +72,6 @@ async fn a_claim_whose_session_ended_is_not_settled() {
 }
 
 /// The item is gone, so a request of its own deletes the claim's node, and that request is repeated.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn deleting_the_node_of_a_claim_ends_with_the_session() {
     let ensemble = Ensemble::new(3);

@@ -8,7 +8,6 @@ use zk_sim::Ensemble;
 use crate::segments::reap_items_node;
 use crate::{PATH, all, children, pass, queue_of, queue_with, soon, text, texts};
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn lower_priorities_come_first_and_equal_ones_keep_order() {
     for layout in [Layout::Native, Layout::Kazoo, Layout::CuratorPriority] {
@@ -26,8 +25,7 @@ async fn lower_priorities_come_first_and_equal_ones_keep_order() {
     }
 }
 
-/// Trap Q12: a consumer that uses a list does not see newer items that come before those.
-// covers: Q4
+/// A consumer that uses a list does not see newer items that come before those.
 #[tokio::test(start_paused = true)]
 async fn a_new_urgent_item_waits_no_longer_than_the_list_lasts() {
     let ensemble = Ensemble::new(3);
@@ -50,7 +48,6 @@ async fn a_new_urgent_item_waits_no_longer_than_the_list_lasts() {
     }
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn a_delayed_item_is_taken_soon_after_it_is_due() {
     for layout in [Layout::Native, Layout::CuratorDelay] {
@@ -76,7 +73,6 @@ async fn a_delayed_item_is_taken_soon_after_it_is_due() {
     }
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn an_option_that_the_layout_lacks_is_refused_with_a_hint() {
     let ensemble = Ensemble::new(3);
@@ -108,7 +104,6 @@ async fn an_option_that_the_layout_lacks_is_refused_with_a_hint() {
     assert_eq!(children(&ensemble, PATH), [""; 0]);
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_refuses_an_offer_or_lets_it_wait() {
     let ensemble = Ensemble::new(3);
@@ -157,7 +152,6 @@ async fn a_full_queue_refuses_an_offer_or_lets_it_wait() {
 }
 
 /// Each transaction adds as many as there is room for: all in one would only ever fit an empty queue.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn more_items_than_the_capacity_are_added_as_room_is_made() {
     let ensemble = Ensemble::new(3);
@@ -186,7 +180,6 @@ async fn more_items_than_the_capacity_are_added_as_room_is_made() {
     soon("all are offered", waiting).await.unwrap().unwrap();
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn offer_all_bounds_its_total_wait() {
     let ensemble = Ensemble::new(3);
@@ -214,7 +207,6 @@ async fn offer_all_bounds_its_total_wait() {
 }
 
 /// Its items node is gone, because the items are in segments.
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn waiting_for_room_in_segments_costs_a_few_requests_per_second() {
     let ensemble = Ensemble::new(3);

@@ -9,7 +9,6 @@ use crate::{PATH, nodes_read, queue, reads, soon, texts};
 
 const ITEMS: &str = "/queues/a/*";
 
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn eight_takes_read_their_items_with_one_request() {
     let ensemble = Ensemble::new(3);
@@ -29,7 +28,6 @@ async fn eight_takes_read_their_items_with_one_request() {
     assert_eq!(ensemble.arrived(reads(ITEMS)) - before, 8);
 }
 
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn a_drain_reads_each_item_once_and_keeps_the_order() {
     let ensemble = Ensemble::new(3);
@@ -55,7 +53,6 @@ async fn a_drain_reads_each_item_once_and_keeps_the_order() {
 }
 
 /// It may have been too long: then the items are read one by one.
-// covers: Q1 Q4
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_to_several_reads_is_repeated_one_by_one() {
     for nth in 1..10 {
@@ -78,7 +75,6 @@ async fn a_lost_reply_to_several_reads_is_repeated_one_by_one() {
 }
 
 /// The reply to eight of them would have eight megabytes.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn large_items_are_read_alone_once_one_is_known() {
     let ensemble = Ensemble::new(3);

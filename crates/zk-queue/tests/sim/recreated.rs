@@ -92,7 +92,6 @@ async fn recreate(
 }
 
 /// The next item was read together with the one before.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn a_prefetched_item_is_not_mistaken_after_recreation() {
     for how in ALL {
@@ -108,7 +107,6 @@ async fn a_prefetched_item_is_not_mistaken_after_recreation() {
 }
 
 /// The reply to the read arrives only after the queue was created again.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_read_slowly_is_not_mistaken_after_recreation() {
     for how in ALL {
@@ -144,7 +142,6 @@ async fn an_item_read_slowly_is_not_mistaken_after_recreation() {
 }
 
 /// Peeking writes nothing that would distinguish the queue from the next one.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn a_peeked_item_is_read_again_before_it_is_taken() {
     for how in ALL {
@@ -162,7 +159,6 @@ async fn a_peeked_item_is_read_again_before_it_is_taken() {
 }
 
 /// An item that is put back goes behind the items of the new queue, not to a name that one of them will get.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_of_a_deleted_queue_is_put_back_at_the_end() {
     for how in ALL {
@@ -200,7 +196,6 @@ async fn an_item_of_a_deleted_queue_is_put_back_at_the_end() {
 }
 
 /// One task has the item in flight when another one finds the queue deleted; then it releases the item.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_released_after_recreation_is_listed_again() {
     let ensemble = Ensemble::new(3);
@@ -227,7 +222,6 @@ async fn an_item_released_after_recreation_is_listed_again() {
 }
 
 /// Curator's queues put several items into one node.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_of_a_shared_node_is_not_put_back_in_its_place() {
     let ensemble = Ensemble::new(3);
@@ -279,7 +273,6 @@ pub(crate) async fn until_read<T: std::fmt::Debug>(
 }
 
 /// An ACL may allow writing the items, but not their parent.
-// covers: Q2
 #[tokio::test(start_paused = true)]
 async fn items_are_taken_from_a_node_that_may_not_be_written() {
     for kind in [
@@ -307,7 +300,6 @@ async fn items_are_taken_from_a_node_that_may_not_be_written() {
 }
 
 /// The list is that of the previous node, and does not show the order of the new items.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_node_recreated_after_its_list_is_listed_again() {
     let ensemble = Ensemble::new(3);
@@ -363,7 +355,6 @@ async fn recreate_work(ensemble: &Ensemble, session: &Session, end: Deletion) {
     work(session).offer_all(items).await.unwrap();
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn prefetched_work_is_not_mistaken_after_recreation() {
     for end in [Deletion::Reaped, Deletion::Deleted] {
@@ -388,7 +379,6 @@ async fn prefetched_work_is_not_mistaken_after_recreation() {
 }
 
 /// The queue was deleted and created again, and another consumer has claimed the item of that name.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_deleted_queue_ends_no_claim_of_the_next() {
     for act in ["acknowledge", "reject", "bury", "drop"] {
@@ -429,7 +419,6 @@ async fn a_claim_of_a_deleted_queue_ends_no_claim_of_the_next() {
 }
 
 /// Another segment becomes active meanwhile; claims stay valid, and items keep their places.
-// covers: Q3 Q5
 #[tokio::test(start_paused = true)]
 async fn a_claim_survives_the_start_of_a_segment() {
     let ensemble = Ensemble::new(3);
@@ -462,7 +451,6 @@ async fn a_claim_survives_the_start_of_a_segment() {
 }
 
 /// The items node is deleted when its items are done; items of a segment that were claimed with them stay claimed.
-// covers: Q3 Q5
 #[tokio::test(start_paused = true)]
 async fn a_claim_in_a_segment_survives_the_items_node() {
     for act in ["acknowledge", "reject", "drop"] {
@@ -513,7 +501,6 @@ async fn a_claim_in_a_segment_survives_the_items_node() {
 }
 
 /// The claim has to find out itself, since no other request is sent meanwhile.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_ends_correctly_after_all_tokens_were_deleted() {
     for is_control_node_deleted in [false, true] {
@@ -553,7 +540,6 @@ async fn a_claim_ends_correctly_after_all_tokens_were_deleted() {
     }
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_with_the_name_of_one_that_was_skipped_is_taken() {
     let ensemble = Ensemble::new(1);

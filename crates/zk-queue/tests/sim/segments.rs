@@ -31,7 +31,6 @@ fn longest(ensemble: &Ensemble) -> usize {
         .unwrap_or(0)
 }
 
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn a_long_queue_continues_in_segments_and_keeps_its_order() {
     for layout in [Layout::Recipe, Layout::Native] {
@@ -62,7 +61,6 @@ async fn a_long_queue_continues_in_segments_and_keeps_its_order() {
     }
 }
 
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn each_producers_order_is_kept_while_segments_change() {
     let ensemble = Ensemble::new(3);
@@ -103,7 +101,6 @@ async fn each_producers_order_is_kept_while_segments_change() {
     }
 }
 
-// covers: Q4 Q5
 #[tokio::test(start_paused = true)]
 async fn an_urgent_item_comes_first_whatever_its_segment() {
     let ensemble = Ensemble::new(3);
@@ -119,7 +116,6 @@ async fn an_urgent_item_comes_first_whatever_its_segment() {
     );
 }
 
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn segments_change_once_whichever_reply_is_lost() {
     swept(
@@ -143,7 +139,6 @@ async fn segments_change_once_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn a_deleted_segment_does_not_stop_offers() {
     let ensemble = Ensemble::new(3);
@@ -157,7 +152,6 @@ async fn a_deleted_segment_does_not_stop_offers() {
     assert_eq!(all(&queue).await.last().map(String::as_str), Some("after"));
 }
 
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn foreign_children_do_not_hide_the_items_of_later_segments() {
     for layout in [Layout::Recipe, Layout::CuratorDelay] {
@@ -177,7 +171,6 @@ async fn foreign_children_do_not_hide_the_items_of_later_segments() {
     }
 }
 
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn a_waiter_sees_a_segment_that_is_started_meanwhile() {
     let ensemble = Ensemble::new(3);
@@ -203,7 +196,6 @@ async fn a_waiter_sees_a_segment_that_is_started_meanwhile() {
 }
 
 /// An item was put back into a segment while the items node became active again.
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn an_item_in_an_inactive_segment_is_found() {
     let ensemble = Ensemble::new(3);
@@ -220,7 +212,6 @@ async fn an_item_in_an_inactive_segment_is_found() {
 }
 
 /// Another segment became active, which does not affect the items of this one.
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn a_segment_started_elsewhere_costs_a_consumer_no_list() {
     let ensemble = Ensemble::new(3);
@@ -243,7 +234,6 @@ async fn a_segment_started_elsewhere_costs_a_consumer_no_list() {
 }
 
 /// Reading the age takes no item in flight.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn reading_the_age_does_not_block_takes() {
     let ensemble = Ensemble::new(3);
@@ -267,7 +257,6 @@ async fn reading_the_age_does_not_block_takes() {
 }
 
 /// Only the first segment was listed, and its items were taken before they were read.
-// covers: Q4 Q5
 #[tokio::test(start_paused = true)]
 async fn the_age_is_found_after_the_first_segment_is_taken() {
     let ensemble = Ensemble::new(3);
@@ -299,7 +288,6 @@ async fn the_age_is_found_after_the_first_segment_is_taken() {
 }
 
 /// A consumer that has listed a new segment before it was activated finds it empty, and is late to remove it.
-// covers: Q5
 #[tokio::test(start_paused = true)]
 async fn a_segment_that_was_activated_since_it_was_listed_stays() {
     let ensemble = Ensemble::new(3);
@@ -361,7 +349,6 @@ pub(crate) async fn reap_items_node(ensemble: &Ensemble, queue: &Queue<String>) 
 }
 
 /// The servers have deleted the items node, because it was empty.
-// covers: Q2 Q5 O5
 #[tokio::test(start_paused = true)]
 async fn a_queue_whose_items_are_all_in_segments_is_recognised() {
     let ensemble = Ensemble::new(1);

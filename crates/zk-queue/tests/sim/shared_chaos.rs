@@ -287,13 +287,11 @@ fn chaos_of(layout: &WorkLayout) {
     assert!(ours.min(theirs) > 20 * checked.seeds, "this proves nothing");
 }
 
-// covers: Q3
 #[test]
 fn chaos_shares_the_items_with_kazoos_locking_queue() {
     chaos_of(&WorkLayout::KazooLocking);
 }
 
-// covers: Q3
 #[test]
 fn chaos_shares_the_items_with_curators_queue_and_lock_path() {
     chaos_of(&curator());

@@ -22,7 +22,6 @@ async fn finish(queue: &WorkQueue<String>) -> Vec<String> {
     items
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn neither_client_gets_an_item_that_the_other_one_has() {
     for layout in layouts() {
@@ -61,7 +60,6 @@ async fn neither_client_gets_an_item_that_the_other_one_has() {
 }
 
 /// The parents that other clients create once and for all are not deleted when they are empty.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn the_parents_of_items_and_claims_stay_when_they_are_empty() {
     for layout in layouts() {
@@ -79,7 +77,6 @@ async fn the_parents_of_items_and_claims_stay_when_they_are_empty() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_comes_back_from_the_other_client_when_its_session_ends() {
     for layout in layouts() {
@@ -106,9 +103,8 @@ async fn an_item_comes_back_from_the_other_client_when_its_session_ends() {
     }
 }
 
-/// Trap Q2 (CURATOR-605): after an expiry, lock mode gives an item to two consumers, and the first one deletes it although
+/// CURATOR-605: after an expiry, lock mode gives an item to two consumers, and the first one deletes it although
 /// the second one has it. Ours, which lost its claim, does not touch the item or the claim of the other client.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_lost_claim_settles_nothing_that_the_other_client_has() {
     for layout in layouts() {
@@ -159,8 +155,7 @@ async fn a_lost_claim_settles_nothing_that_the_other_client_has() {
     }
 }
 
-/// Trap Q2 from the other side: a consumer of another client whose session expired deletes the item that ours has.
-// covers: Q3
+/// CURATOR-605 from the other side: a consumer of another client whose session expired deletes the item that ours has.
 #[tokio::test(start_paused = true)]
 async fn an_item_that_an_expired_consumer_deletes_is_reported_as_lost() {
     for layout in layouts() {
@@ -184,8 +179,7 @@ async fn an_item_that_an_expired_consumer_deletes_is_reported_as_lost() {
     }
 }
 
-/// Trap Q5: kazoo's `consume` reports success though its transaction failed, and leaves its claim.
-// covers: Q3
+/// Kazoo's `consume` reports success though its transaction failed, and leaves its claim.
 #[tokio::test(start_paused = true)]
 async fn an_acknowledgement_that_failed_is_not_reported_as_done() {
     let ensemble = Ensemble::new(3);
@@ -200,7 +194,6 @@ async fn an_acknowledgement_that_failed_is_not_reported_as_done() {
     assert_eq!(children(&ensemble, &format!("{PATH}/taken")), [""; 0]);
 }
 
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_rejected_item_keeps_its_name_and_is_left_to_others() {
     for layout in layouts() {
@@ -232,7 +225,6 @@ async fn a_rejected_item_keeps_its_name_and_is_left_to_others() {
 }
 
 /// A list that is read while another consumer has the item does not end the time.
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_delay_goes_on_while_another_consumer_has_the_item() {
     for layout in layouts() {
@@ -261,7 +253,6 @@ async fn a_delay_goes_on_while_another_consumer_has_the_item() {
 }
 
 /// Curator's default `ErrorMode`: the new item has the name of its plain queue.
-// covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn an_item_that_curator_requeues_is_delivered_to_ours() {
     let curators = layouts().into_iter().skip(1);
@@ -299,7 +290,6 @@ async fn an_item_that_curator_requeues_is_delivered_to_ours() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_that_was_delivered_too_often_becomes_a_dead_letter() {
     for layout in layouts() {
@@ -327,8 +317,7 @@ async fn an_item_that_was_delivered_too_often_becomes_a_dead_letter() {
     }
 }
 
-/// Trap Q7: Curator logs and deletes an item that it cannot decode.
-// covers: Q3
+/// Curator logs and deletes an item that it cannot decode.
 #[tokio::test(start_paused = true)]
 async fn an_undecodable_item_stays_where_it_is_until_it_is_a_dead_letter() {
     for layout in layouts() {
@@ -363,7 +352,6 @@ async fn an_undecodable_item_stays_where_it_is_until_it_is_a_dead_letter() {
 }
 
 /// Curator's `putMulti`.
-// covers: Q2 Q3
 #[tokio::test(start_paused = true)]
 async fn a_node_with_several_items_is_left_to_the_other_client() {
     let ensemble = Ensemble::new(3);
@@ -380,7 +368,6 @@ async fn a_node_with_several_items_is_left_to_the_other_client() {
     assert_eq!(children(&ensemble, LOCKS), [""; 0]);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_lock_path_that_is_the_queue_is_refused_with_the_remedy() {
     let ensemble = Ensemble::new(1);
@@ -397,7 +384,6 @@ async fn a_lock_path_that_is_the_queue_is_refused_with_the_remedy() {
     );
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn shared_work_is_done_once_whichever_reply_is_lost() {
     for layout in [WorkLayout::KazooLocking, curator()] {
@@ -430,7 +416,6 @@ async fn shared_work_is_done_once_whichever_reply_is_lost() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_shared_claim_dropped_at_any_await_is_released() {
     for layout in [WorkLayout::KazooLocking, curator()] {
@@ -452,7 +437,6 @@ async fn a_shared_claim_dropped_at_any_await_is_released() {
 }
 
 /// A claim of another client costs one more part of the transaction, and no more round trips.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_shared_claim_costs_as_many_requests_as_another() {
     let mut counts = Vec::new();
@@ -474,7 +458,6 @@ async fn a_shared_claim_costs_as_many_requests_as_another() {
 }
 
 /// An item that is being processed, or is delayed, does not hide those of the segments.
-// covers: Q3 Q5
 #[tokio::test(start_paused = true)]
 async fn items_of_segments_are_claimed_beside_those_of_the_items_node() {
     let ensemble = Ensemble::new(3);

@@ -37,7 +37,6 @@ async fn take_and_drop(ensemble: &Ensemble, session: &Session) {
 }
 
 /// Putting it back needs its full name, and so a larger request than offering it.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn the_largest_possible_item_is_put_back_to_its_place() {
     let ensemble = Ensemble::new(3);
@@ -59,7 +58,6 @@ async fn the_largest_possible_item_is_put_back_to_its_place() {
 }
 
 /// Other clients of the recipe offer items that fill a whole request.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_that_cannot_be_put_back_to_its_place_goes_to_the_end() {
     let mut were_first = Vec::new();
@@ -84,7 +82,6 @@ async fn an_item_that_cannot_be_put_back_to_its_place_goes_to_the_end() {
 }
 
 /// An item that could be offered but not claimed would never be processed.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn the_largest_possible_item_is_claimed_rejected_and_buried() {
     for namespace in ["/".to_owned(), format!("/{}", "long".repeat(700))] {
@@ -110,7 +107,6 @@ async fn the_largest_possible_item_is_claimed_rejected_and_buried() {
     }
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_reads_only_a_few_items_more_than_fit() {
     let ensemble = Ensemble::new(3);
@@ -137,7 +133,6 @@ async fn a_batch_reads_only_a_few_items_more_than_fit() {
     assert!((42..=46).contains(&reads()), "{}", reads());
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_only_shortens_the_batch() {
     let ensemble = Ensemble::new(3);
@@ -162,7 +157,6 @@ async fn a_failed_read_only_shortens_the_batch() {
 }
 
 /// The size of the ACL in a request is not known in advance.
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn batches_under_a_long_acl_go_in_smaller_requests() {
     let ensemble = Ensemble::new(3);

@@ -11,7 +11,6 @@ use zk_sim::{Ensemble, matching};
 use crate::cancellation::dropped_everywhere;
 use crate::{all, children, pass, polled, queue, soon, text, texts, work};
 
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn a_stream_returns_each_item_and_waits_for_more() {
     let ensemble = Ensemble::new(3);
@@ -27,7 +26,6 @@ async fn a_stream_returns_each_item_and_waits_for_more() {
     assert_eq!(items, texts(0..8));
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_claims_keeps_no_item_from_others() {
     let ensemble = Ensemble::new(3);
@@ -51,7 +49,6 @@ async fn a_stream_of_claims_keeps_no_item_from_others() {
     assert_eq!(work(&two).claim_batch(10).await.unwrap().len(), 6);
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_stream_dropped_at_any_await_loses_nothing() {
     dropped_everywhere(
@@ -82,7 +79,6 @@ async fn a_stream_dropped_at_any_await_loses_nothing() {
 }
 
 /// Each call of `next` is dropped after one more poll, until one returns.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_of_next_lose_nothing() {
     let ensemble = Ensemble::new(3);
@@ -102,7 +98,6 @@ async fn dropped_calls_of_next_lose_nothing() {
     assert_eq!(seen, texts(0..20));
 }
 
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_after_a_fatal_error_only() {
     let ensemble = Ensemble::new(3);

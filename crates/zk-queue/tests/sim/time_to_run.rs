@@ -19,7 +19,6 @@ fn limited(session: &Session, seconds: u64) -> WorkQueue<String> {
 }
 
 /// The holder does nothing at all, not even wait for the loss.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_time_is_over_is_delivered_to_another() {
     let ensemble = Ensemble::new(3);
@@ -65,7 +64,6 @@ impl Drop for Counted<'_> {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_worker_drops_a_handler_whose_time_is_over() {
     let ensemble = Ensemble::new(3);
@@ -99,7 +97,6 @@ async fn a_worker_drops_a_handler_whose_time_is_over() {
 }
 
 /// The servers are away when the time is over.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_being_settled_is_not_given_up() {
     let ensemble = Ensemble::new(3);
@@ -120,7 +117,6 @@ async fn a_claim_that_is_being_settled_is_not_given_up() {
     assert!(queue.is_empty().await.unwrap());
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_given_up_whichever_reply_is_lost() {
     let one_item = async |session: &Session| {
@@ -146,7 +142,6 @@ async fn a_claim_is_given_up_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn the_time_begins_again_when_a_claim_is_not_settled() {
     let ensemble = Ensemble::new(3);

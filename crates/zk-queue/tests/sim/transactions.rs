@@ -46,7 +46,6 @@ async fn offer_once(
     }
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_and_changes_are_both_made_or_none_whichever_reply_is_lost() {
     swept(with_keys, async |what, ensemble, session, ()| {
@@ -71,7 +70,6 @@ async fn an_item_and_changes_are_both_made_or_none_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_with_changes_dropped_at_any_await_is_made_once_or_not() {
     dropped_everywhere(
@@ -93,7 +91,6 @@ async fn an_offer_with_changes_dropped_at_any_await_is_made_once_or_not() {
 }
 
 /// The changes are made in the transaction that succeeds, although the active segment changes.
-// covers: Q1 Q5
 #[tokio::test(start_paused = true)]
 async fn an_offer_with_changes_follows_the_active_segment() {
     let ensemble = Ensemble::new(3);
@@ -114,7 +111,6 @@ async fn an_offer_with_changes_follows_the_active_segment() {
     assert_eq!(ours.drain().await.items.len(), 9);
 }
 
-// covers: Q4
 #[tokio::test(start_paused = true)]
 async fn an_offer_with_changes_respects_the_capacity() {
     let ensemble = Ensemble::new(3);
@@ -130,7 +126,6 @@ async fn an_offer_with_changes_respects_the_capacity() {
 }
 
 /// The recipe of the crate's page.
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn a_key_is_offered_once_until_its_item_was_processed() {
     swept(with_keys, async |what, ensemble, session, ()| {
@@ -163,7 +158,6 @@ async fn two_queues(session: &Session) -> (Claim<String>, WorkQueue<String>) {
     (claim, to)
 }
 
-// covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn work_moves_to_another_queue_once_whichever_reply_is_lost() {
     swept(two_queues, async |what, ensemble, _session, (claim, to)| {
@@ -180,7 +174,6 @@ async fn work_moves_to_another_queue_once_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn a_prepared_offer_dropped_at_any_await_leaves_nothing() {
     dropped_everywhere(
@@ -194,7 +187,6 @@ async fn a_prepared_offer_dropped_at_any_await_leaves_nothing() {
 }
 
 /// A segment is started, or the servers remove the empty node, before the transaction is committed.
-// covers: Q1 Q5
 #[tokio::test(start_paused = true)]
 async fn an_outdated_offer_is_refused_and_prepared_again() {
     for is_reaped in [false, true] {
@@ -232,7 +224,6 @@ async fn an_outdated_offer_is_refused_and_prepared_again() {
 }
 
 /// The loop of the documentation: a segment of the next queue is started just before the transaction.
-// covers: Q1 Q3 Q5
 #[tokio::test(start_paused = true)]
 async fn work_moves_once_although_its_offer_is_outdated_at_first() {
     let ensemble = Ensemble::new(3);
@@ -265,7 +256,6 @@ async fn work_moves_once_although_its_offer_is_outdated_at_first() {
 }
 
 /// Segments stay bounded, although the queue does not see how the transactions end.
-// covers: Q4 Q5
 #[tokio::test(start_paused = true)]
 async fn prepared_offers_respect_the_bounds() {
     let ensemble = Ensemble::new(3);
@@ -292,7 +282,6 @@ async fn prepared_offers_respect_the_bounds() {
 }
 
 /// A transaction whose outcome stays unknown is reported as such.
-// covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_offer_with_changes_without_any_reply_is_unknown() {
     let ensemble = Ensemble::new(3);

@@ -29,7 +29,6 @@ async fn finish(queue: &WorkQueue<String>) -> Vec<String> {
     items
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claimed_item_stays_and_is_delivered_to_no_one_else() {
     let ensemble = Ensemble::new(3);
@@ -58,7 +57,6 @@ async fn a_claimed_item_stays_and_is_delivered_to_no_one_else() {
     assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_ends_with_its_session_and_the_item_is_delivered_again() {
     let ensemble = Ensemble::new(3);
@@ -85,8 +83,7 @@ async fn a_claim_ends_with_its_session_and_the_item_is_delivered_again() {
     assert!(work(&two).is_empty().await.unwrap());
 }
 
-/// Trap Q2: a consumer that has lost its claim cannot settle the item that another one has since.
-// covers: Q3
+/// A consumer that has lost its claim cannot settle the item that another one has since.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_claim_settles_nothing() {
     for is_claimed_again in [false, true] {
@@ -152,7 +149,6 @@ async fn a_deleted_claim_settles_nothing() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_rejected_item_returns_in_place_or_after_its_delay() {
     let ensemble = Ensemble::new(3);
@@ -181,7 +177,6 @@ async fn a_rejected_item_returns_in_place_or_after_its_delay() {
     assert!(queue.is_empty().await.unwrap());
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
     let ensemble = Ensemble::new(3);
@@ -237,8 +232,7 @@ async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
     assert!(claim.path().as_str().contains("/w-n1-"), "{}", claim.path());
 }
 
-/// Trap Q7: an undecodable item is not deleted.
-// covers: Q3
+/// An undecodable item is not deleted.
 #[tokio::test(start_paused = true)]
 async fn an_undecodable_item_becomes_a_dead_letter_unchanged() {
     let ensemble = Ensemble::new(3);
@@ -258,7 +252,6 @@ async fn an_undecodable_item_becomes_a_dead_letter_unchanged() {
     assert_eq!(queue.dead_letter(&letters[0]).await.unwrap(), b"\xff\xfe");
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn changes_commit_with_the_acknowledgement_or_not_at_all() {
     let ensemble = Ensemble::new(3);
@@ -293,7 +286,6 @@ async fn two_items(session: &Session) {
     soon("it settles", session.settled()).await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn work_is_done_once_whichever_reply_is_lost() {
     swept(two_items, async |what, ensemble, session, ()| {
@@ -321,7 +313,6 @@ async fn work_is_done_once_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn work_moves_exactly_once_whichever_reply_is_lost() {
     swept(two_items, async |what, ensemble, session, ()| {
@@ -360,7 +351,6 @@ async fn work_moves_exactly_once_whichever_reply_is_lost() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn work_dropped_at_any_await_is_done_or_delivered_again() {
     dropped_everywhere(
@@ -387,7 +377,6 @@ async fn work_dropped_at_any_await_is_done_or_delivered_again() {
     .await;
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_worker_limits_its_concurrency_and_stops_on_request() {
     let ensemble = Ensemble::new(3);
@@ -419,7 +408,6 @@ async fn a_worker_limits_its_concurrency_and_stops_on_request() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_stopped_worker_finishes_within_its_grace_period() {
     for (grace, expected) in [(Duration::from_secs(60), 1), (Duration::from_secs(5), 0)] {
@@ -440,7 +428,6 @@ async fn a_stopped_worker_finishes_within_its_grace_period() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_lost_claim_drops_the_handler_a_lost_session_the_worker() {
     let ensemble = Ensemble::new(3);
@@ -466,7 +453,6 @@ async fn a_lost_claim_drops_the_handler_a_lost_session_the_worker() {
     assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn waiting_for_work_sends_no_requests() {
     let ensemble = Ensemble::new(3);
@@ -491,7 +477,6 @@ async fn waiting_for_work_sends_no_requests() {
 }
 
 /// The reply to a claim is held until its call has failed.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_in_doubt_after_a_failed_call_is_released() {
     let ensemble = Ensemble::new(3);
@@ -514,7 +499,6 @@ async fn a_claim_in_doubt_after_a_failed_call_is_released() {
 }
 
 /// A client created a node below an item, which then cannot be deleted.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_with_a_child_does_not_stop_the_others() {
     let ensemble = Ensemble::new(3);
@@ -540,7 +524,6 @@ async fn an_item_with_a_child_does_not_stop_the_others() {
     assert_eq!(queue.len().await.unwrap(), 2);
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn foreign_children_beside_the_claims_are_skipped() {
     let ensemble = Ensemble::new(3);
@@ -558,7 +541,6 @@ async fn foreign_children_beside_the_claims_are_skipped() {
     claim.acknowledge().await.unwrap();
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn the_claim_of_a_deleted_item_is_deleted() {
     for is_dropped in [false, true] {
@@ -579,7 +561,6 @@ async fn the_claim_of_a_deleted_item_is_deleted() {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_another_one_replaced_is_lost() {
     let ensemble = Ensemble::new(3);

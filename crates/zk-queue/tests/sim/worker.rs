@@ -21,7 +21,6 @@ fn quick() -> WorkerOptions {
         .with_delays(Duration::from_millis(100), Duration::from_secs(1))
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_panicking_handler_ends_only_its_delivery() {
     let ensemble = Ensemble::new(3);
@@ -72,7 +71,6 @@ impl Codec<String> for Panicking {
     }
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_panicking_codec_ends_no_worker() {
     let ensemble = Ensemble::new(3);
@@ -115,7 +113,6 @@ impl Codec<String> for Format {
 }
 
 /// Producers and some of the consumers are deployed before the others.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn items_of_a_new_format_wait_for_a_worker_that_decodes_them() {
     let ensemble = Ensemble::new(3);
@@ -147,7 +144,6 @@ async fn items_of_a_new_format_wait_for_a_worker_that_decodes_them() {
 }
 
 /// Both wait for the same moment, and the one that cannot decode the items knew it first.
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn a_consumer_that_knows_the_format_gets_items_when_due() {
     let ensemble = Ensemble::new(3);
@@ -175,7 +171,6 @@ async fn a_consumer_that_knows_the_format_gets_items_when_due() {
     );
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn an_undecodable_item_is_dead_after_its_deliveries() {
     let ensemble = Ensemble::new(3);
@@ -207,7 +202,6 @@ async fn an_undecodable_item_is_dead_after_its_deliveries() {
     assert_eq!((claim.item().as_str(), claim.deliveries()), ("strange", 1));
 }
 
-// covers: Q3
 #[tokio::test(start_paused = true)]
 async fn items_that_failed_together_come_back_one_by_one() {
     for (jitter, spread) in [(Jitter::Half, 3_000..=5_500), (Jitter::None, 0..=500)] {

@@ -209,14 +209,12 @@ fn is_partial(variable: &str, default: u64) -> bool {
     seeds.end - seeds.start < default
 }
 
-// covers: H8
 #[tokio::test(flavor = "multi_thread")]
 async fn random_operations_have_the_outcomes_of_a_3_8_server() {
     let operations = compare("3.8", Release::V3_8).await;
     assert!(operations > 12_000 || is_partial(PROGRAMS, DEFAULT_PROGRAMS));
 }
 
-// covers: H8
 #[tokio::test(flavor = "multi_thread")]
 async fn random_operations_have_the_outcomes_of_a_3_9_server() {
     let operations = compare("3.9", Release::V3_9).await;

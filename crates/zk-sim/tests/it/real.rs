@@ -258,7 +258,6 @@ async fn watches(notes: &mut Notes, session: &Session, other: &Session) {
     notes.fired("parent gone", &mut children).await;
 }
 
-// covers: H8
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_server_answers_the_same() {
     let ensemble = zk_harness::Ensemble::builder()

@@ -100,7 +100,6 @@ fn wait_until_dead(pid: Pid) {
     }
 }
 
-// covers: H10
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_serves_from_up_to_down() {
     // The machine may pause during one of them.

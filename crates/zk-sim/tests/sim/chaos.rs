@@ -65,7 +65,6 @@ fn traces(seeds: std::ops::Range<u64>) -> Vec<Trace> {
     traces.into_inner().unwrap()
 }
 
-// covers: H8
 #[test]
 fn the_same_seed_is_the_same_run_and_another_seed_is_another() {
     let (first, second) = (traces(0..30), traces(0..30));
@@ -83,7 +82,6 @@ fn the_same_seed_is_the_same_run_and_another_seed_is_another() {
     }
 }
 
-// covers: H8
 #[test]
 fn every_disturbance_happens_and_everything_is_healed_at_the_end() {
     let injected = Mutex::new(std::collections::BTreeMap::<_, usize>::new());
@@ -118,7 +116,6 @@ fn every_disturbance_happens_and_everything_is_healed_at_the_end() {
     }
 }
 
-// covers: H8
 #[test]
 fn a_failure_tells_the_seed_the_last_requests_and_how_to_run_it_again() {
     if std::env::var_os("SEED").is_some() {
@@ -155,7 +152,6 @@ fn a_failure_tells_the_seed_the_last_requests_and_how_to_run_it_again() {
     assert!(!text.contains("Create("), "{text}");
 }
 
-// covers: H8
 #[test]
 fn a_test_that_waits_for_ever_fails_after_an_hour_of_its_own_time() {
     let waiting = || {

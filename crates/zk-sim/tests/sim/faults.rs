@@ -331,7 +331,6 @@ async fn the_same_script_gives_the_same_log() {
     assert_eq!(records[0], records[1]);
 }
 
-// covers: C3
 #[tokio::test(start_paused = true)]
 async fn an_exact_deletion_finds_a_node_that_its_server_does_not_show_yet() {
     let ensemble = Ensemble::new(3);

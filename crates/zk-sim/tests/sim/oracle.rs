@@ -297,7 +297,6 @@ async fn run(ensemble: Ensemble, tally: &RefCell<Tally>) {
     }
 }
 
-// covers: C3 C4 H8
 #[test]
 fn what_is_acknowledged_is_done_once_and_what_is_refused_is_not_done() {
     let tally = RefCell::default();

@@ -30,7 +30,6 @@ async fn received(watching: &mut Watching, session: &Session) -> (Vec<(String, W
     (received, false)
 }
 
-// covers: C14 H8
 #[tokio::test(start_paused = true)]
 async fn a_persistent_watch_ends_with_the_link_and_leaves_nothing_behind() {
     let sim = Ensemble::new(3);
@@ -70,7 +69,6 @@ async fn a_persistent_watch_ends_with_the_link_and_leaves_nothing_behind() {
     assert_eq!(sim.watch_count(), 0, "a dropped one is taken back");
 }
 
-// covers: C14 H8
 #[tokio::test(start_paused = true)]
 async fn on_3_8_a_one_shot_watch_takes_the_place_of_a_persistent_one() {
     for (release, expected) in [(Release::V3_8, 1), (Release::V3_9, 2)] {

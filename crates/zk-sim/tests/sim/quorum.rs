@@ -17,7 +17,6 @@ async fn connect(sim: &Ensemble, server: usize) -> Session {
     sim.connect().server(server).await
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn another_leader_begins_an_epoch_and_keeps_what_was_acknowledged() {
     let sim = Ensemble::new(3);
@@ -46,7 +45,6 @@ async fn another_leader_begins_an_epoch_and_keeps_what_was_acknowledged() {
     assert_eq!(sim.server(3).tree(), sim.tree());
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn without_a_quorum_nothing_is_written_and_no_session_expires() {
     let sim = Ensemble::new(3);
@@ -78,7 +76,6 @@ async fn without_a_quorum_nothing_is_written_and_no_session_expires() {
     assert_eq!(sim.tree().paths(), ["/a"]);
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn a_proposal_survives_its_leader_if_the_script_says_so() {
     for (proposal, expected) in [(Proposal::Survives, 1), (Proposal::Vanishes, 0)] {
@@ -105,7 +102,6 @@ async fn a_proposal_survives_its_leader_if_the_script_says_so() {
     }
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn a_paused_leader_delays_everything_until_it_is_excluded() {
     let sim = Ensemble::new(3);
@@ -132,7 +128,6 @@ async fn a_paused_leader_delays_everything_until_it_is_excluded() {
     assert!(sim.server(3).is_serving() && !sim.server(3).is_leader());
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn a_silent_link_is_noticed_by_its_client_and_healed_if_it_is_not() {
     let sim = Ensemble::new(3);
@@ -171,7 +166,6 @@ async fn a_silent_link_is_noticed_by_its_client_and_healed_if_it_is_not() {
     assert!(link.is_alive());
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn the_leader_expires_a_silent_session_after_its_timeout() {
     let sim = Ensemble::new(3);
@@ -190,7 +184,6 @@ async fn the_leader_expires_a_silent_session_after_its_timeout() {
 }
 
 /// Reports come each second here. The session is opened at 0 s and sends a ping after a third of its timeout.
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn the_timeout_of_a_session_runs_since_the_leader_last_heard_of_it() {
     for (at_leader, is_stopped, heard) in [
@@ -222,7 +215,6 @@ async fn the_timeout_of_a_session_runs_since_the_leader_last_heard_of_it() {
     }
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn servers_without_a_leader_grant_read_only_sessions_if_allowed() {
     let sim = Ensemble::builder().read_only().build();
@@ -240,7 +232,6 @@ async fn servers_without_a_leader_grant_read_only_sessions_if_allowed() {
     before.set("/a", "").await.unwrap();
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_too_long_costs_the_link() {
     let sim = Ensemble::builder().max_request(200).build();
@@ -265,7 +256,6 @@ async fn a_request_that_is_too_long_costs_the_link() {
     );
 }
 
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn the_log_of_requests_is_bounded() {
     let sim = Ensemble::builder().request_log(10).build();

@@ -59,7 +59,6 @@ async fn a_lagging_server_shows_nothing_new_until_a_sync_has_waited_for_it() {
 }
 
 /// What a real leader does: see `Sync::with_quorum`.
-// covers: H8
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_waits_for_its_quorum_answers_the_syncs_of_its_own_clients() {
     let sim = Ensemble::new(2);

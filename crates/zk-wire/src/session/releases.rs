@@ -232,7 +232,6 @@ mod tests {
         assert!(releases.lacks_persistent_watches(&a));
     }
 
-    // covers: W7 V2
     #[test]
     fn an_assumed_release_is_that_of_every_server() {
         let old = Release::new(3, 4, 0);

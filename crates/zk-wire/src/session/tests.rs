@@ -235,7 +235,6 @@ fn xids(seen: &[Seen]) -> Vec<i32> {
     seen.iter().map(|seen| seen.xid).collect()
 }
 
-// covers: W4
 #[test]
 fn requests_wait_for_the_session_and_go_out_in_order() {
     let mut peer = Peer::new();
@@ -259,7 +258,6 @@ fn requests_wait_for_the_session_and_go_out_in_order() {
     assert_eq!(peer.session.last_zxid(), 2);
 }
 
-// covers: W4
 #[test]
 fn what_was_sent_is_unknown_and_the_rest_is_sent_again() {
     let mut peer = Peer::new();
@@ -319,7 +317,6 @@ fn a_long_reply_leaves_no_long_buffer() {
     assert!((4 << 10..=256 << 10).contains(&room), "{room}");
 }
 
-// covers: W4
 #[test]
 fn only_an_unsent_request_is_taken_back() {
     let mut peer = Peer::new();
@@ -330,7 +327,6 @@ fn only_an_unsent_request_is_taken_back() {
     assert!(!peer.session.cancel(late));
 }
 
-// covers: W3
 #[test]
 fn credentials_and_watches_follow_on_the_handshake() {
     let mut config = config();
@@ -413,7 +409,6 @@ fn wrong_credentials_end_the_session_before_it_is_connected() {
     assert_eq!(refused, Err(SubmitError::Over(SessionEnd::AuthFailed)));
 }
 
-// covers: W7
 #[test]
 fn another_session_id_means_that_the_session_has_expired() {
     for (id, timeout) in [(ID + 1, TIMEOUT), (0, Duration::ZERO), (ID, Duration::ZERO)] {
@@ -434,7 +429,6 @@ fn another_session_id_means_that_the_session_has_expired() {
     }
 }
 
-// covers: W4
 #[test]
 fn a_request_whose_reply_makes_no_sense_is_unknown() {
     let mut peer = Peer::new();
@@ -455,7 +449,6 @@ fn a_request_whose_reply_makes_no_sense_is_unknown() {
     assert_eq!(peer.events(), expected);
 }
 
-// covers: W3
 #[test]
 fn refused_watches_are_set_again_on_the_next_connection() {
     let mut peer = Peer::new();
@@ -655,7 +648,6 @@ fn a_closing_session_that_is_gone_is_closed() {
     assert_eq!(early.events(), [Event::Over(SessionEnd::Closed)]);
 }
 
-// covers: W3
 #[test]
 fn a_million_bytes_of_watched_paths_are_set_in_parts() {
     let mut peer = Peer::new();
@@ -685,7 +677,6 @@ fn a_million_bytes_of_watched_paths_are_set_in_parts() {
     assert!(peer.events().iter().any(done));
 }
 
-// covers: W7
 #[test]
 fn limits_are_errors_that_name_them() {
     let mut config = config();
@@ -847,7 +838,6 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// Whatever happens, each request has one outcome, *not sent* means that no server got it, and requests keep their
     /// order.
-    // covers: W1 W4
     #[test]
     fn every_request_has_exactly_one_outcome(steps in prop::collection::vec(step(), 1..120)) {
         let mut peer = Peer::new();

@@ -16,7 +16,6 @@ fn text(text: &str) -> Pem {
     Pem::Text(text.to_owned())
 }
 
-// covers: W5
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 #[test]
 fn what_cannot_be_used_is_named() {
@@ -40,7 +39,6 @@ fn what_cannot_be_used_is_named() {
     }
 }
 
-// covers: W5
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 #[test]
 fn the_given_cryptography_is_used() {

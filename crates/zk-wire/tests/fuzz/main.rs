@@ -44,7 +44,6 @@ proptest! {
         texts::check(&input);
     }
 
-    // covers: W4
     #[test]
     fn a_session_keeps_its_guarantees_whatever_happens(
         program in bytes(1200).prop_map(|bytes| program::Program::from_bytes(&bytes)),

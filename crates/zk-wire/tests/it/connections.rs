@@ -13,7 +13,6 @@ use zk_wire::{
 
 use crate::{connect, epoch_after, expected, hosts, node, request, start};
 
-// covers: W6
 #[tokio::test(flavor = "multi_thread")]
 async fn another_server_serves_within_100_ms_after_a_cut() {
     let ensemble = start(3, true).await;
@@ -39,7 +38,6 @@ async fn another_server_serves_within_100_ms_after_a_cut() {
     ensemble.down().await.expect("the servers go down");
 }
 
-// covers: W6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_down_is_dialed_again_and_again() {
     let ensemble = start(1, true).await;
@@ -96,7 +94,6 @@ async fn serves(server: &Server) {
     expected("a server that serves", answers).await;
 }
 
-// covers: W6
 #[tokio::test(flavor = "multi_thread")]
 async fn no_client_waits_for_the_answer_that_a_restarted_server_owes() {
     let ensemble = start(1, false).await;
@@ -135,7 +132,6 @@ async fn no_client_waits_for_the_answer_that_a_restarted_server_owes() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: W4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_reply_is_unknown_and_an_unsent_request_is_done() {
     let ensemble = start(1, true).await;
@@ -171,7 +167,6 @@ async fn a_lost_reply_is_unknown_and_an_unsent_request_is_done() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: W7
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_beyond_the_limits_have_errors_of_their_own() {
     let ensemble = start(1, false).await;
@@ -219,7 +214,6 @@ async fn messages_beyond_the_limits_have_errors_of_their_own() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: W3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_bytes_of_watches_survive_a_reconnect() {
     let ensemble = start(1, true).await;

@@ -23,7 +23,6 @@ fn get(path: &str) -> Request {
     }
 }
 
-// covers: C22
 #[tokio::test]
 async fn added_credentials_hold_for_all_later_connections() {
     let ensemble = start(1, true).await;
@@ -63,7 +62,6 @@ async fn added_credentials_hold_for_all_later_connections() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: C22
 #[tokio::test]
 async fn credentials_of_an_unknown_scheme_end_the_session() {
     let ensemble = start(1, false).await;

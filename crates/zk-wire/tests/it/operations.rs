@@ -29,7 +29,6 @@ fn path(path: &str) -> String {
     path.to_owned()
 }
 
-// covers: W2
 #[tokio::test]
 async fn every_operation_is_understood_by_a_server() {
     let ensemble = start(1, false).await;

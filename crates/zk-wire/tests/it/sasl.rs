@@ -47,7 +47,6 @@ async fn who_am_i(client: &Client) -> Vec<Identity> {
     }
 }
 
-// covers: W5
 #[tokio::test]
 async fn a_password_is_proved_on_every_connection() {
     for version in ["3.8", "3.9"] {
@@ -80,7 +79,6 @@ async fn a_password_is_proved_on_every_connection() {
 }
 
 /// With Netty, a follower can reply to a token before it replies to the handshake.
-// covers: W5
 #[tokio::test]
 async fn no_reply_is_taken_for_that_to_the_handshake() {
     let users = SaslDigest::new([("alice", PASSWORD)]).required();
@@ -107,7 +105,6 @@ async fn no_reply_is_taken_for_that_to_the_handshake() {
     ensemble.down().await.expect("the servers go down");
 }
 
-// covers: W5
 #[tokio::test]
 async fn a_wrong_password_or_none_ends_the_session() {
     for version in ["3.8", "3.9"] {
@@ -150,7 +147,6 @@ async fn a_wrong_password_or_none_ends_the_session() {
     }
 }
 
-// covers: W5
 #[tokio::test]
 async fn a_server_without_sasl_is_not_taken_for_one_that_accepts() {
     for version in ["3.8", "3.9"] {
@@ -181,7 +177,6 @@ async fn a_server_without_sasl_is_not_taken_for_one_that_accepts() {
     }
 }
 
-// covers: W5
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 #[tokio::test]
 async fn sasl_and_tls_work_together() {

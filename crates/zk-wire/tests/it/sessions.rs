@@ -145,7 +145,6 @@ fn a_session_is_resumed_in_another_process() {
     });
 }
 
-// covers: W6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_quorum_is_read_and_left() {
     let ensemble = Ensemble::builder()

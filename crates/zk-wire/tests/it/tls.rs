@@ -88,7 +88,6 @@ async fn answered(client: &Client, wanted: &Request) -> Reply {
     }
 }
 
-// covers: W5
 #[tokio::test]
 async fn a_session_over_tls_moves_from_server_to_server() {
     for version in ["3.8", "3.9"] {
@@ -149,7 +148,6 @@ async fn futures_of<T: Send + 'static>(
     done
 }
 
-// covers: W5
 #[tokio::test]
 async fn each_refusal_of_a_certificate_says_why() {
     for version in ["3.8", "3.9"] {
@@ -223,7 +221,6 @@ async fn each_refusal_of_a_certificate_says_why() {
     }
 }
 
-// covers: W5
 #[tokio::test]
 async fn a_replaced_certificate_is_used_on_the_next_connection() {
     let ensemble = start(1, "3.9").await;

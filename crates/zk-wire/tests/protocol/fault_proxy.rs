@@ -22,7 +22,6 @@ use crate::payload;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_096))]
 
-    // covers: W2
     #[test]
     fn every_request_is_decoded_to_what_it_says(request in any_request(), number in 0..20_usize) {
         let mut numbers = std::iter::successors(Some(Xid::FIRST), |xid| Some(xid.next()));
@@ -64,7 +63,6 @@ proptest! {
         prop_assert_eq!(Connect::decode(&payload(&stream)), Ok(expected));
     }
 
-    // covers: W2
     #[test]
     fn every_reply_is_decoded_to_what_it_says((shape, body, reply) in any_reply(), zxid: i64) {
         let frame = payload(&body.encode(7, zxid, 0));

@@ -33,7 +33,6 @@ enum Line<'a> {
     Message(Bytes, &'a str),
 }
 
-// covers: W2
 #[test]
 fn requests_are_byte_for_byte_those_of_the_java_client() {
     for (series, text) in RECORDINGS {
@@ -65,7 +64,6 @@ fn requests_are_byte_for_byte_those_of_the_java_client() {
     }
 }
 
-// covers: W2
 #[test]
 fn replies_are_decoded_to_what_the_golden_files_say() {
     for (series, text) in RECORDINGS {

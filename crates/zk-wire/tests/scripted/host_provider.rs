@@ -56,7 +56,6 @@ fn config() -> Config {
     Config::new(Duration::from_secs(10))
 }
 
-// covers: W6
 #[tokio::test]
 async fn hosts_are_looked_up_until_one_serves() {
     let server = Server::start(Script::default()).await;

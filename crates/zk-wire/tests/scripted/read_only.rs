@@ -26,7 +26,6 @@ fn connected_id(state: &ConnectionState, wanted: bool) -> Option<i64> {
     }
 }
 
-// covers: W6
 #[tokio::test]
 async fn a_writable_server_is_moved_to_when_it_is_there() {
     let cut_off = Server::start(READ_ONLY).await;

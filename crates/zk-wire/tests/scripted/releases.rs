@@ -20,7 +20,6 @@ fn sync() -> Request {
     Request::Sync { path }
 }
 
-// covers: W7
 #[tokio::test]
 async fn an_unknown_request_costs_one_connection() {
     let server = Server::start(Script {
@@ -66,7 +65,6 @@ async fn a_server_that_does_not_name_its_release_is_sent_everything() {
     assert_eq!(outcome(&client, sync()).await, Ok(()));
 }
 
-// covers: W7
 #[tokio::test]
 async fn dropping_watches_costs_one_connection_at_most() {
     let server = Server::start(Script {

@@ -8,7 +8,6 @@ use zk_wire::{Client, Config, ConnectionState};
 use crate::server::{Script, Server};
 use crate::{expected, state};
 
-// covers: W6
 #[tokio::test(start_paused = true)]
 async fn a_silent_start_costs_less_than_a_second() {
     for down in [0, 10, 100, 1000, 10_000].map(Duration::from_millis) {

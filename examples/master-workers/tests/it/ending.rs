@@ -11,7 +11,6 @@ use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, Process, children, ended, observer, signal, tree};
 
-// covers: E3
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_late_ends_with_an_error_and_its_session_with_it() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

@@ -43,7 +43,6 @@ async fn scraped(address: SocketAddr) -> Option<String> {
     timeout(Duration::from_secs(5), scraping).await.ok()?
 }
 
-// covers: C23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_serves_the_metrics_of_all_crates_to_prometheus() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
@@ -87,7 +86,6 @@ async fn a_process_serves_the_metrics_of_all_crates_to_prometheus() {
 
 /// A process of the application elects with a place in a queue, which is not measured. A service that prunes on a timer
 /// reports the wait for the lock and its holding.
-// covers: C23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_prunes_serves_the_metrics_of_its_lock() {
     let address = address(9465);

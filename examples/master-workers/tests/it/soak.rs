@@ -164,7 +164,6 @@ async fn results(session: &Session) -> Vec<String> {
     texts
 }
 
-// covers: C6 C13 E1 G3 I2 K4 Q3 H3 H7 H9
 #[tokio::test(flavor = "multi_thread")]
 async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
     let ensemble = Ensemble::builder()

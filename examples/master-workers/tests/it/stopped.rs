@@ -7,7 +7,6 @@ use zk_harness::Ensemble;
 use crate::{Process, children, observer, signal, tree, until};
 
 /// That what it sends is refused as well, `sim` shows: here it does not even come to that.
-// covers: E1 I5 H3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_was_stopped_changes_nothing_when_it_goes_on() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

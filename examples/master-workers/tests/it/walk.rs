@@ -19,7 +19,6 @@ async fn output(connect: &str, arguments: &[&str]) -> String {
     text
 }
 
-// covers: G3 E1 I2 L3
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_bad() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
@@ -80,7 +79,6 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
     ensemble.down().await.unwrap();
 }
 
-// covers: Q4
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_fills_the_inbox_is_told_how_many_were_accepted() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
@@ -105,7 +103,6 @@ async fn whoever_fills_the_inbox_is_told_how_many_were_accepted() {
     ensemble.down().await.unwrap();
 }
 
-// covers: D1 D2
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_are_found_and_asked_and_one_that_was_killed_is_passed_over() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

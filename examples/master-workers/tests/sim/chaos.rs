@@ -114,7 +114,6 @@ async fn play(ensemble: Ensemble) -> usize {
     done.len()
 }
 
-// covers: C6 E1 I2 K4 Q3 H8
 #[test]
 fn whatever_happens_each_task_is_in_one_place_and_is_done_once() {
     let done = Cell::new(0);

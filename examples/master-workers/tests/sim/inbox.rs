@@ -38,7 +38,6 @@ fn items(ensemble: &Ensemble) -> usize {
 }
 
 /// Somebody has deleted the node of the numbers, so that they begin anew. Each try is a delivery.
-// covers: Q4
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn numbers_of_tasks_that_are_there_are_passed_over_and_no_text_is_put_aside() {
     let ensemble = Ensemble::new(3);
@@ -58,7 +57,6 @@ async fn numbers_of_tasks_that_are_there_are_passed_over_and_no_text_is_put_asid
     leading.abort();
 }
 
-// covers: Q4
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn what_is_no_text_is_put_aside_and_the_status_tells_of_it() {
     let ensemble = Ensemble::new(3);
@@ -117,7 +115,6 @@ async fn the_largest_text_gets_a_result_and_a_larger_one_is_refused() {
     assert_eq!(places(&ensemble).len(), 1);
 }
 
-// covers: Q4
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn while_many_tasks_wait_texts_stay_in_the_inbox() {
     let ensemble = Ensemble::new(3);

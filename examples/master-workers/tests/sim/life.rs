@@ -17,7 +17,6 @@ use zk_sim::{Check, Ensemble};
 
 use crate::{Process, count, heard, places, said, texts, tree, until, working_for};
 
-// covers: E1 E3 Q4
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
     let ensemble = Ensemble::new(3);
@@ -48,7 +47,6 @@ async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
     ensemble.assert_nothing_left([session]).await;
 }
 
-// covers: L3 L12
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn results_are_cleared_away_by_one_at_a_time() {
     let ensemble = Ensemble::new(3);
@@ -72,7 +70,6 @@ async fn results_are_cleared_away_by_one_at_a_time() {
 }
 
 /// Whichever answer to a worker is lost, it is one worker, and what it has done is done.
-// covers: C13 I2
 #[test]
 fn lost_answers_make_no_second_worker_and_no_second_result() {
     let lost = |which: usize, ensemble: &Ensemble| match which {
@@ -104,7 +101,6 @@ fn lost_answers_make_no_second_worker_and_no_second_result() {
 }
 
 /// An operator takes a worker out while it works.
-// covers: I5 E3
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another_name() {
     let ensemble = Ensemble::new(3);
@@ -135,7 +131,6 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
 }
 
 /// Its server lags, so it is not notified.
-// covers: I5 C13
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {
     let ensemble = Ensemble::new(3);
@@ -173,7 +168,6 @@ async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {
 }
 
 /// A process may die after any of its writes, its answer being on its way.
-// covers: C6 C13 Q3
 #[test]
 fn after_whichever_write_a_process_dies_each_text_is_one_result() {
     let died = Cell::new(0);

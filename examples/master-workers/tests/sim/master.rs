@@ -62,7 +62,6 @@ fn place(ensemble: &Ensemble) -> String {
 }
 
 /// The request of the old master is on its way when its session ends, and comes after the new one has assigned the task.
-// covers: E1 C13 L12
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn what_a_deposed_master_has_sent_is_refused_as_a_whole() {
     let ensemble = Ensemble::new(3);
@@ -94,7 +93,6 @@ async fn what_a_deposed_master_has_sent_is_refused_as_a_whole() {
 }
 
 /// An operator has removed its node, its session is alive and its connection is good: only the check stands between.
-// covers: E1 C13
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_master_whose_node_is_gone_can_neither_assign_nor_take_back() {
     let ensemble = Ensemble::new(3);
@@ -119,7 +117,6 @@ async fn a_master_whose_node_is_gone_can_neither_assign_nor_take_back() {
 }
 
 /// The caches of the master may be behind: it is the ensemble that knows who is there.
-// covers: C13
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn steps_that_do_not_fit_any_more_change_nothing() {
     let ensemble = Ensemble::new(3);
@@ -165,7 +162,6 @@ async fn steps_that_do_not_fit_any_more_change_nothing() {
 }
 
 /// An operator has deleted what tasks or registrations are below: it is no matter of this worker or this task.
-// covers: C13
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_step_that_lacks_a_foundation_is_not_taken_for_one_that_is_too_late() {
     let ensemble = Ensemble::new(3);
@@ -191,7 +187,6 @@ async fn a_step_that_lacks_a_foundation_is_not_taken_for_one_that_is_too_late() 
 }
 
 /// Nothing changes that the caches would tell of.
-// covers: E1
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_step_that_was_not_carried_out_is_tried_again_without_news() {
     let too_late = TransportError::RefusedAt {
@@ -225,7 +220,6 @@ async fn a_step_that_was_not_carried_out_is_tried_again_without_news() {
 }
 
 /// Dropped at each await, with whatever befalls the session at that moment, a step is carried out as a whole or not.
-// covers: C13 H8
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_step_that_is_dropped_leaves_the_task_in_one_place() {
     for drop_fault in zk_sim::DropFault::ALL {

@@ -22,7 +22,6 @@ fn worker(ensemble: &Ensemble) -> WorkerName {
     names[0].parse().unwrap()
 }
 
-// covers: C13
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_result_that_somebody_else_has_made_stays_and_ends_no_process() {
     let ensemble = Ensemble::new(3);
@@ -68,7 +67,6 @@ async fn whichever_foundation_is_deleted_is_made_again_and_work_goes_on() {
 }
 
 /// While it works, while it has nothing to do, and before it has seen that node.
-// covers: I5 E3
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_worker_whose_node_for_tasks_is_deleted_begins_anew_under_another_name() {
     for when in ["working", "idle", "new"] {
@@ -129,7 +127,6 @@ async fn servers_that_are_too_busy_for_long_cost_a_session_and_not_the_process()
 }
 
 /// The tasks that it works at take an hour: nothing else would make it look.
-// covers: G3
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn how_many_at_once_is_followed_while_all_that_may_be_are_worked_at() {
     let ensemble = Ensemble::new(3);

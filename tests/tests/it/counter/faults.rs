@@ -115,8 +115,7 @@ async fn count_exactly(name: &str, count: u64, pause: Duration, faults: Duration
     ensemble.down().await.unwrap();
 }
 
-/// Trap N1: the sum of all acknowledged increments is the number.
-// covers: M4 H7 H9
+/// The sum of all acknowledged increments is the number.
 #[tokio::test(flavor = "multi_thread")]
 async fn increments_of_many_processes_are_exact_under_faults() {
     let pause = Duration::from_millis(40);
@@ -126,7 +125,6 @@ async fn increments_of_many_processes_are_exact_under_faults() {
 mod deep {
     use super::*;
 
-    // covers: M4 H7 H9
     #[tokio::test(flavor = "multi_thread")]
     async fn ten_thousand_increments_of_eight_processes_are_exact() {
         let faults = Duration::from_secs(10);

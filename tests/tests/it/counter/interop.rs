@@ -28,7 +28,6 @@ async fn answers(peer: &mut CuratorProcess, command: &str, expected: &str) {
     );
 }
 
-// covers: M3 M4
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_counters_and_values_and_ours_share_their_nodes() {
     let ensemble = three_servers().await;
@@ -88,7 +87,6 @@ async fn curators_counters_and_values_and_ours_share_their_nodes() {
     ensemble.down().await.unwrap();
 }
 
-// covers: M4
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_and_kazoos_counters_and_ours_count_together() {
     let ensemble = three_servers().await;

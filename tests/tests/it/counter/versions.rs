@@ -8,8 +8,7 @@ use zk_tests::peers::seed_version;
 
 use crate::counters::connect;
 
-/// Trap N2: Curator's `SharedCount` froze when the version became negative, and writes over anything at version -1.
-// covers: C24 M3 M4
+/// Curator's `SharedCount` froze when the version became negative, and writes over anything at version -1.
 #[tokio::test(flavor = "multi_thread")]
 async fn negative_versions_and_minus_one_are_required_exactly() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

@@ -8,14 +8,12 @@ use super::{contend, judged, observer, three_servers, until_empty, workers};
 
 const PROCESSES: usize = 20;
 
-// covers: L1 L9 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_processes_count_in_a_file_without_losing_an_update() {
     count(15).await;
 }
 
 mod deep {
-    // covers: L1 L9 L12
     #[tokio::test(flavor = "multi_thread")]
     async fn twenty_processes_count_to_a_thousand_without_losing_an_update() {
         super::count(50).await;

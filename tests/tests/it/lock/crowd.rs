@@ -11,14 +11,12 @@ use super::{LONG, observer, three_servers, until, until_empty, watches};
 
 const SESSIONS: u64 = 10;
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_are_woken_one_by_one_with_a_list_or_two_each() {
     wake_one_by_one(300).await;
 }
 
 mod deep {
-    // covers: L1
     #[tokio::test(flavor = "multi_thread")]
     async fn a_thousand_waiters_are_woken_one_by_one_with_a_list_or_two_each() {
         super::wake_one_by_one(1000).await;

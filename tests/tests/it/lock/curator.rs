@@ -15,7 +15,6 @@ use super::{
     LONG, SOON, contend, names, observer, three_servers, until_empty, until_enlisted, workers,
 };
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_waits_for_us_and_we_wait_for_curator() {
     let ensemble = three_servers().await;
@@ -75,7 +74,6 @@ fn shape(name: &str) -> String {
     format!("_c_{}-lock-{}", masked(id), masked(number))
 }
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn three_of_curator_and_three_of_ours_never_hold_the_lock_at_the_same_time() {
     const EACH: usize = 3;

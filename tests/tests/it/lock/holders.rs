@@ -14,7 +14,6 @@ use super::{
 /// Long enough that a pause of the machine does not end it.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_writes_refused() {
     let run = judged("stopped-holder");
@@ -95,7 +94,6 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
     ensemble.down().await.unwrap();
 }
 
-// covers: L1 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_of_a_killed_process_is_granted_when_its_session_ends() {
     const TICK: Duration = Duration::from_millis(500);
@@ -133,7 +131,6 @@ async fn the_lock_of_a_killed_process_is_granted_when_its_session_ends() {
     ensemble.down().await.unwrap();
 }
 
-// covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_is_no_border_for_a_lock() {
     let run = judged("chroot");

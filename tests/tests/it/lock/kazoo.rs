@@ -116,7 +116,6 @@ impl Held {
     }
 }
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_and_ours_wait_for_each_other_as_the_layouts_say() {
     let ensemble = Ensemble::builder()
@@ -171,7 +170,6 @@ async fn kazoo_and_ours_wait_for_each_other_as_the_layouts_say() {
     ensemble.down().await.unwrap();
 }
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn stock_kazoo_locks_and_ours_with_its_names_wait_in_turn() {
     let ensemble = three_servers().await;

@@ -15,7 +15,6 @@ const ROUNDS: usize = 100;
 const CHANGES: i32 = 100;
 
 /// The blocking ones block until the end of the test: code that waited for one would never finish.
-// covers: C8
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_that_block_hold_up_no_listener_and_no_lock() {
     let ensemble = three_servers().await;

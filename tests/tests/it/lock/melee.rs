@@ -37,7 +37,6 @@ fn ours(layout: &'static str, role: &'static str) -> Fighter {
     Fighter::ours(&program, layout, role)
 }
 
-// covers: L1 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mutex_holds_among_ours_curator_and_a_kazoo_that_curator_knows() {
     let curator = Curator::find().await.unwrap();
@@ -52,7 +51,6 @@ async fn a_mutex_holds_among_ours_curator_and_a_kazoo_that_curator_knows() {
     fight("mutex", &fighters, &["/lock"]).await;
 }
 
-// covers: L4 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_and_writers_of_ours_and_curator_share_as_they_should() {
     let curator = Curator::find().await.unwrap();
@@ -66,7 +64,6 @@ async fn readers_and_writers_of_ours_and_curator_share_as_they_should() {
     fight("read/write", &fighters, &["/lock"]).await;
 }
 
-// covers: L4 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_and_writers_of_ours_and_writers_of_stock_kazoo_share_as_they_should() {
     let kazoo = Kazoo::find().await.unwrap();
@@ -82,7 +79,6 @@ async fn readers_and_writers_of_ours_and_writers_of_stock_kazoo_share_as_they_sh
     fight("kazoo", &fighters, &["/lock"]).await;
 }
 
-// covers: L11 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_semaphore_of_ours_and_curators_has_no_more_holders_than_leases() {
     let curator = Curator::find().await.unwrap();

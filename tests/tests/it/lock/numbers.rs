@@ -9,7 +9,6 @@ use zk_lock::{AcquireError, FairLock};
 use super::{SOON, until_empty, until_enlisted};
 use crate::counters::{connect, near_the_end};
 
-// covers: L9
 #[tokio::test(flavor = "multi_thread")]
 async fn near_the_end_of_the_numbers_nobody_is_granted_the_lock_until_its_node_is_made_anew() {
     // The server gives all contenders the last number from the second one on.

@@ -37,7 +37,6 @@ async fn take(session: &Session, holder: &str, seconds: u64) -> Option<OneShotLe
         .unwrap()
 }
 
-// covers: M6
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_leases_and_ours_exclude_each_other() {
     let ensemble = three_servers().await;
@@ -86,7 +85,6 @@ async fn kazoos_leases_and_ours_exclude_each_other() {
     ensemble.down().await.unwrap();
 }
 
-// covers: M6
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_and_we_share_a_number_of_leases() {
     let ensemble = three_servers().await;
@@ -135,7 +133,6 @@ async fn rewrites(session: &Session) -> i32 {
     stat.version
 }
 
-// covers: M6 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_written_once_over_a_move_to_another_server() {
     let ensemble = behind_proxies().await;
@@ -161,7 +158,6 @@ async fn a_lease_is_written_once_over_a_move_to_another_server() {
 }
 
 /// The reply and then the session are lost: the lease is there for the whole time, and its name renews it.
-// covers: M6 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_finds_its_lease_after_the_session_was_lost() {
     let ensemble = behind_proxies().await;

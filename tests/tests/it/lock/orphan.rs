@@ -1,4 +1,4 @@
-//! TRAPS X0 and X1 on real servers: a create on its way while its client moves to another server.
+//! Orphaned contenders on real servers: a create on its way while its client moves to another server.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ const LAGS: [Duration; 4] = [
     Duration::from_millis(1400),
 ];
 
-// covers: L1 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_on_its_way_is_waited_for_and_never_becomes_an_orphan() {
     let mut stage = Stage::start(None).await.unwrap();

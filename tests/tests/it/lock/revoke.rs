@@ -6,7 +6,6 @@ use zk_tests::peers::{Curator, CuratorProcess};
 
 use super::{SOON, observer};
 
-// covers: L7 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_asks_for_our_lock_and_we_for_curators() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

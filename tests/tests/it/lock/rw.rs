@@ -146,7 +146,6 @@ async fn all_changes(session: &Session, ours: &RwLock, [mut one, other]: [PeerCo
     until_empty(session, PATH).await;
 }
 
-// covers: L4 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_read_write_lock_and_ours_exclude_each_other_through_all_changes() {
     let ensemble = one_server().await;
@@ -166,7 +165,6 @@ async fn curators_read_write_lock_and_ours_exclude_each_other_through_all_change
     ensemble.down().await.unwrap();
 }
 
-// covers: L4 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_read_write_lock_and_ours_exclude_each_other_through_all_changes() {
     let ensemble = one_server().await;
@@ -179,7 +177,6 @@ async fn kazoos_read_write_lock_and_ours_exclude_each_other_through_all_changes(
 }
 
 /// The peer is a program that makes HBase's requests, not HBase.
-// covers: L4 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn hbases_read_write_recipe_and_ours_exclude_each_other() {
     let ensemble = one_server().await;
@@ -202,7 +199,6 @@ async fn hbases_read_write_recipe_and_ours_exclude_each_other() {
     ensemble.down().await.unwrap();
 }
 
-// covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn zookeepers_own_lock_recipe_and_ours_exclude_each_other_in_order() {
     let ensemble = one_server().await;

@@ -19,7 +19,6 @@ const QUEUE: &str = "/semaphore/locks";
 const LEASES: &str = "/semaphore/leases";
 const LIMIT: u32 = 3;
 
-// covers: L11 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end() {
     let ensemble = three_servers().await;
@@ -177,7 +176,6 @@ async fn contend_by_curator(work: Work, at: usize, mut theirs: PeerContender) {
     theirs.quit().await.unwrap();
 }
 
-// covers: L11 L13
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_ends_whose_session_no_more_leases_than_the_limit_are_relied_on() {
     const OURS: usize = 3;

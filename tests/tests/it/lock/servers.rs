@@ -98,7 +98,6 @@ async fn keeps_or_knows(holder: &mut Worker) -> bool {
     known.expect("the holder knows what became of its lock")
 }
 
-// covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_killed_takes_no_lock_along() {
     survives("killed-leader", async |ensemble, _| {
@@ -110,7 +109,6 @@ async fn a_leader_that_is_killed_takes_no_lock_along() {
     .await;
 }
 
-// covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_leave_a_follower_that_stands_still() {
     survives("paused-follower", async |ensemble, sessions| {
@@ -133,7 +131,6 @@ async fn sessions_leave_a_follower_that_stands_still() {
     .await;
 }
 
-// covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn all_servers_are_restarted_one_by_one_under_a_lock() {
     survives("rolling-restart", async |ensemble, _| {
@@ -148,7 +145,6 @@ async fn all_servers_are_restarted_one_by_one_under_a_lock() {
     .await;
 }
 
-// covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_cut_off_with_its_server_stops_before_the_next() {
     let run = judged("cut-off-holder");

@@ -208,7 +208,6 @@ fn waits(struck: &[InjectedFault], grants: &[u64], kinds: &[Fault]) -> Vec<Durat
         .collect()
 }
 
-// covers: L1 L3 L4 L11 L12 E2 H7 H9
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
     // Before the run, so that a run that fails finds the servers' files.
@@ -410,7 +409,6 @@ mod deep {
         std::env::var("GRANTS").map_or(100_000, |grants| grants.parse().expect("it is a number"))
     }
 
-    // covers: L1 L3 H7
     #[tokio::test(flavor = "multi_thread")]
     async fn a_hundred_thousand_grants_under_faults_never_overlap() {
         let ensemble = stage().await;

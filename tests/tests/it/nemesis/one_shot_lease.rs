@@ -18,7 +18,6 @@ const DURATION: Duration = Duration::from_secs(1);
 /// The servers are on one machine.
 const CLOCK_ERROR: Duration = Duration::from_millis(20);
 
-// covers: M6 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_breaks_one_has_the_lease() {
     let ensemble = stage().await;

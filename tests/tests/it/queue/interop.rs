@@ -18,7 +18,6 @@ fn numbers(range: std::ops::Range<u32>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()
 }
 
-// covers: Q1
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_simple_queue_takes_what_we_offer_and_we_what_it_offers() {
     let ensemble = three_servers().await;
@@ -45,7 +44,6 @@ async fn curators_simple_queue_takes_what_we_offer_and_we_what_it_offers() {
     ensemble.down().await.unwrap();
 }
 
-// covers: Q1 Q4
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_other_queues_are_read_and_read_ours() {
     let ensemble = three_servers().await;
@@ -102,7 +100,6 @@ async fn curators_other_queues_are_read_and_read_ours() {
     ensemble.down().await.unwrap();
 }
 
-// covers: Q1 Q4
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_queue_takes_what_we_offer_and_we_what_it_offers() {
     let ensemble = three_servers().await;

@@ -12,7 +12,6 @@ fn queue(session: &Session, path: &str, layout: Layout) -> Queue<String> {
 }
 
 /// The server gives its last number again and again: one item would be taken for another one.
-// covers: Q1 Q3 Q5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_goes_on_or_refuses_before_a_number_comes_twice() {
     let half = (1 << 30) - 2;

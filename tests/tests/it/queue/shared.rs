@@ -70,7 +70,6 @@ async fn names(session: &Session, path: &str) -> Vec<String> {
     names
 }
 
-// covers: Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_consumers_and_ours_leave_each_other_their_items() {
     let ensemble = three_servers().await;
@@ -112,7 +111,6 @@ async fn curators_consumers_and_ours_leave_each_other_their_items() {
 }
 
 /// Its session expires; ours processes the item.
-// covers: Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn the_item_of_a_curator_consumer_that_is_killed_comes_back() {
     let ensemble = three_servers().await;
@@ -146,7 +144,6 @@ async fn the_item_of_a_curator_consumer_that_is_killed_comes_back() {
 }
 
 /// All sessions live, so each item is processed once.
-// covers: Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn each_item_is_processed_once_by_curator_or_by_us() {
     let ensemble = three_servers().await;
@@ -205,7 +202,6 @@ async fn consume(session: &Session, ours: &WorkQueue<String>) -> Vec<String> {
     }
 }
 
-// covers: Q4
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_ids_and_ours_are_the_same() {
     let ensemble = three_servers().await;
@@ -248,7 +244,6 @@ async fn curators_ids_and_ours_are_the_same() {
     ensemble.down().await.unwrap();
 }
 
-// covers: Q3 Q4
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_locking_queue_and_ours_leave_each_other_their_items() {
     let ensemble = three_servers().await;
@@ -283,7 +278,6 @@ async fn kazoos_locking_queue_and_ours_leave_each_other_their_items() {
     ensemble.down().await.unwrap();
 }
 
-// covers: Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn the_item_of_a_kazoo_consumer_that_is_killed_comes_back() {
     let ensemble = three_servers().await;
@@ -310,7 +304,6 @@ async fn the_item_of_a_kazoo_consumer_that_is_killed_comes_back() {
 }
 
 /// All sessions live, so each item is processed once.
-// covers: Q3
 #[tokio::test(flavor = "multi_thread")]
 async fn each_item_is_processed_once_by_kazoo_or_by_us() {
     let ensemble = three_servers().await;

@@ -95,7 +95,6 @@ async fn pass(time: Duration) {
     drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
-// covers: Q3 Q5 H7 H9
 #[tokio::test(flavor = "multi_thread")]
 async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_paused() {
     let ensemble = Ensemble::builder()

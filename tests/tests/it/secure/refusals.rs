@@ -17,7 +17,6 @@ use super::{PASSWORDS, documented_table, soon};
 /// How long a refused session is tried: long enough for the first handshakes of servers on a busy machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-// covers: S1
 #[tokio::test]
 async fn each_refusal_says_what_its_table_says() {
     let users = SaslDigest::new([("alice", PASSWORDS[0])]).required();

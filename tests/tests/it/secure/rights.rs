@@ -14,7 +14,6 @@ use super::failure::Failure;
 use super::recipes::{RECIPES, hold};
 use super::{PASSWORDS, SOON, documented_table, nodes_below, soon, user};
 
-// covers: S2
 #[tokio::test]
 async fn each_recipe_needs_just_the_rights_of_its_table() {
     let trials = Trials::start().await;
@@ -42,7 +41,6 @@ async fn each_recipe_needs_just_the_rights_of_its_table() {
     trials.end().await;
 }
 
-// covers: S2
 #[tokio::test]
 async fn each_call_needs_just_the_rights_of_its_table() {
     let trials = Trials::start().await;
@@ -153,7 +151,6 @@ impl Trials {
     }
 }
 
-// covers: S1
 #[tokio::test]
 async fn a_reader_may_not_revoke_reap_or_break() {
     let superuser = superuser_digest(PASSWORDS[1]);

@@ -9,13 +9,11 @@ use zk_smoke::RECIPES;
 
 use super::{PASSWORDS, encrypted, nodes_below, soon};
 
-// covers: S1 S2
 #[tokio::test]
 async fn two_users_share_each_recipe_on_the_newest_servers() {
     share_each_recipe(Ensemble::builder().servers(3)).await;
 }
 
-// covers: S1 S2
 #[tokio::test]
 async fn two_users_share_each_recipe_on_a_server_of_3_8() {
     share_each_recipe(Ensemble::builder().servers(1).zookeeper("3.8")).await;

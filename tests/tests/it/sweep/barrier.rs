@@ -84,7 +84,6 @@ async fn stays(waiting: impl Future) -> bool {
 
 macro_rules! swept {
     ($($test:ident: $story:ident;)+) => {$(
-        // covers: M5 H7
         #[tokio::test(flavor = "multi_thread")]
         async fn $test() {
             let stage = Stage::new().await;

@@ -60,7 +60,6 @@ async fn fail_over(scene: Scene) {
     }
 }
 
-// covers: M6 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn the_old_active_is_fenced_whichever_request_is_struck() {
     let stage = Stage::new().await;

@@ -66,7 +66,6 @@ async fn left(scene: &Scene) -> (Vec<u8>, i32) {
     read.unwrap_or_else(|_| panic!("{}: its token is left after {SOON:?}", scene.what))
 }
 
-// covers: M3 M4 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_and_values_are_exact_whichever_request_is_struck() {
     let stage = Stage::new().await;

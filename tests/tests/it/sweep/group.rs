@@ -31,7 +31,6 @@ async fn joins_and_leaves(scene: Scene) {
     assert_eq!(left, ["theirs"], "{what}");
 }
 
-// covers: M1 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_joins_and_leaves_whichever_request_is_struck() {
     let stage = Stage::new().await;

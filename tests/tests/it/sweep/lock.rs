@@ -76,7 +76,6 @@ async fn life_of_a_lock_used_alone(scene: Scene) {
     no_contender_is_left(&scene, &theirs.inspector()).await;
 }
 
-// covers: L1 L3 L14 H7 C3
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_of_a_lock_is_struck_it_is_granted_and_nothing_is_left() {
     let stage = Stage::new().await;

@@ -43,7 +43,6 @@ async fn take_and_renew(scene: Scene) {
     assert_eq!(none, None, "{what}");
 }
 
-// covers: M6 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_of_a_lease_is_struck_it_is_written_once() {
     let stage = Stage::new().await;

@@ -183,7 +183,6 @@ async fn reads(scene: Scene) {
     scene.struck.sync(path.as_str()).await.expect(&scene.what);
 }
 
-// covers: C3 C4 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_take_effect_once_or_their_outcome_is_unknown() {
     let stage = Stage::new().await;

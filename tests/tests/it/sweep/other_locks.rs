@@ -92,7 +92,6 @@ async fn life_of_a_candidate(scene: Scene) {
     no_contender_is_left(&scene, &inspector).await;
 }
 
-// covers: L1 L3 L9 L11 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_of_another_lock_is_struck_it_is_granted_and_nothing_is_left() {
     let stage = Stage::new().await;

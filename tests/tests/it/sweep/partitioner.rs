@@ -96,7 +96,6 @@ async fn shares(scene: Scene) {
     }
 }
 
-// covers: M2 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn items_are_shared_whichever_request_of_a_member_is_struck() {
     let stage = Stage::new().await;

@@ -56,7 +56,6 @@ async fn found(scene: &Scene) -> Vec<(String, String)> {
     found
 }
 
-// covers: C24 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_persistent_node_is_there_once_whichever_request_is_struck() {
     let stage = Stage::new().await;

@@ -140,7 +140,6 @@ async fn shared_works(scene: Scene) {
 
 macro_rules! swept {
     ($($test:ident: $story:ident;)+) => {$(
-        // covers: Q1 Q3 Q4 H7
         #[tokio::test(flavor = "multi_thread")]
         async fn $test() {
             let stage = Stage::new().await;

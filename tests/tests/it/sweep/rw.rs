@@ -69,7 +69,6 @@ async fn upgraded(mut reading: ReadGuard, what: &str) -> WriteGuard {
     upgraded.unwrap_or_else(|_| panic!("{what}: there is a writer for {SOON:?}"))
 }
 
-// covers: L4 L3 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_of_a_read_write_lock_is_struck_no_writer_gets_in_and_nothing_is_left() {
     let stage = Stage::new().await;

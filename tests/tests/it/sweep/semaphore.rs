@@ -46,7 +46,6 @@ async fn life_of_leases(scene: Scene) {
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
 }
 
-// covers: L11 L3 H7
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_of_a_semaphore_is_struck_leases_are_granted_and_nothing_is_left() {
     let stage = Stage::new().await;

@@ -259,7 +259,6 @@ fn document(path: &NodePath, services: &[Service]) -> Value {
 mod tests {
     use super::*;
 
-    // covers: O5
     #[test]
     fn the_children_of_a_service_show_its_format() {
         for (children, kind) in [

@@ -94,7 +94,6 @@ fn guess(data: &[u8], names: &[String]) -> Guess {
 mod tests {
     use super::*;
 
-    // covers: O5
     #[test]
     fn nodes_of_every_recipe_are_recognised() {
         for (data, names, command) in [

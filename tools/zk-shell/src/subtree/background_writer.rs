@@ -104,7 +104,6 @@ mod tests {
         fs::read_dir(directory).unwrap().count()
     }
 
-    // covers: O4
     #[tokio::test]
     async fn an_export_has_its_name_only_when_it_is_complete() {
         for (format, name) in FORMATS {
@@ -131,7 +130,6 @@ mod tests {
         }
     }
 
-    // covers: O4
     #[tokio::test]
     async fn an_export_never_replaces_what_was_made_meanwhile() {
         for (format, name) in FORMATS {
@@ -152,7 +150,6 @@ mod tests {
         }
     }
 
-    // covers: O4
     #[tokio::test]
     async fn an_export_that_is_interrupted_at_its_end_does_not_get_its_name() {
         for (format, name) in FORMATS {

@@ -170,7 +170,6 @@ const MOST_PRINTED: usize = 100;
 mod tests {
     use super::*;
 
-    // covers: O4
     #[test]
     fn only_what_was_compared_completely_is_verified() {
         for bits in 0..64_u64 {

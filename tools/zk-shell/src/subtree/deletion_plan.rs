@@ -78,7 +78,6 @@ mod tests {
         (delete.collect(), keep.collect())
     }
 
-    // covers: O4
     #[test]
     fn a_node_with_a_child_that_is_kept_is_kept() {
         let walk = vec![

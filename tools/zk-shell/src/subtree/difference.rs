@@ -88,7 +88,6 @@ impl Difference {
 mod tests {
     use super::*;
 
-    // covers: O4
     #[test]
     fn nothing_that_exists_is_changed_unless_that_was_asked_for() {
         for bits in 0..8 {

@@ -222,7 +222,6 @@ mod tests {
         read.unwrap_err().to_string()
     }
 
-    // covers: O4
     #[test]
     fn links_and_foreign_files_in_a_directory_are_refused() {
         let temporary = tempfile::tempdir().unwrap();

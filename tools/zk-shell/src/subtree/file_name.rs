@@ -74,7 +74,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: O4
         #[test]
         fn every_name_has_one_file_name(name in ".{1,12}", other in ".{1,12}") {
             let file_name = encode(&name);

@@ -96,7 +96,6 @@ mod tests {
     use super::*;
     use crate::subtree::archive::tests::nodes;
 
-    // covers: O4
     #[test]
     fn a_file_has_one_node_a_line() {
         let mut file = Vec::new();
@@ -176,7 +175,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: O4
         #[test]
         fn any_line_is_refused_or_written_as_it_was_read(lines in prop::collection::vec(line(), 0..6)) {
             for line in &lines {

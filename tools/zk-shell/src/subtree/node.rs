@@ -107,7 +107,6 @@ mod tests {
         RelativePath::parse(text).unwrap()
     }
 
-    // covers: O4
     #[test]
     fn nodes_are_ordered_as_a_walk_visits_them() {
         let walk = ["", "a", "a/b", "a/b/c", "a/c", "a!", "a-b", "b"];

@@ -191,7 +191,6 @@ const VERSION: u32 = 1;
 mod tests {
     use super::*;
 
-    // covers: O4
     #[test]
     fn a_line_is_readable_and_says_how_data_is_encoded() {
         let node = |data: &'static [u8], acl| SubtreeNode {

@@ -233,7 +233,6 @@ mod tests {
             .to_string()
     }
 
-    // covers: O4
     #[test]
     fn hostile_entries_are_refused() {
         let root = ("tree", EntryType::Directory, "");
@@ -303,7 +302,6 @@ mod tests {
     const BLOCK: usize = 512;
 
     proptest! {
-        // covers: O4
         #[test]
         fn a_changed_file_is_refused_or_has_the_same_nodes(
             changes in prop::collection::vec((any::<prop::sample::Index>(), 0..160_usize, any::<u8>()), 1..5),

@@ -154,7 +154,6 @@ mod tests {
         nodes.find_map(|node| Some(validator.accept("", &node).err()?.to_string()))
     }
 
-    // covers: O4
     #[test]
     fn nodes_must_follow_their_parents_in_order() {
         assert_eq!(

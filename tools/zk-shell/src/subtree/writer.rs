@@ -340,7 +340,6 @@ mod tests {
 
     use super::*;
 
-    // covers: O4
     #[tokio::test(start_paused = true)]
     async fn only_nodes_without_their_own_rules_are_named_after_an_interruption() {
         let ensemble = Ensemble::builder()

@@ -78,7 +78,6 @@ const REFUSED_INTERVAL: u64 = 30_000;
 mod tests {
     use super::*;
 
-    // covers: O6
     #[test]
     fn no_second_has_more_requests_than_the_budget() {
         for (limit, step) in [(1, 7), (3, 1), (5, 13), (5, 250)] {

@@ -49,7 +49,6 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    // covers: O6
     #[test]
     fn holders_and_first_items_come_first() {
         for (children, kind, first, holders) in [

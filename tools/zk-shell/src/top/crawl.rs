@@ -300,7 +300,6 @@ mod tests {
         .collect()
     }
 
-    // covers: O6
     #[test]
     fn subtrees_are_counted_and_compared() {
         let before = crawl(1_000, 100, &["/a/x/1", "/a/x/2", "/a/y", "/b/1"]);
@@ -375,7 +374,6 @@ mod tests {
         assert!(tree.compared_with.is_some());
     }
 
-    // covers: O6
     #[test]
     fn a_crawl_with_a_failure_is_compared_with_no_other() {
         let failed = || ListProblem::Failed("timed out".to_owned());
@@ -402,7 +400,6 @@ mod tests {
         assert!(whole.tree(Some(&whole)).compared_with.is_some());
     }
 
-    // covers: O6
     #[test]
     fn a_crawl_ends_after_three_failures_in_a_row() {
         let mut crawl = TreeCrawl::new(0, 100);
@@ -427,7 +424,6 @@ mod tests {
         assert!(!tree.is_running);
     }
 
-    // covers: O6
     #[test]
     fn a_crawl_that_has_given_up_does_not_go_on_with_its_batch() {
         let mut crawl = TreeCrawl::new(0, 100);
@@ -447,7 +443,6 @@ mod tests {
         assert_eq!((tree.nodes, tree.failed, tree.is_running), (10, 9, false));
     }
 
-    // covers: O6
     #[test]
     fn a_crawl_finds_the_paths_of_recipes() {
         let found = crawl(

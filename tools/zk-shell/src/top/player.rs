@@ -169,7 +169,6 @@ mod tests {
         times
     }
 
-    // covers: O6
     #[tokio::test]
     async fn samples_are_played_at_their_times() {
         let mut player = player(recording()).await;
@@ -202,7 +201,6 @@ mod tests {
         assert_eq!(player.position(), 3_000);
     }
 
-    // covers: O6
     #[tokio::test]
     async fn a_recording_that_stalls_is_played_on_later() {
         let (sender, receiver) = mpsc::channel(1);
@@ -234,7 +232,6 @@ mod tests {
         assert_eq!(played, samples);
     }
 
-    // covers: O6
     #[tokio::test]
     async fn what_comes_before_an_error_is_played() {
         let (sender, receiver) = mpsc::channel(2);
@@ -263,7 +260,6 @@ mod tests {
     }
 
     proptest! {
-        // covers: O6
         #[test]
         fn a_damaged_recording_is_shown_or_refused(
             first in any::<prop::sample::Index>(),

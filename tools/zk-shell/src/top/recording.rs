@@ -206,7 +206,6 @@ pub(crate) mod tests {
         }
     }
 
-    // covers: O6
     #[tokio::test]
     async fn what_was_recorded_is_read_back() {
         let directory = tempfile::tempdir().unwrap();
@@ -253,7 +252,6 @@ pub(crate) mod tests {
         }
     }
 
-    // covers: O6
     #[tokio::test]
     async fn a_disk_that_stalls_does_not_stall_the_program() {
         let (disk, writes) = blocking_mpsc::channel();
@@ -285,7 +283,6 @@ pub(crate) mod tests {
         );
     }
 
-    // covers: O6
     #[tokio::test(start_paused = true)]
     async fn the_end_of_a_recording_waits_for_a_stalled_disk_only_for_a_while() {
         let (disk, writes) = blocking_mpsc::channel::<()>();
@@ -304,7 +301,6 @@ pub(crate) mod tests {
         drop(disk);
     }
 
-    // covers: O6
     #[test]
     fn a_recording_may_end_at_any_byte() {
         let line = serde_json::to_string(&sample(1)).unwrap();
@@ -337,7 +333,6 @@ pub(crate) mod tests {
         assert_eq!(failure.problem(), "line 3 of r.jsonl is not a sample");
     }
 
-    // covers: O6
     #[test]
     fn no_more_of_a_recording_is_read_than_is_wanted() {
         let line = format!("{}\n", serde_json::to_string(&sample(1)).unwrap());

@@ -242,7 +242,6 @@ mod tests {
         }
     }
 
-    // covers: O6
     #[test]
     fn keys_do_what_the_help_says() {
         for (code, expected) in [
@@ -342,7 +341,6 @@ mod tests {
         assert_eq!(screen.selected(&table(&[])), 0);
     }
 
-    // covers: O6
     #[test]
     fn the_selection_follows_its_row_when_the_order_changes() {
         let mut screen = Screen::new(View::Servers);

@@ -337,7 +337,6 @@ mod tests {
         rows.map(|row| row.cells[0].text.as_str()).collect()
     }
 
-    // covers: O6
     #[test]
     fn rows_are_sorted_by_value_and_unknown_ones_are_last() {
         for (column, is_descending, expected) in [
@@ -393,7 +392,6 @@ mod tests {
         );
     }
 
-    // covers: O6
     #[test]
     fn control_characters_never_reach_a_terminal() {
         for hostile in [

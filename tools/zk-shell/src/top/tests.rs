@@ -16,7 +16,6 @@ const IMAGES: [(&str, &str, View, (u16, u16)); 2] = [
     ),
 ];
 
-// covers: O6
 #[tokio::test]
 async fn images_of_the_readme_are_those_of_the_recording() {
     let readme = include_str!("../../README.md");

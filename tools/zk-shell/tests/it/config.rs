@@ -12,7 +12,6 @@ fn revision(said: &str) -> String {
     word.unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 
-// covers: G1 G3 G5
 #[tokio::test(flavor = "multi_thread")]
 async fn document_is_put_compared_followed_and_rolled_back() {
     with_ensemble(async |connect| {
@@ -142,7 +141,6 @@ async fn document_is_put_compared_followed_and_rolled_back() {
     .await;
 }
 
-// covers: G1
 #[tokio::test(flavor = "multi_thread")]
 async fn following_prints_documents_with_names_that_stay() {
     with_ensemble(async |connect| {

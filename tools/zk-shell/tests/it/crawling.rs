@@ -42,7 +42,6 @@ async fn application(connect: &str) -> Session {
 const SECRET: &str = "note: the children of 1 node may not be listed, first /app/secret; \
                       put the credentials into the environment: ZK_AUTH=user:password\n";
 
-// covers: O3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subtree_is_drawn_found_searched_and_measured() {
     with_ensemble(async |connect| {
@@ -131,7 +130,6 @@ async fn a_subtree_is_drawn_found_searched_and_measured() {
     .await;
 }
 
-// covers: O3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_family_is_entered_only_when_that_was_asked_for() {
     with_ensemble(async |connect| {
@@ -211,7 +209,6 @@ async fn a_large_family_is_entered_only_when_that_was_asked_for() {
     .await;
 }
 
-// covers: O3
 #[tokio::test(flavor = "multi_thread")]
 async fn access_is_printed_changed_and_changed_below() {
     with_ensemble(async |connect| {
@@ -307,7 +304,6 @@ async fn access_is_printed_changed_and_changed_below() {
     .await;
 }
 
-// covers: O3
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_followed_with_what_was_there_before() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
@@ -409,7 +405,6 @@ async fn changes_are_followed_with_what_was_there_before() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subtree_that_outgrows_the_limit_is_no_longer_watched() {
     with_ensemble(async |connect| {

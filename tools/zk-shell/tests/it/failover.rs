@@ -15,7 +15,6 @@ async fn run(connect: &str, arguments: &[&str]) -> (Option<i32>, String, String)
     )
 }
 
-// covers: H5 C1
 #[tokio::test]
 async fn get_answers_after_the_leader_is_killed_and_fails_in_time_without_a_quorum() {
     let ensemble = in_memory(3).await;

@@ -44,7 +44,6 @@ fn ends_with_lines(printed: &str, expected: &str) {
     );
 }
 
-// covers: H5
 #[tokio::test]
 async fn java_reads_what_zk_wrote_and_the_other_way_round() {
     let ensemble = in_memory(1).await;

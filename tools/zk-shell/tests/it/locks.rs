@@ -16,7 +16,6 @@ fn cells(said: &str) -> Vec<Vec<String>> {
     said.lines().map(split).collect()
 }
 
-// covers: L5 L7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
     with_ensemble(async |connect| {
@@ -132,7 +131,6 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
 }
 
 /// `script` gives a program a terminal.
-// covers: L7
 #[tokio::test(flavor = "multi_thread")]
 async fn the_question_names_what_is_deleted_and_only_yes_deletes_it() {
     with_ensemble(async |connect| {

@@ -87,7 +87,6 @@ async fn zk(connect: &str, arguments: &[&str]) -> String {
     )
 }
 
-// covers: H5
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_print_what_the_original_shell_prints() {
     with_ensemble(async |connect| {
@@ -123,7 +122,6 @@ async fn commands_print_what_the_original_shell_prints() {
     .await;
 }
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_documents_when_json_is_asked_for() {
     with_ensemble(async |connect| {

@@ -48,7 +48,6 @@ async fn state(session: &Session) -> Vec<(String, i64, i64)> {
     all
 }
 
-// covers: O5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_described_with_claims_and_dead_letters() {
     with_ensemble(async |connect| {
@@ -86,7 +85,6 @@ async fn a_queue_is_described_with_claims_and_dead_letters() {
     .await;
 }
 
-// covers: O5
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_of_other_clients_are_described() {
     with_ensemble(async |connect| {
@@ -156,7 +154,6 @@ async fn queues_of_other_clients_are_described() {
     .await;
 }
 
-// covers: O5
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_and_the_waiters_are_named() {
     with_ensemble(async |connect| {
@@ -225,7 +222,6 @@ async fn the_leader_and_the_waiters_are_named() {
     .await;
 }
 
-// covers: O5
 #[tokio::test(flavor = "multi_thread")]
 async fn services_of_every_format_are_listed() {
     with_ensemble(async |connect| {
@@ -258,7 +254,6 @@ async fn services_of_every_format_are_listed() {
     .await;
 }
 
-// covers: O5
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_say_how_far_they_have_come() {
     with_ensemble(async |connect| {

@@ -7,7 +7,6 @@ use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, command, finish, with_ensemble, zk};
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_commands_runs_in_one_session_up_to_a_failure() {
     with_ensemble(async |connect| {
@@ -70,7 +69,6 @@ async fn a_file_of_commands_runs_in_one_session_up_to_a_failure() {
     .await;
 }
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts_print_a_document_for_each_result() {
     with_ensemble(async |connect| {
@@ -101,7 +99,6 @@ async fn scripts_print_a_document_for_each_result() {
     .await;
 }
 
-// covers: O2 O3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_is_applied_whole_or_says_what_was_refused() {
     with_ensemble(async |connect| {
@@ -171,7 +168,6 @@ async fn a_transaction_is_applied_whole_or_says_what_was_refused() {
     .await;
 }
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_commands_whose_session_is_lost_fails() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

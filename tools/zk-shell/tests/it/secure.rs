@@ -4,7 +4,6 @@ use zk_harness::{Ensemble, SaslDigest};
 
 use crate::{command, finish};
 
-// covers: S1
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_and_passwords_come_from_the_environment() {
     let users = SaslDigest::new([("alice", "hunter2")]).required();

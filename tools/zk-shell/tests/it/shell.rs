@@ -8,7 +8,6 @@ use zk_harness::Ensemble;
 use crate::terminal::Terminal;
 use crate::with_ensemble;
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_completes_recalls_and_interrupts() {
     with_ensemble(async |connect| {
@@ -113,7 +112,6 @@ async fn a_person_completes_recalls_and_interrupts() {
     .await;
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_asked_for_and_never_shown() {
     with_ensemble(async |connect| {
@@ -167,7 +165,6 @@ async fn credentials_are_asked_for_and_never_shown() {
     .await;
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_takes_ctrl_c_for_no() {
     with_ensemble(async |connect| {
@@ -214,7 +211,6 @@ async fn a_question_takes_ctrl_c_for_no() {
     .await;
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_during_a_question_restores_the_terminal() {
     with_ensemble(async |connect| {
@@ -260,7 +256,6 @@ async fn a_signal_during_a_question_restores_the_terminal() {
     .await;
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_at_the_prompt_ends_the_shell_or_nothing() {
     with_ensemble(async |connect| {
@@ -300,7 +295,6 @@ fn kill(signal: &str, pid: &str) {
     assert!(kill.expect("kill starts").success());
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shell_outlives_its_servers_and_says_how_things_are() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
@@ -336,7 +330,6 @@ async fn a_shell_outlives_its_servers_and_says_how_things_are() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_names_and_data_do_not_reach_the_terminal() {
     with_ensemble(async |connect| {
@@ -405,7 +398,6 @@ fn without_colours(screen: &str) -> String {
     plain
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_session_of_the_readme_prints_what_it_shows() {
     let readme = include_str!("../../README.md");

@@ -43,7 +43,6 @@ async fn ended(child: Child) -> Output {
     ended.expect("it ends within a minute").unwrap()
 }
 
-// covers: O1
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_ends_a_command_whose_input_does_not_come() {
     with_ensemble(async |connect| {
@@ -80,7 +79,6 @@ async fn ctrl_c_ends_a_command_whose_input_does_not_come() {
     .await;
 }
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_a_command_and_its_session_with_its_number() {
     with_ensemble(async |connect| {
@@ -109,7 +107,6 @@ async fn a_signal_ends_a_command_and_its_session_with_its_number() {
     .await;
 }
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_a_command_whose_output_is_not_read() {
     with_ensemble(async |connect| {
@@ -128,7 +125,6 @@ async fn a_signal_ends_a_command_whose_output_is_not_read() {
     .await;
 }
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_lives_on_while_the_output_is_not_read() {
     let (ensemble, connect, session) = proxied().await;
@@ -163,7 +159,6 @@ async fn a_session_lives_on_while_the_output_is_not_read() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_import_leaves_no_session_and_no_foreign_entry() {
     let (ensemble, connect, session) = proxied().await;
@@ -229,7 +224,6 @@ async fn an_interrupted_import_leaves_no_session_and_no_foreign_entry() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_dry_run_closes_its_session_whatever_is_not_read() {
     let (ensemble, connect, session) = proxied().await;
@@ -278,7 +272,6 @@ async fn an_interrupted_dry_run_closes_its_session_whatever_is_not_read() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_that_was_ignored_from_the_start_ends_nothing() {
     with_ensemble(async |connect| {
@@ -309,7 +302,6 @@ async fn a_signal_that_was_ignored_from_the_start_ends_nothing() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_export_leaves_no_file() {
     let (ensemble, connect, session) = proxied().await;

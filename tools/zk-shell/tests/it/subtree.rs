@@ -72,7 +72,6 @@ async fn number_of_nodes(session: &Session, root: &str) -> usize {
     1 + usize::try_from(session.descendant_count(root).await.unwrap()).unwrap()
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subtree_comes_back_equal_from_every_format() {
     with_ensemble(async |connect| {
@@ -124,7 +123,6 @@ async fn a_subtree_comes_back_equal_from_every_format() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn access_rules_come_after_the_children() {
     with_ensemble(async |connect| {
@@ -246,7 +244,6 @@ async fn hidden_access_rules_are_not_exported() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_import_is_resumed_to_the_same_result() {
     let ensemble = Ensemble::builder().servers(1).proxied(true).start().await;
@@ -345,7 +342,6 @@ async fn a_killed_import_is_resumed_to_the_same_result() {
     ensemble.down().await.expect("the server goes down");
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_import_leaves_no_node_open() {
     with_ensemble(async |connect| {
@@ -383,7 +379,6 @@ async fn a_failed_import_leaves_no_node_open() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_exports_write_nothing() {
     with_ensemble(async |connect| {
@@ -465,7 +460,6 @@ async fn an_export_goes_through_a_pipe() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_writes_only_what_differs() {
     with_ensemble(async |source| {
@@ -586,7 +580,6 @@ async fn a_mirror_writes_only_what_differs() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_that_is_changed_meanwhile_is_not_verified() {
     let ensemble = Ensemble::builder().servers(1).proxied(true);
@@ -618,7 +611,6 @@ async fn a_mirror_that_is_changed_meanwhile_is_not_verified() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn much_is_imported_only_on_request() {
     with_ensemble(async |connect| {
@@ -658,7 +650,6 @@ async fn much_is_imported_only_on_request() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_has_its_own_credentials_for_the_target() {
     with_ensemble(async |connect| {
@@ -710,7 +701,6 @@ async fn a_mirror_has_its_own_credentials_for_the_target() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_are_decided_again_after_the_answer() {
     with_ensemble(async |connect| {
@@ -757,7 +747,6 @@ async fn deletions_are_decided_again_after_the_answer() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_deleted_is_kept_and_named() {
     with_ensemble(async |connect| {
@@ -809,7 +798,6 @@ async fn what_cannot_be_deleted_is_kept_and_named() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_ensemble_depends_on_is_never_written() {
     with_ensemble(async |connect| {
@@ -867,7 +855,6 @@ async fn what_the_ensemble_depends_on_is_never_written() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subtree_is_never_mirrored_into_itself() {
     with_ensemble(async |connect| {
@@ -897,7 +884,6 @@ async fn a_subtree_is_never_mirrored_into_itself() {
     .await;
 }
 
-// covers: O4
 #[tokio::test(flavor = "multi_thread")]
 async fn data_is_printed_decoded() {
     with_ensemble(async |connect| {

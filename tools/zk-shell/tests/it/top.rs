@@ -89,7 +89,6 @@ fn rows<'a>(report: &'a Value, view: &str) -> &'a Vec<Value> {
         .unwrap_or_else(|| panic!("no {view} in {report}"))
 }
 
-// covers: O6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_has_servers_sessions_watches_and_recipes() {
     let ensemble = in_memory(3).await;
@@ -228,7 +227,6 @@ async fn packets_per_second(ensemble: &Ensemble, during: impl Future<Output = ()
     rates.collect()
 }
 
-// covers: O6
 #[tokio::test(flavor = "multi_thread")]
 async fn top_costs_a_server_at_most_five_packets_per_second() {
     const SECONDS: &str = "20s";
@@ -281,7 +279,6 @@ async fn top_costs_a_server_at_most_five_packets_per_second() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O6
 #[tokio::test(flavor = "multi_thread")]
 async fn top_says_which_words_a_server_does_not_allow() {
     let ensemble = Ensemble::builder()
@@ -311,7 +308,6 @@ async fn top_says_which_words_a_server_does_not_allow() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O6
 #[tokio::test(flavor = "multi_thread")]
 async fn top_leaves_no_session() {
     let ensemble = in_memory(1).await;
@@ -431,7 +427,6 @@ impl Terminal {
     }
 }
 
-// covers: O6
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dashboard_shows_a_killed_leader_and_leaves_the_terminal() {
     let ensemble = in_memory(3).await;
@@ -504,7 +499,6 @@ async fn the_dashboard_shows_a_killed_leader_and_leaves_the_terminal() {
     ensemble.down().await.unwrap();
 }
 
-// covers: O6
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_and_control_c_leave_the_terminal_as_it_was() {
     let ensemble = in_memory(1).await;

@@ -15,7 +15,6 @@ use zk_sim::{Ensemble, SimListener};
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    // covers: O1 O2
     #[test]
     fn no_damaged_line_or_operation_makes_zk_panic(
         lines in vec(damaged(LINES), 1..40),
@@ -27,7 +26,6 @@ proptest! {
         zk.run(&["run", "--keep-going", "script"]);
     }
 
-    // covers: O4
     #[test]
     fn no_damaged_directory_makes_zk_panic(changes in vec(change(), 1..4)) {
         let zk = Zk::start();

@@ -29,7 +29,6 @@ fn zk(environment: &[(&str, &str)], arguments: &[&str]) -> String {
     )
 }
 
-// covers: H5
 #[test]
 fn missing_connect_string_names_three_remedies() {
     let expected = "error: no ensemble to connect to\n\
@@ -48,7 +47,6 @@ fn malformed_connect_string_is_quoted_with_the_rule() {
     assert_eq!(zk(&[("ZK_CONNECT", "a:1,b:x")], &["ls", "/"]), expected);
 }
 
-// covers: S1
 #[test]
 fn a_target_is_not_encrypted_only_on_request() {
     let mirror = |variable| {
@@ -259,7 +257,6 @@ fn endless_input_is_refused_before_it_fills_the_memory() {
     }
 }
 
-// covers: L5 L7
 #[test]
 fn a_lock_is_broken_only_with_a_word() {
     for (arguments, part) in [
@@ -275,7 +272,6 @@ fn a_lock_is_broken_only_with_a_word() {
     }
 }
 
-// covers: O3
 #[test]
 fn what_the_ensemble_needs_is_never_deleted_as_a_subtree() {
     for (chroot, path) in [
@@ -301,7 +297,6 @@ fn what_the_ensemble_needs_is_never_deleted_as_a_subtree() {
     }
 }
 
-// covers: O2
 #[test]
 fn failures_are_documents_when_json_is_asked_for() {
     let connect = &[("ZK_CONNECT", "127.0.0.1:1")][..];

@@ -51,7 +51,6 @@ fn json(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}")
 }
 
-// covers: O6
 #[test]
 fn top_asks_the_admin_server_what_the_client_port_refuses() {
     let client_port = Server::start(not_listed);
@@ -94,7 +93,6 @@ fn top_asks_the_admin_server_what_the_client_port_refuses() {
     assert!(shown.ends_with("exit 0"), "{shown}");
 }
 
-// covers: O6
 #[test]
 fn server_with_a_reply_that_cannot_be_read_is_not_down() {
     let server = Server::start(|word| match word {
@@ -112,7 +110,6 @@ fn server_with_a_reply_that_cannot_be_read_is_not_down() {
     assert!(!shown.contains("is down"), "{shown}");
 }
 
-// covers: O6
 #[test]
 fn no_setting_is_recommended_for_a_server_that_does_not_reply() {
     let replies_to = |words: &'static [&str]| {
@@ -142,7 +139,6 @@ fn no_setting_is_recommended_for_a_server_that_does_not_reply() {
     assert!(!text.contains("whitelist"), "{text}");
 }
 
-// covers: O6
 #[test]
 fn a_server_that_serves_again_is_asked_everything_again() {
     let asked = Mutex::new(0);
@@ -178,7 +174,6 @@ fn a_server_that_serves_again_is_asked_everything_again() {
 const SERVING: &str =
     "Zookeeper version: 3.9.6-x\nReceived: 10\nSent: 9\nZxid: 0x7\nMode: standalone\n";
 
-// covers: O6
 #[test]
 fn top_sends_a_server_at_most_two_words_in_a_second() {
     // Everything is refused everywhere, so that each word is asked twice.
@@ -218,7 +213,6 @@ fn top_sends_a_server_at_most_two_words_in_a_second() {
     assert!(shown.contains("up, role unknown"), "{shown}");
 }
 
-// covers: O6
 #[test]
 fn top_reports_a_server_that_is_not_there_as_down() {
     let port = {
@@ -250,7 +244,6 @@ fn top_reports_a_server_that_is_not_there_as_down() {
     );
 }
 
-// covers: O6
 #[test]
 fn top_replays_a_recording_as_text_and_as_json() {
     let recording = concat!(
@@ -303,7 +296,6 @@ fn top_replays_a_recording_as_text_and_as_json() {
     );
 }
 
-// covers: O6
 #[test]
 fn top_shows_a_recording_up_to_where_it_is_cut_or_damaged() {
     let line = r#"{"at":1000,"server":"zk1:2181","reading":{"down":"refused"}}"#;
@@ -331,7 +323,6 @@ fn top_shows_a_recording_up_to_where_it_is_cut_or_damaged() {
     assert!(!whole.contains("note: "), "{whole}");
 }
 
-// covers: O6
 #[test]
 fn top_without_a_terminal_says_what_to_use() {
     let failed = zk(&[], &["top", "--replay", "/no/such/recording"]);

@@ -48,7 +48,6 @@ fn value((state, _): &(ValueState<i64>, Arc<AtomicI64>)) -> i64 {
     **state.current().unwrap()
 }
 
-// covers: G3
 #[test]
 fn a_deletion_is_not_undone_by_an_older_read_of_another_session() {
     let state = state();
@@ -65,7 +64,6 @@ fn a_deletion_is_not_undone_by_an_older_read_of_another_session() {
     assert_eq!(value(&state), 11);
 }
 
-// covers: G3
 #[test]
 fn an_early_absence_is_not_the_last_deletion() {
     let state = state();
@@ -79,7 +77,6 @@ fn an_early_absence_is_not_the_last_deletion() {
 }
 
 /// The first session has not seen what another one reads, or only a part of it.
-// covers: G3
 #[test]
 fn a_value_that_may_be_older_than_a_deletion_is_not_taken() {
     for seen in [None, Some(10)] {
@@ -97,7 +94,6 @@ fn a_value_that_may_be_older_than_a_deletion_is_not_taken() {
     }
 }
 
-// covers: G3
 #[test]
 fn an_older_value_is_taken_after_catching_up_alone() {
     let state = state();

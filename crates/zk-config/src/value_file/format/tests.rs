@@ -17,7 +17,6 @@ fn subtree() -> Subtree {
     Subtree::new(path("/app"), nodes)
 }
 
-// covers: G3
 #[test]
 fn a_file_has_the_nodes_and_the_revision() {
     let subject = FileSubject::new(path("/app"), &Extent::Subtree);
@@ -31,7 +30,6 @@ fn a_file_has_the_nodes_and_the_revision() {
     assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926);
 }
 
-// covers: G3
 #[test]
 fn a_file_that_was_changed_anywhere_is_refused() {
     let subject = FileSubject::new(path("/app"), &Extent::Subtree);
@@ -58,7 +56,6 @@ fn a_file_that_was_changed_anywhere_is_refused() {
     ));
 }
 
-// covers: G3
 #[test]
 fn a_file_of_something_else_is_refused_and_named() {
     let profiles = |names: &[&str]| {

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use super::*;
 
-// covers: C1
 #[tokio::test]
 async fn bad_options_are_refused_at_once() {
     let builder = || Session::builder("127.0.0.1:1");

@@ -2,7 +2,6 @@
 
 use super::*;
 
-// covers: C1
 #[test]
 fn every_error_of_the_client_is_classified() {
     let refused = |kind| TransportError::Refused(kind, None);
@@ -85,7 +84,6 @@ fn every_error_of_the_client_is_classified() {
     }
 }
 
-// covers: C14
 #[test]
 fn acls_survive_the_way_to_the_client_and_back() {
     let all = PERMISSIONS.iter().map(|(ours, _)| *ours);

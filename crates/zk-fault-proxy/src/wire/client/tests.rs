@@ -93,7 +93,6 @@ fn chain(error: &WireError) -> String {
     text
 }
 
-// covers: H2
 #[tokio::test]
 async fn the_probe_creates_reads_and_closes_in_this_order() {
     let script = vec![

@@ -36,8 +36,7 @@ fn owners<'a>(
     owners
 }
 
-/// All groups of up to six members of three ids, so that many are equal (trap G1), and up to nine items.
-// covers: M2
+/// All groups of up to six members of three ids, so that many are equal, and up to nine items.
 #[test]
 fn each_item_has_exactly_one_owner_and_shares_are_equal() {
     for allocation in ALL {
@@ -55,7 +54,6 @@ fn each_item_has_exactly_one_owner_and_shares_are_equal() {
     }
 }
 
-// covers: M2
 #[test]
 fn shares_are_those_of_kazoo() {
     let (members, items) = (["a", "b", "c"], ["1", "10", "2", "3", "x"]);
@@ -67,7 +65,6 @@ fn shares_are_those_of_kazoo() {
 }
 
 /// Members of different versions must agree.
-// covers: M2
 #[test]
 fn shares_never_change() {
     let (members, items) = (["host-1", "host-1", "host-2"], names("queue-", 7));
@@ -84,7 +81,6 @@ fn shares_never_change() {
     assert_eq!([share(0), share(1), share(2)], expected);
 }
 
-// covers: M2
 #[test]
 fn few_items_move_when_a_member_joins() {
     let (members, items) = (names("host-", 11), names("item-", 1000));

@@ -16,7 +16,6 @@ const IDS: [&str; 4] = ["a", "b", "c", "c"];
 
 /// Members that come and go at random and whose items change, under random faults. No item is owned twice; and after that,
 /// each is owned once.
-// covers: M2
 #[test]
 fn no_item_is_owned_twice_and_in_the_end_each_is_owned() {
     Check::new(0..60)

@@ -14,7 +14,6 @@ use super::{PATH, SETTLE, allocated, gets_nothing, owned, settled, start};
 use crate::current;
 
 /// The next session acquires the items again, each when its guard is dropped.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn items_of_a_lost_session_are_acquired_again_when_dropped() {
     let sim = Ensemble::new(3);
@@ -42,7 +41,6 @@ async fn items_of_a_lost_session_are_acquired_again_when_dropped() {
 }
 
 /// With one session, everything ends with it.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn partitioner_with_one_session_ends_with_it() {
     let sim = Ensemble::new(3);
@@ -63,7 +61,6 @@ async fn partitioner_with_one_session_ends_with_it() {
 }
 
 /// Nothing moves if the connection is back in time.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn short_cut_moves_nothing() {
     let sim = Ensemble::new(3);
@@ -80,7 +77,6 @@ async fn short_cut_moves_nothing() {
 }
 
 /// Its id is in the group twice, until the session of the process that died expires.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn member_that_restarts_after_a_crash_moves_nothing() {
     let sim = Ensemble::new(3);
@@ -114,7 +110,6 @@ async fn member_that_restarts_after_a_crash_moves_nothing() {
 }
 
 /// The view of the group is empty then.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn nothing_is_allocated_anew_without_a_connection() {
     let sim = Ensemble::new(3);
@@ -140,7 +135,6 @@ async fn nothing_is_allocated_anew_without_a_connection() {
 }
 
 /// A change is acted on when the members are known again.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn change_waits_for_the_connection() {
     let sim = Ensemble::new(3);
@@ -162,7 +156,6 @@ async fn change_waits_for_the_connection() {
 }
 
 /// The others may have to return as well: a change that was pending is not acted on at once, however old it is.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn pending_change_settles_anew_after_an_outage() {
     let sim = Ensemble::new(3);
@@ -194,7 +187,6 @@ async fn pending_change_settles_anew_after_an_outage() {
     assert!(all.all(|guard| !guard.is_release_requested()));
 }
 
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn deleted_nodes_are_made_again() {
     let sim = Ensemble::new(3);
@@ -217,7 +209,6 @@ async fn deleted_nodes_are_made_again() {
     assert!(owned(&one, 1).await["a"].is_valid());
 }
 
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_reported_and_tried_again() {
     let sim = Ensemble::new(3);
@@ -241,7 +232,6 @@ async fn what_is_refused_is_reported_and_tried_again() {
 }
 
 /// It is a member that the others count, and does not know of itself.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn members_that_cannot_be_read_are_reported() {
     let sim = Ensemble::new(3);
@@ -265,7 +255,6 @@ async fn members_that_cannot_be_read_are_reported() {
 }
 
 /// Servers do not report a node to a session that may not read it, so that there is nothing to be refused.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn member_whose_view_does_not_show_it_is_reported() {
     let sim = Ensemble::new(3);
@@ -297,7 +286,6 @@ async fn member_whose_view_does_not_show_it_is_reported() {
 }
 
 /// The session has no room for the watch.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn partitioner_ends_with_the_view_of_the_group() {
     let sim = Ensemble::new(3);
@@ -316,7 +304,6 @@ async fn partitioner_ends_with_the_view_of_the_group() {
 }
 
 /// What failed was done since, although the item is not owned yet.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn item_that_is_waited_for_is_no_problem() {
     let sim = Ensemble::new(3);
@@ -338,7 +325,6 @@ async fn item_that_is_waited_for_is_no_problem() {
 }
 
 /// The process was stopped for longer than its session lives, and its application is the first task that goes on.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn item_that_is_lost_is_not_returned() {
     let sim = Ensemble::new(3);
@@ -352,7 +338,6 @@ async fn item_that_is_lost_is_not_returned() {
     assert!(guard.is_valid());
 }
 
-// covers: M2
 #[test]
 fn partitioner_ends_with_its_runtime() {
     let runtime = || {
@@ -378,7 +363,6 @@ fn partitioner_ends_with_its_runtime() {
 }
 
 /// Each future is dropped at each of its await points.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn dropped_futures_lose_no_item_and_leave_nothing() {
     for times in 0..200 {
@@ -412,7 +396,6 @@ async fn dropped_futures_lose_no_item_and_leave_nothing() {
 }
 
 /// The reply to each request of a member is lost in turn.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn lost_replies_change_nothing() {
     for number in 1..=20 {

@@ -14,7 +14,6 @@ use super::{PATH, SETTLE, allocated, gets_nothing, owned, settled, start};
 const ITEMS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// Only items that move are to be released, and they move when they are.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn item_moves_when_its_owner_has_released_it() {
     let sim = Ensemble::new(3);
@@ -70,7 +69,6 @@ async fn item_moves_when_its_owner_has_released_it() {
 }
 
 /// An application that does not take its items does not keep them from others.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn item_that_was_not_taken_is_released() {
     let sim = Ensemble::new(3);
@@ -85,7 +83,6 @@ async fn item_that_was_not_taken_is_released() {
 }
 
 /// The application is woken before the task of the item that it asks for.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn item_that_is_to_be_released_is_not_returned() {
     let sim = Ensemble::new(3);
@@ -113,7 +110,6 @@ async fn item_that_is_to_be_released_is_not_returned() {
 }
 
 /// A member that restarts, however often, moves nothing, and gets its items again.
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn members_that_come_back_in_time_move_nothing() {
     let sim = Ensemble::new(3);
@@ -153,8 +149,7 @@ async fn members_that_come_back_in_time_move_nothing() {
     }
 }
 
-/// Trap G1: equal identifiers get different shares.
-// covers: M2
+/// Equal identifiers get different shares.
 #[tokio::test(start_paused = true)]
 async fn members_with_equal_ids_have_different_items() {
     let sim = Ensemble::new(3);
@@ -175,7 +170,6 @@ async fn members_with_equal_ids_have_different_items() {
     assert!(all.iter().eq(ITEMS.iter()));
 }
 
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn items_can_change_and_be_fewer_than_members() {
     let sim = Ensemble::new(3);
@@ -224,7 +218,6 @@ async fn allocated_to_second(members: &[Partitioner; 2]) -> bool {
     members[0].share().is_empty()
 }
 
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn nodes_are_where_those_of_kazoo_are() {
     let sim = Ensemble::new(3);
@@ -248,7 +241,6 @@ async fn nodes_are_where_those_of_kazoo_are() {
     drop(items);
 }
 
-// covers: M2
 #[tokio::test(start_paused = true)]
 async fn invalid_arguments_are_refused_at_once() {
     let sim = Ensemble::new(1);

@@ -249,7 +249,6 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_millis(20);
 mod tests {
     use super::*;
 
-    // covers: H7
     #[test]
     fn a_partition_blocks_its_links_and_heals() {
         let blocked_links = |cut| {

@@ -69,7 +69,6 @@ const DEFAULT: &str = "default";
 mod tests {
     use super::*;
 
-    // covers: H7
     #[test]
     fn the_printed_command_can_be_run() {
         let own = || Some(OsString::from("target/debug/zk-ensemble"));

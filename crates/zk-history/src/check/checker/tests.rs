@@ -6,7 +6,6 @@ fn parse(text: &str) -> Result<Checker, String> {
         .map_err(|error: ParseCheckerError| error.to_string())
 }
 
-// covers: H9
 #[test]
 fn every_name_is_a_checker_and_reads_what_it_writes() {
     for name in NAMES {

@@ -16,7 +16,6 @@ fn read(s: &mut HistoryBuilder, value: i64, time: std::ops::Range<u64>) -> u64 {
     s.ok("r", &Op::read("/n"), time, ReturnValue::value(value))
 }
 
-// covers: H9
 #[test]
 fn a_read_within_the_bounds_is_fine() {
     let mut s = HistoryBuilder::new();
@@ -33,7 +32,6 @@ fn a_read_within_the_bounds_is_fine() {
     assert_eq!(verdict.counted("reads"), 6);
 }
 
-// covers: H9
 #[test]
 fn a_lost_update_is_found() {
     let mut s = HistoryBuilder::new();

@@ -11,7 +11,6 @@ fn write(token: u64) -> Op {
     Op::write_fenced("/r", "v", token)
 }
 
-// covers: H9
 #[test]
 fn tokens_that_rise_or_stay_are_fine_and_refusals_too() {
     let mut s = HistoryBuilder::new();
@@ -26,7 +25,6 @@ fn tokens_that_rise_or_stay_are_fine_and_refusals_too() {
     assert_eq!(verdict.counted("writes refused"), 1);
 }
 
-// covers: H9
 #[test]
 fn a_lower_token_that_was_accepted_later_is_found() {
     let mut s = HistoryBuilder::new();

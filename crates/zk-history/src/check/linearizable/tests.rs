@@ -7,7 +7,6 @@ fn mutex(builder: &HistoryBuilder) -> Verdict {
     Linearizable::mutex().check(&builder.history())
 }
 
-// covers: H9
 #[test]
 fn a_lock_that_two_hold_has_no_order() {
     let mut s = HistoryBuilder::new();

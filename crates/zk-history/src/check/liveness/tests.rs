@@ -14,7 +14,6 @@ fn busy() -> HistoryBuilder {
     s
 }
 
-// covers: H9
 #[test]
 fn a_run_with_enough_before_and_after_is_fine() {
     let mut s = busy();
@@ -30,7 +29,6 @@ fn a_run_with_enough_before_and_after_is_fine() {
     assert_eq!(verdict.counted("ms at most without an end"), 50);
 }
 
-// covers: H9
 #[test]
 fn too_few_before_the_first_fault_are_found() {
     let mut s = busy();

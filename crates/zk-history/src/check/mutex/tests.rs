@@ -9,7 +9,6 @@ fn check(builder: &HistoryBuilder) -> Verdict {
     FencedMutex::default().check(&builder.history())
 }
 
-// covers: H9
 #[test]
 fn one_after_the_other_is_fine() {
     let mut s = HistoryBuilder::new();
@@ -22,7 +21,6 @@ fn one_after_the_other_is_fine() {
     assert_eq!(verdict.counted("grants"), 2);
 }
 
-// covers: H9
 #[test]
 fn two_at_a_time_are_found() {
     let mut s = HistoryBuilder::new();

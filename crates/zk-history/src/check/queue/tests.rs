@@ -17,7 +17,6 @@ fn take(s: &mut HistoryBuilder, client: &str, items: &[&str], time: std::ops::Ra
     s.ok(client, &Op::take("/q"), time, items)
 }
 
-// covers: H9
 #[test]
 fn items_that_are_offered_and_taken_are_valid() {
     let mut s = HistoryBuilder::new();
@@ -31,7 +30,6 @@ fn items_that_are_offered_and_taken_are_valid() {
     assert_eq!(verdict.counted("delivered"), 2);
 }
 
-// covers: H9
 #[test]
 fn an_item_that_nobody_was_given_is_found_lost() {
     let mut s = HistoryBuilder::new();

@@ -17,7 +17,6 @@ fn read(s: &mut HistoryBuilder, client: &str, time: std::ops::Range<u64>, token:
     )
 }
 
-// covers: H9
 #[test]
 fn readers_share_and_a_writer_is_alone() {
     let mut s = HistoryBuilder::new();

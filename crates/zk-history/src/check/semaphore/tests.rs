@@ -12,7 +12,6 @@ fn take(s: &mut HistoryBuilder, client: &str, time: std::ops::Range<u64>, permit
     s.ok(client, &Op::acquire_permits("/x", permits), time, ())
 }
 
-// covers: H9
 #[test]
 fn as_many_as_there_are_permits_may_be_held() {
     let mut s = HistoryBuilder::new();

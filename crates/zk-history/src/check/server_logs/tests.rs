@@ -135,7 +135,6 @@ fn lines_are_read_as_releases_from_3_5_to_3_9_write_them() {
     }
 }
 
-// covers: H9
 #[test]
 fn an_acknowledged_write_that_is_cut_off_is_a_rollback() {
     let texts = [(2, SHORT), (3, CUT)];

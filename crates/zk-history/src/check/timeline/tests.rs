@@ -6,7 +6,6 @@ use crate::Op;
 
 const MS: u64 = 1_000_000;
 
-// covers: H9
 #[test]
 fn two_holders_are_two_bars() {
     let mut s = HistoryBuilder::new();

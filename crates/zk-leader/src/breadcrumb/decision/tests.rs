@@ -134,7 +134,6 @@ impl World {
 }
 
 /// Leaders lose the leadership without notice, stop at every step, and lose every request and every reply.
-// covers: M6
 #[test]
 fn no_process_acts_beside_one_that_was_not_fenced() {
     let mut seen = HashSet::from([World::default()]);
@@ -149,7 +148,6 @@ fn no_process_acts_beside_one_that_was_not_fenced() {
     assert!(seen.len() > 1_000, "only {} worlds", seen.len());
 }
 
-// covers: M6
 #[test]
 fn the_next_step_depends_on_whose_breadcrumb_it_is() {
     const fn found(data: &[u8]) -> Found<'_> {

@@ -19,7 +19,6 @@ fn next(limit: &HandoverLimit, millis: u64) -> HandoverDecision {
     limit.decide(Duration::from_millis(millis), LIMITS, true, true)
 }
 
-// covers: L1
 #[test]
 fn while_others_may_wait_the_first_limit_applies() {
     for count in 1..=9 {

@@ -12,7 +12,6 @@ fn request(id: &str, by: &str, reason: &str) -> RequestLine {
     }
 }
 
-// covers: L7
 #[test]
 fn a_request_and_its_answer_leave_the_owner_as_it_was() {
     let owner = OwnerInfo::new("a", 1)
@@ -42,7 +41,6 @@ fn a_request_and_its_answer_leave_the_owner_as_it_was() {
     }
 }
 
-// covers: L7
 #[test]
 fn several_may_ask_and_old_answers_make_room() {
     let mut data = OwnerInfo::new("a", 1).to_bytes();

@@ -8,7 +8,6 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-// covers: L11
 #[test]
 fn limit_is_a_decimal_number_and_nothing_else() {
     for (data, limit) in [
@@ -30,7 +29,6 @@ fn limit_is_a_decimal_number_and_nothing_else() {
     }
 }
 
-// covers: L11
 #[test]
 fn only_names_with_a_lease_number_count() {
     let own = "_c_9b0a2f1e-lease-0000000003";
@@ -56,7 +54,6 @@ fn only_names_with_a_lease_number_count() {
 }
 
 proptest! {
-    // covers: L11
     #[test]
     fn limit_survives_being_written(limit: u32) {
         prop_assert_eq!(parse_limit(&format_limit(limit)), Ok(Some(limit)));
@@ -69,7 +66,6 @@ proptest! {
     }
 
     /// Checks the claim of [`count_leases`] for all orders in which clients create and list leases.
-    // covers: L11
     #[test]
     fn leases_never_exceed_the_limit_in_any_order_of_lists(
         limit in 1_usize..4,

@@ -89,7 +89,6 @@ async fn contend(session: Session, judge: Arc<Mutex<Judge>>, mut random: Rng) {
     }
 }
 
-// covers: L11 L3 L12
 #[test]
 fn under_random_faults_no_lock_has_two_valid_guards() {
     let (grants, handovers) = (Cell::new(0), Cell::new(0));

@@ -193,13 +193,11 @@ fn endure(count: Option<u32>) {
     );
 }
 
-// covers: M6
 #[test]
 fn under_random_faults_no_two_holders_rely_on_a_lease() {
     endure(None);
 }
 
-// covers: M6
 #[test]
 fn under_random_faults_no_more_holders_than_leases_rely_on_one() {
     endure(Some(2));

@@ -9,7 +9,6 @@ use crate::cancellation::{Other, all_dropped_everywhere};
 
 const A_WHILE: Duration = Duration::from_millis(200);
 
-// covers: L3 L4
 #[tokio::test(start_paused = true)]
 async fn readers_and_writers_dropped_at_any_await_leave_nothing() {
     for other in [Other::Nobody, Other::Holds(A_WHILE), Other::Reads(A_WHILE)] {
@@ -24,7 +23,6 @@ async fn readers_and_writers_dropped_at_any_await_leave_nothing() {
     }
 }
 
-// covers: L3 L4
 #[tokio::test(start_paused = true)]
 async fn tries_and_timeouts_dropped_anywhere_leave_nothing() {
     for other in [Other::Holds(A_WHILE), Other::Reads(A_WHILE)] {
@@ -42,7 +40,6 @@ async fn tries_and_timeouts_dropped_anywhere_leave_nothing() {
     }
 }
 
-// covers: L3 L4
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_dropped_at_any_await_releases_the_lock() {
     for other in [Other::Nobody, Other::Holds(A_WHILE)] {
@@ -55,7 +52,6 @@ async fn a_downgrade_dropped_at_any_await_releases_the_lock() {
     }
 }
 
-// covers: L3 L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_dropped_at_any_await_releases_the_lock() {
     for other in [Other::Nobody, Other::Reads(A_WHILE)] {

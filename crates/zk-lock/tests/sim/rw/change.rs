@@ -11,8 +11,7 @@ use zk_sim::{Ensemble, matching};
 use super::{READERS, granted, reader, reads, rw, sessions, writer, writes};
 use crate::{left, pass, soon};
 
-/// TRAPS R1: Curator before 5.5.0 let a writer in that was waiting.
-// covers: L4
+/// Curator before 5.5.0 let a writer in that was waiting.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_lets_the_next_readers_in_and_no_writer() {
     let ensemble = Ensemble::new(3);
@@ -45,7 +44,6 @@ async fn a_downgrade_lets_the_next_readers_in_and_no_writer() {
 }
 
 /// The token of a downgraded writer is below those of the waiting writers, which a resource would refuse otherwise.
-// covers: L4 L12
 #[tokio::test(start_paused = true)]
 async fn a_writer_behind_a_downgrade_has_a_higher_token() {
     let ensemble = Ensemble::new(3);
@@ -58,7 +56,6 @@ async fn a_writer_behind_a_downgrade_has_a_higher_token() {
     assert!(granted(waiting).await.fencing_token() > token);
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     let ensemble = Ensemble::new(3);
@@ -91,8 +88,7 @@ async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     guard.release().await.unwrap();
 }
 
-/// TRAPS R2: an upgrade that waits for its own reader.
-// covers: L4
+/// An upgrade that waits for its own reader.
 #[tokio::test(start_paused = true)]
 async fn the_only_reader_becomes_a_writer_at_once() {
     let ensemble = Ensemble::new(3);
@@ -112,7 +108,6 @@ async fn the_only_reader_becomes_a_writer_at_once() {
     assert!(left(&ensemble).is_empty());
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_waits_for_readers_and_blocks_new_ones() {
     let ensemble = Ensemble::new(3);
@@ -134,7 +129,6 @@ async fn an_upgrade_waits_for_readers_and_blocks_new_ones() {
     assert!(left(&ensemble).is_empty());
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn of_two_upgrades_one_fails_at_once_and_still_reads() {
     let ensemble = Ensemble::new(3);
@@ -162,7 +156,6 @@ async fn of_two_upgrades_one_fails_at_once_and_still_reads() {
 }
 
 /// Whatever their timing, they are neither both granted nor both waiting.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn exactly_one_of_concurrent_upgrades_succeeds() {
     for between in 0..12 {
@@ -189,7 +182,6 @@ async fn exactly_one_of_concurrent_upgrades_succeeds() {
     }
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_with_a_writer_in_the_queue_is_refused_at_once() {
     let ensemble = Ensemble::new(3);
@@ -204,7 +196,6 @@ async fn an_upgrade_with_a_writer_in_the_queue_is_refused_at_once() {
     granted(waiting).await.release().await.unwrap();
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_that_times_out_returns_the_reader() {
     let ensemble = Ensemble::new(3);
@@ -234,7 +225,6 @@ async fn an_upgrade_that_times_out_returns_the_reader() {
 }
 
 /// The composition of the page of `RwLock`: a lock for those who write, and readers beside.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn upgrades_of_those_who_hold_the_writers_lock_are_never_contended() {
     let ensemble = Ensemble::new(3);

@@ -243,7 +243,6 @@ async fn run(ensemble: Ensemble, seed: u64) -> Judge {
     judge.into_inner().unwrap()
 }
 
-// covers: L3 L4 L12
 #[test]
 fn under_random_faults_readers_share_and_writers_are_alone() {
     let sums = [const { Cell::new(0) }; 4];

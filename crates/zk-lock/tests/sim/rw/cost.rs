@@ -10,7 +10,6 @@ use crate::{PATH, pass};
 
 const MANY: usize = 20;
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_leaves_wakes_only_the_readers_behind_it() {
     let ensemble = Ensemble::new(3);
@@ -70,7 +69,6 @@ async fn a_writer_that_leaves_wakes_only_the_readers_behind_it() {
     granted(last).await.release().await.unwrap();
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn free_locks_cost_one_round_trip_and_changes_two() {
     let ensemble = Ensemble::builder()

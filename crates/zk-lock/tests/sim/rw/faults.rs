@@ -27,7 +27,6 @@ const STRIKES: [Strike; 6] = [
 
 /// Each request of a writer that is downgraded and upgraded again is hit by a fault, one at a time, while a reader and
 /// a writer wait: no writer gets in between, and no waiter waits forever.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_fault_at_any_request_of_a_change_lets_no_writer_in() {
     for (name, strike) in STRIKES {
@@ -80,7 +79,6 @@ async fn a_fault_at_any_request_of_a_change_lets_no_writer_in() {
 }
 
 /// The downgrade is done once the reader's node exists; the writer's node may stay a little longer.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_deletes_a_slow_writer_node_in_the_background() {
     let ensemble = Ensemble::new(3);
@@ -105,8 +103,7 @@ async fn a_downgrade_deletes_a_slow_writer_node_in_the_background() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// TRAPS X0, for readers.
-// covers: L4
+/// A reader whose create is in flight while it moves to a lagging server must not enlist twice.
 #[tokio::test(start_paused = true)]
 async fn a_lagging_server_causes_no_second_reader_node() {
     let ensemble = Ensemble::new(3);

@@ -8,7 +8,6 @@ use zk_sim::{Ensemble, matching};
 use super::{READERS, WRITERS, granted, reader, reads, rw, sessions, writer, writes};
 use crate::{left, pass, soon};
 
-// covers: L4 L12
 #[tokio::test(start_paused = true)]
 async fn expired_waiters_fail_and_expired_holders_are_notified() {
     let ensemble = Ensemble::new(3);
@@ -43,7 +42,6 @@ async fn expired_waiters_fail_and_expired_holders_are_notified() {
 }
 
 /// A reader that is cut off stops relying on its lock before a writer is granted it.
-// covers: L4 L12
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_cut_off_gives_up_before_a_writer_is_granted() {
     let ensemble = Ensemble::new(3);
@@ -62,7 +60,6 @@ async fn a_reader_that_is_cut_off_gives_up_before_a_writer_is_granted() {
 }
 
 /// The session expires before, while and after each request of a downgrade.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_is_lost_when_its_session_expires() {
     for (at, pattern) in [("create", READERS), ("delete", WRITERS)] {
@@ -101,7 +98,6 @@ async fn a_downgrade_is_lost_when_its_session_expires() {
     assert!(matches!(error, DowngradeError::Lost { .. }), "{error:?}");
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_whose_session_expires_is_lost() {
     // While it joins the queue, while it waits for another reader, while it deletes the reader's node.
@@ -139,7 +135,6 @@ async fn an_upgrade_whose_session_expires_is_lost() {
 
 /// Another client deletes the writer's node, and another writer is granted the lock; the downgrade comes too late, even
 /// if the deletion was not noticed yet.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_writer_whose_node_was_deleted_is_no_reader() {
     for noticed in [false, true] {
@@ -173,7 +168,6 @@ async fn a_writer_whose_node_was_deleted_is_no_reader() {
 }
 
 /// Then others may have written since it read.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_reader_whose_node_was_deleted_does_not_become_a_writer() {
     for noticed in [false, true] {
@@ -208,7 +202,6 @@ async fn a_reader_whose_node_was_deleted_does_not_become_a_writer() {
 }
 
 /// Another client deletes the writer's node of an upgrade; the reader stays.
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_whose_new_node_is_deleted_gives_the_reader_back() {
     let ensemble = Ensemble::new(3);

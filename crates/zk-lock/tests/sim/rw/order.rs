@@ -9,7 +9,6 @@ use zk_sim::Ensemble;
 use super::{granted, reader, reads, rw, sessions, writer, writes};
 use crate::{PATH, left, lock, pass, soon};
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn readers_share_and_a_writer_waits_for_all_of_them() {
     let ensemble = Ensemble::new(3);
@@ -28,8 +27,7 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// TRAPS R3: kazoo's reader waited for writers that had come later, and they for it.
-// covers: L4
+/// Kazoo's reader waited for writers that had come later, and they for it.
 #[tokio::test(start_paused = true)]
 async fn a_reader_waits_only_for_writers_ahead() {
     let ensemble = Ensemble::new(3);
@@ -45,7 +43,6 @@ async fn a_reader_waits_only_for_writers_ahead() {
     granted(last).await.release().await.unwrap();
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_reader_does_not_overtake_a_writer_that_waits() {
     let ensemble = Ensemble::new(3);
@@ -64,7 +61,6 @@ async fn a_reader_does_not_overtake_a_writer_that_waits() {
 }
 
 /// A waiter that gives up does not release a contender that waits for others, too.
-// covers: L4 L3
 #[tokio::test(start_paused = true)]
 async fn readers_join_those_ahead_when_the_writer_gives_up() {
     let ensemble = Ensemble::new(3);
@@ -85,7 +81,6 @@ async fn readers_join_those_ahead_when_the_writer_gives_up() {
     }
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_try_takes_what_is_free_and_leaves_nothing_otherwise() {
     let ensemble = Ensemble::new(3);
@@ -107,7 +102,6 @@ async fn a_try_takes_what_is_free_and_leaves_nothing_otherwise() {
     assert_eq!(left(&ensemble), [writing.path().name().unwrap()]);
 }
 
-// covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_mutex_on_the_path_is_one_of_the_writers() {
     let ensemble = Ensemble::new(3);
@@ -128,7 +122,6 @@ fn timed_out<T: std::fmt::Debug>(acquired: Result<T, AcquireError>) -> TimedOut 
     }
 }
 
-// covers: L4 L5
 #[tokio::test(start_paused = true)]
 async fn a_timeout_says_who_was_ahead_and_whether_it_held() {
     const LIMIT: Duration = Duration::from_millis(200);
@@ -164,7 +157,6 @@ async fn a_timeout_says_who_was_ahead_and_whether_it_held() {
     granted(waiting).await.release().await.unwrap();
 }
 
-// covers: L5
 #[tokio::test(start_paused = true)]
 async fn an_unused_lock_has_no_contenders() {
     let ensemble = Ensemble::new(3);
@@ -205,7 +197,6 @@ fn with_layout(session: &Session, layout: Layout) -> RwLock {
 }
 
 /// The names that other clients see, also of a downgraded writer.
-// covers: L13
 #[tokio::test(start_paused = true)]
 async fn nodes_are_named_as_the_layout_says() {
     for (layout, reader, writer) in [
@@ -251,8 +242,7 @@ fn shape(name: &str) -> String {
     stem.replace(id.trim_end_matches('-'), "@") + "#"
 }
 
-/// TRAPS X10 and R4: the parent is deleted whenever it has no contender.
-// covers: L4
+/// The parent is deleted whenever it has no contender.
 #[tokio::test(start_paused = true)]
 async fn a_parent_that_is_reaped_all_the_time_is_created_again() {
     let often = Duration::from_millis(3);
@@ -273,8 +263,7 @@ async fn a_parent_that_is_reaped_all_the_time_is_created_again() {
     }
 }
 
-/// TRAPS X11: foreign children.
-// covers: L4
+/// Foreign children.
 #[tokio::test(start_paused = true)]
 async fn foreign_children_are_ignored() {
     let ensemble = Ensemble::new(3);

@@ -20,7 +20,6 @@ async fn dropped_everywhere(held: Option<Duration>, all: bool, act: impl AsyncFn
     dropped::everywhere(held, hold, act).await;
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_at_any_await_leaves_nothing() {
     let act = async |session| {
@@ -35,7 +34,6 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing() {
     dropped_everywhere(None, true, act).await;
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn a_first_waiter_dropped_at_any_await_leaves_nothing() {
     let held = Some(Duration::from_millis(200));
@@ -51,7 +49,6 @@ async fn a_first_waiter_dropped_at_any_await_leaves_nothing() {
     dropped_everywhere(held, false, act).await;
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn a_first_waiter_that_proves_its_session_leaves_nothing() {
     // Longer than the proof of an idle session lasts.
@@ -60,7 +57,6 @@ async fn a_first_waiter_that_proves_its_session_leaves_nothing() {
     dropped_everywhere(held, true, act).await;
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn a_try_dropped_at_any_await_leaves_nothing() {
     for all in [false, true] {
@@ -70,7 +66,6 @@ async fn a_try_dropped_at_any_await_leaves_nothing() {
     }
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn a_timed_out_wait_dropped_at_any_await_leaves_nothing() {
     let held = Some(Duration::from_secs(1));
@@ -79,7 +74,6 @@ async fn a_timed_out_wait_dropped_at_any_await_leaves_nothing() {
     dropped_everywhere(held, true, act).await;
 }
 
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn a_release_dropped_at_any_await_continues() {
     let act = async |session| {

@@ -115,14 +115,12 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
     (judge.grants, judge.most)
 }
 
-// covers: L11 L12
 #[test]
 fn under_random_faults_leases_never_exceed_the_limit() {
     endure(0..SEEDS / 2);
 }
 
 /// The second half of the seeds, so that two cores share the work.
-// covers: L11 L12
 #[test]
 fn under_more_random_faults_leases_never_exceed_the_limit() {
     endure(SEEDS / 2..SEEDS);

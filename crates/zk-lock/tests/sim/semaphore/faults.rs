@@ -6,9 +6,8 @@ use super::{LEASES, QUEUE, count, granted, semaphore, waiting};
 use crate::faults::STRIKES;
 use crate::{ephemerals, soon};
 
-/// TRAPS S1 and X1: each request of acquires and releases is hit by each fault, one at a time.
+/// Each request of acquires and releases is hit by each fault, one at a time.
 /// This is Curator's `testNoOrphanedNodes`, for each of its steps.
-// covers: L11 L3
 #[tokio::test(start_paused = true)]
 async fn a_fault_at_any_request_leaves_no_lease() {
     for (name, strike) in STRIKES {
@@ -54,7 +53,6 @@ async fn a_fault_at_any_request_leaves_no_lease() {
 }
 
 /// The first waiter is hit by a fault while it waits for released leases: the others proceed.
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_first_waiter_cut_off_keeps_its_place_with_its_session() {
     for heals in [true, false] {

@@ -10,7 +10,6 @@ use zk_sim::{Ensemble, matching};
 use super::{LEASES, PATH, QUEUE, count, granted, semaphore, waiting};
 use crate::{pass, soon};
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn leases_are_granted_up_to_the_limit_and_the_next_waits() {
     let ensemble = Ensemble::new(3);
@@ -41,7 +40,6 @@ async fn leases_are_granted_up_to_the_limit_and_the_next_waits() {
     assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_try_without_room_or_behind_a_waiter_writes_nothing() {
     let ensemble = Ensemble::new(3);
@@ -88,9 +86,8 @@ async fn a_try_without_room_or_behind_a_waiter_writes_nothing() {
     assert!(theirs.try_acquire().await.unwrap().is_some());
 }
 
-/// TRAPS S2: Curator acquires leases one at a time and leaves the queue in between, so that each client gets one and
+/// Curator acquires leases one at a time and leaves the queue in between, so that each client gets one and
 /// waits for the other's forever.
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn two_waiters_for_two_of_two_leases_do_not_deadlock() {
     let ensemble = Ensemble::new(3);
@@ -111,7 +108,6 @@ async fn two_waiters_for_two_of_two_leases_do_not_deadlock() {
     assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn several_leases_are_granted_together_in_order_of_arrival() {
     let ensemble = Ensemble::new(3);
@@ -134,7 +130,6 @@ async fn several_leases_are_granted_together_in_order_of_arrival() {
     granted("it is next", one).await.release().await.unwrap();
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn leases_are_split_and_given_back_in_parts() {
     let ensemble = Ensemble::new(3);
@@ -157,7 +152,6 @@ async fn leases_are_split_and_given_back_in_parts() {
     assert_eq!(again.unwrap().count(), 2);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_free_semaphore_costs_two_round_trips() {
     let ensemble = Ensemble::builder()
@@ -186,8 +180,6 @@ async fn a_free_semaphore_costs_two_round_trips() {
     assert_eq!((creates, deletes, reads), (4, 4, 4));
 }
 
-/// TRAPS X7.
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_wakes_one_waiter() {
     let ensemble = Ensemble::new(3);
@@ -223,7 +215,6 @@ async fn a_released_lease_wakes_one_waiter() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn too_many_or_zero_leases_fail_at_once() {
     let ensemble = Ensemble::new(3);
@@ -263,7 +254,6 @@ async fn too_many_or_zero_leases_fail_at_once() {
     );
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_timeout_says_what_was_waited_for() {
     let ensemble = Ensemble::new(3);
@@ -308,8 +298,6 @@ async fn a_timeout_says_what_was_waited_for() {
     );
 }
 
-/// TRAPS X11.
-// covers: L11 L13
 #[tokio::test(start_paused = true)]
 async fn leases_of_others_count_and_foreign_children_do_not() {
     let ensemble = Ensemble::new(3);
@@ -342,7 +330,6 @@ async fn leases_of_others_count_and_foreign_children_do_not() {
 }
 
 /// The order of leases is irrelevant, and so is the end of the counter of their numbers.
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn at_the_end_of_the_counter_the_limit_holds() {
     for counter in [i32::MAX - 1, i32::MAX, i32::MIN, -5] {
@@ -365,8 +352,6 @@ async fn at_the_end_of_the_counter_the_limit_holds() {
     }
 }
 
-/// TRAPS X10 and S5.
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn idle_containers_are_reaped_and_the_limit_stays() {
     let ensemble = Ensemble::new(3);
@@ -384,7 +369,6 @@ async fn idle_containers_are_reaped_and_the_limit_stays() {
     assert_eq!(ensemble.tree().node(PATH).unwrap().data(), b"4");
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_transaction_of_a_lease_that_is_gone_changes_nothing() {
     let ensemble = Ensemble::new(3);

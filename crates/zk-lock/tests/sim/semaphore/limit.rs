@@ -10,8 +10,7 @@ use zk_sim::{Ensemble, Kind, matching};
 use super::{PATH, granted, semaphore, waiting};
 use crate::{pass, soon};
 
-/// TRAPS S3: kazoo creates the node, writes the number in a second step, and reads once.
-// covers: L11
+/// Kazoo creates the node, writes the number in a second step, and reads once.
 #[tokio::test(start_paused = true)]
 async fn the_limit_is_made_with_the_node_that_has_it() {
     let ensemble = Ensemble::new(3);
@@ -43,7 +42,6 @@ async fn the_limit_is_made_with_the_node_that_has_it() {
     );
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_handle_with_another_limit_fails_or_adopts() {
     let ensemble = Ensemble::new(3);
@@ -77,7 +75,6 @@ async fn a_handle_with_another_limit_fails_or_adopts() {
     assert!(agreed.try_acquire().await.unwrap().is_some());
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_raised_limit_wakes_a_waiter_and_a_lowered_revokes_none() {
     let ensemble = Ensemble::new(3);
@@ -102,7 +99,6 @@ async fn a_raised_limit_wakes_a_waiter_and_a_lowered_revokes_none() {
         .unwrap();
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_waiter_for_more_than_a_lowered_limit_fails() {
     let ensemble = Ensemble::new(3);
@@ -129,7 +125,6 @@ async fn a_waiter_for_more_than_a_lowered_limit_fails() {
     drop(granted("the next one is first now", next).await);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_path_with_other_data_is_no_semaphore() {
     let ensemble = Ensemble::new(3);
@@ -146,7 +141,6 @@ async fn a_path_with_other_data_is_no_semaphore() {
 }
 
 /// As Curator creates it: the parent of its queue, without data.
-// covers: L11 L13
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_limit_is_given_one() {
     let ensemble = Ensemble::new(3);
@@ -162,7 +156,6 @@ async fn a_node_without_a_limit_is_given_one() {
     assert_eq!(semaphore(&session, 2).limit().await.unwrap(), Some(2));
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn concurrent_limit_changes_each_return_the_previous_one() {
     let ensemble = Ensemble::new(3);
@@ -184,7 +177,6 @@ async fn concurrent_limit_changes_each_return_the_previous_one() {
     assert_eq!(before, [1, 2, 3, 4, 5, 6, 7]);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_grants_no_lease() {
     let ensemble = Ensemble::new(3);

@@ -9,8 +9,7 @@ use zk_sim::Ensemble;
 use super::{LEASES, QUEUE, count, granted, semaphore, waiting};
 use crate::{ephemerals, pass, soon};
 
-/// TRAPS S4, CURATOR-595: the lease notices that its session is gone before another one is granted in its place.
-// covers: L11 L12
+/// CURATOR-595: the lease notices that its session is gone before another one is granted in its place.
 #[tokio::test(start_paused = true)]
 async fn a_cut_off_lease_lapses_before_another_is_granted() {
     for held_for in [0, 1, 7] {
@@ -32,7 +31,6 @@ async fn a_cut_off_lease_lapses_before_another_is_granted() {
     }
 }
 
-// covers: L11 L12
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_is_a_loss_of_all_acquired_with_it() {
     let ensemble = Ensemble::new(3);
@@ -51,8 +49,7 @@ async fn a_deleted_lease_is_a_loss_of_all_acquired_with_it() {
     }
 }
 
-/// TRAPS S4, kazoo K#429: the first waiter keeps no lease when its session ends.
-// covers: L11
+/// K#429 of kazoo: the first waiter keeps no lease when its session ends.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
     // Holding, first in the queue, second in the queue.
@@ -104,7 +101,6 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
 }
 
 /// The lease nodes of the first waiter are deleted: it is not granted, and does not wait forever.
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_lease_was_deleted_fails() {
     let ensemble = Ensemble::new(3);
@@ -127,7 +123,6 @@ async fn a_waiter_whose_lease_was_deleted_fails() {
 
 /// Another client deletes the node of the first waiter: two waiters are first, the limit still holds, and they do not
 /// wait for each other.
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
     let ensemble = Ensemble::new(3);
@@ -155,7 +150,6 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
     assert_eq!(lease.count(), 2);
 }
 
-// covers: L11
 #[tokio::test(start_paused = true)]
 async fn leases_are_valid_when_granted_after_any_wait() {
     for wait in [0, 3, 9, 15, 100] {

@@ -416,7 +416,6 @@ fn items_are_kept_up_to_a_number_and_a_size() {
 }
 
 /// An item that was gone when it was to be read ahead is not tried any more.
-// covers: Q1 Q3
 #[test]
 fn an_item_that_is_gone_is_forgotten_unless_a_task_takes_it() {
     let names = ["qn-0000000001", "qn-0000000002", "qn-0000000003"];
@@ -437,7 +436,6 @@ fn an_item_that_is_gone_is_forgotten_unless_a_task_takes_it() {
 }
 
 /// While other consumers take items, the next ones are those of a partition, which are read ahead, too.
-// covers: Q1 Q3
 #[test]
 fn a_crowded_consumer_takes_its_partition() {
     let names: Vec<_> = (0..40).map(|number| format!("qn-{number:010}")).collect();

@@ -504,7 +504,6 @@ fn line(request: &zk_fault_proxy::Request) -> String {
     }
 }
 
-// covers: H8
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_have_the_same_outcomes_on_both_clients_and_simulated() {
     let ensembles = futures_util::future::join_all([start(), start()]).await;

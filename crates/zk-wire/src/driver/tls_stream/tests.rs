@@ -1,6 +1,5 @@
 use super::*;
 
-// covers: W5
 #[test]
 fn an_alert_says_why_the_client_is_refused() {
     use AlertDescription as Alert;

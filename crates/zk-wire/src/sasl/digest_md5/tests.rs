@@ -23,7 +23,6 @@ fn refused(step: Result<Step, SaslError>) -> String {
 
 const CHALLENGE: &[u8] = b"realm=\"elwood.innosoft.com\",nonce=\"OA6MG9tEQGm2hh\",qop=\"auth\",algorithm=md5-sess,charset=utf-8";
 
-// covers: W5
 #[test]
 fn the_example_of_the_rfc_is_computed() {
     let mut exchange = exchange("chris", "secret", "imap/elwood.innosoft.com");

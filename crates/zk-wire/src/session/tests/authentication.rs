@@ -87,7 +87,6 @@ fn is_connected(events: &[Event]) -> bool {
     matches!(events, [.., Event::Connected { .. }])
 }
 
-// covers: W5
 #[test]
 fn everything_waits_until_the_sasl_exchange_has_ended() {
     let (mut peer, _) = with_sasl(Passwords::default());
@@ -120,7 +119,6 @@ fn no_ping_interrupts_a_sasl_exchange_and_a_silent_server_is_left() {
     peer.connect_with_sasl();
 }
 
-// covers: W5
 #[test]
 fn a_refused_sasl_exchange_ends_the_session() {
     for code in [-115, -124] {
@@ -150,7 +148,6 @@ fn another_error_of_a_sasl_exchange_leaves_the_server() {
     peer.connect_with_sasl();
 }
 
-// covers: W5
 #[test]
 fn a_server_that_proves_nothing_is_left_for_another_one() {
     let (mut peer, _) = with_sasl(Passwords::default());
@@ -205,7 +202,6 @@ fn each_exchange_has_a_nonce_of_its_own_from_the_seed() {
     assert_eq!(first, nonces());
 }
 
-// covers: W5
 #[test]
 fn a_server_that_requires_sasl_ends_a_session_without() {
     let mut peer = Peer::new();
@@ -232,7 +228,6 @@ fn a_server_that_requires_sasl_ends_a_session_without() {
     assert_eq!(peer.events(), [Event::Over(SessionEnd::AuthRequired)]);
 }
 
-// covers: C22
 #[test]
 fn added_credentials_are_sent_now_and_on_every_connection() {
     let mut peer = Peer::new();
@@ -255,7 +250,6 @@ fn added_credentials_are_sent_now_and_on_every_connection() {
     assert!(is_connected(&peer.events()), "and not a second outcome");
 }
 
-// covers: C22
 #[test]
 fn credentials_without_an_answer_wait_for_the_next_connection() {
     let mut peer = Peer::new();
@@ -283,7 +277,6 @@ fn credentials_without_an_answer_wait_for_the_next_connection() {
     assert!(is_connected(&events));
 }
 
-// covers: C22
 #[test]
 fn refused_credentials_end_the_session_and_say_so_first() {
     let mut peer = Peer::new();
@@ -337,7 +330,6 @@ fn credentials_longer_than_a_request_are_not_accepted() {
     assert!(peer.connect().is_empty(), "they are not sent later either");
 }
 
-// covers: W5
 #[test]
 fn a_failed_tls_handshake_is_reported_before_there_was_a_connection() {
     let mut peer = Peer::new();

@@ -32,7 +32,6 @@ fn connect_read_only(peer: &mut Peer, id: i64) -> Vec<Event> {
     peer.events()
 }
 
-// covers: W6
 #[test]
 fn a_read_only_session_is_asked_for_after_a_round() {
     let mut peer = peer();
@@ -159,7 +158,6 @@ fn a_cut_ends_the_closing_of_a_session_that_no_quorum_knows() {
     assert_eq!(peer.events().last(), Some(&Event::Over(SessionEnd::Closed)));
 }
 
-// covers: W6
 #[test]
 fn a_read_only_server_is_left_for_a_writable_one() {
     let mut peer = peer();
@@ -208,7 +206,6 @@ fn a_read_only_server_is_left_for_a_writable_one() {
     assert_eq!(peer.session.poll_probe(), None, "the search is over");
 }
 
-// covers: W6
 #[test]
 fn futile_moves_behind_one_name_become_rarer() {
     let mut config = config();

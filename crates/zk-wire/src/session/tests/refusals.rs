@@ -2,7 +2,6 @@
 
 use super::*;
 
-// covers: W4
 #[test]
 fn a_server_that_fails_does_not_say_what_it_did() {
     let mut peer = Peer::new();

@@ -35,7 +35,6 @@ fn cut_after_who_am_i() -> (Peer, Probe) {
     (peer, probe)
 }
 
-// covers: W7
 #[test]
 fn an_unknown_request_costs_one_connection() {
     let (mut peer, probe) = cut_after_who_am_i();
@@ -107,7 +106,6 @@ fn a_new_server_is_asked_again_only_after_another_loss() {
     assert!(peer.session.poll_probe().is_some());
 }
 
-// covers: W7
 #[test]
 fn a_missed_answer_is_asked_for_on_the_next_connection() {
     let (mut peer, probe) = cut_after_who_am_i();
@@ -216,7 +214,6 @@ fn refused_watches_are_followed_by_growing_pauses() {
     assert!(last >= Duration::from_millis(250), "{last:?}");
 }
 
-// covers: W7
 #[test]
 fn dropping_watches_costs_one_connection_without_a_release() {
     let mut peer = one_host();

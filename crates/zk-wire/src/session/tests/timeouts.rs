@@ -2,7 +2,6 @@
 
 use super::*;
 
-// covers: W7
 #[test]
 fn only_whole_messages_of_a_granted_session_put_off_its_expiry() {
     let mut peer = Peer::new();
@@ -43,7 +42,6 @@ fn wait_for_a_grant(peer: &mut Peer) -> Duration {
     peer.now.saturating_sub(began)
 }
 
-// covers: W6
 #[test]
 fn a_silent_host_has_ever_more_time_and_no_pause_after_it() {
     let millis = Duration::from_millis;

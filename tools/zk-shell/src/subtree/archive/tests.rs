@@ -101,7 +101,6 @@ const FORMATS: [Format; 3] = [Format::Json, Format::Tar, Format::Dir];
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // covers: O4
     #[test]
     fn what_was_written_is_read_in_every_format(nodes in subtree()) {
         let directory = tempfile::tempdir().unwrap();
@@ -119,7 +118,6 @@ proptest! {
         prop_assert!(summaries.iter().all(|summary| *summary == summaries[0]));
     }
 
-    // covers: O4
     #[test]
     fn a_file_that_was_cut_or_changed_is_refused(nodes in subtree(), at in any::<prop::sample::Index>()) {
         let directory = tempfile::tempdir().unwrap();

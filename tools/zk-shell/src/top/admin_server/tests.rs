@@ -13,7 +13,6 @@ fn figures_of(word: Word, body: &str) -> Figures {
     }
 }
 
-// covers: O6
 #[test]
 fn each_command_is_read_from_json() {
     let monitor = figures_of(
@@ -46,7 +45,6 @@ fn each_command_is_read_from_json() {
     assert_eq!((dirs.snapshot_bytes, dirs.log_bytes), (Some(5), Some(6)));
 }
 
-// covers: O6
 #[test]
 fn lists_of_sessions_are_read_from_json() {
     let connections = parse(

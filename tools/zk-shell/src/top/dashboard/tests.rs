@@ -55,7 +55,6 @@ fn samples(seconds: std::ops::Range<u64>) -> impl Iterator<Item = Sample> {
 
 const SERVER: &str = "zk1:2181";
 
-// covers: O6
 #[tokio::test]
 async fn a_paused_dashboard_shows_the_moment_of_the_pause() {
     let mut dashboard = dashboard();

@@ -43,7 +43,6 @@ fn drawn(model: &Model, screen: &Screen, width: u16, height: u16) -> String {
     rows.collect::<Vec<_>>().join("\n")
 }
 
-// covers: O6
 #[test]
 fn each_view_fits_an_ordinary_terminal() {
     for view in View::ALL {
@@ -61,7 +60,6 @@ fn each_view_fits_an_ordinary_terminal() {
     }
 }
 
-// covers: O6
 #[test]
 fn a_wide_terminal_shows_all_columns_of_the_servers() {
     let shown = drawn(&recorded(), &Screen::new(View::Servers), 160, 30);
@@ -71,7 +69,6 @@ fn a_wide_terminal_shows_all_columns_of_the_servers() {
     insta::assert_snapshot!("servers-160x30", shown);
 }
 
-// covers: O6
 #[test]
 fn a_row_is_shown_with_all_it_has_though_the_order_changes() {
     let model = recorded();
@@ -94,7 +91,6 @@ fn the_help_has_all_keys() {
     insta::assert_snapshot!("help-80x24", drawn(&recorded(), &screen, 80, 24));
 }
 
-// covers: O6
 #[test]
 fn every_size_is_drawn_without_a_panic() {
     let model = recorded();
@@ -113,7 +109,6 @@ fn every_size_is_drawn_without_a_panic() {
     }
 }
 
-// covers: O6
 #[test]
 fn escapes_in_names_and_reasons_are_not_drawn() {
     let mut model = Model::default();

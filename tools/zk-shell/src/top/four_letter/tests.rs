@@ -24,7 +24,6 @@ macro_rules! replies {
     };
 }
 
-// covers: O6
 #[test]
 fn srvr_is_read_from_each_release() {
     let all = replies!("srvr").map(|reply| figures_of(Word::Srvr, reply));
@@ -48,7 +47,6 @@ fn srvr_is_read_from_each_release() {
     assert!(new.zxid.is_some_and(|zxid| zxid >> 32 == 1), "{new:?}");
 }
 
-// covers: O6
 #[test]
 fn mntr_is_read_from_each_release() {
     for (reply, version, has_fsync) in replies!("mntr")
@@ -96,7 +94,6 @@ fn limits_and_disks_are_read_where_a_release_has_them() {
     }
 }
 
-// covers: O6
 #[test]
 fn connections_are_read_from_each_release() {
     for reply in replies!("cons") {
@@ -129,7 +126,6 @@ fn connections_are_read_from_each_release() {
     }
 }
 
-// covers: O6
 #[test]
 fn watches_and_ephemerals_are_read_from_each_release() {
     for reply in replies!("wchp") {
@@ -160,7 +156,6 @@ fn a_server_without_watches_has_none() {
     assert_eq!(parsed(Word::Wchp, "\n"), Reading::Watches(BTreeMap::new()));
 }
 
-// covers: O6
 #[test]
 fn refusals_are_told_apart() {
     for word in Word::ALL {
@@ -213,7 +208,6 @@ fn numbers_that_servers_never_print_are_not_read() {
 }
 
 proptest! {
-    // covers: O6
     #[test]
     fn any_bytes_are_parsed_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for word in Word::ALL {

@@ -35,7 +35,6 @@ fn events(model: &Model) -> Vec<&str> {
         .collect()
 }
 
-// covers: O6
 #[test]
 fn rates_are_differences_over_time() {
     let mut samples = vec![sample(1_000, "a", figures("leader", 100, 1))];
@@ -70,7 +69,6 @@ fn own_requests_are_a_rate_over_some_seconds() {
     assert_eq!(model(&samples).servers["a"].own_rate, Some(2.0));
 }
 
-// covers: O6
 #[test]
 fn a_killed_leader_is_down_and_the_next_one_leads() {
     let down = || Reading::Down("connection refused".to_owned());
@@ -103,7 +101,6 @@ fn a_killed_leader_is_down_and_the_next_one_leads() {
     assert_eq!(model.lag("a"), Some(Lag::Transactions(1)));
 }
 
-// covers: O6
 #[test]
 fn lag_is_measured_against_the_leader_at_that_time() {
     let mut samples = vec![
@@ -136,7 +133,6 @@ fn silence_makes_figures_stale() {
     assert_eq!(model.servers["a"].stale_for(60_000), None);
 }
 
-// covers: O6
 #[test]
 fn what_is_missing_is_known_until_it_is_answered() {
     let missing = |word: &str| {
@@ -229,7 +225,6 @@ fn nodes_that_can_be_read_again_end_the_problem() {
     );
 }
 
-// covers: O6
 #[test]
 fn a_report_is_complete_when_all_of_it_was_read() {
     let missing = |word: &str| {
@@ -295,7 +290,6 @@ fn lock(path: &str) -> Recipe {
     }
 }
 
-// covers: O6
 #[test]
 fn a_recipe_that_cannot_be_read_is_shown_as_it_was_read_last() {
     let failed = |path: &str| {
@@ -325,7 +319,6 @@ fn a_recipe_that_cannot_be_read_is_shown_as_it_was_read_last() {
     assert_eq!((*read_at, known.problem.as_ref()), (8_000, None));
 }
 
-// covers: O6
 #[test]
 fn a_recipe_that_is_gone_is_dropped_and_not_waited_for() {
     let mut model = Model::new(&[]);
@@ -357,7 +350,6 @@ fn tree(is_running: bool) -> Tree {
     }
 }
 
-// covers: O6
 #[test]
 fn the_last_crawl_is_shown_while_the_next_one_runs() {
     let mut model = model(&[
@@ -372,7 +364,6 @@ fn the_last_crawl_is_shown_while_the_next_one_runs() {
     assert_eq!(model.crawling, None);
 }
 
-// covers: O6
 #[test]
 fn the_time_without_a_leader_is_counted() {
     let mut model = model(&[]);

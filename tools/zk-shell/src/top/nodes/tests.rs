@@ -25,7 +25,6 @@ async fn whole_tree(
     found.expect("a crawl ends within 10 simulated minutes")
 }
 
-// covers: O6
 #[tokio::test(start_paused = true)]
 async fn a_crawl_whose_session_is_lost_starts_again_with_the_next() {
     let ensemble = Ensemble::new(1);
@@ -64,7 +63,6 @@ async fn a_crawl_whose_session_is_lost_starts_again_with_the_next() {
     assert_eq!((tree.refused, tree.failed), (0, 0));
 }
 
-// covers: O6
 #[tokio::test(start_paused = true)]
 async fn a_crawl_tells_refused_from_failed_and_compares_only_complete_ones() {
     let ensemble = Ensemble::new(1);
@@ -111,7 +109,6 @@ async fn a_crawl_tells_refused_from_failed_and_compares_only_complete_ones() {
     assert!(growth.iter().all(|growth| *growth == Some(0)), "{last:?}");
 }
 
-// covers: O6
 #[tokio::test(start_paused = true)]
 async fn a_found_recipe_whose_node_is_gone_is_left_out_and_a_named_one_is_not() {
     let ensemble = Ensemble::new(1);
@@ -174,7 +171,6 @@ async fn a_found_recipe_whose_node_is_gone_is_left_out_and_a_named_one_is_not() 
     }
 }
 
-// covers: O6
 #[tokio::test(start_paused = true)]
 async fn a_crawl_of_single_lists_ends_after_three_failures() {
     let ensemble = Ensemble::new(1);
@@ -206,7 +202,6 @@ async fn a_crawl_of_single_lists_ends_after_three_failures() {
     assert_eq!(failed, [1, 2, tree.failed, tree.failed]);
 }
 
-// covers: O6
 #[tokio::test(start_paused = true)]
 async fn the_session_is_closed_with_the_view_and_not_after_the_next_answer() {
     let ensemble = Ensemble::new(1);

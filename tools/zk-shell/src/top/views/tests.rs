@@ -104,7 +104,6 @@ fn recipe(path: &str) -> Recipe {
     }
 }
 
-// covers: O6
 #[test]
 fn a_recipe_has_its_holder_age_and_waiters() {
     let model = model(vec![("", Reading::Recipe(recipe("/locks/a")))]);
@@ -118,7 +117,6 @@ fn a_recipe_has_its_holder_age_and_waiters() {
     );
 }
 
-// covers: O6
 #[test]
 fn connections_of_a_host_are_shown_against_the_limit() {
     let limit = |limit| {
@@ -156,7 +154,6 @@ fn connections_of_a_host_are_shown_against_the_limit() {
     assert_eq!(texts(View::Hosts, &unknown)[0], "h|4|3|4|-|-|0");
 }
 
-// covers: O6
 #[test]
 fn sessions_have_their_ephemeral_nodes() {
     let connections =
@@ -178,7 +175,6 @@ fn sessions_have_their_ephemeral_nodes() {
     );
 }
 
-// covers: O6
 #[test]
 fn watches_are_shown_by_path_and_by_session() {
     let watches = |sessions: &[u64]| {
@@ -203,7 +199,6 @@ fn watches_are_shown_by_path_and_by_session() {
     );
 }
 
-// covers: O6
 #[test]
 fn a_tree_says_what_it_is_compared_with() {
     let first = model(vec![("", Reading::Tree(tree_of(None)))]);
@@ -224,7 +219,6 @@ fn a_tree_says_what_it_is_compared_with() {
     );
 }
 
-// covers: O6
 #[test]
 fn what_is_missing_is_said_where_it_is_needed() {
     let missing = |word: Word| {
@@ -256,7 +250,6 @@ fn what_is_missing_is_said_where_it_is_needed() {
     }
 }
 
-// covers: O6
 #[test]
 fn a_server_shows_its_state_in_its_role() {
     let role = |role: &str| {
@@ -316,7 +309,6 @@ fn sizes_are_shown_in_powers_of_1024() {
     assert_eq!(bytes(None), Cell::unknown());
 }
 
-// covers: O6
 #[test]
 fn sessions_with_the_same_id_at_two_servers_have_rows_of_their_own() {
     let connections = |port| Reading::Connections(vec![connection("h", port, Some(7))]);
@@ -335,7 +327,6 @@ fn sessions_with_the_same_id_at_two_servers_have_rows_of_their_own() {
     }
 }
 
-// covers: O6
 #[test]
 fn recipes_say_what_was_not_read_and_that_clocks_differ() {
     let failed = |path: &str| Recipe {
@@ -378,7 +369,6 @@ fn recipes_say_what_was_not_read_and_that_clocks_differ() {
     );
 }
 
-// covers: O6
 #[test]
 fn a_crawl_says_what_it_could_not_count_and_why() {
     let partial = Tree {

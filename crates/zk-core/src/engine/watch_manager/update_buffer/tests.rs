@@ -47,7 +47,6 @@ fn kept(received: &str) -> String {
     kept
 }
 
-// covers: C11
 #[test]
 fn redundant_updates_are_left_out() {
     for (received, expected) in [
@@ -79,7 +78,6 @@ enum Step {
 }
 
 proptest! {
-    // covers: C11
     #[test]
     fn consumer_that_reads_after_updates_knows_the_newest(
         steps in prop::collection::vec(

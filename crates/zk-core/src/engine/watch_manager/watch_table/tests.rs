@@ -130,7 +130,6 @@ const EVENTS: [WatchEvent; 3] = [
     WatchEvent::DataChanged,
 ];
 
-// covers: C15
 #[test]
 fn any_two_subscriptions_each_receive_their_own_events() {
     for (one, first) in PATHS.iter().flat_map(|at| REACHES.map(|scope| (at, scope))) {
@@ -172,7 +171,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    // covers: C15
     #[test]
     fn each_change_is_reported_once(steps in steps()) {
         let mut played = Played::default();
@@ -204,7 +202,6 @@ proptest! {
     }
 }
 
-// covers: C15
 #[test]
 fn stale_subscription_reports_no_changes() {
     let mut table = WatchTable::default();

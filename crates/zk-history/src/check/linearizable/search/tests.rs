@@ -17,7 +17,6 @@ const fn end(grant: usize, invoked: u64, returned: Option<u64>) -> Timed {
     Timed::new(MutexOp::End { grant }, invoked, returned)
 }
 
-// covers: H9
 #[test]
 fn an_order_within_the_times_is_found() {
     let calls = [
@@ -30,7 +29,6 @@ fn an_order_within_the_times_is_found() {
     assert_eq!(search(&[]), Linearized::Yes(vec![]));
 }
 
-// covers: H9
 #[test]
 fn a_grant_beside_another_is_found() {
     let calls = [acquire(0, 7, 0, 1), acquire(1, 9, 2, 3), end(0, 4, Some(5))];
@@ -151,7 +149,6 @@ fn mutex_op() -> impl Strategy<Value = MutexOp> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    // covers: H9
     #[test]
     fn locks_are_judged_as_by_trying_all_orders(
         calls in prop::collection::vec((mutex_op(), time()), 0..8),
