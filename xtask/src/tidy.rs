@@ -103,6 +103,13 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
     for dir in ["crates", "examples", "tests", "tools", "xtask"] {
         files_below(root, Path::new(dir), "rs", &mut files)?;
     }
+    let mut stated_packages = BTreeSet::new();
+    for lib in files.iter().filter(|file| file.ends_with("src/lib.rs")) {
+        let at = lib.to_string_lossy();
+        if source::states_cancel_safety(&read(root, &at)?) {
+            stated_packages.insert(package(&at));
+        }
+    }
     for path in files {
         let at = path.to_string_lossy().into_owned();
         let text = read(root, &at)?;
@@ -118,7 +125,8 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
             .iter()
             .any(|dir| at.starts_with(dir));
         if is_code && !source::is_test_file(&at) {
-            report.add(&at, source::in_crates(&text, &at));
+            let is_stated = stated_packages.contains(&package(&at));
+            report.add(&at, source::in_crates(&text, &at, is_stated));
         }
         if is_code && !TRANSPORT.iter().any(|transport| at.starts_with(transport)) {
             report.add(&at, source::outside_transport(&text));
@@ -247,6 +255,15 @@ mod tests {
             "//! Locks.\n\nuse zookeeper_client::Client;\n/// Waits.\npub async fn wait() {}\n",
         );
         write("crates/zk-lock/src/order.rs", "fn order() {}\n");
+        write("crates/zk-id/Cargo.toml", "[package]\n");
+        write(
+            "crates/zk-id/src/lib.rs",
+            "//! Ids.\n//!\n//! # Cancel safety\n//!\n//! Nothing is left.\n",
+        );
+        write(
+            "crates/zk-id/src/next.rs",
+            "//! Next.\npub async fn next() {}\n",
+        );
         write(
             "crates/zk-lock/src/vigil.rs",
             "//! Watches.\nstruct Vigil;\n",
@@ -292,6 +309,13 @@ mod tests {
                 .any(|problem| problem.contains("zk-lock: a ")
                     || problem.starts_with("docs/features.md:3")),
             "{report:#?}"
+        );
+        assert!(
+            !report
+                .problems
+                .iter()
+                .any(|problem| problem.starts_with("crates/zk-id/src")),
+            "its documentation says it for all functions: {report:#?}"
         );
     }
 }

@@ -74,15 +74,23 @@ fn module_of(path: &str) -> &str {
     module
 }
 
+/// Whether the documentation of a crate, in its `lib.rs`, says what holds for all its futures when they are dropped.
+pub(super) fn states_cancel_safety(lib: &str) -> bool {
+    lib.lines().any(|line| line == "//! # Cancel safety")
+}
+
 /// Rules for the code of the crates, except tests.
-pub(super) fn in_crates(text: &str, path: &str) -> Vec<String> {
+///
+/// `is_cancel_safety_stated` is that of the file's crate, see [`states_cancel_safety`].
+pub(super) fn in_crates(text: &str, path: &str, is_cancel_safety_stated: bool) -> Vec<String> {
     let mut problems = Vec::new();
     if !text.trim_start().starts_with("//!") {
         problems
             .push("module documentation is needed: a first line that begins with //!".to_owned());
     }
     // The functions of a program are not an interface.
-    if path.contains("/src/bin/") || path.ends_with("/src/main.rs") {
+    let is_program = path.contains("/src/bin/") || path.ends_with("/src/main.rs");
+    if is_program || is_cancel_safety_stated {
         return problems;
     }
     let mut docs: Vec<&str> = Vec::new();
@@ -93,7 +101,7 @@ pub(super) fn in_crates(text: &str, path: &str) -> Vec<String> {
         } else if code.starts_with("pub async fn ") || code.starts_with("pub async unsafe fn ") {
             if !docs.contains(&"# Cancel safety") {
                 problems.push(format!(
-                    "{}: the documentation needs the heading `# Cancel safety`: {code}",
+                    "{}: the documentation needs the heading `# Cancel safety`, here or in lib.rs for all functions: {code}",
                     at + 1
                 ));
             }
@@ -229,15 +237,20 @@ mod tests {
     #[test]
     fn modules_begin_with_their_documentation() {
         assert_eq!(
-            in_crates("//! A thing.\n", "crates/x/src/thing.rs"),
+            in_crates("//! A thing.\n", "crates/x/src/thing.rs", false),
             [""; 0]
         );
         assert_eq!(
-            in_crates("use std::fmt;\n", "crates/x/src/thing.rs").len(),
+            in_crates("use std::fmt;\n", "crates/x/src/thing.rs", false).len(),
             1
         );
         assert_eq!(
-            in_crates("/// A thing.\nstruct Thing;\n", "crates/x/src/thing.rs").len(),
+            in_crates(
+                "/// A thing.\nstruct Thing;\n",
+                "crates/x/src/thing.rs",
+                false
+            )
+            .len(),
             1
         );
     }
@@ -245,30 +258,52 @@ mod tests {
     #[test]
     fn public_async_functions_speak_of_cancellation() {
         let with = "//! D.\n/// Waits.\n///\n/// # Cancel safety\n///\n/// Safe.\n#[must_use]\npub async fn wait() {}\n";
-        assert_eq!(in_crates(with, "crates/x/src/a.rs"), [""; 0]);
+        assert_eq!(in_crates(with, "crates/x/src/a.rs", false), [""; 0]);
         let without = "//! D.\n/// Waits.\n///\n/// # Errors\npub async fn wait() {}\n";
         assert_eq!(
-            in_crates(without, "crates/x/src/a.rs"),
-            ["5: the documentation needs the heading `# Cancel safety`: pub async fn wait() {}"]
+            in_crates(without, "crates/x/src/a.rs", false),
+            [
+                "5: the documentation needs the heading `# Cancel safety`, here or in lib.rs for all functions: \
+                 pub async fn wait() {}"
+            ]
         );
         assert_eq!(
-            in_crates(without, "crates/x/src/bin/y/a.rs"),
+            in_crates(without, "crates/x/src/a.rs", true),
+            [""; 0],
+            "the crate says it for all functions"
+        );
+        assert_eq!(
+            in_crates(without, "crates/x/src/bin/y/a.rs", false),
             [""; 0],
             "programs have no callers"
         );
         assert_eq!(
             in_crates(
                 "//! D.\npub(crate) async fn wait() {}\n",
-                "crates/x/src/a.rs"
+                "crates/x/src/a.rs",
+                false
             ),
             [""; 0]
         );
         let other = "//! D.\n/// # Cancel safety\nstruct A;\npub async fn wait() {}\n";
         assert_eq!(
-            in_crates(other, "crates/x/src/a.rs").len(),
+            in_crates(other, "crates/x/src/a.rs", false).len(),
             1,
             "another item's heading does not count"
         );
+    }
+
+    #[test]
+    fn only_the_documentation_of_a_crate_states_the_cancel_safety_of_all_functions() {
+        assert!(states_cancel_safety(
+            "//! Locks.\n//!\n//! # Cancel safety\n//!\n//! No future leaves a node.\n"
+        ));
+        for lib in [
+            "//! Locks.\n//!\n//! See `Cancel safety` of each function.\n",
+            "//! Locks.\n\n/// # Cancel safety\npub struct Lock;\n",
+        ] {
+            assert!(!states_cancel_safety(lib), "{lib}");
+        }
     }
 
     #[test]
