@@ -109,7 +109,7 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 
 /// Waits for a future for at most `limit`. Returns `None`, and drops the future, if it is not ready by then.
 ///
-/// What a dropped future leaves is documented with it, under `Cancel safety`.
+/// What a dropped future leaves is documented with it or with its crate, under `Cancel safety`.
 ///
 /// # Panics
 ///

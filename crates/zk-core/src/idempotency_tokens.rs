@@ -171,10 +171,6 @@ impl IdempotencyTokens {
     /// Not safe after the first poll, because a request in flight cannot be recalled: the operations may still be
     /// applied, all or none. The token is removed in the background.
     ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
     /// # Cost
     ///
     /// One round trip, and one to create a token if all are in use.
@@ -197,10 +193,6 @@ impl IdempotencyTokens {
     /// # Errors
     ///
     /// Those of [`Create`](crate::Create).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: a node that was created, or will be by a request in flight, is removed in the background.
     ///
     /// # Session loss
     ///
@@ -340,12 +332,8 @@ impl CommitError {
     ///
     /// # Errors
     ///
-    /// Those of [`IdempotencyTokens::commit`]. The outcome stays unknown if the session is over, or if another client
-    /// has deleted the token.
-    ///
-    /// # Cancel safety
-    ///
-    /// Not safe, as with [`IdempotencyTokens::commit`].
+    /// Those of [`IdempotencyTokens::commit`], which has the same cancel safety. The outcome stays unknown if the
+    /// session is over, or if another client has deleted the token.
     pub async fn resolve(self) -> Result<Committed, Error> {
         let Some(in_doubt) = self.in_doubt else {
             return Err(self.error);

@@ -112,10 +112,6 @@ impl<T> Kept<T> {
     /// # Errors
     ///
     /// If there will be no further session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn ready(&self) -> Result<Arc<T>, SessionsEnd> {
         self.first(|_| true).await
     }
@@ -126,10 +122,6 @@ impl<T> Kept<T> {
     /// # Errors
     ///
     /// If there will be no further session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn next_after(&self, previous: &Arc<T>) -> Result<Arc<T>, SessionsEnd> {
         self.first(|value| !Arc::ptr_eq(value, previous)).await
     }

@@ -56,6 +56,24 @@
 //! 11. A [`PersistentNode`] is created again whenever it is gone, once, and with each session of the application; and it
 //!     never takes over an ephemeral node of another session.
 //!
+//! # Errors
+//!
+//! Unless its documentation says otherwise, an operation whose reply did not arrive by the deadline returns
+//! [`ErrorKind::NotConnected`] if it could not be sent. Otherwise a read returns [`ErrorKind::TimedOut`] or
+//! [`ErrorKind::ConnectionLost`], and a write [`ErrorKind::OutcomeUnknown`].
+//!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. One that was never polled has done nothing, but drops its arguments.
+//! Unless its documentation says otherwise, one that was polled has no lasting effect: an operation only reads, and a
+//! wait or a stream misses no change. Owned nodes, tokens and watches are removed in the background, also if a request
+//! in flight creates or sets them later, and other background work goes on. Operations that write say what may still be
+//! applied, because a request in flight cannot be recalled.
+//!
+//! # Cost
+//!
+//! Unless its documentation says otherwise, an operation costs one round trip, and one more after each connection loss.
+//!
 //! # Failure behaviour
 //!
 //! | event | what the caller sees |
@@ -70,7 +88,7 @@
 //! | the session expires | [`ErrorKind::SessionExpired`] from then on; [`ConnectionState::Lost`] with the [reason](SessionEnd), [`WatchEvent::SessionLost`], [`Update::SessionLost`] |
 //! | the server has no quorum | the session does not connect to it, unless [`SessionBuilder::allow_read_only`] is set; then writes return [`ErrorKind::ReadOnlyServer`] |
 //! | a request is larger than servers accept | [`ErrorKind::TooLarge`]; nothing is sent |
-//! | the future of a call is dropped | see `Cancel safety` of each operation; a request that was sent cannot be recalled |
+//! | the future of a call is dropped | see [Cancel safety](#cancel-safety); a request that was sent cannot be recalled |
 //!
 //! Unless its documentation states otherwise, every operation of a lost session returns a fatal error, and
 //! [`Error::is_outcome_unknown`] returns whether a write was in flight.

@@ -93,10 +93,6 @@ impl Listener {
 
     /// Waits until the listener ends, with its stream or by a panic.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, the listener continues.
-    ///
     /// # Session loss
     ///
     /// Ends a subscription, and so returned as [`ListenerEnd::Finished`].

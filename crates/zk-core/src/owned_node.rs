@@ -33,15 +33,7 @@ impl Create {
 ///
 /// # Errors
 ///
-/// Those of [`Create`].
-///
-/// # Cancel safety
-///
-/// Safe: a node that was created, or will be by a request in flight, is removed in the background.
-///
-/// # Cost
-///
-/// That of [`Create`].
+/// Those of [`Create`], which costs the same.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is created until it is awaited"]
 pub struct CreateOwned {
@@ -82,16 +74,12 @@ impl IntoFuture for CreateOwned {
 ///
 /// # Errors
 ///
-/// Those of [`Create`], except [`NodeExists`](ErrorKind::NodeExists), which is no error here.
+/// Those of [`Create`], which costs the same, except [`NodeExists`](ErrorKind::NodeExists), which is no error here.
 ///
 /// # Cancel safety
 ///
 /// Safe: a node that was created, or will be by a request in flight, is removed in the background. A node of another
 /// client is not.
-///
-/// # Cost
-///
-/// That of [`Create`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is created until it is awaited"]
 pub struct CreateClaimed {
@@ -181,14 +169,6 @@ impl OwnedNode {
     /// # Errors
     ///
     /// Those of [`Delete`](crate::Delete). The removal then continues in the background while the session is alive.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the removal continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error; an ephemeral node goes with its session.
     pub async fn delete(mut self) -> Result<(), Error> {
         // Dropped at any point of this, it removes the node itself.
         let mut delete = self.session.delete(&self.path);
@@ -221,10 +201,6 @@ impl OwnedNode {
     /// # Cancel safety
     ///
     /// Safe: both nodes are removed in the background, if they exist or a request in flight will create them.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
     ///
     /// # Cost
     ///

@@ -191,14 +191,6 @@ impl PersistentNode {
     /// missing ([`NoAuth`](crate::ErrorKind::NoAuth)) or because the servers know no TTL nodes
     /// ([`Unsupported`](crate::ErrorKind::Unsupported)). The attempts go on, so the node may exist later.
     /// [`Ended`](PersistentNodeError::Ended) if there will be no further session, or the node was removed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// It waits for the next session.
     pub async fn ready(&self) -> Result<PresentNode, PersistentNodeError> {
         self.state
             .first(|state| match state.current() {
@@ -223,10 +215,6 @@ impl PersistentNode {
     /// # Cancel safety
     ///
     /// Not safe after the first poll: the data is written nevertheless, unless a later call changes it.
-    ///
-    /// # Session loss
-    ///
-    /// It waits for the next session.
     ///
     /// # Cost
     ///
@@ -259,10 +247,6 @@ impl PersistentNode {
     ///
     /// Safe: it goes on in the background until it is done or refused, even if the handle is dropped. Call it again to
     /// wait for the end.
-    ///
-    /// # Session loss
-    ///
-    /// It waits for the next session, unless there is none.
     pub async fn remove(&self) -> Result<(), PersistentNodeError> {
         let mut removals = 0;
         self.desired.send_modify(|desired| {

@@ -306,10 +306,6 @@ impl Session {
     ///
     /// Those of [`Subscribe`], and [`NoAuth`](crate::ErrorKind::NoAuth) if the session may not read the node.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing is left behind.
-    ///
     /// # Cost
     ///
     /// Two round trips; afterwards one for each change and each reconnection.
@@ -354,10 +350,6 @@ impl Session {
     /// # Errors
     ///
     /// A fatal error when the session is over, or being closed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn connected(&self) -> Result<(), Error> {
         let connected = self.engine().connected().await;
         connected.map_err(|end| Error::new(Operation::Connect, None, end.kind()))
@@ -388,12 +380,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`add_auth`](Self::add_auth) has them, and [`InvalidArgument`](ErrorKind::InvalidArgument) for a user that is
-    /// empty or contains a `:`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: credentials that were added stay.
+    /// As [`add_auth`](Self::add_auth), which has the same cancel safety; and
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a user that is empty or contains a `:`.
     pub async fn add_digest_auth(&self, user: &str, password: &str) -> Result<(), Error> {
         if user.is_empty() || user.contains(':') {
             let error = Error::new(Operation::AddAuth, None, ErrorKind::InvalidArgument);
@@ -421,20 +409,12 @@ impl Session {
     ///
     /// The session is over when a server reports that it expired, or after 7/5 of the session timeout without a
     /// connection to any server. The ensemble may keep it for longer if the ensemble itself was down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn lost(&self) -> SessionEnd {
         self.engine().ended().await
     }
 
     /// Pauses before another attempt. Returns why the session is over if it ends before `pause` has passed, or is over
     /// already; even then other tasks run meanwhile.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn pause(&self, pause: Duration) -> Option<SessionEnd> {
         let end = tokio::time::timeout(pause, self.lost()).await.ok();
         if end.is_some() {
@@ -451,10 +431,6 @@ impl Session {
     /// expiry of the session. A server reports the deletion of ephemeral nodes before it reports the expiry, and may
     /// answer reads in between. The leader answers a [`sync`](Self::sync) only for a session that it has not ended.
     /// It takes one round trip, or longer while there is no connection.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     ///
     /// # Cost
     ///
@@ -480,10 +456,6 @@ impl Session {
     /// given to [`finish`](Self::finish).
     ///
     /// Returns at once if the session is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, the background work continues.
     pub async fn settled(&self) {
         tokio::select! {
             biased;
@@ -507,10 +479,6 @@ impl Session {
     /// wait for deletions that begin later.
     ///
     /// Returns at once if the session is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, the background work continues.
     pub async fn settled_at(&self, path: &NodePath) {
         let path = self.defaults().wire(path);
         tokio::select! {

@@ -24,10 +24,6 @@ impl SessionSource {
     /// Waits for the session to go on with, and returns it; `None` if there will be no further one.
     ///
     /// The first call returns the session, or the current one of several. Call it again when that one is lost.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn next(&mut self) -> Option<Session> {
         match &mut self.0 {
             Source::One { session, is_taken } => {

@@ -143,10 +143,6 @@ impl Sessions {
     /// # Errors
     ///
     /// If there will be none.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn session(&self) -> Result<Session, SessionsEnd> {
         let mut status = self.shared.status.subscribe();
         loop {
@@ -173,10 +169,6 @@ impl Sessions {
     /// # Errors
     ///
     /// [`RunError::Body`] contains the error of `body`; [`RunError::Ended`] if there will be no further session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: `body` is dropped.
     ///
     /// # Session loss
     ///

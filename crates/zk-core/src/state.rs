@@ -79,10 +79,6 @@ impl StateChanges {
     /// Waits for the next change. The first call returns the current state. Returns `None` after
     /// [`Lost`](ConnectionState::Lost).
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, no change is lost.
-    ///
     /// # Session loss
     ///
     /// Returned as [`Lost`](ConnectionState::Lost), then `None`.

@@ -28,10 +28,6 @@ use crate::update::{Kinds, Update};
 /// deadline; [`TooManyWatches`](ErrorKind::TooManyWatches) if the session has too many watches.
 /// The call needs no permission, but the server does not report changes of a node that the session may not read.
 ///
-/// # Cancel safety
-///
-/// Safe, nothing is left behind.
-///
 /// # Cost
 ///
 /// One round trip, or none if another subscription of this session has a watch that covers it; again after each
@@ -189,10 +185,6 @@ impl Subscription {
     }
 
     /// Waits for the next update. Returns `None` after [`Update::SessionLost`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no update is lost.
     pub async fn next(&mut self) -> Option<Update> {
         std::future::poll_fn(|context| self.poll(context)).await
     }

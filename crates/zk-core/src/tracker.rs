@@ -109,20 +109,12 @@ impl NodeTracker {
     }
 
     /// Waits for a state that this clone has not seen. Returns `None` after the one with [`Tracked::is_over`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no state is lost.
     pub async fn changed(&mut self) -> Option<Tracked> {
         self.tracked.changed().await.ok()?;
         Some(self.now())
     }
 
     /// Waits until the node exists. Returns `None` if the session is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn available(&mut self) -> Option<TrackedNode> {
         let tracked = self
             .tracked

@@ -48,10 +48,6 @@ impl Watch {
 
     /// Waits until the watch fires. Later calls return the same event at once.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, no event is lost.
-    ///
     /// # Session loss
     ///
     /// Returned as [`WatchEvent::SessionLost`].

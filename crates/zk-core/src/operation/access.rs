@@ -16,16 +16,6 @@ use crate::transport::{Request, Response};
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth).
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct GetAcl {
@@ -79,8 +69,8 @@ impl IntoFuture for GetAcl {
 ///
 /// # Cancel safety
 ///
-/// Not safe after the first poll, because a request in flight cannot be recalled: the rules may still change.
-/// Read them afterwards. If dropped before the first poll, nothing has happened.
+/// Not safe after the first poll, because a request in flight cannot be recalled: the rules may still change. Read them
+/// afterwards.
 ///
 /// # Cost
 ///

@@ -64,10 +64,8 @@ use parents::MOST_ROUNDS;
 /// # Cancel safety
 ///
 /// Safe with [`protected`](Self::protected) or [`owned`](Self::owned): a node that was created, or will be by a request
-/// in flight, is removed in the background.
-/// Otherwise not safe after the first poll, because a request in flight cannot be recalled: the node may still be
-/// created. Read the node afterwards, or make it ephemeral and close the session.
-/// If dropped before the first poll, nothing has happened.
+/// in flight, is removed in the background. Otherwise not safe after the first poll, because a request in flight cannot
+/// be recalled: the node may still be created. Read the node afterwards, or make it ephemeral and close the session.
 ///
 /// # Session loss
 ///

@@ -33,9 +33,8 @@ use crate::transport::{Request, Response};
 ///
 /// # Cancel safety
 ///
-/// Not safe after the first poll, because a request in flight cannot be recalled: the node may still be deleted.
-/// Repeat the call; [`NoNode`](ErrorKind::NoNode) then means that it was deleted.
-/// If dropped before the first poll, nothing has happened.
+/// Not safe after the first poll, because a request in flight cannot be recalled: the node may still be deleted. Repeat
+/// the call; [`NoNode`](ErrorKind::NoNode) then means that it was deleted.
 ///
 /// # Cost
 ///

@@ -22,16 +22,6 @@ use crate::watch::{Watch, register};
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth).
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct Get {
@@ -85,16 +75,6 @@ impl IntoFuture for Get {
 /// # Errors
 ///
 /// A missing node is not an error.
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct Exists {
@@ -147,16 +127,6 @@ impl IntoFuture for Exists {
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode).
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct GetStat {
@@ -204,16 +174,6 @@ impl IntoFuture for GetStat {
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth).
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct List {
@@ -274,10 +234,6 @@ impl IntoFuture for List {
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
 /// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline: with the quorum, also because there
 /// was none.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
 ///
 /// # Cost
 ///
@@ -347,18 +303,6 @@ impl IntoFuture for Sync {
 ///
 /// As [`Get`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
-///
-/// # Cancel safety
-///
-/// Safe: a watch that was set is removed in the background.
-///
-/// # Session loss
-///
-/// A fatal error; a watch that was answered fires.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct GetWatched {
@@ -411,18 +355,6 @@ impl IntoFuture for GetWatched {
 ///
 /// As [`Exists`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
 /// A missing node is watched, too: the watch fires when it is created.
-///
-/// # Cancel safety
-///
-/// Safe: a watch that was set is removed in the background.
-///
-/// # Session loss
-///
-/// A fatal error; a watch that was answered fires.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct ExistsWatched {
@@ -478,18 +410,6 @@ pub(super) async fn exists_watched(
 ///
 /// As [`List`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
-///
-/// # Cancel safety
-///
-/// Safe: a watch that was set is removed in the background.
-///
-/// # Session loss
-///
-/// A fatal error; a watch that was answered fires.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct ListWatched {

@@ -39,10 +39,6 @@ use crate::transport::{ReadOp, ReadResult, Request, Response};
 /// [`TimedOut`](ErrorKind::TimedOut) or [`ConnectionLost`](ErrorKind::ConnectionLost) if a reply is missing at the
 /// deadline, and fatal errors.
 ///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
 /// # Cost
 ///
 /// One request for eight nodes, and without multi-reads one for each. One round trip for eight nodes, 7 for a thousand

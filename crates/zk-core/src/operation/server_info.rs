@@ -18,16 +18,6 @@ use crate::transport::{Request, Response};
 ///
 /// [`Unsupported`](ErrorKind::Unsupported) from servers before 3.7, or [`ConnectionLost`](ErrorKind::ConnectionLost)
 /// from those that close the connection instead and do not name their release.
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct WhoAmI {
@@ -44,16 +34,6 @@ pub struct WhoAmI {
 ///
 /// [`Unsupported`](ErrorKind::Unsupported) from servers before 3.6, or [`ConnectionLost`](ErrorKind::ConnectionLost)
 /// from those that close the connection instead and do not name their release.
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct Ephemerals {
@@ -67,15 +47,9 @@ pub struct Ephemerals {
 ///
 /// # Errors
 ///
-/// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth).
-/// [`Unsupported`](ErrorKind::Unsupported) from servers before 3.6, or [`ConnectionLost`](ErrorKind::ConnectionLost)
-/// from those that close the connection instead and do not name their release.
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
+/// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth). [`Unsupported`](ErrorKind::Unsupported) from servers
+/// before 3.6, or [`ConnectionLost`](ErrorKind::ConnectionLost) from those that close the connection instead and do not
+/// name their release.
 ///
 /// # Cost
 ///
@@ -93,18 +67,8 @@ pub struct DescendantCount {
 ///
 /// # Errors
 ///
-/// [`Unsupported`](ErrorKind::Unsupported) from servers before 3.5.
-/// [`NoAuth`](ErrorKind::NoAuth) if an administrator has restricted access to it.
-/// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
+/// [`Unsupported`](ErrorKind::Unsupported) from servers before 3.5. [`NoAuth`](ErrorKind::NoAuth) if an administrator
+/// has restricted access to it.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct GetConfig {

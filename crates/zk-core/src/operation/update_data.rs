@@ -74,7 +74,7 @@ use crate::transport::{OpResult, Request, Response};
 /// # Cancel safety
 ///
 /// Not safe after the first poll, because a request in flight cannot be recalled: the data may still change. Read the
-/// node afterwards. If dropped before the first poll, nothing has happened.
+/// node afterwards.
 ///
 /// # Session loss
 ///

@@ -18,14 +18,6 @@ use crate::stat::Stat;
 ///
 /// [`ReadError::Operation`] as [`Get`] has them.
 /// [`ReadError::Decode`] if the data is not valid for the codec. It contains the path, the format and the position.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Cost
-///
-/// One round trip, repeated after a connection loss.
 #[must_use = "nothing is read until it is awaited"]
 pub struct GetDecoded<T, C> {
     get: Get,

@@ -21,10 +21,6 @@ use crate::transport::{TransportError, WatchEvent};
 /// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) if there was no connection at the
 /// deadline. [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
 ///
-/// # Cancel safety
-///
-/// Safe, the watch is removed in the background.
-///
 /// # Cost
 ///
 /// One round trip at the beginning, and one for each change of the node.
@@ -43,10 +39,6 @@ pub struct WaitForCreation {
 ///
 /// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) if there was no connection at the
 /// deadline. [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
-///
-/// # Cancel safety
-///
-/// Safe, the watch is removed in the background.
 ///
 /// # Cost
 ///

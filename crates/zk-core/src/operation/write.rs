@@ -37,8 +37,8 @@ use crate::transport::{Bytes, Op, OpResult, Request, Response};
 ///
 /// # Cancel safety
 ///
-/// Not safe after the first poll, because a request in flight cannot be recalled: the data may still change.
-/// Read the node afterwards. If dropped before the first poll, nothing has happened.
+/// Not safe after the first poll, because a request in flight cannot be recalled: the data may still change. Read the
+/// node afterwards.
 ///
 /// # Cost
 ///

@@ -97,10 +97,6 @@ impl PersistentNodeState {
     /// or a request failed.
     ///
     /// Returns `false` if it will not change any more, because the node was removed, or there will be no further session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no change is missed.
     pub async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }

@@ -278,11 +278,7 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// See [`ConnectError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As that of [`connect`](Self::connect).
+    /// See [`ConnectError`]. Cancel safety is that of [`connect`](Self::connect).
     pub async fn transport(self) -> Result<Box<dyn Transport>, ConnectError> {
         let deadline = Deadline::after(self.connect_timeout);
         Ok(self.open(deadline).await?.0)

@@ -141,10 +141,6 @@ impl SessionLease {
     /// Waits until the proof has run out, or the session is over or being closed.
     ///
     /// The proof may be renewed later, if the session has survived.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn lapsed(&self) {
         let engine = self.session.engine();
         let mut link = engine.link();
@@ -170,10 +166,6 @@ impl SessionLease {
     ///
     /// [`TimedOut`](ErrorKind::TimedOut) if it was not renewed within `timeout`, or a fatal error if the session is
     /// over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     ///
     /// # Cost
     ///

@@ -154,10 +154,6 @@ impl LinkSender {
     }
 
     /// Waits until there is no receiver. Only one task may wait at a time.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     pub(crate) async fn abandoned(&self) {
         poll_fn(|context| {
             let mut state = self.0.lock();
@@ -225,10 +221,6 @@ impl LinkReceiver {
     /// # Errors
     ///
     /// [`LinkGone`] if the sender was dropped and every change was seen.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no change is lost.
     pub async fn changed(&mut self) -> Result<(), LinkGone> {
         let seen = self.seen;
         self.wait(|state| state.changes != seen).await?;

@@ -66,10 +66,6 @@ impl Watching {
     }
 
     /// Waits for the next notification. Returns `None` after [`WatchNotification::LinkLost`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no notification is lost.
     pub async fn next(&mut self) -> Option<WatchNotification> {
         std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
     }
