@@ -78,10 +78,6 @@ impl AnyGuard {
     /// # Errors
     ///
     /// The errors of [`Guard::release`](crate::Guard::release).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The release continues in the background.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.0.release().await
     }

@@ -73,10 +73,6 @@ pub struct LockEvents {
 
 impl LockEvents {
     /// Waits for the next event; `None` once all handles and guards of the lock are gone.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. No event is lost.
     pub async fn next(&mut self) -> Option<LockEvent> {
         match self.receiver.recv().await {
             Ok(event) => Some(event),

@@ -103,10 +103,6 @@ impl FairLock {
     ///
     /// [`AcquireError::Failed`] and [`AcquireError::NodeDeleted`], as for [`acquire`](Self::acquire).
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue.
-    ///
     /// # Cost
     ///
     /// One round trip: a write, and a read directly behind it.

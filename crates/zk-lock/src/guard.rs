@@ -182,10 +182,6 @@ impl Guard {
     /// - [`ReleaseError::Pending`] if there was no reply in time. The release continues in the background.
     /// - [`ReleaseError::Refused`] if the session may create the lock's node but not delete it.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The release continues in the background.
-    ///
     /// # Cost
     ///
     /// One round trip.

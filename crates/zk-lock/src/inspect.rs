@@ -114,10 +114,6 @@ impl Inspector {
     ///
     /// If the path or one of the nodes cannot be read. A missing path is no error.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
     /// # Cost
     ///
     /// Three round trips, and one for every 64 contenders.
@@ -172,10 +168,6 @@ impl Inspector {
     ///
     /// If the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
     /// # Cost
     ///
     /// One round trip for the list, and one for every 64 contenders, which are read concurrently.
@@ -190,10 +182,6 @@ impl Inspector {
     /// # Errors
     ///
     /// If the path or the node cannot be read. A lock that was never used has no contenders, which is no error.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///

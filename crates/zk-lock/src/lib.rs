@@ -62,8 +62,8 @@
 //! 5. A dropped future or guard leaves no node behind, even if the reply to a create was lost. The session deletes the
 //!    node in the background. If there is a connection, the request leaves before any later request of the session.
 //!    The end of the session deletes the node in any case.
-//! 6. All futures are cancel safe at every await, except [`Semaphore::set_limit`]. Futures that delete nodes of other
-//!    clients document what they may leave half done.
+//! 6. All futures are [cancel safe](#cancel-safety) at every await, except [`Semaphore::set_limit`] and those that take a
+//!    [`OneShotLease`]. Futures that delete nodes of other clients document what they may leave half done.
 //! 7. A reader of an [`RwLock`] waits only for the writers ahead of it; a writer waits for every contender ahead of it.
 //!    No other writer holds the lock between the two halves of a [downgrade](WriteGuard::downgrade) or an
 //!    [upgrade](ReadGuard::upgrade). Tokens increase from writer to writer, and to and from the readers between them; a
@@ -84,8 +84,10 @@
 //!
 //! - If the session ends, an acquire returns [`AcquireError::SessionLost`], also while it waits. A release returns
 //!   [`ReleaseError::Lost`]. Every other operation returns an error of the class [`Fatal`](zk_core::ErrorClass::Fatal).
-//! - A dropped or timed-out acquire gives up its place in the queue, and nothing is held. The session deletes the node
-//!   in the background, as it does for a dropped [`Guard`].
+//! - A timed-out acquire gives up its place in the queue, and nothing is held. The session deletes the node in the
+//!   background, as it does for a dropped [`Guard`].
+//! - The cost of an acquire is in the documentation of the lock's type. `acquire_with_progress` costs as much, and `run`
+//!   and `run_timeout` a release more than the acquire.
 //! - A handle is cheap to create and to clone. Creating one sends no request.
 //! - Threads without a runtime wait with `zk_core::blocking::block_on(lock.acquire())`, see the feature `blocking` of
 //!   `zk_core`. Releases in the background run on the runtime of the session, so guards may be dropped on any thread,
@@ -93,6 +95,16 @@
 //! - The node at the path of a lock, and its parents, are created on first use, as container nodes where the servers
 //!   support them; in the layout of kazoo, whose locks need the path to stay, as persistent nodes. Use the path for
 //!   nothing else.
+//!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise:
+//!
+//! - one that acquires gives up its place in the queue, and nothing is held: of several locks, none. One that runs a
+//!   body drops it, too;
+//! - one that takes a guard by value drops it, which releases the lock in the background, also if it would change or
+//!   yield it;
+//! - one that reads or waits has done nothing, and no event is lost.
 //!
 //! # Failure behaviour
 //!

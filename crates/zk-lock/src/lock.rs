@@ -169,14 +169,6 @@ macro_rules! inherent_lock_functions {
         /// - [`SequenceExhausted`](crate::AcquireError::SequenceExhausted) if the numbers of the contenders in a queue
         ///   no longer determine an order.
         /// - [`Limit`](crate::AcquireError::Limit) for a semaphore, whose limit does not allow it.
-        ///
-        /// # Cancel safety
-        ///
-        /// Cancel safe. Dropping the future gives up the attempt; nothing is held.
-        ///
-        /// # Cost
-        ///
-        /// See the documentation of the type.
         pub async fn acquire(&self) -> Result<$guard, $crate::AcquireError> {
             $crate::lock::Lock::acquire(self).await
         }
@@ -188,10 +180,6 @@ macro_rules! inherent_lock_functions {
         /// # Errors
         ///
         /// The errors of [`acquire`](Self::acquire).
-        ///
-        /// # Cancel safety
-        ///
-        /// Cancel safe. Nothing is held afterwards.
         ///
         /// # Cost
         ///
@@ -211,10 +199,6 @@ macro_rules! inherent_lock_functions {
         ///
         /// [`TimedOut`](crate::AcquireError::TimedOut), which says who was ahead; and the errors of
         /// [`acquire`](Self::acquire).
-        ///
-        /// # Cancel safety
-        ///
-        /// Cancel safe. Dropping the future gives up the attempt; nothing is held.
         ///
         /// # Cost
         ///
@@ -240,14 +224,6 @@ macro_rules! inherent_lock_functions {
         /// # Errors
         ///
         /// The errors of [`acquire`](Self::acquire).
-        ///
-        /// # Cancel safety
-        ///
-        /// Cancel safe. Dropping the future gives up the attempt; nothing is held.
-        ///
-        /// # Cost
-        ///
-        /// The same as for [`acquire`](Self::acquire).
         pub async fn acquire_with_progress(
             &self,
             on_progress: impl FnMut(&$crate::Ahead) + Send,
@@ -267,14 +243,6 @@ macro_rules! inherent_lock_functions {
         /// - [`RunError::Acquire`](crate::RunError::Acquire) if `body` was not run.
         /// - [`RunError::Lost`](crate::RunError::Lost) if `body` was dropped because the lock was lost, or if it had
         ///   just finished when the loss was noticed.
-        ///
-        /// # Cancel safety
-        ///
-        /// Cancel safe. `body` is dropped, and the lock is released in the background.
-        ///
-        /// # Cost
-        ///
-        /// That of [`acquire`](Self::acquire) and of a release.
         pub async fn run<T, F, B>(&self, body: B) -> Result<T, $crate::RunError>
         where
             B: FnOnce($token) -> F,
@@ -296,14 +264,6 @@ macro_rules! inherent_lock_functions {
         ///   [`TimedOut`](crate::AcquireError::TimedOut), which says who was ahead, if the lock was not acquired in
         ///   time, or with another error of [`acquire`](Self::acquire).
         /// - [`RunError::Lost`](crate::RunError::Lost), as for [`run`](Self::run).
-        ///
-        /// # Cancel safety
-        ///
-        /// Cancel safe. `body` is dropped, and the lock is released in the background.
-        ///
-        /// # Cost
-        ///
-        /// That of [`acquire_timeout`](Self::acquire_timeout) and of a release.
         pub async fn run_timeout<T, F, B>(
             &self,
             limit: std::time::Duration,

@@ -97,10 +97,6 @@ impl MultiLock {
     /// The error of the first lock that could not be acquired, or [`AcquireError::Lost`] if a lock was lost again while
     /// later ones were waited for. Locks already acquired are released in the background.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the attempt, and releases all locks in the background.
-    ///
     /// # Cost
     ///
     /// That of each lock, one after the other.
@@ -114,10 +110,6 @@ impl MultiLock {
     ///
     /// [`AcquireError::TimedOut`] with the path of the lock that was waited for; and the errors of
     /// [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Cost
     ///
@@ -134,14 +126,6 @@ impl MultiLock {
     /// # Errors
     ///
     /// The errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as for [`acquire`](Self::acquire).
-    ///
-    /// # Cost
-    ///
-    /// The same as for [`acquire`](Self::acquire).
     pub async fn acquire_with_progress(
         &self,
         on_progress: impl FnMut(&Ahead) + Send,
@@ -158,10 +142,6 @@ impl MultiLock {
     /// # Errors
     ///
     /// The errors of [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
@@ -191,14 +171,6 @@ impl MultiLock {
     ///
     /// - [`RunError::Acquire`] if `body` was not run.
     /// - [`RunError::Lost`] if one of the locks was lost before `body` ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. `body` is dropped, and the locks are released in the background.
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire`](Self::acquire) and of [`release`](MultiGuard::release).
     pub async fn run<T, F, B>(&self, body: B) -> Result<T, RunError>
     where
         B: FnOnce(Vec<Option<FencingToken>>) -> F,
@@ -215,14 +187,6 @@ impl MultiLock {
     /// - [`RunError::Acquire`] if `body` was not run: with [`AcquireError::TimedOut`], which has the path of the lock
     ///   that was waited for, if the locks were not acquired in time.
     /// - [`RunError::Lost`] if one of the locks was lost before `body` ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. `body` is dropped, and the locks are released in the background.
-    ///
-    /// # Cost
-    ///
-    /// That of [`acquire_timeout`](Self::acquire_timeout) and of [`release`](MultiGuard::release).
     pub async fn run_timeout<T, F, B>(&self, limit: Duration, body: B) -> Result<T, RunError>
     where
         B: FnOnce(Vec<Option<FencingToken>>) -> F,
@@ -352,10 +316,6 @@ impl MultiGuard {
     /// # Errors
     ///
     /// That of the release that failed, or [`ReleaseError::Several`]. All locks are released regardless.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///

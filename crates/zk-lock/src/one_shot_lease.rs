@@ -198,19 +198,8 @@ impl OneShotLease {
     ///
     /// # Errors
     ///
-    /// As [`try_take`](Self::try_take).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`try_take`](Self::try_take).
-    ///
-    /// # Session loss
-    ///
-    /// As [`try_take`](Self::try_take).
-    ///
-    /// # Cost
-    ///
-    /// As [`try_take`](Self::try_take), for each lease up to the one that is taken.
+    /// As [`try_take`](Self::try_take), also for cancel safety and after a session loss. The cost is that of `try_take`
+    /// for each lease up to the one that is taken.
     pub async fn try_take_one_of(
         session: &Session,
         path: impl IntoNodePath,
@@ -255,17 +244,9 @@ impl OneShotLease {
 
     /// Waits until the lease [is no longer valid](Self::is_valid).
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
     /// # Session loss
     ///
     /// Does not affect it.
-    ///
-    /// # Cost
-    ///
-    /// None.
     pub async fn ended(&self) {
         let never = std::future::pending::<()>();
         drop(tokio::time::timeout_at(self.valid_until.into(), never).await);

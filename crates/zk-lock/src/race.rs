@@ -256,10 +256,6 @@ impl RaceGuard {
     ///
     /// The errors of [`Guard::release`].
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The release continues in the background.
-    ///
     /// # Cost
     ///
     /// Two round trips: the node is read before it is deleted, since it may already be that of another holder.

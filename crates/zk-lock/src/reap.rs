@@ -47,10 +47,6 @@ impl Inspector {
     ///
     /// If the nodes cannot be read, or no node could be created to read the clock.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. No contender is removed.
-    ///
     /// # Cost
     ///
     /// That of [`snapshot`](Self::snapshot), and one write for an age.

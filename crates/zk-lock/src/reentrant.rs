@@ -256,10 +256,6 @@ impl ReentrantGuard {
     /// [`ReleaseError::Lost`] if the lock had been lost before, also if this is not the last guard.
     /// The last guard also has the other errors of [`Guard::release`].
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The release continues in the background.
-    ///
     /// # Cost
     ///
     /// One round trip for the last guard, nothing for the others.

@@ -70,10 +70,6 @@ impl Waiter {
     ///
     /// The errors of [`FairLock::acquire`](crate::FairLock::acquire).
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. Dropping the future gives up the place in the queue.
-    ///
     /// # Cost
     ///
     /// None for a free lock, otherwise that of [`FairLock::acquire`](crate::FairLock::acquire) without the first

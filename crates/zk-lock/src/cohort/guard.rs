@@ -70,10 +70,6 @@ impl CohortGuard {
     ///
     /// The errors of [`Guard::release`].
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The release continues in the background.
-    ///
     /// # Cost
     ///
     /// Nothing for a handover, otherwise one round trip.

@@ -43,11 +43,7 @@ impl ReadGuard {
     /// # Errors
     ///
     /// [`UpgradeError::TimedOut`], which has the guard and says who was ahead; and the errors of
-    /// [`upgrade`](Self::upgrade).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe, but it drops the guard, which releases the lock in the background.
+    /// [`upgrade`](Self::upgrade). A dropped future also drops the guard.
     ///
     /// # Cost
     ///

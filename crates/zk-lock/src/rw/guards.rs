@@ -28,10 +28,6 @@ macro_rules! impl_rw_guard {
             ///
             /// The errors of [`Guard::release`].
             ///
-            /// # Cancel safety
-            ///
-            /// Cancel safe. The release continues in the background.
-            ///
             /// # Cost
             ///
             /// One round trip. A writer, or the last reader before one, wakes the contenders that are next.
@@ -43,16 +39,8 @@ macro_rules! impl_rw_guard {
             ///
             /// # Errors
             ///
-            /// The errors of [`Guard::yield_now`]. After any error the lock is not held.
-            ///
-            /// # Cancel safety
-            ///
-            /// Cancel safe, but it drops the guard: the lock is released, and the place in the queue given up, in the
-            /// background.
-            ///
-            /// # Cost
-            ///
-            /// That of [`Guard::yield_now`].
+            /// The errors of [`Guard::yield_now`], which has the same cancel safety and cost. After any error the lock
+            /// is not held.
             pub async fn yield_now(self) -> Result<Self, YieldError> {
                 let Self { queues, guard } = self;
                 let guard = guard.yield_now().await?;

@@ -83,10 +83,6 @@ impl SemaphoreLease {
     /// The errors of [`Guard::release`]; [`ReleaseError::Several`] if several leases have one. All are released
     /// regardless.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. The release continues in the background.
-    ///
     /// # Cost
     ///
     /// One round trip; it wakes one waiter.

@@ -15,10 +15,6 @@ impl Semaphore {
     ///
     /// [`LimitError::NotANumber`] if the data at the path is not a limit, or an error of the read.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
     /// # Cost
     ///
     /// One round trip.
