@@ -105,10 +105,6 @@ impl Inspector {
     ///
     /// If a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
-    ///
     /// # Cost
     ///
     /// The lists of all items, claims and dead letters, one after the other, and a read for each claim and dead letter, 64

@@ -34,7 +34,7 @@
 //! [`Claim::acknowledge_all`] acknowledges together, and [`WorkQueue::into_stream`] one after the other.
 //!
 //! Unless stated otherwise, a function returns a fatal error ([`ErrorClass::Fatal`](zk_core::ErrorClass::Fatal)) once
-//! the session is lost, and a function that is *cancel safe* has no effect when it is dropped.
+//! the session is lost.
 //!
 //! # Guarantees
 //!
@@ -70,6 +70,16 @@
 //! - that an item of a [`Queue`] is processed if its process dies after taking it;
 //! - that an item is put back if the session of its consumer ends at that moment, or the servers refuse to add it;
 //! - anything against a process that deletes the nodes of others.
+//!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise:
+//!
+//! - one that neither takes nor changes items leaves them as they are, and misses none;
+//! - one that takes items puts all of them back, and one that claims items releases all claims, in the background: see
+//!   [`Queue::poll`] and [`WorkQueue::claim`];
+//! - one that settles a claim continues in the background once it was polled. Before that it drops the claim, and the
+//!   item is delivered again.
 //!
 //! # Lost replies
 //!

@@ -74,10 +74,6 @@ pub struct Offer {
 ///
 /// Not cancel safe once it was polled: some of the items may be added, from the first one on, each once.
 ///
-/// # Session loss
-///
-/// As for [`Offer`].
-///
 /// # Cost
 ///
 /// One round trip for each 500 items or half a megabyte, paths included.
@@ -169,10 +165,6 @@ impl Offer {
     ///
     /// Not cancel safe once it was polled: the item may be offered and the changes applied, both or none, once.
     ///
-    /// # Session loss
-    ///
-    /// As for an offer.
-    ///
     /// # Cost
     ///
     /// As an offer, but it is never joined with others.
@@ -206,14 +198,6 @@ impl Offer {
     /// # Errors
     ///
     /// See [`OfferError`]; never [`OfferError::Unknown`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
     ///
     /// # Cost
     ///

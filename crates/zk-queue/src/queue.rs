@@ -119,10 +119,6 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// Safe: the node may be created.
     ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
     /// # Cost
     ///
     /// One round trip, and a list of a queue whose node names no layout. If there is no node, a list of the segments, and of
@@ -213,10 +209,6 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// [`TakeError::Core`] if a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
     /// # Cost
     ///
     /// One round trip, and one more if the list of items is used up or too old.
@@ -230,15 +222,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`], and those of [`peek`](Self::peek).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
-    /// # Cost
-    ///
-    /// As [`peek`](Self::peek).
+    /// [`TakeError::Empty`], and those of [`peek`](Self::peek), which costs the same.
     pub async fn element(&self) -> Result<T, TakeError> {
         self.peek().await?.ok_or_else(|| self.empty())
     }
@@ -289,15 +273,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`], and those of [`poll`](Self::poll).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`poll`](Self::poll).
-    ///
-    /// # Cost
-    ///
-    /// As [`poll`](Self::poll).
+    /// [`TakeError::Empty`], and those of [`poll`](Self::poll), which costs the same.
     pub async fn remove(&self) -> Result<T, TakeError> {
         self.poll().await?.ok_or_else(|| self.empty())
     }
@@ -305,10 +281,6 @@ impl<T: Send + 'static> Queue<T> {
     /// Takes the first item, and waits until there is one.
     ///
     /// # Errors
-    ///
-    /// As [`poll`](Self::poll).
-    ///
-    /// # Cancel safety
     ///
     /// As [`poll`](Self::poll).
     ///
@@ -331,10 +303,6 @@ impl<T: Send + 'static> Queue<T> {
     /// timeout of the session.
     ///
     /// # Errors
-    ///
-    /// As [`poll`](Self::poll).
-    ///
-    /// # Cancel safety
     ///
     /// As [`poll`](Self::poll).
     ///
@@ -365,10 +333,6 @@ impl<T: Send + 'static> Queue<T> {
     /// # Cancel safety
     ///
     /// A dropped call of `next` loses nothing: an item that was being taken is returned by the next one.
-    ///
-    /// # Session loss
-    ///
-    /// The stream returns a fatal error as [`poll`](Self::poll) does, and ends.
     ///
     /// # Cost
     ///
@@ -408,10 +372,6 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// As [`poll`](Self::poll), with all items.
     ///
-    /// # Cancel safety
-    ///
-    /// As [`poll`](Self::poll): all items are put back.
-    ///
     /// # Cost
     ///
     /// As [`poll`](Self::poll), and a read for each item, in two flights, or more if the items are large.
@@ -434,10 +394,6 @@ impl<T: Send + 'static> Queue<T> {
     /// Takes all items until the queue is empty.
     ///
     /// If a call fails, the items that were taken before are returned with the error.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`poll`](Self::poll): all items are put back.
     ///
     /// # Cost
     ///
@@ -487,10 +443,6 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// [`TakeError::Core`] if a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
     /// # Cost
     ///
     /// One round trip, two with segments. It reads no list of items.
@@ -502,15 +454,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Errors
     ///
-    /// As [`len`](Self::len).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
-    /// # Cost
-    ///
-    /// As [`len`](Self::len).
+    /// As [`len`](Self::len), which costs the same.
     pub async fn is_empty(&self) -> Result<bool, TakeError> {
         Ok(self.len().await? == 0)
     }
@@ -523,10 +467,6 @@ impl<T: Send + 'static> Queue<T> {
     /// # Errors
     ///
     /// [`TakeError::Core`] if a read failed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
     ///
     /// # Cost
     ///
@@ -549,10 +489,6 @@ impl<T: Send + 'static> Queue<T> {
     /// # Errors
     ///
     /// [`TakeError::Core`] if a read failed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
     ///
     /// # Cost
     ///

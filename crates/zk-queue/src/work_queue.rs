@@ -199,19 +199,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Errors
     ///
-    /// As [`Queue::check_layout`](crate::Queue::check_layout).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the node may be created.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
-    /// # Cost
-    ///
-    /// As [`Queue::check_layout`](crate::Queue::check_layout).
+    /// As [`Queue::check_layout`](crate::Queue::check_layout), also for cancel safety and cost.
     pub async fn check_layout(&self) -> Result<(), LayoutError> {
         let context = &self.store.context;
         context.check_layout(context.deadline()).await
@@ -232,20 +220,12 @@ impl<T: Send + 'static> WorkQueue<T> {
 
     /// Removes an item that no consumer has claimed, also one that was rejected and is delivered again later.
     ///
-    /// As [`Queue::cancel`](crate::Queue::cancel), with its errors and costs: exactly one of this call and the consumers
-    /// gets the item. An item that a consumer has is not removed: see [`CancelOutcome::Claimed`].
+    /// Exactly one of this call and the consumers gets the item. An item that a consumer has is not removed: see
+    /// [`CancelOutcome::Claimed`].
     ///
     /// # Errors
     ///
-    /// As [`Queue::cancel`](crate::Queue::cancel).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Queue::cancel`](crate::Queue::cancel).
-    ///
-    /// # Session loss
-    ///
-    /// As [`Queue::cancel`](crate::Queue::cancel).
+    /// As [`Queue::cancel`](crate::Queue::cancel), also for cancel safety and after a session loss.
     ///
     /// # Cost
     ///
@@ -259,23 +239,9 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// Removes the items that were offered with this [id of the application](crate::Offer::id) and that no consumer has
     /// claimed, as Curator's `DistributedIdQueue` does.
     ///
-    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id), with its errors and costs.
-    ///
     /// # Errors
     ///
-    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
-    ///
-    /// # Session loss
-    ///
-    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
-    ///
-    /// # Cost
-    ///
-    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id).
+    /// As [`Queue::cancel_with_id`](crate::Queue::cancel_with_id), also for cancel safety, cost and after a session loss.
     pub async fn cancel_with_id(&self, id: &str) -> Result<CancelledItems, CancelError> {
         let deadline = self.store.context.deadline();
         self.store.cancel_with_id(id, deadline).await
@@ -316,15 +282,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
-    ///
-    /// # Cost
-    ///
-    /// As [`claim`](Self::claim).
+    /// As [`claim`](Self::claim), which costs the same.
     pub async fn claim_timeout(&self, time: Duration) -> Result<Option<Claim<T>>, TakeError> {
         let wait_deadline = Deadline::after(time);
         let _standby = self.store.context.session.stand_by();
@@ -343,15 +301,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
-    ///
-    /// # Cost
-    ///
-    /// As [`claim`](Self::claim), without the wait.
+    /// As [`claim`](Self::claim), which costs the same but for the wait.
     pub async fn try_claim(&self) -> Result<Option<Claim<T>>, TakeError> {
         Ok(self.try_claim_batch(1).await?.pop())
     }
@@ -364,10 +314,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Errors
     ///
     /// As [`claim`](Self::claim).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim): all claims are released.
     ///
     /// # Cost
     ///
@@ -391,15 +337,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim_batch`](Self::claim_batch).
-    ///
-    /// # Cost
-    ///
-    /// As [`claim_batch`](Self::claim_batch), without the wait.
+    /// As [`claim_batch`](Self::claim_batch), which costs the same but for the wait.
     pub async fn try_claim_batch(&self, max: usize) -> Result<Vec<Claim<T>>, TakeError> {
         let deadline = self.store.context.deadline();
         if max == 0 {
@@ -470,10 +408,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// A dropped call of `next` loses nothing: a claim that was in flight is returned by the next one.
     ///
-    /// # Session loss
-    ///
-    /// The stream returns a fatal error, and ends.
-    ///
     /// # Cost
     ///
     /// As [`claim`](Self::claim), for each item.
@@ -536,10 +470,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// If a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
     /// # Cost
     ///
     /// A list, and a read for each claim, 64 in a flight.
@@ -590,10 +520,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// If a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
     /// # Cost
     ///
     /// One round trip, two with segments.
@@ -605,15 +531,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Errors
     ///
-    /// As [`len`](Self::len).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
-    /// # Cost
-    ///
-    /// As [`len`](Self::len).
+    /// As [`len`](Self::len), which costs the same.
     pub async fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len().await? == 0)
     }
@@ -627,10 +545,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Errors
     ///
     /// If a read failed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
     ///
     /// # Cost
     ///
@@ -658,10 +572,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Errors
     ///
     /// If a read failed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
     ///
     /// # Cost
     ///

@@ -91,14 +91,6 @@ impl<T> Claim<T> {
     /// If another client deletes the claim's node, it returns within five seconds, or within five milliseconds for each
     /// claim that this process has on the queue if that is longer.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: a later call returns the loss.
-    ///
-    /// # Session loss
-    ///
-    /// Returns [`ClaimLoss::SessionLost`].
-    ///
     /// # Cost
     ///
     /// A read every few seconds. It needs no watch, so the number of claims is not limited by watches.
@@ -126,13 +118,10 @@ impl<T> Claim<T> {
     /// [`NotSettled`], with the claim if it can be settled by another attempt. If that is dropped and nothing was
     /// changed, the item is delivered again.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it continues in the background.
-    ///
     /// # Session loss
     ///
-    /// A fatal error. Unless it is [`SettleError::Unknown`], the item is delivered again.
+    /// A fatal error. Unless it is [`SettleError::Unknown`], the item is delivered again. The same holds for the other
+    /// functions that settle a claim.
     ///
     /// # Cost
     ///
@@ -153,14 +142,6 @@ impl<T> Claim<T> {
     /// # Errors
     ///
     /// As [`acknowledge`](Self::acknowledge), for each claim.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// As [`acknowledge`](Self::acknowledge).
     ///
     /// # Cost
     ///
@@ -187,15 +168,6 @@ impl<T> Claim<T> {
     /// each item.
     ///
     /// # Errors
-    ///
-    /// [`NotSettled`], with the claim if it can be settled by another attempt. If that is dropped and nothing was
-    /// changed, the item is delivered again.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it continues in the background.
-    ///
-    /// # Session loss
     ///
     /// As [`acknowledge`](Self::acknowledge).
     ///
@@ -241,14 +213,6 @@ impl<T> Claim<T> {
     ///
     /// As [`acknowledge`](Self::acknowledge).
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error; the item is delivered again.
-    ///
     /// # Cost
     ///
     /// As [`acknowledge`](Self::acknowledge). With a delay, one more write if the leader's time is not known.
@@ -268,16 +232,7 @@ impl<T> Claim<T> {
     ///
     /// # Errors
     ///
-    /// [`NotSettled`], with the claim if it can be settled by another attempt. If that is dropped and nothing was
-    /// changed, the item is delivered again.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error; the item is delivered again.
+    /// As [`acknowledge`](Self::acknowledge).
     ///
     /// # Cost
     ///

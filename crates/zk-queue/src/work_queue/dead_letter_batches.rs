@@ -26,10 +26,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// If a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
     /// # Cost
     ///
     /// A list of all names, and a read for each dead letter of the page, 64 in a flight.
@@ -119,10 +115,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Cancel safety
     ///
     /// Not cancel safe once it was polled: those of one transaction may still be deleted.
-    ///
-    /// # Session loss
-    ///
-    /// The cause is a fatal error.
     ///
     /// # Cost
     ///

@@ -197,10 +197,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// If a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
     /// # Cost
     ///
     /// A list, and a read for each of them, 64 in a flight.
@@ -247,10 +243,6 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Errors
     ///
     /// [`DeadLetterError::Gone`], or [`DeadLetterError::Core`] if the read failed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
     ///
     /// # Cost
     ///
