@@ -40,14 +40,6 @@ impl<P> InstanceChanges<P> {
     }
 
     /// Waits for the next change; `None` after [`InstanceChange::Ended`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: no change is lost.
-    ///
-    /// # Session loss
-    ///
-    /// Reported as [`InstanceChange::Ended`], then `None`.
     pub async fn next(&mut self) -> Option<InstanceChange<P>> {
         loop {
             if let Some(change) = self.pending.pop_front() {

@@ -36,10 +36,6 @@ impl<L: Layout> Registry<L> {
     ///
     /// Safe: the instance is unregistered in the background. A static or permanent one stays.
     ///
-    /// # Session loss
-    ///
-    /// [`RegisterError::SessionLost`].
-    ///
     /// # Examples
     ///
     /// ```no_run
@@ -88,10 +84,6 @@ impl<L: Layout> Registry<L> {
     ///
     /// Safe: the instance is unregistered in the background, even if another task still holds its registration. A static
     /// or permanent one stays.
-    ///
-    /// # Session loss
-    ///
-    /// [`RegisterError::SessionLost`].
     ///
     /// # Examples
     ///

@@ -64,6 +64,16 @@
 //! Not guaranteed: that a picked instance is alive; that two processes see a change at the same moment; that each
 //! change is reported separately.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, nothing has happened then, and no
+//! change is lost.
+//!
+//! # Session loss
+//!
+//! Unless its documentation says otherwise, a call fails with an error of the [class](zk_core::ErrorClass) *fatal* once
+//! the session is lost, and a stream of changes reports the end, then returns `None`.
+//!
 //! # Failure behaviour
 //!
 //! | event | the registering process sees | the following process sees |

@@ -203,10 +203,6 @@ impl<P> Providers<P> {
     ///
     /// If following has ended.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
     /// # Session loss
     ///
     /// [`CacheEnd::SessionLost`]; if [`Sessions`](zk_core::Sessions) are followed, it waits for the next one.
@@ -300,10 +296,6 @@ impl<P> Providers<P> {
     /// # Errors
     ///
     /// The error of the last attempt once `limit` has elapsed; [`PickError::Ended`] at once.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     ///
     /// # Session loss
     ///

@@ -49,14 +49,6 @@ impl<L: Layout> Registry<L> {
     /// [`QueryError::InvalidPath`] if `service` cannot be the name of a service, and [`QueryError::Failed`] if the
     /// ensemble does not reply within the session's operation timeout, or the session may not list the service.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// [`QueryError::Failed`] with a fatal error.
-    ///
     /// # Cost
     ///
     /// One round trip to list the nodes, and those of [`get_many`](zk_core::Session::get_many): one request for eight

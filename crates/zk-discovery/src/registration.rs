@@ -161,14 +161,6 @@ impl<P: 'static> Registration<P> {
     }
 
     /// Waits until the instance is no longer registered, and returns why.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// [`RegistrationLoss::SessionLost`].
     pub async fn lost(&self) -> RegistrationLoss {
         let mut loss = self.state.loss.subscribe();
         let found = loss.wait_for(Option::is_some).await;
@@ -179,10 +171,6 @@ impl<P: 'static> Registration<P> {
     }
 
     /// Returns the instance as last written.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn instance(&self) -> Instance<P>
     where
         P: Clone,

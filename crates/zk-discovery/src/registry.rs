@@ -350,14 +350,6 @@ impl<L: Layout> Registry<L> {
     ///
     /// If the ensemble does not reply. A missing base is not an error.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
     /// # Cost
     ///
     /// One round trip; a single reply contains all names.

@@ -123,10 +123,6 @@ impl ServiceNames {
     ///
     /// If following has ended.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
     /// # Session loss
     ///
     /// [`CacheEnd::SessionLost`]; if [`Sessions`](zk_core::Sessions) are followed, it waits for the next one.
@@ -151,14 +147,6 @@ impl ServiceNames {
 
 impl ServiceNameChanges {
     /// Waits for the next change; `None` after [`ServiceNameChange::Ended`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: no change is lost.
-    ///
-    /// # Session loss
-    ///
-    /// Reported as [`ServiceNameChange::Ended`], then `None`.
     pub async fn next(&mut self) -> Option<ServiceNameChange> {
         loop {
             if let Some(change) = self.pending.pop_front() {

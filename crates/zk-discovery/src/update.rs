@@ -25,10 +25,6 @@ impl<P: 'static> Registration<P> {
     ///
     /// Not safe: the node may or may not be written. Update again; each update starts from the current data.
     ///
-    /// # Session loss
-    ///
-    /// [`UpdateError::Failed`] with a fatal error.
-    ///
     /// # Cost
     ///
     /// Two round trips, and two more for each concurrent write of another client.
@@ -115,15 +111,7 @@ impl<P: 'static> Registration<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`update`](Self::update).
-    ///
-    /// # Cancel safety
-    ///
-    /// Not safe, see [`update`](Self::update).
-    ///
-    /// # Session loss
-    ///
-    /// [`UpdateError::Failed`] with a fatal error.
+    /// Those of [`update`](Self::update), which has the same cancel safety.
     pub async fn set_payload(&self, payload: P) -> Result<(), UpdateError>
     where
         P: Clone + Send + Sync,

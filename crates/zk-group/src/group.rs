@@ -134,10 +134,6 @@ impl Group {
     /// # Errors
     ///
     /// If the view has ended: there will be no further session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn synchronized(&self) -> Result<Members, CacheEnd> {
         self.wait_for(Members::is_synchronized).await
     }
@@ -147,10 +143,6 @@ impl Group {
     /// # Errors
     ///
     /// If the view has ended: there will be no further session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn wait_for(
         &self,
         mut holds: impl FnMut(&Members) -> bool,
@@ -187,10 +179,6 @@ impl Group {
 impl MembersChanges {
     /// Waits until the members differ from those that it returned last, and returns them; at first, returns the present
     /// ones. Changes in quick succession may be returned as one. `None` after the end of the view.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no change is missed.
     ///
     /// # Session loss
     ///

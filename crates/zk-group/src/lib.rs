@@ -40,6 +40,17 @@
 //! Not guaranteed: that all processes see the same members at a time; that a member which is shown is alive: the servers
 //! notice a death when the session has timed out; ids that differ, in the layouts of kazoo.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, nothing has happened then, and no
+//! change and no item is missed. A call that leaves or releases goes on in the background.
+//!
+//! # Session loss
+//!
+//! Unless its documentation says otherwise, a call waits for the next session of [`Sessions`](zk_core::Sessions), and
+//! returns an error if there will be none. An [`ItemGuard`](partitioner::ItemGuard) belongs to one session, and is lost
+//! with it.
+//!
 //! # Failure behaviour
 //!
 //! | event | the process itself | other members |

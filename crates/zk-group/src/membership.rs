@@ -133,14 +133,6 @@ impl Membership {
     /// # Errors
     ///
     /// Those of [`PersistentNode::ready`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// It waits for the next session.
     pub async fn ready(&self) -> Result<(), PersistentNodeError> {
         self.node.ready().await.map(drop)
     }
@@ -155,10 +147,6 @@ impl Membership {
     /// # Cancel safety
     ///
     /// Not safe after the first poll: the payload is written nevertheless, unless a later call changes it.
-    ///
-    /// # Session loss
-    ///
-    /// It waits for the next session.
     ///
     /// # Cost
     ///
@@ -176,10 +164,6 @@ impl Membership {
     /// # Errors
     ///
     /// Those of [`PersistentNode::remove`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it goes on in the background.
     ///
     /// # Session loss
     ///

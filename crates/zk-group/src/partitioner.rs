@@ -203,10 +203,6 @@ impl Partitioner {
     /// An item that is to be released, or is lost, before it is returned here, is released and not returned. Several tasks may
     /// wait; each item is returned to one of them.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, no item is missed.
-    ///
     /// # Session loss
     ///
     /// It waits for the next session. `None` if there is none.
@@ -298,10 +294,6 @@ impl Partitioner {
     /// # Errors
     ///
     /// Those of [`Membership::leave`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it goes on in the background.
     ///
     /// # Session loss
     ///

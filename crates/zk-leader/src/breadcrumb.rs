@@ -204,10 +204,6 @@ impl Breadcrumb {
     ///
     /// Not cancel safe once it was polled: the breadcrumb may be removed.
     ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
     /// # Cost
     ///
     /// One round trip.

@@ -114,10 +114,6 @@ impl LeaderLatch {
     /// If the path or one of the nodes cannot be read. A missing path is not an error: the election has no
     /// participants.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe.
-    ///
     /// # Cost
     ///
     /// One round trip for the list, and one for every 64 participants, which are read concurrently.
@@ -130,10 +126,6 @@ impl LeaderLatch {
     /// # Errors
     ///
     /// Those of [`participants`](Self::participants).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     ///
     /// # Cost
     ///
@@ -151,10 +143,6 @@ impl LeaderLatch {
     /// # Errors
     ///
     /// If the election cannot be read. Call it again with the same token to continue.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     ///
     /// # Cost
     ///
@@ -193,10 +181,6 @@ impl LatchParticipant {
     }
 
     /// Leaves the election, see [`ParticipantHandle::leave`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The participant still leaves.
     ///
     /// # Cost
     ///

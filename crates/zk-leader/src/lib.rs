@@ -55,8 +55,8 @@
 //!    them.
 //! 7. Each attempt to lead has its own node, and ends before the next attempt begins: a late reply to an earlier
 //!    attempt does not affect the current one.
-//! 8. A dropped future or handle leaves nothing behind. The session deletes the node in the background, even if the
-//!    reply to its creation was lost, and the end of the session deletes it for certain.
+//! 8. A dropped future or handle leaves nothing behind, except a [`Breadcrumb`]. The session deletes the node in the
+//!    background, even if the reply to its creation was lost, and the end of the session deletes it for certain.
 //!
 //! Not guaranteed: that code which does not await, or tasks that the task spawned, stop with the leadership; that there
 //! is a leader at every moment, since after a death the ensemble waits for the session timeout; protection against a
@@ -68,6 +68,14 @@
 //! leader must resign for it repeatedly, and a participant with a lower priority may wait for ever.
 //! To make a certain process lead, let the others [resign](ParticipantHandle::resign) when they lead, and see in the
 //! [participants](LeaderLatch::participants) which one is next.
+//!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise:
+//!
+//! - one that runs a task drops it, and the participant leaves; its node is deleted in the background;
+//! - a request to resign or to leave stays in force;
+//! - any other has done nothing: a participant stays in the queue, and no state is lost.
 //!
 //! # Failure behaviour
 //!

@@ -118,10 +118,6 @@ impl Selector {
     /// The reason why it will not lead again.
     /// With [`Rejoin::Never`](crate::Rejoin::Never), also the loss of the leadership.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe. The task is dropped and the participant leaves; its node is deleted in the background.
-    ///
     /// # Session loss
     ///
     /// [`ParticipantEnd::SessionLost`], after the task was dropped.
@@ -158,21 +154,9 @@ impl Selector {
     ///
     /// # Errors
     ///
-    /// Those of [`run`](Self::run). [`ParticipantEnd::LeadershipLost`] if the task was dropped, or if the leadership
-    /// turned out to be lost when the task had ended: the result is discarded then, since another participant may have
-    /// led meanwhile.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. The task is dropped and the participant leaves; its node is deleted in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ParticipantEnd::SessionLost`], after the task was dropped.
-    ///
-    /// # Cost
-    ///
-    /// That of [`run`](Self::run).
+    /// Those of [`run`](Self::run), which has the same cost. [`ParticipantEnd::LeadershipLost`] if the task was
+    /// dropped, or if the leadership turned out to be lost when the task had ended: the result is discarded then, since
+    /// another participant may have led meanwhile.
     pub async fn run_once<T, F>(
         self,
         task: impl FnOnce(LeaderLease) -> F,
@@ -199,10 +183,6 @@ impl Selector {
     /// # Errors
     ///
     /// If the path or one of the nodes cannot be read.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.election.participants().await
     }
@@ -212,10 +192,6 @@ impl Selector {
     /// # Errors
     ///
     /// If the path or one of the nodes cannot be read.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         self.election.leader().await
     }
@@ -227,10 +203,6 @@ impl Selector {
     /// # Errors
     ///
     /// If the election cannot be read.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     pub async fn leader_after(&self, before: Option<FencingToken>) -> Result<Participant, Error> {
         self.election.leader_after(before).await
     }

@@ -100,10 +100,6 @@ impl ParticipantHandle {
     /// # Errors
     ///
     /// The reason why the participant ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. The participant stays in the queue.
     pub async fn leading(&self) -> Result<LeaderLease, ParticipantEnd> {
         let mut changes = self.changes();
         loop {
@@ -118,10 +114,6 @@ impl ParticipantHandle {
     }
 
     /// Waits until this participant has left the election for good, and returns why.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     pub async fn ended(&self) -> ParticipantEnd {
         let mut state = self.shared.state.subscribe();
         let ended = state.wait_for(|state| matches!(state, ParticipantState::Ended(_)));
@@ -143,14 +135,6 @@ impl ParticipantHandle {
     /// [`ResignError::NotLeading`] if it does not lead, [`ResignError::Lost`] if the leadership ended for another
     /// reason, and [`ResignError::Pending`] if the node was not deleted within the session's operation timeout.
     ///
-    /// # Cancel safety
-    ///
-    /// The request stays in force: the leader resigns.
-    ///
-    /// # Session loss
-    ///
-    /// [`ResignError::Lost`].
-    ///
     /// # Cost
     ///
     /// One round trip, once the task has ended.
@@ -167,10 +151,6 @@ impl ParticipantHandle {
     /// A leader resigns first, as with [`resign`](Self::resign).
     /// The node is deleted when this returns. If that takes longer than the session's operation timeout, the deletion
     /// continues in the background.
-    ///
-    /// # Cancel safety
-    ///
-    /// The request stays in force: the participant leaves.
     ///
     /// # Cost
     ///
@@ -210,10 +190,6 @@ pub struct StateChanges {
 impl StateChanges {
     /// Waits for the next state. The first call returns the current state. Returns `None` after
     /// [`ParticipantState::Ended`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. No state is lost.
     ///
     /// # Session loss
     ///

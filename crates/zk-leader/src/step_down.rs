@@ -97,10 +97,6 @@ impl StepDownError {
 ///
 /// Cancel safe. The request is withdrawn in the background, unless the leader has accepted it.
 ///
-/// # Session loss
-///
-/// An error of the class *fatal*.
-///
 /// # Cost
 ///
 /// Two round trips to find the leader, and two to find its node for requests; then a read and a write for the request, a

@@ -73,10 +73,6 @@ impl ItemGuard {
     ///
     /// Those of [`Guard::release`].
     ///
-    /// # Cancel safety
-    ///
-    /// Safe: it goes on in the background.
-    ///
     /// # Cost
     ///
     /// One round trip.
