@@ -93,10 +93,6 @@ impl Barrier {
     /// Not safe after the first poll, because a request in flight cannot be recalled: the barrier may still be removed.
     /// Repeat the call.
     ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
     /// # Cost
     ///
     /// One round trip. Each waiter is notified once and sends nothing more.
@@ -113,10 +109,6 @@ impl Barrier {
     /// # Errors
     ///
     /// Those of [`Exists`](zk_core::Exists) and [`Sync`](zk_core::Sync).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     ///
     /// # Cost
     ///
@@ -138,14 +130,6 @@ impl Barrier {
     ///
     /// Those of [`WaitForDeletion`](zk_core::WaitForDeletion) and [`Sync`](zk_core::Sync).
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, the watch is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
     /// # Cost
     ///
     /// One read, after a write that changes nothing, and one notification. One watch.
@@ -158,19 +142,8 @@ impl Barrier {
     /// # Errors
     ///
     /// Those of [`wait`](Self::wait), and [`TimedOut`](zk_core::ErrorKind::TimedOut) if the barrier is still set, or
-    /// [`NotConnected`](zk_core::ErrorKind::NotConnected) if there is no connection that could tell.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, the watch is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
-    /// # Cost
-    ///
-    /// That of [`wait`](Self::wait).
+    /// [`NotConnected`](zk_core::ErrorKind::NotConnected) if there is no connection that could tell. The cost is that
+    /// of `wait`.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<(), Error> {
         self.wait_for(Some(timeout)).await
     }

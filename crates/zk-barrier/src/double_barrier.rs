@@ -109,10 +109,6 @@ impl DoubleBarrier {
     /// Safe: the member's node is removed in the background. To others this looks like a member that died; a round may be
     /// opened that counted it a moment earlier.
     ///
-    /// # Session loss
-    ///
-    /// [`EnterError::SessionLost`].
-    ///
     /// # Cost
     ///
     /// One write and two reads in one round trip, and two reads when the round is opened. The member that completes the
@@ -132,16 +128,8 @@ impl DoubleBarrier {
     ///
     /// # Errors
     ///
-    /// [`EnterError`]. [`OutcomeUnknown`](EnterError::OutcomeUnknown) if the withdrawal is not confirmed within the session's
-    /// operation timeout.
-    ///
-    /// # Cancel safety
-    ///
-    /// That of [`enter`](Self::enter).
-    ///
-    /// # Session loss
-    ///
-    /// [`EnterError::SessionLost`].
+    /// [`EnterError`]. [`OutcomeUnknown`](EnterError::OutcomeUnknown) if the withdrawal is not confirmed within the
+    /// session's operation timeout. Cancel safety is that of [`enter`](Self::enter).
     ///
     /// # Cost
     ///

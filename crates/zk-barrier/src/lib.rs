@@ -62,13 +62,18 @@
 //! for longer than its session timeout knows that it is not in the round any more, see [`Member`]. [`Layout::Recipe`]
 //! guarantees less, as it says.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, nothing has happened then, and
+//! watches are removed in the background.
+//!
 //! # Failure behaviour
 //!
 //! | event | [`Barrier`] | [`DoubleBarrier`] |
 //! |---|---|---|
 //! | a reply is lost | the outcome is found out | the outcome is found out |
 //! | the connection breaks | a wait goes on, and ends if the barrier was removed meanwhile | waits go on, and end if the round was opened or ended meanwhile |
-//! | the session is lost | calls return a fatal error; a barrier that is set stays set | calls return a fatal error; to others the member has left; [`Member::lost`] |
+//! | the session is lost | calls return a fatal error; a barrier that is set stays set | calls return [`EnterError::SessionLost`] or [`LeaveError::SessionLost`]; to others the member has left; [`Member::lost`] |
 //! | a call is dropped | a wait leaves nothing; a `set` or `remove` in flight may still take effect | the member leaves in the background |
 //! | a server lags | a wait first lets it catch up | members of that server notice later; none passes or leaves early |
 //! | the process stops | a barrier that is set stays set | when its session expires, the others go on without it |

@@ -99,10 +99,6 @@ impl Member {
 
     /// Waits until the member is not in the round any more although it has not left.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, the watch is removed in the background.
-    ///
     /// # Session loss
     ///
     /// Returned as [`MemberLoss::SessionLost`].
@@ -153,10 +149,6 @@ impl Member {
     /// Safe: the member leaves in the background, and does not wait for the others. The next member that enters or leaves
     /// ends the round.
     ///
-    /// # Session loss
-    ///
-    /// [`LeaveError::SessionLost`].
-    ///
     /// # Cost
     ///
     /// One write and two reads; one watch and one notification. The member that opened the round stays in it to the last:
@@ -171,19 +163,8 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// [`LeaveError`]. With [`TimedOut`](LeaveError::TimedOut) this member has left, and others have not.
-    ///
-    /// # Cancel safety
-    ///
-    /// That of [`leave`](Self::leave).
-    ///
-    /// # Session loss
-    ///
-    /// [`LeaveError::SessionLost`].
-    ///
-    /// # Cost
-    ///
-    /// That of [`leave`](Self::leave).
+    /// [`LeaveError`]. With [`TimedOut`](LeaveError::TimedOut) this member has left, and others have not. Cancel safety
+    /// and cost are those of [`leave`](Self::leave).
     pub async fn leave_timeout(self, timeout: Duration) -> Result<(), LeaveError> {
         self.leave_by(Instant::now().checked_add(timeout)).await
     }

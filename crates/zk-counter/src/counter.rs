@@ -175,10 +175,6 @@ impl AtomicCounter {
     ///
     /// Those of [`add`](Self::add), except for overflow.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
     /// # Cost
     ///
     /// A `sync` and a read.
@@ -191,10 +187,6 @@ impl AtomicCounter {
     /// # Errors
     ///
     /// Those of [`add`](Self::add).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`add`](Self::add).
     pub async fn increment(&self) -> Result<i64, CounterError> {
         self.add(1).await
     }
@@ -204,10 +196,6 @@ impl AtomicCounter {
     /// # Errors
     ///
     /// Those of [`add`](Self::add).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`add`](Self::add).
     pub async fn decrement(&self) -> Result<i64, CounterError> {
         self.add(-1).await
     }
@@ -221,15 +209,6 @@ impl AtomicCounter {
     /// [`CounterError::TimedOut`] at the time limit: nothing was changed.
     /// [`CounterError::OutcomeUnknown`] at the time limit with a write in flight, and [`CounterError::Failed`] if the
     /// session was lost meanwhile.
-    ///
-    /// # Cancel safety
-    ///
-    /// Not safe after the first poll: if the operation is part of a write in flight, it may be applied. Otherwise it is
-    /// withdrawn. No node is left behind.
-    ///
-    /// # Cost
-    ///
-    /// See the [type](Self).
     pub async fn add(&self, amount: i64) -> Result<i64, CounterError> {
         let applied = self.applied(Operation::Add(amount)).await;
         applied.map(|(_, after)| after)
@@ -240,10 +219,6 @@ impl AtomicCounter {
     /// # Errors
     ///
     /// Those of [`add`](Self::add).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`add`](Self::add).
     pub async fn set(&self, new: i64) -> Result<i64, CounterError> {
         let applied = self.applied(Operation::Set(new)).await;
         applied.map(|(before, _)| before)
@@ -254,10 +229,6 @@ impl AtomicCounter {
     /// # Errors
     ///
     /// Those of [`add`](Self::add).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`add`](Self::add).
     pub async fn compare_and_set(
         &self,
         expected: i64,

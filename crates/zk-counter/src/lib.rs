@@ -45,6 +45,12 @@
 //! ephemeral node of a change in doubt: then its outcome is unknown. Other clients of the same node, Curator's and kazoo's,
 //! keep their own faults: after a lost reply they may add twice.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await, and leaves no ephemeral node that outlives its handle. A read or a wait has
+//! done nothing, and no change is lost. A change that is part of a write in flight may be applied; otherwise it is
+//! withdrawn.
+//!
 //! # Failure behaviour
 //!
 //! | event | counter | shared value and count |

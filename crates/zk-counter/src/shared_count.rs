@@ -77,10 +77,6 @@ impl SharedCount {
     /// # Errors
     ///
     /// [`CounterError::Ended`] if there will be no further session, and [`CounterError::NotACounter`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn synchronized(&self) -> Result<Versioned<i32>, CounterError> {
         number(self.path(), self.value.synchronized().await?)
     }
@@ -98,10 +94,6 @@ impl SharedCount {
     /// # Errors
     ///
     /// Those of [`SharedValue::set`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`SharedValue::set`].
     pub async fn set(&self, count: i32) -> Result<(), CounterError> {
         self.value.set(count.to_be_bytes()).await
     }
@@ -111,10 +103,6 @@ impl SharedCount {
     /// # Errors
     ///
     /// Those of [`SharedValue::set`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`SharedValue::set`].
     pub async fn try_set(
         &self,
         seen: &Versioned<i32>,
@@ -138,10 +126,6 @@ impl CountChanges {
     /// further session.
     ///
     /// Data that is not a number is an error, after which later numbers follow.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no change is lost.
     pub async fn next(&mut self) -> Option<Result<Option<Versioned<i32>>, CounterError>> {
         let next = self.changes.next().await?;
         Some(next.map(|now| number(&self.path, now)).transpose())

@@ -142,10 +142,6 @@ impl SharedValue {
     ///
     /// [`CounterError::Ended`] if there will be no further session, and [`CounterError::Failed`] if the node cannot be
     /// watched.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn synchronized(&self) -> Result<Versioned<Bytes>, CounterError> {
         let path = self.path();
         let exists = |now: &Snapshot| now.is_synchronized() && now.get(path).is_some();
@@ -172,10 +168,6 @@ impl SharedValue {
     ///
     /// [`CounterError::TimedOut`] and [`CounterError::Ended`]: nothing was changed. [`CounterError::Failed`] with
     /// the errors of [`UpdateData`](zk_core::UpdateData).
-    ///
-    /// # Cancel safety
-    ///
-    /// Not safe after the first poll: a write in flight may be applied. No node is left behind.
     pub async fn set(&self, value: impl Into<Vec<u8>>) -> Result<(), CounterError> {
         let value = value.into();
         let updated = self.write(move |_| Some(value.clone())).await;
@@ -187,10 +179,6 @@ impl SharedValue {
     /// # Errors
     ///
     /// Those of [`set`](Self::set).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`set`](Self::set).
     pub async fn try_set<T>(
         &self,
         seen: &Versioned<T>,
@@ -227,10 +215,6 @@ impl SharedValue {
     /// # Errors
     ///
     /// Those of [`set`](Self::set).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`set`](Self::set).
     pub async fn update<F>(&self, change: F) -> Result<Updated, CounterError>
     where
         F: FnMut(&[u8]) -> Option<Vec<u8>> + Clone + Send + 'static,
@@ -266,10 +250,6 @@ pub struct ValueChanges {
 impl ValueChanges {
     /// Waits for the next value; inside, it is `None` if the node does not exist. Returns `None` when there will be no
     /// further session, or if the node cannot be watched.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, no change is lost.
     pub async fn next(&mut self) -> Option<Option<Versioned<Bytes>>> {
         let (path, last) = (self.cache.path().clone(), self.last);
         let mzxid = |now: &Snapshot| now.get(&path).map_or(0, |node| node.stat().mzxid);

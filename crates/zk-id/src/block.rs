@@ -193,15 +193,11 @@ impl BlockIds {
     ///
     /// # Cancel safety
     ///
-    /// Safe. A block that is being fetched is kept for the next call.
+    /// Nothing is skipped: a block that is being fetched is kept for the next call.
     ///
     /// # Session loss
     ///
     /// Returns the remaining numbers of the blocks, which no other process can issue; then [`BlockError::Failed`].
-    ///
-    /// # Cost
-    ///
-    /// See the [type](Self).
     pub async fn next(&self) -> Result<i64, BlockError> {
         loop {
             let mut fetched = self.shared.fetched.subscribe();
@@ -229,10 +225,6 @@ impl BlockIds {
     /// # Errors
     ///
     /// Those of [`next`](Self::next). The numbers taken so far are lost.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. The numbers taken so far are lost.
     ///
     /// # Cost
     ///

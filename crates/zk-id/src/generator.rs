@@ -153,18 +153,6 @@ impl Generator {
     ///
     /// The reason why there was no id within the [maximum wait](Self::with_max_wait). Fails at once if the next time unit
     /// does not begin in that time, a clock that is behind cannot catch up, or there will never be an id.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. At most one id is skipped.
-    ///
-    /// # Session loss
-    ///
-    /// [`NextError::Lost`], if the worker number is leased.
-    ///
-    /// # Cost
-    ///
-    /// See the [type](Self). No round trip.
     pub async fn next(&self) -> Result<Id, NextError> {
         match self.state.take_one() {
             Ok(id) => Ok(id),
@@ -223,14 +211,6 @@ impl Generator {
     /// # Errors
     ///
     /// Those of [`next`](Self::next). The maximum wait applies to each wait. The ids taken so far are skipped.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. The ids taken so far are skipped.
-    ///
-    /// # Session loss
-    ///
-    /// [`NextError::Lost`], if the worker number is leased.
     ///
     /// # Cost
     ///

@@ -98,10 +98,6 @@ impl Inspector {
     ///
     /// If a read failed.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
-    ///
     /// # Cost
     ///
     /// Two round trips; for worker numbers also those of [`get_many`](Session::get_many) for the holders and marks.

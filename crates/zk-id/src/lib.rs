@@ -60,10 +60,16 @@
 //! different clocks or they are less than ten milliseconds apart; protection against a process that writes wrong data
 //! to these nodes.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, an id that it would have returned
+//! is skipped, as are those that it has taken before. A worker number that was claimed, or is claimed by a request that
+//! was already sent, is released in the background, and a call that releases goes on there. Anything else only reads.
+//!
 //! # Failure behaviour
 //!
 //! Unless stated otherwise, a call fails with an error of the [class](zk_core::ErrorClass) *fatal* once the session is
-//! lost.
+//! lost. What it holds, such as a worker number, is released with the session.
 //!
 //! | event | snowflakes | blocks | sequences | zxids |
 //! |---|---|---|---|---|

@@ -105,10 +105,6 @@ impl SequenceIds {
     /// client has deleted the node, and [`SequenceError::Failed`] if the requests did not succeed within the session's
     /// operation timeout.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe. A node that was created, or is created by a request that was already sent, is deleted in the background.
-    ///
     /// # Cost
     ///
     /// One round trip and a write, and another write in the background.

@@ -144,8 +144,7 @@ impl Snowflakes {
     ///
     /// # Cancel safety
     ///
-    /// Safe. A number that was claimed, or is claimed by a request that was already sent, is released in the
-    /// background. Its reserved time stays unused.
+    /// The worker number is released in the background. Its reserved time stays unused.
     ///
     /// # Cost
     ///
@@ -275,14 +274,6 @@ impl Snowflake {
     ///
     /// A short connection loss does not stop it, but there may be [no ids](crate::NextError::SessionLeaseExpired)
     /// meanwhile.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
-    ///
-    /// # Session loss
-    ///
-    /// [`WorkerLoss::SessionLost`].
     pub async fn lost(&self) -> WorkerLoss {
         self.generator.state().stopped().await
     }
@@ -296,11 +287,8 @@ impl Snowflake {
     ///
     /// # Cancel safety
     ///
-    /// Safe. The generator stops at the first poll, and the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error. The number is released with the session.
+    /// The generator stops at the first poll, and the release continues in the background. The unused reserved time may
+    /// not be given back.
     pub async fn release(mut self) -> Result<(), Error> {
         let state = Arc::clone(self.generator.state());
         let unused = state.stop(WorkerLoss::Released);

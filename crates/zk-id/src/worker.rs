@@ -107,11 +107,6 @@ impl WorkerIds {
     /// [`ClaimError::AllTaken`], [`ClaimError::SchemaMismatch`] if the path is used for something else, and
     /// [`ClaimError::Failed`] if the requests did not succeed within the session's operation timeout.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe. A number that was claimed, or is claimed by a request that was already sent, is released in the
-    /// background.
-    ///
     /// # Cost
     ///
     /// Three round trips, and one more for each number that another process claims at the same moment.
@@ -164,11 +159,6 @@ impl WorkerIds {
     ///
     /// Those of [`claim`](Self::claim). [`ClaimError::AllTaken`] if no number was free within `limit`.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe. A number that was claimed, or is claimed by a request that was already sent, is released in the
-    /// background.
-    ///
     /// # Cost
     ///
     /// That of [`claim`](Self::claim), at first and after each change among the workers, and a watch meanwhile.
@@ -198,10 +188,6 @@ impl WorkerIds {
     /// # Errors
     ///
     /// If a request fails.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
     ///
     /// # Cost
     ///
@@ -312,10 +298,6 @@ impl WorkerId {
     ///
     /// After [`WorkerLoss::SessionLeaseExpired`] it may be [valid](Self::is_valid) again, if the session survived.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe.
-    ///
     /// # Session loss
     ///
     /// [`WorkerLoss::SessionLeaseExpired`] or [`WorkerLoss::SessionLost`].
@@ -349,14 +331,6 @@ impl WorkerId {
     /// # Errors
     ///
     /// If the number may not be released yet. The release then continues in the background while the session lives.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. The release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error. The number is released with the session.
     pub async fn release(self) -> Result<(), Error> {
         self.node.delete().await
     }

@@ -99,14 +99,6 @@ impl ZxidIds {
     /// [`ZxidError::SchemaMismatch`] if the node has foreign data, and [`ZxidError::Failed`] if the requests did not succeed
     /// within the session's operation timeout.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe. A number may be skipped.
-    ///
-    /// # Session loss
-    ///
-    /// [`ZxidError::Failed`]. A number may be skipped.
-    ///
     /// # Cost
     ///
     /// One round trip and a write; two more round trips at the first call of a handle.
