@@ -206,10 +206,6 @@ macro_rules! common_methods {
         /// # Errors
         ///
         /// If the cache has ended.
-        ///
-        /// # Cancel safety
-        ///
-        /// Safe: nothing happens.
         pub async fn synchronized(&self) -> Result<Snapshot, CacheEnd> {
             self.cache.wait_for(Snapshot::is_synchronized).await
         }
@@ -235,14 +231,6 @@ macro_rules! common_methods {
         /// # Errors
         ///
         /// If the cache has ended.
-        ///
-        /// # Cancel safety
-        ///
-        /// Safe: nothing happens.
-        ///
-        /// # Session loss
-        ///
-        /// An error, if the cache ends with its session; otherwise it keeps waiting.
         pub async fn wait_for(
             &self,
             holds: impl FnMut(&Snapshot) -> bool,
@@ -251,10 +239,6 @@ macro_rules! common_methods {
         }
 
         /// Waits until the cache has ended, and returns why.
-        ///
-        /// # Cancel safety
-        ///
-        /// Safe: nothing happens.
         pub async fn ended(&self) -> CacheEnd {
             self.cache.ended().await
         }

@@ -60,10 +60,6 @@ impl Events {
 
     /// Waits for the next event; `None` after [`Event::Ended`].
     ///
-    /// # Cancel safety
-    ///
-    /// Safe: no event is lost.
-    ///
     /// # Session loss
     ///
     /// Returned as [`Event::Ended`], then `None`.
@@ -83,10 +79,6 @@ impl Events {
     ///
     /// A batch may contain no event although its snapshot differs: no event reports that a [partial
     /// read](crate::PartialRead) was completed, or that only the child list of a node changed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: no event is lost.
     ///
     /// # Session loss
     ///

@@ -98,6 +98,10 @@
 //! # }
 //! ```
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await: nothing has happened then, and no event is lost.
+//!
 //! # Failure behaviour
 //!
 //! | event | what the user sees |

@@ -63,7 +63,13 @@
 //!
 //! # Session loss
 //!
-//! Unless stated otherwise, a publisher's calls return a fatal error after a session loss.
+//! Unless stated otherwise, a publisher's calls return a fatal error after a session loss. A [`Typed`] value keeps waiting:
+//! another session may follow.
+//!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, nothing has happened then, and no
+//! value or event is lost.
 //!
 //! # Failure behaviour
 //!
@@ -82,7 +88,7 @@
 //! | no server answers at the start | – | – | [`Problem::NotRead`], and the value of the [file](TypedBuilder::with_file), if there is one |
 //! | the file is damaged, of something else, or cannot be written | – | – | [`Typed::file_problem`]; the file is not used |
 //! | the session is lost | a fatal error | [`Event::SessionLost`], the last event | [`Problem::SessionLost`]; the value stays; if the application's [sessions](Typed::follow) follow it, until the next one has read it |
-//! | the future or handle is dropped | see `Cancel safety` of each | the watch is removed | the value stays |
+//! | the future or handle is dropped | see [Cancel safety](#cancel-safety) | the watch is removed | the value stays |
 //!
 //! # Layout of the nodes
 //!

@@ -212,10 +212,6 @@ pub struct Events<T>(Pin<Box<dyn Stream<Item = Event<T>> + Send>>);
 impl<T> Events<T> {
     /// Waits for the next event; `None` after the last one.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe: no event is lost.
-    ///
     /// # Session loss
     ///
     /// Returned as [`Event::SessionLost`], then `None`.

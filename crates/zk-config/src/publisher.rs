@@ -104,10 +104,6 @@ impl<C> Publisher<C> {
     ///
     /// Those of a list and a read. A key without a history has an empty one.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe: nothing happens.
-    ///
     /// # Cost
     ///
     /// Two round trips, whatever the number of revisions.
@@ -154,13 +150,9 @@ impl<C> Publisher<C> {
     /// # Errors
     ///
     /// [`PublishError::NoSuchRevision`] if the history does not have the revision, or no longer.
-    /// [`PublishError::Conflict`] if the node is not as expected.
-    /// [`PublishError::HiddenAcl`] if the node must be created with an ACL that this client cannot see.
-    /// Otherwise those of [`Publish`].
-    ///
-    /// # Cancel safety
-    ///
-    /// See [`Publish`].
+    /// [`PublishError::Conflict`] if the node is not as expected. [`PublishError::HiddenAcl`] if the node must be
+    /// created with an ACL that this client cannot see. Otherwise those of [`Publish`], which has the same cancel
+    /// safety.
     ///
     /// # Cost
     ///
@@ -319,11 +311,7 @@ impl<C> PublishTransaction<'_, C> {
     ///
     /// # Errors
     ///
-    /// See [`Publish`].
-    ///
-    /// # Cancel safety
-    ///
-    /// See [`Publish`].
+    /// See [`Publish`], also for cancel safety.
     pub async fn publish(self) -> Result<Vec<Published>, PublishError> {
         self.keys.publish().await
     }

@@ -171,14 +171,6 @@ impl<T: Send + Sync + 'static> Typed<T> {
     /// Waits until there is a value.
     ///
     /// That may take for ever: add a timeout, and report the [`problem`](Self::problem) when it is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: nothing happens.
-    ///
-    /// # Session loss
-    ///
-    /// Keeps waiting; another session may follow.
     pub async fn ready(&self) -> Arc<Current<T>> {
         let mut number = self.state.number().subscribe();
         loop {
@@ -193,14 +185,6 @@ impl<T: Send + Sync + 'static> Typed<T> {
     ///
     /// Values that were replaced in between are skipped.
     /// A problem is not a value: this waits while the last good value stays.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: no value is lost.
-    ///
-    /// # Session loss
-    ///
-    /// Keeps waiting; another session may follow.
     pub async fn changed(&mut self) -> Arc<Current<T>> {
         loop {
             next(&mut self.seen).await;

@@ -142,10 +142,6 @@ impl Client {
     /// # Errors
     ///
     /// Why the session is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
     pub async fn connected(&self) -> Result<(), SessionEnd> {
         let is_known = |state: &ConnectionState| {
             matches!(
@@ -364,10 +360,6 @@ pub struct Watch {
 impl Watch {
     /// Waits for the next event; `None` if there is none any more: the session is over, a one-shot watch has reported
     /// its event, or the session has moved to a server before 3.6, which has no persistent watches.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. No event is lost.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         let (event, epoch) = self.events.recv().await?;
         self.epoch = epoch;

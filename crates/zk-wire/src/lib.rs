@@ -60,6 +60,11 @@
 //!    [`max_in_flight`](Config::max_in_flight) wait; a reply beyond the limit breaks the connection
 //!    ([`Loss::Malformed`]). Events of watches that are not read are not bounded.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, nothing has happened then, and no
+//! event is lost.
+//!
 //! # Failure behaviour
 //!
 //! | event | what a caller sees |

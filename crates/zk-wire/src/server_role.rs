@@ -46,10 +46,6 @@ impl Client {
     /// # Cost
     ///
     /// A request, and a connection to the same address. Names in the configuration are resolved.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
     pub async fn server_role(&self) -> Option<(ServerRole, u64)> {
         let (address, host, epoch) = self.server()?;
         let reply = ask_address(self.connector(), address, &host).await?;
