@@ -60,6 +60,10 @@
 //!   `cargo run --release --example proxy_overhead` measures this: one server with its data in memory, and two sessions
 //!   that send `exists` 20,000 times each, alternating in blocks of 500.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, it only reads.
+//!
 //! # Threads
 //!
 //! The proxy runs on a thread of its own, so that a test that blocks its runtime does not block the proxy.

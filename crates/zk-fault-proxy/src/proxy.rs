@@ -181,10 +181,6 @@ impl FaultProxy {
     /// # Errors
     ///
     /// [`Error::NotSeen`] with the last events.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn wait_for(
         &self,
         matching: &Match,

@@ -45,10 +45,6 @@ use tokio::time::timeout;
 /// interpret it as the length of a request.
 /// [`AdminError::NoAnswer`] for a server that cannot be reached in time, or closes the connection without an answer.
 /// A textual refusal, such as the one about the whitelist, is an answer here and an error only in the parsing functions.
-///
-/// # Cancel safety
-///
-/// Safe: the connection is closed, and the server keeps no state.
 pub async fn four_letter(
     addr: SocketAddr,
     word: &str,
@@ -107,10 +103,6 @@ async fn exchange(
 ///
 /// The errors of [`four_letter`], [`AdminError::NotServing`] while the server has no quorum, and
 /// [`AdminError::Unexpected`] for a text that is not an answer to `srvr`.
-///
-/// # Cancel safety
-///
-/// Safe, as [`four_letter`].
 pub async fn srvr(addr: SocketAddr, within: Duration) -> Result<Srvr, AdminError> {
     four_letter(addr, "srvr", within).await?.parse()
 }

@@ -289,7 +289,7 @@ impl Ensemble {
     ///
     /// # Cancel safety
     ///
-    /// After a cancelled call the guard process does the work, and a failure is not reported.
+    /// The work continues in the background, and a failure is not reported. Containers that were not killed yet go on.
     pub async fn kill_all(&self) -> Result<(), Error> {
         if self.containers.is_some() {
             for server in &self.servers {

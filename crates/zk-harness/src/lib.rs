@@ -37,6 +37,12 @@
 //!    directory is kept and its path printed, for the analysis of a failed test. [`Keep`] changes this.
 //! 4. Two ensembles never share a port, even if different processes of one user start them at the same time.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, it only reads, or it sends a
+//! signal or a request on the first poll, and dropping it only stops the waiting. The node of an unfinished probe is
+//! removed with its session.
+//!
 //! # Failures
 //!
 //! | event | what the caller sees |

@@ -60,10 +60,6 @@ impl Ensemble {
     ///
     /// [`Error::NoSuchServer`] for an unknown id, [`Error::NoQuorum`] without a leader, [`Error::NoFollower`] without a
     /// follower.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn select(&self, which: Selector) -> Result<Vec<&Server>, Error> {
         Ok(match which {
             Selector::Id(id) => vec![self.server(id)?],

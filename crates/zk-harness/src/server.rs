@@ -90,10 +90,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::Container`] if the engine does not return the output, or the file cannot be written.
-    ///
-    /// # Cancel safety
-    ///
-    /// The copying starts with the first poll; dropping the future only stops the waiting.
     pub async fn follow_log(&self) -> Result<(), Error> {
         match &self.container {
             Some(container) => container.perform(ContainerAction::FollowLog).await,
@@ -181,10 +177,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::WrongState`] if it does not run or is paused, [`Error::StillRunning`] if it has not ended after 10 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn stop(&self) -> Result<(), Error> {
         if self.process_state() == ProcessState::Paused {
             return Err(
@@ -194,15 +186,11 @@ impl Server {
         self.end("stop", Signal::TERM, ContainerAction::Stop).await
     }
 
-    /// Kills the server with SIGKILL and waits until its process has ended.
+    /// Kills the server with SIGKILL and waits until its process has ended. A paused container is resumed first.
     ///
     /// # Errors
     ///
     /// [`Error::WrongState`] if it does not run, [`Error::StillRunning`] if it has not ended after 10 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn kill(&self) -> Result<(), Error> {
         if let Some(container) = &self.container
             && container.state() == ProcessState::Paused
@@ -234,10 +222,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::WrongState`] if it does not run, or is not paused after 10 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn pause(&self) -> Result<(), Error> {
         let (from, to) = (ProcessState::Running, ProcessState::Paused);
         self.change_state("pause", Signal::STOP, ContainerAction::Pause, from, to)
@@ -249,10 +233,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::WrongState`] if it is not paused, or still paused after 10 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn resume(&self) -> Result<(), Error> {
         let (from, to) = (ProcessState::Paused, ProcessState::Running);
         self.change_state("resume", Signal::CONT, ContainerAction::Resume, from, to)
@@ -264,10 +244,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::Unavailable`] unless the server runs in a container, [`Error::Container`] if the engine refuses.
-    ///
-    /// # Cancel safety
-    ///
-    /// The request is sent on the first poll; dropping the future only stops the waiting.
     pub async fn disconnect(&self) -> Result<(), Error> {
         self.in_container()?
             .perform(ContainerAction::Disconnect)
@@ -279,10 +255,6 @@ impl Server {
     /// # Errors
     ///
     /// As for [`disconnect`](Self::disconnect).
-    ///
-    /// # Cancel safety
-    ///
-    /// The request is sent on the first poll; dropping the future only stops the waiting.
     pub async fn reconnect(&self) -> Result<(), Error> {
         self.in_container()?.perform(ContainerAction::Connect).await
     }
@@ -292,10 +264,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::Admin`] without a valid answer within 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn srvr(&self) -> Result<admin::Srvr, Error> {
         self.ask("srvr").await
     }
@@ -305,10 +273,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::Admin`] without a valid answer within 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn mntr(&self) -> Result<admin::Mntr, Error> {
         self.ask("mntr").await
     }
@@ -318,10 +282,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::Admin`] without a valid answer within 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn cons(&self) -> Result<admin::Cons, Error> {
         self.ask("cons").await
     }
@@ -331,10 +291,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::Admin`] without a valid answer within 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn wchs(&self) -> Result<admin::Wchs, Error> {
         self.ask("wchs").await
     }
@@ -344,10 +300,6 @@ impl Server {
     /// # Errors
     ///
     /// [`Error::Admin`] if there is no answer within 30 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe for words that only read.
     pub async fn four_letter(&self, word: &str) -> Result<String, Error> {
         admin::four_letter(self.client_address(), word, ANSWER_WITHIN)
             .await

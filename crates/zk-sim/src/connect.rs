@@ -97,10 +97,6 @@ impl Connect {
     ///
     /// If no server grants the session in the time set by [`within`](Self::within), because none serves or the chosen
     /// one lags. Also outside of a Tokio runtime.
-    ///
-    /// # Cancel safety
-    ///
-    /// The session may stay open until its timeout.
     pub async fn transport(self) -> SimTransport {
         let Self {
             driver,

@@ -57,10 +57,6 @@ impl Ensemble {
     /// # Panics
     ///
     /// If a node or watch is left, or a clean-up takes longer than two minutes of Tokio's time.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only reads.
     pub async fn assert_nothing_left(&self, sessions: impl IntoIterator<Item = Session>) {
         for session in sessions {
             tokio::select! {

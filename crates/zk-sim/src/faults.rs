@@ -173,10 +173,6 @@ impl Scripted {
     /// # Panics
     ///
     /// If it has not occurred after a minute of Tokio's time.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it only waits.
     pub async fn happened(&self) {
         let waited = tokio::time::timeout(LONGEST_WAIT, async {
             loop {

@@ -79,6 +79,12 @@
 //! 7. A request is sent when its future is first polled. A future that was never polled sends nothing; dropping one
 //!    later does not cancel its request.
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, it only waits; one that takes a
+//! future or a condition drops that as well. A dropped [`Connect`] may leave its session open until its timeout, and a
+//! request is not cancelled (guarantee 7).
+//!
 //! # Failures
 //!
 //! | failure | effect on the servers | effect on the client |

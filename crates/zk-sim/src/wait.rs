@@ -8,10 +8,6 @@ use std::time::Duration;
 /// # Panics
 ///
 /// If the future is not ready by then.
-///
-/// # Cancel safety
-///
-/// As safe as `happening`.
 pub async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
     tokio::time::timeout(MAX_WAIT, happening)
         .await
@@ -25,10 +21,6 @@ pub async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
 /// # Panics
 ///
 /// If the condition does not hold by then.
-///
-/// # Cancel safety
-///
-/// As safe as `condition`.
 pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     soon(what, async {
         while !condition().await {
@@ -39,10 +31,6 @@ pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
 }
 
 /// Lets time pass, during which other tasks and the ensemble run.
-///
-/// # Cancel safety
-///
-/// Cancel safe: it only waits.
 pub async fn pass(time: Duration) {
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(time, nothing).await);
@@ -51,10 +39,6 @@ pub async fn pass(time: Duration) {
 /// Polls a future at most `times` times, then drops it; returns its output if it became ready.
 ///
 /// To drop a call at each of its await points, count up from 0 until there is an output.
-///
-/// # Cancel safety
-///
-/// As safe as `future`, which is dropped.
 ///
 /// # Examples
 ///

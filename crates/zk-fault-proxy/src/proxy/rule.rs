@@ -143,10 +143,6 @@ impl Rule {
     /// # Errors
     ///
     /// [`Error::NotSeen`] with the proxy's last events.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn happened(&self, within: Duration) -> Result<(), Error> {
         let what = self.shared.core.lock().rules.describe(self.id);
         let has_happened = |core: &Core| core.rules.counts(self.id).1 > 0;

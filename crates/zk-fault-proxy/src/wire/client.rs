@@ -22,12 +22,8 @@ use super::{handshake, request};
 ///
 /// # Errors
 ///
-/// A [`WireError`] with the failed step.
-/// The node is then removed with its session, which expires after four seconds or the server's minimum.
-///
-/// # Cancel safety
-///
-/// Safe: as after an error, the node is removed with its session.
+/// A [`WireError`] with the failed step. The node is then removed with its session, which expires after four seconds or
+/// the server's minimum, and likewise if the future is dropped.
 pub async fn probe_writes(addr: SocketAddr, within: Duration) -> Result<(), WireError> {
     let path = format!("/zk-harness-canary-{:016x}", RandomState::new().hash_one(0));
     let mut waiting_for = "a connection";
@@ -49,12 +45,8 @@ pub async fn probe_writes(addr: SocketAddr, within: Duration) -> Result<(), Wire
 ///
 /// # Errors
 ///
-/// A [`WireError`] with the failed step. It is unknown then whether the session ended: its client may have reconnected
-/// before the server read the request, or before it sent the reply.
-///
-/// # Cancel safety
-///
-/// As after an error.
+/// A [`WireError`] with the failed step. It is unknown then, and if the future is dropped, whether the session ended:
+/// its client may have reconnected before the server read the request, or before it sent the reply.
 pub async fn end_session(
     addr: SocketAddr,
     session: i64,

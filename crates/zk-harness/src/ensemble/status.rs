@@ -55,10 +55,6 @@ impl Ensemble {
     /// # Errors
     ///
     /// [`Error::NoQuorum`] if there is no leader at this moment.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn leader(&self) -> Result<&Server, Error> {
         let status = self.status().await;
         match status.health.leader() {
@@ -74,10 +70,6 @@ impl Ensemble {
     /// # Errors
     ///
     /// [`Error::NoQuorum`] if there is no leader by then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn wait_leader(&self, within: Duration) -> Result<&Server, Error> {
         let mut polls = Polls::within(within, POLL_EVERY);
         loop {
@@ -89,10 +81,6 @@ impl Ensemble {
     }
 
     /// Sends `srvr` to every server. A server that does not answer within 5 s counts as not serving.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
     pub async fn status(&self) -> Status {
         let mut questions = JoinSet::new();
         for (index, server) in self.servers.iter().enumerate() {

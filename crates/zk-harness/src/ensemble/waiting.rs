@@ -18,10 +18,6 @@ impl Ensemble {
     /// # Errors
     ///
     /// [`Error::ServerExited`] as soon as a process has exited, [`Error::NotServing`] at the deadline.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the node of an unfinished probe is removed with its session.
     pub async fn wait_serving(&self) -> Result<(), Error> {
         self.wait_all_serving(Instant::now()).await.map(|_| ())
     }
@@ -31,10 +27,6 @@ impl Ensemble {
     /// # Errors
     ///
     /// [`Error::NotServing`] at the deadline.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the node of an unfinished probe is removed with its session.
     pub async fn wait_quorum(&self) -> Result<(), Error> {
         let within = self.plan.spec.start_timeout;
         let mut polls = Polls::within(within, POLL_EVERY);

@@ -17,10 +17,6 @@ impl Ensemble {
     /// # Errors
     ///
     /// If a port cannot be bound.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: nothing listens.
     pub async fn listen(&self) -> io::Result<SimListener> {
         self.listen_from(0).await
     }
@@ -31,10 +27,6 @@ impl Ensemble {
     /// # Errors
     ///
     /// If a port cannot be bound.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: nothing listens.
     pub async fn listen_from(&self, first_port: u16) -> io::Result<SimListener> {
         let mut addresses = Vec::new();
         let mut tasks = JoinSet::new();
