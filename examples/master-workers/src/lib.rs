@@ -37,6 +37,16 @@
 //! - Finishing a task must know whether this worker finished it, and uses a
 //!   [token](zk_core::Transaction::commit_marked) to find out (`worker.rs`).
 //!
+//! # Cancel safety
+//!
+//! Every future can be dropped at any await. Unless its documentation says otherwise, a request in flight may be
+//! carried out, as a whole or not at all. Other workers take over the tasks of a dropped worker when its session has
+//! ended.
+//!
+//! # Session loss
+//!
+//! Unless its documentation says otherwise, a function that uses a session returns an error.
+//!
 //! # Nodes
 //!
 //! ```text

@@ -48,14 +48,6 @@ impl Member {
     /// # Errors
     ///
     /// What will not pass, such as a missing permission, and the loss of the session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: what has left may be carried out, as a whole or not at all.
-    ///
-    /// # Session loss
-    ///
-    /// An error.
     pub async fn lead(&self, lease: &LeaderLease) -> anyhow::Result<()> {
         self.reporter.report(format_args!(
             "is the master, with token {}",
@@ -197,10 +189,6 @@ impl Member {
     /// # Errors
     ///
     /// A permanent error, or the loss of the session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the step is applied completely or not at all.
     ///
     /// # Session loss
     ///

@@ -65,10 +65,6 @@ impl Node {
     ///
     /// An error that another session would not change, or that it did not finish in time after a stop request.
     ///
-    /// # Cancel safety
-    ///
-    /// Safe: other workers take over its tasks when its session has ended.
-    ///
     /// # Session loss
     ///
     /// It continues with the next session, unless it was asked to stop: without a session it has no tasks to finish.
@@ -131,14 +127,6 @@ impl Node {
     /// # Errors
     ///
     /// A permanent error, or the loss of the session. If another session may help, this one is closed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: other workers take over its tasks when its session has ended.
-    ///
-    /// # Session loss
-    ///
-    /// An error.
     pub async fn serve(&self, session: &Session, stop: &Stop) -> anyhow::Result<()> {
         let served = Box::pin(self.live(session, stop)).await;
         match &served {

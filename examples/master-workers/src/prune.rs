@@ -34,10 +34,6 @@ pub enum Pruned {
 /// # Cancel safety
 ///
 /// Safe: the lock is released in the background; deletions in flight may be applied.
-///
-/// # Session loss
-///
-/// An error.
 pub async fn prune(session: &Session, tree: &Tree, keep: usize) -> anyhow::Result<Pruned> {
     let lock = FairLock::new(session, &tree.prune_lock)?;
     let Some(guard) = lock.try_acquire().await? else {

@@ -97,10 +97,6 @@ pub fn current(settings: &Typed<Settings>) -> Settings {
 }
 
 /// Reports each change of the settings, and each rejected document with the reason.
-///
-/// # Cancel safety
-///
-/// Safe: reporting stops.
 pub async fn report_changes(mut settings: Typed<Settings>, reporter: &Reporter) {
     let mut problems = settings.problems();
     let mut reported = None;

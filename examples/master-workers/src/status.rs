@@ -43,14 +43,6 @@ impl Status {
     /// # Errors
     ///
     /// If a read fails. A missing node counts as empty.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
     pub async fn read(session: &Session, tree: &Tree) -> Result<Self, Error> {
         session.sync(&tree.root).await?;
         let election = Selector::new(session, &tree.election).expect("the path is one");

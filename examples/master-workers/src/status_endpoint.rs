@@ -32,10 +32,6 @@ impl StatusEndpoint {
     /// # Errors
     ///
     /// If no port can be bound.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: nothing listens.
     pub async fn open() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -75,14 +71,6 @@ impl StatusEndpoint {
 /// # Errors
 ///
 /// If there is no process, or none replies.
-///
-/// # Cancel safety
-///
-/// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// An error.
 pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result<Vec<String>> {
     let registry = Registry::new(session, &tree.services)?;
     let processes = registry.providers_with::<String>(SERVICE, ProviderOptions::default())?;

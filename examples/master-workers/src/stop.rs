@@ -25,10 +25,6 @@ impl Stopper {
 
 impl Stop {
     /// Waits for the stop request. Waits forever if the [`Stopper`] is dropped without a request.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, nothing happened.
     pub async fn asked(&self) {
         let asked = self.0.clone().wait_for(|asked| *asked).await.is_ok();
         if !asked {

@@ -69,10 +69,6 @@ impl SubmitError {
 /// # Cancel safety
 ///
 /// The text in flight may be accepted, once.
-///
-/// # Session loss
-///
-/// An error.
 pub async fn submit(
     session: &Session,
     tree: &Tree,

@@ -59,14 +59,6 @@ impl Member {
     /// # Errors
     ///
     /// If no worker number is free, on a permanent error, and on the loss of the session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: other workers take over its tasks when its session has ended.
-    ///
-    /// # Session loss
-    ///
-    /// An error.
     pub async fn work(&self, stop: &Stop) -> anyhow::Result<()> {
         loop {
             let numbers = WorkerIds::new(&self.session, &self.tree.worker_numbers, WORKERS)?

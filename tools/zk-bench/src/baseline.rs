@@ -23,10 +23,6 @@ use crate::round::{Latencies, Round, joined};
 /// # Errors
 ///
 /// Those of the client.
-///
-/// # Cancel safety
-///
-/// The session may stay open until the server expires it.
 pub async fn connect(server: &str) -> anyhow::Result<Client> {
     Client::connector()
         .with_session_timeout(SESSION_TIMEOUT)
@@ -40,10 +36,6 @@ pub async fn connect(server: &str) -> anyhow::Result<Client> {
 /// # Errors
 ///
 /// Those of the client.
-///
-/// # Cancel safety
-///
-/// Sessions may stay open until the servers expire them, and some of the nodes may have been created.
 pub async fn clients(servers: Vec<String>, parent: String) -> anyhow::Result<Vec<Client>> {
     let mut clients = Vec::with_capacity(servers.len());
     for server in servers {
@@ -60,10 +52,6 @@ pub async fn clients(servers: Vec<String>, parent: String) -> anyhow::Result<Vec
 /// # Errors
 ///
 /// Those of the client.
-///
-/// # Cancel safety
-///
-/// The last node may remain.
 pub async fn create_delete(
     client: Client,
     parent: String,
@@ -128,10 +116,6 @@ impl MeasuredLock for ClientsOwnLock {
 /// # Errors
 ///
 /// Those of the client; also if an event is not a deletion.
-///
-/// # Cancel safety
-///
-/// The queue remains until its sessions end.
 pub async fn premade_chain(
     clients: Vec<Client>,
     parent: String,
@@ -253,10 +237,6 @@ async fn pass_on(
 /// # Errors
 ///
 /// Those of the client; also if an event is not a deletion.
-///
-/// # Cancel safety
-///
-/// The last node may remain until its session ends.
 pub async fn notify(
     holder: Client,
     waiter: Client,

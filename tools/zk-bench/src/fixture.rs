@@ -159,10 +159,6 @@ impl Fixture {
 /// # Errors
 ///
 /// If no leader serves.
-///
-/// # Cancel safety
-///
-/// Safe: it only reads.
 pub async fn followers_first(ensemble: &Ensemble) -> anyhow::Result<Vec<String>> {
     let leader = ensemble.leader().await?.id();
     let mut servers: Vec<_> = ensemble.servers().iter().collect();
@@ -188,10 +184,6 @@ pub fn servers(settings: Settings) -> EnsembleBuilder {
 /// # Errors
 ///
 /// Those of the session.
-///
-/// # Cancel safety
-///
-/// The session may stay open until the server expires it.
 pub async fn open(connect: &str) -> anyhow::Result<Session> {
     let builder = Session::builder(connect)
         .session_timeout(SESSION_TIMEOUT)

@@ -31,6 +31,11 @@
 //! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue`, `bench fleet` and
 //! `bench wire` run them. `BENCHMARKS.md`
 //! contains figures and describes the machine.
+//!
+//! # Cancel safety
+//!
+//! A dropped future may leave its sessions open until the servers expire them, and with them their ephemeral nodes.
+//! Locks are released in the background.
 
 pub mod baseline;
 pub mod cache;

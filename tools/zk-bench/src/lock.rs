@@ -72,10 +72,6 @@ impl TokenNumber for CohortToken {
 /// # Errors
 ///
 /// Those of the session.
-///
-/// # Cancel safety
-///
-/// Some sessions may stay open until the server expires them.
 pub async fn handles(servers: Vec<String>, path: String) -> anyhow::Result<Vec<FairLock>> {
     let mut handles = Vec::with_capacity(servers.len());
     for server in servers {
@@ -89,10 +85,6 @@ pub async fn handles(servers: Vec<String>, path: String) -> anyhow::Result<Vec<F
 /// # Errors
 ///
 /// Those of the lock.
-///
-/// # Cancel safety
-///
-/// The lock is released in the background.
 pub async fn acquire_release<L: MeasuredLock>(lock: L, operations: u64) -> anyhow::Result<Round> {
     let mut latencies = Latencies::default();
     let (started, cpu) = (Instant::now(), cpu_time());
@@ -112,10 +104,6 @@ pub async fn acquire_release<L: MeasuredLock>(lock: L, operations: u64) -> anyho
 /// # Errors
 ///
 /// Those of the lock; also if two contenders held it at once, or a token did not grow.
-///
-/// # Cancel safety
-///
-/// The lock is released in the background.
 pub async fn contend<L: MeasuredLock>(locks: Vec<L>, hand_overs: u64) -> anyhow::Result<Round> {
     contend_with(locks, None, hand_overs).await
 }
@@ -125,10 +113,6 @@ pub async fn contend<L: MeasuredLock>(locks: Vec<L>, hand_overs: u64) -> anyhow:
 /// # Errors
 ///
 /// Those of [`contend`].
-///
-/// # Cancel safety
-///
-/// The lock is released in the background.
 pub async fn contend_with<L: MeasuredLock>(
     locks: Vec<L>,
     other: Option<FairLock>,
@@ -183,10 +167,6 @@ async fn take_turns<L: MeasuredLock>(
 /// # Errors
 ///
 /// Those of the lock; also if two contenders held it at once, or a token did not grow.
-///
-/// # Cancel safety
-///
-/// The lock is released in the background.
 pub async fn contend_yielding(locks: Vec<FairLock>, hand_overs: u64) -> anyhow::Result<Round> {
     let warm_up = HandoverProbe::warm_up(locks.len());
     let probe = Arc::new(HandoverProbe::new(warm_up, hand_overs));
@@ -251,10 +231,6 @@ async fn wait_outside(
 /// # Errors
 ///
 /// Those of the lock; also if the waiter did not join the queue, or a fencing token did not grow.
-///
-/// # Cancel safety
-///
-/// The lock is released in the background.
 pub async fn hand_over(locks: [FairLock; 2], hand_overs: u64) -> anyhow::Result<Round> {
     let mut latencies = Latencies::default();
     let mut elapsed = Duration::ZERO;

@@ -24,10 +24,6 @@ use crate::round::{Latencies, Round, joined};
 ///
 /// Those of the client; also if two sessions had the turn at once, if the turns were not in the order of the nodes, or
 /// if an event is not a deletion.
-///
-/// # Cancel safety
-///
-/// The queue remains until its sessions end.
 pub async fn recreating_chain(
     clients: Vec<Client>,
     parent: String,
