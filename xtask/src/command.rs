@@ -80,6 +80,9 @@ usage: cargo xtask COMMAND [ARGS]
                   run the tests of several processes, every second process built from that commit
   test planted    break one rule of the session lease and of the lock after the other in a copy of the last commit, and
                   check that simulated tests and tests on real servers notice
+  test mutants [--crate NAME] [--count N] [--seed N]
+                  change 150 places of the libraries in a copy of the last commit, one after the other, or 40 of a crate
+                  that is named, and write to docs/mutants.md which changes no test without servers notices
   check [DIR]     check a failed run again, by default the newest one; --help explains the options
   bench lock [--quick] [--peers] [--memory] [-- ARGS]
                   measure the lock next to the minimum that the same servers allow; with --peers next to Curator and

@@ -1,6 +1,7 @@
-//! `ensemble`, `zk`, `check` and `orphan`: builds a program of this workspace and replaces this process with it.
+//! `ensemble`, `zk`, `check`, `orphan` and `test mutants`: builds a program of this workspace and replaces this process with it.
 
 use std::env;
+use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
+use crate::revision;
 use crate::workspace::Workspace;
 
 /// Runs `zk-ensemble`, or `zk-sim` for a simulated ensemble, in place of this process; returns only on failure.
@@ -137,6 +139,23 @@ pub(crate) fn check(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<
         return Ok(false);
     }
     become_program(command(workspace, "zk-check").args(args))
+}
+
+/// Runs `zk-mutants` on the files of the last commit in place of this process; returns only on failure.
+pub(crate) fn mutants(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
+    if !build(workspace, "zk-mutants", &["-p", "zk-mutants"], false)? {
+        return Ok(false);
+    }
+    let commit = revision::commit(&workspace.root, OsStr::new("HEAD"))?;
+    let work = workspace.target_dir().join("mutants");
+    revision::unpack(&workspace.root, &commit, &work.join("commit"))?;
+    let mut mutants = Command::new(workspace.program("zk-mutants"));
+    mutants.arg("--root").arg(&workspace.root);
+    mutants
+        .arg("--work")
+        .arg(work)
+        .args(["--revision", &commit]);
+    become_program(mutants.args(args))
 }
 
 /// Returns whether the build succeeded; cargo prints the error. With `watched` cargo prints its progress.

@@ -48,7 +48,7 @@ impl Revision {
 }
 
 /// Resolves a revision to the id of its commit.
-fn commit(root: &Path, revision: &OsStr) -> anyhow::Result<String> {
+pub(crate) fn commit(root: &Path, revision: &OsStr) -> anyhow::Result<String> {
     let mut peeled = revision.to_owned();
     peeled.push("^{commit}");
     let output = Command::new("git")

@@ -21,6 +21,7 @@ pub(crate) use counts::Counts;
 pub(crate) use needs::Skipped;
 pub(crate) use scope::Scope;
 
+use crate::programs;
 use crate::workspace::Workspace;
 
 /// The result of a run of the tests.
@@ -81,6 +82,7 @@ pub(crate) fn default_selection() -> Vec<String> {
 /// Runs the tests, prints the counts as the last line, and returns whether all tests passed.
 pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let outcome = match args.split_first() {
+        Some((first, args)) if first == "mutants" => return programs::mutants(workspace, args),
         Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
         Some((first, args)) if first == "planted" => planted::planted(workspace, args)?,
         Some((first, args)) if first == "--zookeeper" => zookeeper::run(workspace, args)?,
