@@ -8,6 +8,7 @@
     reason = "a program with output for a terminal"
 )]
 
+mod choose;
 mod compile;
 mod copy;
 mod draw;

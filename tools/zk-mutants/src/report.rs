@@ -103,7 +103,7 @@ impl Report {
                 same.filter(|it| it.file == survivor.file && it.change == survivor.change)
             };
             let at_line = same().find(|it| it.line == survivor.line);
-            // Its line changes with the lines above; several alike cannot be told apart then.
+            // Its line changes with the lines above; of several alike, none is known to be the same then.
             let only = || same().next().filter(|_| same().count() == 1);
             if let Some(known) = at_line.or_else(only) {
                 let verdict = known.verdict.clone();

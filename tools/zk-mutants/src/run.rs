@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
+use crate::choose;
 use crate::compile::{self, Tests};
 use crate::copy::{self, Copy};
 use crate::draw::{self, Candidate};
@@ -325,7 +326,7 @@ fn rewritten(copy: &Copy, drawn: &[Drawn]) -> anyhow::Result<BTreeMap<String, Re
                 .collect();
             let mut rewritten = rewrite::rewrite(&text, &mutants);
             if file == root {
-                rewritten.text += rewrite::CHOOSE;
+                rewritten.text += choose::CHOOSE;
             }
             files.insert(file.to_owned(), rewritten);
         }
