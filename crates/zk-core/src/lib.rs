@@ -163,6 +163,7 @@ mod tls;
 mod tracker;
 pub mod transport;
 mod update;
+mod update_data;
 mod watch;
 
 pub use acl::{Acl, AclEntry, Permissions};
@@ -181,8 +182,7 @@ pub use metrics::describe_metrics;
 pub use operation::{
     Create, Delete, DescendantCount, Ephemerals, Exists, ExistsWatched, Get, GetAcl, GetConfig,
     GetDecoded, GetStat, GetWatched, IdPlace, List, ListWatched, OperationFuture, ReadError,
-    ReadMany, Set, SetAcl, Sync, Transaction, UpdateData, Updated, WaitForCreation,
-    WaitForDeletion, WhoAmI,
+    ReadMany, Set, SetAcl, Sync, Transaction, WaitForCreation, WaitForDeletion, WhoAmI,
 };
 pub use owned_node::{CreateClaimed, CreateOwned, OwnedNode, ReplaceError};
 pub use path::{IntoNodePath, NodePath, ParsePathError};
@@ -208,6 +208,7 @@ pub use tls::TlsFailure;
 pub use tracker::{NodeTracker, Tracked, TrackedNode};
 pub use transport::{CreateMode, OpResult, SessionEnd, WatchEvent};
 pub use update::Update;
+pub use update_data::{UpdateData, Updated};
 pub use watch::Watch;
 
 #[cfg(doctest)]

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::operation::{
     Create, Delete, DescendantCount, Ephemerals, Exists, Get, GetAcl, GetConfig, GetStat, List,
-    OperationFuture, ReadMany, Set, SetAcl, Sync, Target, Transaction, UpdateData, WaitForCreation,
+    OperationFuture, ReadMany, Set, SetAcl, Sync, Target, Transaction, WaitForCreation,
     WaitForDeletion, WhoAmI,
 };
 use crate::path::{IntoNodePath, NodePath, ParsePathError};
@@ -211,16 +211,6 @@ impl Session {
     /// Replaces the data of a node.
     pub fn set(&self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Set {
         Set::new(self.target(path), data.into())
-    }
-
-    /// Replaces the data of a node by what `change` makes of it, and begins again if another client wrote meanwhile.
-    ///
-    /// `change` is called with the current data, once for each attempt. If it returns `None`, nothing is written.
-    pub fn update<F>(&self, path: impl IntoNodePath, change: F) -> UpdateData<F>
-    where
-        F: FnMut(&[u8]) -> Option<Vec<u8>> + Send + 'static,
-    {
-        UpdateData::new(self.target(path), change)
     }
 
     /// Checks whether a node exists.

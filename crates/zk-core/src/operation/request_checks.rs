@@ -21,7 +21,7 @@ pub(super) fn check_version(
 }
 
 /// Refuses a request that would make the server close the connection.
-pub(super) fn check_size(
+pub(crate) fn check_size(
     call: &Call,
     path: &NodePath,
     data: &[u8],

@@ -143,7 +143,7 @@ impl Transaction {
     }
 
     /// Replaces the data of a node that has this version, which may be -1. It adds one or two parts.
-    pub(super) fn set_exactly(mut self, path: &NodePath, data: Bytes, version: i32) -> Self {
+    pub(crate) fn set_exactly(mut self, path: &NodePath, data: Bytes, version: i32) -> Self {
         let wire = self.session.defaults().wire(path);
         for part in conditional_set(wire, data, version) {
             self.parts.push(part);

@@ -110,7 +110,7 @@ impl IntoFuture for Set {
 /// Replaces the data of the node at `path`, if it has this version.
 ///
 /// Here version -1 is a version like any other; see [`conditional_set`].
-pub(super) async fn set(
+pub(crate) async fn set(
     call: &Call,
     path: &NodePath,
     data: Bytes,

@@ -6,20 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::create::Create;
-use super::request_checks::check_size;
-use super::target::{OperationFuture, Target};
-use super::transaction::Transaction;
-use super::write::set;
 use crate::call::Call;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::idempotency_tokens::IdempotencyTokens;
-use crate::path::NodePath;
+use crate::operation::{Create, OperationFuture, Target, Transaction, check_size, set};
+use crate::path::{IntoNodePath, NodePath};
 use crate::retry::{Jitter, RetryPolicy};
+use crate::session::Session;
 use crate::stat::Stat;
 use crate::transport::{OpResult, Request, Response};
 
-/// Replaces the data of a node by what a function makes of it; created by [`Session::update`](crate::Session::update).
+/// Replaces the data of a node by what a function makes of it; created by [`Session::update`].
 ///
 /// It reads the node, calls the function, and writes under the version that it read. If another client wrote in
 /// between, it begins again, after a random pause with a limit that doubles from 4 ms to a second; the second and later
@@ -117,15 +114,23 @@ pub struct Updated {
     pub conflicts: u32,
 }
 
-impl<F> UpdateData<F> {
-    pub(crate) fn new(target: Target, change: F) -> Self {
-        Self {
-            target,
+impl Session {
+    /// Replaces the data of a node by what `change` makes of it, and begins again if another client wrote meanwhile.
+    ///
+    /// `change` is called with the current data, once for each attempt. If it returns `None`, nothing is written.
+    pub fn update<F>(&self, path: impl IntoNodePath, change: F) -> UpdateData<F>
+    where
+        F: FnMut(&[u8]) -> Option<Vec<u8>> + Send + 'static,
+    {
+        UpdateData {
+            target: Target::new(self.handle().clone(), path),
             change,
             options: Options::default(),
         }
     }
+}
 
+impl<F> UpdateData<F> {
     /// Creates the node with the data `initial` if it does not exist, and missing parents, and then updates it.
     ///
     /// Other clients may see `initial`. The node is persistent, with the access rules of the session's view.
