@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use zk_fault_proxy::links::LinkPorts;
 use zk_provision::{Distribution, Logging};
 
-use crate::fault::{CLOCK_FILE, ClockLibrary};
+use crate::movable_clock::{CLOCK_FILE, ClockLibrary};
 use crate::spec::Spec;
 
 mod secure;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use zk_provision::FindError;
 
 use crate::admin::AdminError;
-use crate::fault::Unavailable;
 use crate::spec::SpecError;
+use crate::unavailable::Unavailable;
 
 /// An error of an operation on an ensemble or one of its servers.
 #[derive(Debug, thiserror::Error)]

@@ -23,16 +23,5 @@ mod rolling;
 #[cfg(doc)]
 use crate::{Ensemble, Server};
 
-pub use clock::ClockShift;
-pub(crate) use clock::{FILE as CLOCK_FILE, Library as ClockLibrary, UNMOVED};
-
-/// The error for a fault or container that is not possible on this machine.
-#[derive(Debug, thiserror::Error)]
-#[error("{fault} is not possible here: {reason}")]
-#[non_exhaustive]
-pub struct Unavailable {
-    /// The fault, such as "a clock that jumps".
-    pub fault: &'static str,
-    /// The missing requirement and the remedy.
-    pub reason: String,
-}
+pub use crate::movable_clock::ClockShift;
+pub use crate::unavailable::Unavailable;

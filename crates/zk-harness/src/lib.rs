@@ -96,6 +96,7 @@ mod config;
 mod ensemble;
 mod error;
 mod health;
+mod movable_clock;
 mod older;
 mod ports;
 mod private_files;
@@ -105,6 +106,7 @@ mod reaper;
 mod select;
 mod server;
 mod spec;
+mod unavailable;
 mod unique_name;
 mod wait;
 

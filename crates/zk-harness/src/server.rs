@@ -15,8 +15,8 @@ use crate::admin::{self, AdminError};
 use crate::config::{Member, Plan};
 use crate::container::{Container, ContainerAction};
 use crate::error::Error;
-use crate::fault::Unavailable;
 use crate::process::{self, ProcessState};
+use crate::unavailable::Unavailable;
 use crate::wait::Polls;
 
 /// One server of an [`Ensemble`](crate::Ensemble).

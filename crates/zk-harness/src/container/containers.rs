@@ -37,9 +37,9 @@ use super::member::{Command, Member, wait_blocking};
 use super::{ContainerAction, ContainerImage, stale};
 use crate::config::{CLIENT_PORT, Plan};
 use crate::error::Error;
-use crate::fault::Unavailable;
 use crate::process::ProcessState;
 use crate::server::Server;
+use crate::unavailable::Unavailable;
 use crate::wait::Polls;
 
 /// The containers of an ensemble.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::config::Plan;
 use crate::error::Error;
-use crate::fault::Unavailable;
 use crate::process::ProcessState;
 use crate::server::Server;
+use crate::unavailable::Unavailable;
 
 /// No container.
 #[derive(Debug)]

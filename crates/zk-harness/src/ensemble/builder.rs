@@ -16,7 +16,7 @@ use crate::class_data::{self, MissingArchive};
 use crate::config::{Member, Plan, QUICK_JVM_FLAGS, RelayPorts};
 use crate::container::{self, ContainerImage};
 use crate::error::Error;
-use crate::fault::ClockLibrary;
+use crate::movable_clock::ClockLibrary;
 use crate::reaper::Reaper;
 use crate::spec::{DataStore, SaslDigest, ServerSpec, Spec, SpecError, Warning};
 use crate::unique_name::unique_name;

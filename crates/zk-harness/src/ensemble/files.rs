@@ -7,10 +7,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::{Plan, STATE_FILE};
+use crate::container;
 use crate::error::Error;
+use crate::movable_clock::ClockShift;
 use crate::private_files::{create_directory, write as write_file, write_program};
 use crate::unique_name::unique_name;
-use crate::{container, fault};
 
 /// Writes every file that the servers need. It is idempotent.
 pub(super) fn write(plan: &Plan) -> Result<(), Error> {
@@ -34,7 +35,7 @@ pub(super) fn write(plan: &Plan) -> Result<(), Error> {
         let clock = plan.clock_file(id);
         // A restarted server keeps the offset of its clock.
         if plan.clock_library.is_some() && !clock.exists() {
-            write_file(&clock, &fault::UNMOVED.text())?;
+            write_file(&clock, &ClockShift::None.text())?;
         }
         write_program(&plan.start_script(id), &plan.render_start_script(member))?;
     }

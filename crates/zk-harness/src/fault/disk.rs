@@ -150,7 +150,7 @@ fn limit(server: &Server, action: &'static str, bytes: Option<u64>) -> Result<()
 
 #[cfg(not(target_os = "linux"))]
 fn limit(_server: &Server, _action: &'static str, _bytes: Option<u64>) -> Result<(), Error> {
-    Err(super::Unavailable {
+    Err(crate::unavailable::Unavailable {
         fault: "a full disk",
         reason: "it requires Linux, which can limit the file size of another process".into(),
     }
