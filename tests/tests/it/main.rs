@@ -22,4 +22,3 @@ mod queue;
 mod secure;
 mod sessions;
 mod simulated;
-mod sweep;

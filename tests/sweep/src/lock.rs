@@ -1,16 +1,17 @@
-//! Every request of a lock's life.
+//! Stories of a lock.
 
 use std::time::Duration;
 
 use zk_lock::FairLock;
 
-use super::{Scene, Stage, contenders, no_contender_is_left, sweep, until_one_waits};
+use crate::scene::{Scene, contenders, no_contender_is_left, until_one_waits};
+use crate::stage::Stage;
 
 /// A free lock is taken and given back; one that is held is tried for, then waited for and given back.
-async fn life_of_a_lock(scene: Scene) {
+async fn life(scene: Scene) {
     let what = &scene.what;
-    let ours = FairLock::new(&scene.struck, scene.path.as_str()).unwrap();
-    let theirs = FairLock::new(&scene.observer, scene.path.as_str()).unwrap();
+    let ours = FairLock::new(&scene.struck, scene.path.as_str()).expect("the path is one");
+    let theirs = FairLock::new(&scene.observer, scene.path.as_str()).expect("the path is one");
 
     let guard = ours.acquire().await.expect(what);
     let free = guard.fencing_token();
@@ -32,10 +33,10 @@ async fn life_of_a_lock(scene: Scene) {
 
 /// A session takes the lock by turns until it needs no list for that; another one takes it in between, and gets it once
 /// more when the first one yields it.
-async fn life_of_a_lock_used_alone(scene: Scene) {
+async fn life_alone(scene: Scene) {
     let what = &scene.what;
-    let ours = FairLock::new(&scene.struck, scene.path.as_str()).unwrap();
-    let theirs = FairLock::new(&scene.observer, scene.path.as_str()).unwrap();
+    let ours = FairLock::new(&scene.struck, scene.path.as_str()).expect("the path is one");
+    let theirs = FairLock::new(&scene.observer, scene.path.as_str()).expect("the path is one");
 
     let mut last = None;
     for _ in 0..5 {
@@ -76,15 +77,11 @@ async fn life_of_a_lock_used_alone(scene: Scene) {
     no_contender_is_left(&scene, &theirs.inspector()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_lock_is_struck_it_is_granted_and_nothing_is_left() {
-    let stage = Stage::new().await;
-    let struck = sweep(&stage, "lock", life_of_a_lock).await;
-    // Seven strikes at two homes, and no life has fewer requests.
-    assert!(struck >= 7 * 9, "{struck} requests struck");
-    println!("{struck} requests of a lock's life struck, none left anything");
-    let struck = sweep(&stage, "alone", life_of_a_lock_used_alone).await;
-    assert!(struck >= 7 * 16, "{struck} requests struck");
-    println!("{struck} requests of a lock used alone and yielded struck, none left anything");
-    stage.ensemble.down().await.unwrap();
+/// Sweeps both stories.
+pub async fn sweep(stage: &Stage) {
+    tokio::join!(
+        // Lives have at least so many requests.
+        stage.sweep("lock", 9, life),
+        stage.sweep("alone", 16, life_alone),
+    );
 }

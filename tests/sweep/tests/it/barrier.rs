@@ -1,5 +1,5 @@
-//! Every request of a barrier: one call sets it, and a waiter passes only when it is removed. And of the rounds of a double
-//! barrier, in both layouts: both members pass both rounds, and leave no node.
+//! A barrier: one call sets it, and a waiter passes only when it is removed. And the rounds of a double barrier, in both
+//! layouts: both members pass both rounds, and leave no node.
 
 use std::num::NonZeroU32;
 use std::pin::pin;
@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use zk_barrier::{Barrier, DoubleBarrier, Layout};
 use zk_core::Session;
-
-use super::{Scene, Stage, settled, sweep};
-use crate::lock::names;
+use zk_sweep::{Scene, names, settled};
 
 /// Enters and leaves two rounds; returns their numbers.
 async fn two_rounds(session: &Session, scene: &Scene, layout: Layout) -> Vec<Option<i64>> {
@@ -37,18 +35,18 @@ async fn meets(scene: Scene, layout: Layout, path: String) {
     assert!(left.is_empty(), "{}: {left:?}", scene.what);
 }
 
-async fn rounds(scene: Scene) {
+pub(super) async fn rounds(scene: Scene) {
     let path = format!("{}/round", scene.path);
     meets(scene, Layout::Rounds, path).await;
 }
 
-async fn recipe(scene: Scene) {
+pub(super) async fn recipe(scene: Scene) {
     let path = scene.path.clone();
     meets(scene, Layout::Recipe, path).await;
 }
 
 /// A barrier is set and removed, while another client waits; then it waits for that one.
-async fn barrier(scene: Scene) {
+pub(super) async fn barrier(scene: Scene) {
     let what = &scene.what;
     let ours = Barrier::new(&scene.struck, scene.path.as_str()).expect("the path is one");
     let theirs = Barrier::new(&scene.observer, scene.path.as_str()).expect("the path is one");
@@ -80,22 +78,4 @@ async fn barrier(scene: Scene) {
 async fn stays(waiting: impl Future) -> bool {
     let passed = tokio::time::timeout(Duration::from_millis(500), waiting);
     passed.await.is_err()
-}
-
-macro_rules! swept {
-    ($($test:ident: $story:ident;)+) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $test() {
-            let stage = Stage::new().await;
-            let struck = sweep(&stage, stringify!($story), $story).await;
-            println!(concat!(stringify!($story), ": {} requests struck"), struck);
-            stage.ensemble.down().await.unwrap();
-        }
-    )+};
-}
-
-swept! {
-    waiters_pass_a_barrier_only_when_it_is_removed: barrier;
-    members_meet_in_every_round: rounds;
-    members_meet_in_the_layout_of_the_recipe: recipe;
 }

@@ -1,4 +1,4 @@
-//! Every request of a member that shares items with another one.
+//! A member that shares items with another one.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_group::partitioner::{ItemGuard, Partitioner, PartitionerOptions};
-
-use super::{Scene, Stage, settled, sweep};
-use crate::lock::names;
+use zk_sweep::{Scene, names, settled};
 
 const ITEMS: [&str; 2] = ["a", "b"];
 
@@ -67,7 +65,7 @@ impl<'a> Application<'a> {
 }
 
 /// It owns all items alone, shares them with another member, and leaves.
-async fn shares(scene: Scene) {
+pub(super) async fn shares(scene: Scene) {
     let what = &scene.what;
     let tokens = Tokens::default();
     let mut ours = Application::start(&scene, &scene.struck, "ours", &tokens);
@@ -94,14 +92,4 @@ async fn shares(scene: Scene) {
         let locks = names(&scene.observer, &format!("{}/locks/{item}", scene.path)).await;
         assert!(locks.is_empty(), "{what}: left behind: {locks:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn items_are_shared_whichever_request_of_a_member_is_struck() {
-    let stage = Stage::new().await;
-    let struck = sweep(&stage, "partitioner", shares).await;
-    // Seven strikes, and no story has fewer requests.
-    assert!(struck >= 7 * 16, "{struck} requests struck");
-    println!("{struck} requests of a member that shares items struck, none left anything");
-    stage.ensemble.down().await.unwrap();
 }

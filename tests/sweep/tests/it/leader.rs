@@ -1,12 +1,12 @@
-//! Every request of a leader that takes over and resigns.
+//! A candidate, and a leader that takes over and resigns.
 
 use std::convert::Infallible;
 use std::sync::Mutex;
 
 use zk_core::{Error, Session};
 use zk_leader::{Breadcrumb, LeaderLatch, TakeOverError};
-
-use super::{Scene, Stage, settled, sweep};
+use zk_lock::Inspector;
+use zk_sweep::{Scene, no_contender_is_left, settled, until_one_waits};
 
 /// Leads and takes over; returns whom it fenced last, and the result of removing the breadcrumb.
 async fn takes_over(scene: &Scene, session: &Session, data: &str) -> (String, Result<(), Error>) {
@@ -35,7 +35,7 @@ async fn takes_over(scene: &Scene, session: &Session, data: &str) -> (String, Re
 }
 
 /// A process that acted has died; the next one takes over, and resigns in order.
-async fn fail_over(scene: Scene) {
+pub(super) async fn fail_over(scene: Scene) {
     let what = &scene.what;
     let old = LeaderLatch::new(&scene.observer, scene.path.as_str()).unwrap();
     let old = old.join();
@@ -60,11 +60,26 @@ async fn fail_over(scene: Scene) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_old_active_is_fenced_whichever_request_is_struck() {
-    let stage = Stage::new().await;
-    let struck = sweep(&stage, "breadcrumb", fail_over).await;
-    assert!(struck >= 7 * 6, "{struck} requests struck");
-    println!("{struck} requests of a fail-over struck");
-    stage.ensemble.down().await.unwrap();
+/// A candidate leads and leaves; another one follows a leader, and resigns.
+pub(super) async fn life_of_a_candidate(scene: Scene) {
+    let what = &scene.what;
+    let ours = LeaderLatch::new(&scene.struck, scene.path.as_str()).unwrap();
+    let theirs = LeaderLatch::new(&scene.observer, scene.path.as_str()).unwrap();
+
+    let participant = ours.join();
+    let first = participant.leading().await.expect(what).fencing_token();
+    participant.leave().await;
+
+    let leader = theirs.join();
+    let lease = leader.leading().await.expect("nothing strikes this one");
+    assert!(lease.fencing_token() > first, "{what}");
+    let participant = ours.join();
+    let inspector = Inspector::new(&scene.observer, scene.path.as_str()).expect("it is a path");
+    until_one_waits(&inspector).await;
+    leader.leave().await;
+    let ours = participant.leading().await.expect(what);
+    assert!(ours.fencing_token() > lease.fencing_token(), "{what}");
+    participant.leave().await;
+
+    no_contender_is_left(&scene, &inspector).await;
 }

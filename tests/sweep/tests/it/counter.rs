@@ -1,13 +1,12 @@
-//! Every request of a counter, and of a shared value.
+//! A counter and a shared value: each change is made once.
 
 use std::time::Duration;
 
 use zk_counter::{AtomicCounter, CounterOptions, SharedValue, TrySetOutcome};
-
-use super::{SOON, Scene, Stage, sweep};
+use zk_sweep::{SOON, Scene};
 
 /// The first write creates the node, and the second one is behind a write of another session.
-async fn counts(scene: Scene) {
+pub(super) async fn counts(scene: Scene) {
     let (path, what) = (scene.path.as_str(), &scene.what);
     let options = CounterOptions::default().with_timeout(SOON);
     let ours = AtomicCounter::new(&scene.struck, path, &options).unwrap();
@@ -22,7 +21,7 @@ async fn counts(scene: Scene) {
 }
 
 /// A value that another session has replaced is not replaced. It is then changed, and what is seen of that is replaced.
-async fn shares(scene: Scene) {
+pub(super) async fn shares(scene: Scene) {
     let (path, what) = (scene.path.as_str(), &scene.what);
     let start = |session| SharedValue::start(session, path, "a").unwrap();
     let ours = start(&scene.struck).with_timeout(SOON);
@@ -64,17 +63,4 @@ async fn left(scene: &Scene) -> (Vec<u8>, i32) {
     };
     let read = tokio::time::timeout(SOON, reading).await;
     read.unwrap_or_else(|_| panic!("{}: its token is left after {SOON:?}", scene.what))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn counters_and_values_are_exact_whichever_request_is_struck() {
-    let stage = Stage::new().await;
-    let struck = tokio::join!(
-        sweep(&stage, "counter", counts),
-        sweep(&stage, "shared value", shares),
-    );
-    // Seven strikes, and no story has fewer requests.
-    assert!(struck.0 >= 7 * 10 && struck.1 >= 7 * 10, "{struck:?}");
-    println!("requests struck of a counter and of a shared value: {struck:?}");
-    stage.ensemble.down().await.unwrap();
 }

@@ -1,13 +1,11 @@
-//! Every request of the operations of the queues: what is offered is there once, what is taken is neither lost nor
-//! doubled.
+//! The operations of the queues: what is offered is there once, what is taken is neither lost nor doubled.
 
 use std::time::Duration;
 
 use zk_core::codec::Text;
 use zk_core::{NodePath, Session};
 use zk_queue::{Queue, WorkLayout, WorkOptions, WorkQueue};
-
-use super::{Scene, Stage, settled, sweep};
+use zk_sweep::{Scene, settled};
 
 fn queue(session: &Session, path: &str) -> Queue<String> {
     Queue::new(session, path, Text).expect("the path is one")
@@ -24,7 +22,7 @@ async fn left(scene: &Scene) -> Vec<String> {
     drained.items
 }
 
-async fn offers(scene: Scene) {
+pub(super) async fn offers(scene: Scene) {
     let queue = queue(&scene.struck, &scene.path);
     queue.offer(&"1".to_owned()).await.expect(&scene.what);
     queue
@@ -35,7 +33,7 @@ async fn offers(scene: Scene) {
     assert_eq!(left(&scene).await, ["1", "2", "3", "4"], "{}", scene.what);
 }
 
-async fn takes(scene: Scene) {
+pub(super) async fn takes(scene: Scene) {
     let all = texts(&["1", "2", "3", "4", "5", "6"]);
     queue(&scene.observer, &scene.path)
         .offer_all(&all)
@@ -50,7 +48,7 @@ async fn takes(scene: Scene) {
     assert_eq!(left(&scene).await, ["6"], "{}", scene.what);
 }
 
-async fn works(scene: Scene) {
+pub(super) async fn works(scene: Scene) {
     let path = scene.path.as_str();
     let observed = WorkQueue::new(&scene.observer, path, Text).expect("the path is one");
     observed
@@ -102,7 +100,7 @@ async fn works(scene: Scene) {
 }
 
 /// With the layout of another client, whose claims have no version.
-async fn shared_works(scene: Scene) {
+pub(super) async fn shared_works(scene: Scene) {
     let path = scene.path.as_str();
     let lock_path = NodePath::parse(&format!("{path}-locks")).expect("the path is one");
     let options = WorkOptions::default().with_layout(WorkLayout::CuratorId { lock_path });
@@ -136,23 +134,4 @@ async fn shared_works(scene: Scene) {
         "{}",
         scene.what
     );
-}
-
-macro_rules! swept {
-    ($($test:ident: $story:ident;)+) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $test() {
-            let stage = Stage::new().await;
-            let struck = sweep(&stage, stringify!($story), $story).await;
-            println!(concat!(stringify!($story), ": {} requests struck"), struck);
-            stage.ensemble.down().await.unwrap();
-        }
-    )+};
-}
-
-swept! {
-    offers_are_made_once: offers;
-    taken_items_are_neither_lost_nor_doubled: takes;
-    work_is_done_once_or_comes_back: works;
-    shared_work_is_done_once_or_removed_by_its_id: shared_works;
 }

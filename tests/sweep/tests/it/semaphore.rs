@@ -1,11 +1,10 @@
-//! Every request of a semaphore's life.
+//! The life of a semaphore.
 
 use zk_lock::Semaphore;
-
-use super::{Scene, Stage, settled, sweep, until_or_late};
+use zk_sweep::{Scene, settled, until_or_late};
 
 /// Two leases are made and given back; then one of them is taken, and both are waited for.
-async fn life_of_leases(scene: Scene) {
+pub(super) async fn life_of_leases(scene: Scene) {
     let what = &scene.what;
     let ours = Semaphore::new(&scene.struck, scene.path.as_str(), 2).unwrap();
     let theirs = Semaphore::new(&scene.observer, scene.path.as_str(), 2).unwrap();
@@ -44,14 +43,4 @@ async fn life_of_leases(scene: Scene) {
         .await
         .expect("nothing strikes this one");
     assert!(left.is_empty(), "{what}: left behind: {left:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_semaphore_is_struck_leases_are_granted_and_nothing_is_left() {
-    let stage = Stage::new().await;
-    let struck = sweep(&stage, "semaphore", life_of_leases).await;
-    // Seven strikes at two homes, and no life has fewer requests.
-    assert!(struck >= 7 * 15, "{struck} requests struck");
-    println!("{struck} requests of a semaphore's life struck, none left anything");
-    stage.ensemble.down().await.unwrap();
 }

@@ -1,13 +1,12 @@
-//! Every request of a read/write lock's life.
+//! The life of a read/write lock.
 
 use std::time::Duration;
 
 use zk_lock::{ReadGuard, RwLock, WriteGuard};
-
-use super::{SOON, Scene, Stage, settled, sweep};
+use zk_sweep::{SOON, Scene, settled};
 
 /// A writer becomes a reader while a writer waits, and then, after that one has given up, a writer again.
-async fn life_of_a_writer_and_reader(scene: Scene) {
+pub(super) async fn life_of_a_writer_and_reader(scene: Scene) {
     let what = &scene.what;
     let ours = RwLock::new(&scene.struck, scene.path.as_str()).unwrap();
     let theirs = RwLock::new(&scene.observer, scene.path.as_str()).unwrap();
@@ -67,14 +66,4 @@ async fn upgraded(mut reading: ReadGuard, what: &str) -> WriteGuard {
     };
     let upgraded = tokio::time::timeout(SOON, upgrading).await;
     upgraded.unwrap_or_else(|_| panic!("{what}: there is a writer for {SOON:?}"))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_read_write_lock_is_struck_no_writer_gets_in_and_nothing_is_left() {
-    let stage = Stage::new().await;
-    let struck = sweep(&stage, "rw", life_of_a_writer_and_reader).await;
-    // Seven strikes at two homes, and no life has fewer requests.
-    assert!(struck >= 7 * 9, "{struck} requests struck");
-    println!("{struck} requests of a read/write lock's life struck, none left anything");
-    stage.ensemble.down().await.unwrap();
 }

@@ -1,11 +1,10 @@
-//! Every request of a member of a group.
+//! A member of a group: it joins, changes its payload, and leaves.
 
 use zk_group::{Members, Membership};
-
-use super::{Scene, Stage, settled, sweep};
+use zk_sweep::{Scene, settled};
 
 /// It joins a group with a member, changes its payload, and leaves.
-async fn joins_and_leaves(scene: Scene) {
+pub(super) async fn joins_and_leaves(scene: Scene) {
     let (path, what) = (scene.path.as_str(), &scene.what);
     let theirs = Membership::join(&scene.observer, path, "theirs", "").unwrap();
     theirs.ready().await.expect("nothing strikes this one");
@@ -29,14 +28,4 @@ async fn joins_and_leaves(scene: Scene) {
     synced.expect("nothing strikes this one");
     let (left, _) = scene.observer.list(path).await.expect("the group exists");
     assert_eq!(left, ["theirs"], "{what}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_member_joins_and_leaves_whichever_request_is_struck() {
-    let stage = Stage::new().await;
-    let struck = sweep(&stage, "group", joins_and_leaves).await;
-    // Seven strikes, and no story has fewer requests.
-    assert!(struck >= 7 * 8, "{struck} requests struck");
-    println!("{struck} requests of a member's life struck, none left anything");
-    stage.ensemble.down().await.unwrap();
 }

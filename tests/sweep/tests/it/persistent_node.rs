@@ -1,10 +1,9 @@
-//! Every request of a persistent node.
+//! A persistent node: it comes back once.
 
 use std::time::Duration;
 
 use zk_core::{PersistentNode, PersistentNodeOptions};
-
-use super::{Scene, Stage, settled, sweep};
+use zk_sweep::{Scene, settled};
 
 /// It is created, written, created again after another client has deleted it with its parent, and removed.
 async fn comes_back(scene: Scene, options: PersistentNodeOptions) {
@@ -33,6 +32,18 @@ async fn comes_back(scene: Scene, options: PersistentNodeOptions) {
     assert_eq!(found(&scene).await, [], "{what}");
 }
 
+pub(super) async fn ephemeral(scene: Scene) {
+    comes_back(scene, PersistentNodeOptions::ephemeral()).await;
+}
+
+pub(super) async fn persistent_sequential(scene: Scene) {
+    comes_back(scene, PersistentNodeOptions::persistent_sequential()).await;
+}
+
+pub(super) async fn ttl(scene: Scene) {
+    comes_back(scene, PersistentNodeOptions::ttl(TTL)).await;
+}
+
 /// The children of the scene's node, by path, with their data.
 async fn found(scene: &Scene) -> Vec<(String, String)> {
     let observer = &scene.observer;
@@ -54,33 +65,6 @@ async fn found(scene: &Scene) -> Vec<(String, String)> {
         }
     }
     found
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_persistent_node_is_there_once_whichever_request_is_struck() {
-    let stage = Stage::new().await;
-    let with = |options: PersistentNodeOptions| move |scene| comes_back(scene, options.clone());
-    let (ephemeral, sequential, ttl) = tokio::join!(
-        sweep(
-            &stage,
-            "ephemeral",
-            with(PersistentNodeOptions::ephemeral())
-        ),
-        sweep(
-            &stage,
-            "persistent sequential",
-            with(PersistentNodeOptions::persistent_sequential())
-        ),
-        sweep(&stage, "ttl", with(PersistentNodeOptions::ttl(TTL))),
-    );
-    // Seven strikes, and no story has fewer requests.
-    for struck in [ephemeral, sequential, ttl] {
-        assert!(struck >= 7 * 10, "{struck} requests struck");
-    }
-    println!(
-        "requests struck: {ephemeral} ephemeral, {sequential} sequential, {ttl} with a time to live"
-    );
-    stage.ensemble.down().await.unwrap();
 }
 
 /// Longer than a story.

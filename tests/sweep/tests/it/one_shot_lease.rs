@@ -1,11 +1,10 @@
-//! Every request of a holder that takes a lease and renews it.
+//! A holder that takes a lease and renews it.
 
 use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::{OneShotLease, OneShotLeaseOptions};
-
-use super::{Scene, Stage, settled, sweep};
+use zk_sweep::{Scene, settled};
 
 /// Longer than any scene.
 const DURATION: Duration = Duration::from_secs(600);
@@ -17,7 +16,7 @@ async fn take(scene: &Scene, session: &Session, holder: &str) -> Option<OneShotL
 }
 
 /// A lease is taken and renewed; another holder does not get it. Each write was applied once, and only the record is left.
-async fn take_and_renew(scene: Scene) {
+pub(super) async fn take_and_renew(scene: Scene) {
     let what = &scene.what;
     let first = take(&scene, &scene.struck, "struck").await.expect(what);
     assert!(first.is_valid(), "{what}");
@@ -41,14 +40,4 @@ async fn take_and_renew(scene: Scene) {
     assert_eq!(stat.version, 1, "{what}: {text}");
     let none = take(&scene, &scene.observer, "other").await;
     assert_eq!(none, None, "{what}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_lease_is_struck_it_is_written_once() {
-    let stage = Stage::new().await;
-    let struck = sweep(&stage, "one-shot lease", take_and_renew).await;
-    // Seven strikes, and two takes have at least so many requests.
-    assert!(struck >= 7 * 10, "{struck} requests struck");
-    println!("{struck} requests of one-shot leases struck");
-    stage.ensemble.down().await.unwrap();
 }

@@ -1,8 +1,7 @@
-//! Every request of each operation of zk-core: the effect comes exactly once, or the caller hears that it is unknown.
+//! Each operation of zk-core: the effect comes exactly once, or the caller hears that it is unknown.
 
 use zk_core::{Error, Session};
-
-use super::{Scene, Stage, settled, sweep};
+use zk_sweep::{Scene, settled};
 
 /// What the tree shows of an operation's effect: how often it happened.
 async fn effects(observer: &Session, path: &str) -> usize {
@@ -42,7 +41,7 @@ async fn parent(scene: &Scene) -> String {
     scene.path.clone()
 }
 
-async fn create_with_its_parents(scene: Scene) {
+pub(super) async fn create_with_its_parents(scene: Scene) {
     let path = parent(&scene).await;
     let made = scene
         .struck
@@ -53,7 +52,7 @@ async fn create_with_its_parents(scene: Scene) {
     judge(&scene.what, outcome, times);
 }
 
-async fn create_protected(scene: Scene) {
+pub(super) async fn create_protected(scene: Scene) {
     let path = parent(&scene).await;
     let made = scene.struck.create(format!("{path}/n-"), "data");
     let outcome = made.sequential().protected().await;
@@ -63,7 +62,7 @@ async fn create_protected(scene: Scene) {
     judge(&scene.what, outcome, times);
 }
 
-async fn create_sequential(scene: Scene) {
+pub(super) async fn create_sequential(scene: Scene) {
     let path = parent(&scene).await;
     let made = scene.struck.create(format!("{path}/n-"), "data");
     let outcome = made.sequential().await;
@@ -72,7 +71,7 @@ async fn create_sequential(scene: Scene) {
     judge(&scene.what, outcome, times);
 }
 
-async fn create_owned_and_drop(scene: Scene) {
+pub(super) async fn create_owned_and_drop(scene: Scene) {
     let path = parent(&scene).await;
     let made = scene.struck.create(format!("{path}/n-"), "data");
     let owned = made.ephemeral().sequential().owned().await;
@@ -87,14 +86,14 @@ async fn create_owned_and_drop(scene: Scene) {
     assert_eq!(effects(&scene.observer, &path).await, 0, "{}", scene.what);
 }
 
-async fn set_with_a_version(scene: Scene) {
+pub(super) async fn set_with_a_version(scene: Scene) {
     let path = parent(&scene).await;
     let outcome = scene.struck.set(path.as_str(), "new").version(0).await;
     let times = usize::try_from(changes(&scene.observer, &path).await).expect("it only grows");
     judge(&scene.what, outcome, times);
 }
 
-async fn set_anything(scene: Scene) {
+pub(super) async fn set_anything(scene: Scene) {
     let path = parent(&scene).await;
     // What changes after this answer can only be this call's doing or another client's, and there is none.
     let caught_up = scene.struck.sync(path.as_str()).with_quorum().await;
@@ -107,7 +106,7 @@ async fn set_anything(scene: Scene) {
     assert_eq!(times, 1, "{}", scene.what);
 }
 
-async fn delete(scene: Scene) {
+pub(super) async fn delete(scene: Scene) {
     let path = parent(&scene).await;
     let node = format!("{path}/a");
     scene
@@ -120,7 +119,7 @@ async fn delete(scene: Scene) {
     judge(&scene.what, outcome, 1 - left);
 }
 
-async fn delete_guaranteed(scene: Scene) {
+pub(super) async fn delete_guaranteed(scene: Scene) {
     let path = parent(&scene).await;
     let node = format!("{path}/a");
     scene
@@ -134,7 +133,7 @@ async fn delete_guaranteed(scene: Scene) {
     assert_eq!(effects(&scene.observer, &path).await, 0, "{}", scene.what);
 }
 
-async fn transaction(scene: Scene) {
+pub(super) async fn transaction(scene: Scene) {
     let path = parent(&scene).await;
     let both = scene.struck.transaction().check_version(path.as_str(), 0);
     let outcome = both
@@ -159,7 +158,7 @@ async fn transaction(scene: Scene) {
     judge(&scene.what, outcome, changed);
 }
 
-async fn reads(scene: Scene) {
+pub(super) async fn reads(scene: Scene) {
     let path = parent(&scene).await;
     // Another session has made it, perhaps at another server.
     scene
@@ -181,26 +180,4 @@ async fn reads(scene: Scene) {
     let (names, _) = scene.struck.list(path.as_str()).await.expect(&scene.what);
     assert!(names.is_empty(), "{}", scene.what);
     scene.struck.sync(path.as_str()).await.expect(&scene.what);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn operations_take_effect_once_or_their_outcome_is_unknown() {
-    let stage = Stage::new().await;
-    let struck = tokio::join!(
-        sweep(&stage, "create with parents", create_with_its_parents),
-        sweep(&stage, "protected create", create_protected),
-        sweep(&stage, "sequential create", create_sequential),
-        sweep(&stage, "owned create", create_owned_and_drop),
-        sweep(&stage, "reads", reads),
-    );
-    println!("requests struck while nodes were created and read: {struck:?}");
-    let struck = tokio::join!(
-        sweep(&stage, "set with a version", set_with_a_version),
-        sweep(&stage, "set", set_anything),
-        sweep(&stage, "delete", delete),
-        sweep(&stage, "guaranteed delete", delete_guaranteed),
-        sweep(&stage, "transaction", transaction),
-    );
-    println!("requests struck while nodes were changed: {struck:?}");
-    stage.ensemble.down().await.unwrap();
 }
