@@ -1,8 +1,7 @@
 //! `ensemble`, `zk`, `check`, `orphan` and `test mutants`: builds a program of this workspace and replaces this process with it.
 
 use std::env;
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};

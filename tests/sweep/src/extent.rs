@@ -28,21 +28,17 @@ pub(crate) struct Draw {
 }
 
 impl Extent {
-    /// Parses the variables `SWEEP` and `SEED`.
-    ///
-    /// # Panics
-    ///
-    /// If one of them has no meaning: a test that ran something else would say too much.
-    pub(crate) fn parse(sweep: Option<&str>, seed: Option<&str>) -> Self {
+    /// Parses the variables `SWEEP` and `SEED`; the error says what is wrong with one that has no meaning.
+    pub(crate) fn parse(sweep: Option<&str>, seed: Option<&str>) -> Result<Self, String> {
         match (sweep, seed) {
-            (Some("full"), _) => Self::Full,
-            (Some(extent), _) => {
-                panic!("SWEEP={extent:?} is not known: use full, or leave it out")
-            }
-            (None, None) => Self::Sample(DEFAULT_SEED),
-            (None, Some(seed)) => Self::Sample(seed.parse().unwrap_or_else(|error| {
-                panic!("SEED={seed:?} is not a whole number ({error}): use one such as 7")
-            })),
+            (Some("full"), _) => Ok(Self::Full),
+            (Some(extent), _) => Err(format!(
+                "SWEEP={extent:?} is not known: use full, or leave it out"
+            )),
+            (None, None) => Ok(Self::Sample(DEFAULT_SEED)),
+            (None, Some(seed)) => seed.parse().map(Self::Sample).map_err(|error| {
+                format!("SEED={seed:?} is not a whole number ({error}): use one such as 7")
+            }),
         }
     }
 }
@@ -135,22 +131,24 @@ mod tests {
 
     #[test]
     fn variables_choose_the_extent() {
-        let default = Extent::Sample(DEFAULT_SEED);
-        assert_eq!(Extent::parse(None, None), default);
-        assert_eq!(Extent::parse(None, Some("7")), Extent::Sample(7));
-        assert_eq!(Extent::parse(Some("full"), None), Extent::Full);
-        assert_eq!(Extent::parse(Some("full"), Some("7")), Extent::Full);
+        for (sweep, seed, extent) in [
+            (None, None, Extent::Sample(DEFAULT_SEED)),
+            (None, Some("7"), Extent::Sample(7)),
+            (Some("full"), None, Extent::Full),
+            (Some("full"), Some("7"), Extent::Full),
+        ] {
+            assert_eq!(Extent::parse(sweep, seed), Ok(extent));
+        }
     }
 
     #[test]
-    #[should_panic(expected = "use full")]
-    fn another_extent_is_refused() {
-        Extent::parse(Some("long"), None);
-    }
-
-    #[test]
-    #[should_panic(expected = "not a whole number")]
-    fn another_seed_is_refused() {
-        Extent::parse(None, Some("x"));
+    fn a_variable_without_a_meaning_is_refused() {
+        for (sweep, seed, expected) in [
+            (Some("long"), None, "use full"),
+            (None, Some("x"), "not a whole number"),
+        ] {
+            let error = Extent::parse(sweep, seed).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

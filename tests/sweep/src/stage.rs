@@ -45,6 +45,7 @@ impl Stage {
     pub async fn new() -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let extent = Extent::parse(variable("SWEEP").as_deref(), variable("SEED").as_deref());
+        let extent = extent.unwrap_or_else(|wrong| panic!("{wrong}"));
         let ensemble = Ensemble::builder()
             .servers(3)
             .data(DataStore::Memory)

@@ -7,13 +7,12 @@
 pub(crate) const CHOOSE: &str = r#"
 #[allow(warnings, clippy::all, clippy::pedantic, reason = "not part of the crate")]
 pub(crate) fn __mutant(number: u32) -> bool {
-    use std::collections::BTreeSet;
     use std::env;
+    use std::collections::BTreeSet;
     use std::fs::OpenOptions;
     use std::io::Write as _;
     use std::path::PathBuf;
-    use std::sync::Mutex;
-    use std::sync::OnceLock;
+    use std::sync::{Mutex, OnceLock};
 
     static CHOSEN: OnceLock<(u32, Option<PathBuf>)> = OnceLock::new();
     static REACHED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());

@@ -7,17 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use crate::choose;
 use crate::compile::{self, Tests};
 use crate::copy::{self, Copy};
 use crate::draw::{self, Candidate};
-use crate::errors;
 use crate::progress::{Baseline, Key, Outcome, Progress, Test, Verdict};
 use crate::report::{self, Report, Results, Survivor};
 use crate::rewrite::{self, Rewritten};
 use crate::runner::{Limits, Runner};
-use crate::tables;
-use crate::walk;
+use crate::{choose, errors, tables, walk};
 
 /// What a run is about.
 #[derive(Clone, Debug)]

@@ -83,12 +83,15 @@ pub(super) fn tests(path: &str, text: &str) -> Vec<String> {
 /// Returns the package, the binary and the module of a file.
 fn module(path: &str) -> Option<String> {
     let (package, file) = match path.split_once('/')? {
-        ("tests", file) => match file.strip_prefix("smoke/") {
-            Some(file) => ("zk-smoke", file),
-            None => ("zk-tests", file),
+        ("xtask", file) => ("xtask".to_owned(), file),
+        ("tests", file) => match file.split_once('/')? {
+            ("src" | "tests", _) => ("zk-tests".to_owned(), file),
+            (directory, file) => (format!("zk-{directory}"), file),
         },
-        ("xtask", file) => ("xtask", file),
-        (_, below) => below.split_once('/')?,
+        (_, below) => {
+            let (package, file) = below.split_once('/')?;
+            (package.to_owned(), file)
+        }
     };
     let file = match file.strip_prefix("tests/") {
         Some(file) => file.to_owned(),

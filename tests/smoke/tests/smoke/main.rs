@@ -1,9 +1,11 @@
-//! What `cargo xtask test` runs on real servers: each recipe once, and what holders keep over a failover.
+//! What `cargo xtask test` runs on real servers: each recipe once, what holders keep over a failover, and a lock under
+//! faults of the network.
 
 #![cfg(test)]
 
 mod failover;
 mod recipes;
+mod sweep;
 
 use std::time::Duration;
 
