@@ -61,13 +61,23 @@ impl Manifest {
                     "{other}: {name} may use {uses:?} of this workspace, and nothing that it may have to judge"
                 ));
             }
-        } else if name != BENCH {
+        } else if !matches!(name, BENCH | TESTKIT) {
             let may = |tool: &str| (name, tool) == SIMULATED;
             let is_tool =
                 |other: &&String| TEST_TOOLS.iter().any(|(tool, _)| tool == other) && !may(other);
             for tool in self.dependencies.iter().filter(is_tool) {
                 problems.push(format!("{tool}: only a development dependency, for tests"));
             }
+        }
+        if self.dependencies.iter().any(|other| other == TESTKIT) {
+            problems.push(format!(
+                "{TESTKIT}: only a development dependency, for tests"
+            ));
+        }
+        if name == WIRE && all().any(|other| other == TESTKIT) {
+            problems.push(format!(
+                "{TESTKIT}: it stands on {WIRE}, whose tests do without it"
+            ));
         }
         if !matches!(name, "zk-core" | BENCH)
             && all().any(|dependency| dependency == "zookeeper-client")
@@ -130,6 +140,12 @@ const TEST_TOOLS: &[(&str, &[&str])] = &[
 /// The simulation is itself only for tests, and serves clients with the codec of the proxy.
 const SIMULATED: (&str, &str) = ("zk-sim", "zk-fault-proxy");
 
+/// Never published: what the tests of zk-core and of all that stands on it share. It uses the harness.
+const TESTKIT: &str = "zk-testkit";
+
+/// It is below all that zk-testkit stands on.
+const WIRE: &str = "zk-wire";
+
 /// Never published: its references are made on the wire client, on servers of the harness.
 const BENCH: &str = "zk-bench";
 
@@ -179,6 +195,16 @@ mod tests {
             ("zk-bench", USED, "zk-harness", true),
             ("zk-sim", USED, "zk-fault-proxy", true),
             ("zk-sim", USED, "zk-harness", false),
+            // What tests share uses the test tools, which do not use it, and is only for tests.
+            ("zk-testkit", USED, "zk-harness", true),
+            ("zk-lock", IN_TESTS, "zk-testkit", true),
+            ("zk-core", IN_TESTS, "zk-testkit", true),
+            ("zk-lock", USED, "zk-testkit", false),
+            ("zk-lock", IN_BUILDS, "zk-testkit", false),
+            ("zk-bench", USED, "zk-testkit", false),
+            ("zk-harness", IN_TESTS, "zk-testkit", false),
+            ("zk-history", IN_TESTS, "zk-testkit", false),
+            ("zk-wire", IN_TESTS, "zk-testkit", false),
             // Recipes stand on zk-core and not on each other, but for some.
             ("zk-lock", USED, "zk-core", true),
             ("zk-leader", USED, "zk-lock", true),

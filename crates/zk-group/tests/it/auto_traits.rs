@@ -1,47 +1,26 @@
 //! Public types and futures that are `Send`, `Sync` or `Clone`, checked by the compiler.
 
 use zk_group::*;
-
-fn is_send<T: Send>() {}
-fn is_sync<T: Sync>() {}
-fn is_clone<T: Clone>() {}
-fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
-fn is_send_value<T: Send>(_: &T) {}
-
-macro_rules! send_sync_clone {
-    ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
-}
+use zk_testkit::{assert_impl, assert_send_futures};
 
 #[test]
 fn public_types_are_send_and_sync() {
-    send_sync_clone!(
-        Group,
-        JoinError,
-        Layout,
-        Member,
-        MemberChange,
-        Members,
-        SetPayloadError,
-    );
-    is_send::<Membership>();
-    is_sync::<Membership>();
-    is_send::<MembersChanges>();
-    is_error::<JoinError>();
-    is_error::<SetPayloadError>();
+    assert_impl! {
+        Send + Sync + Clone:
+            Group, JoinError, Layout, Member, MemberChange, Members, SetPayloadError;
+        Send + Sync: Membership;
+        Send: MembersChanges;
+        Error + Send + Sync: JoinError, SetPayloadError;
+    }
 }
 
 #[test]
 fn public_futures_are_send() {
-    let _ = |one: Membership| {
-        is_send_value(&one.ready());
-        is_send_value(&one.set_payload(""));
-        is_send_value(&one.leave());
-    };
-    let _ = |group: Group| {
-        is_send_value(&group.synchronized());
-        is_send_value(&group.wait_for(Members::is_empty));
-    };
-    let _ = |mut changes: MembersChanges| is_send_value(&changes.next());
+    assert_send_futures! {
+        (one: Membership) => one.ready(), one.set_payload(""), one.leave();
+        (group: Group) => group.synchronized(), group.wait_for(Members::is_empty);
+        (changes: MembersChanges) => changes.next();
+    }
 }
 
 #[cfg(feature = "partitioner")]
@@ -52,31 +31,19 @@ mod partitioner {
 
     #[test]
     fn public_types_are_send_and_sync() {
-        send_sync_clone!(
-            Allocation,
-            InvalidItem,
-            PartitionerOptions,
-            PartitionerProblem,
-            StartError,
-        );
-        is_send::<Partitioner>();
-        is_sync::<Partitioner>();
-        is_send::<ItemGuard>();
-        is_sync::<ItemGuard>();
-        is_error::<InvalidItem>();
-        is_error::<PartitionerProblem>();
-        is_error::<StartError>();
+        assert_impl! {
+            Send + Sync + Clone:
+                Allocation, InvalidItem, PartitionerOptions, PartitionerProblem, StartError;
+            Send + Sync: ItemGuard, Partitioner;
+            Error + Send + Sync: InvalidItem, PartitionerProblem, StartError;
+        }
     }
 
     #[test]
     fn public_futures_are_send() {
-        let _ = |one: Partitioner| {
-            is_send_value(&one.next());
-            is_send_value(&one.leave());
-        };
-        let _ = |guard: ItemGuard| {
-            is_send_value(&guard.release_requested());
-            is_send_value(&guard.release());
-        };
+        assert_send_futures! {
+            (one: Partitioner) => one.next(), one.leave();
+            (guard: ItemGuard) => guard.release_requested(), guard.release();
+        }
     }
 }

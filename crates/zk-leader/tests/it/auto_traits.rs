@@ -1,89 +1,47 @@
-//! Which public types may move between threads and be shared: a table the compiler checks.
+//! Which public types may move between threads and be shared: tables the compiler checks.
 
+use std::io;
 use std::ops::ControlFlow;
 
 use zk_leader::*;
-
-fn is_send<T: Send>() {}
-fn is_sync<T: Sync>() {}
-fn is_clone<T: Clone>() {}
-fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
-fn is_send_future<T: 'static, F: Future + Send>(_: impl Fn(&'static T) -> F) {}
-
-macro_rules! send_sync_clone {
-    ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
-}
+use zk_testkit::{assert_impl, assert_send_futures};
 
 #[test]
 fn public_types_are_send_and_sync() {
-    send_sync_clone!(
-        StateChanges,
-        ElectionOptions,
-        ParticipantEnd,
-        ParticipantHandle,
-        LeaderLatch,
-        LeaderLease,
-        LeadershipLoss,
-        Participant,
-        Rejoin,
-        ResignError,
-        ParticipantState,
-        RequestStepDown,
-        StepDown,
-        StepDownError,
-        StepDownPolicy,
-    );
-    // There is one of each participant.
-    is_send::<LatchParticipant>();
-    is_sync::<LatchParticipant>();
-    is_send::<Selector>();
-    is_sync::<Selector>();
-    is_send::<Breadcrumb>();
-    is_sync::<Breadcrumb>();
-    is_error::<TakeOverError<std::io::Error>>();
-    is_error::<ParticipantEnd>();
-    is_send::<StepDownRequest>();
-    is_sync::<StepDownRequest>();
-    is_error::<ResignError>();
-    is_error::<StepDownError>();
+    assert_impl! {
+        Send + Sync + Clone:
+            ElectionOptions, LeaderLatch, LeaderLease, LeadershipLoss, Participant, ParticipantEnd, ParticipantHandle,
+            ParticipantState, Rejoin, RequestStepDown, ResignError, StateChanges, StepDown, StepDownError,
+            StepDownPolicy;
+        // There is one of each participant.
+        Send + Sync: Breadcrumb, LatchParticipant, Selector, StepDownRequest;
+        Error + Send + Sync: ParticipantEnd, ResignError, StepDownError, TakeOverError<io::Error>;
+    }
 }
 
 #[test]
 fn public_futures_are_send() {
-    fn is_send_value<T: Send>(_: &T) {}
-    is_send_future(LeaderLatch::participants);
-    is_send_future(LeaderLatch::leader);
-    is_send_future(|latch: &LeaderLatch| latch.leader_after(None));
-    is_send_future(Selector::participants);
-    is_send_future(Selector::leader);
-    is_send_future(|selector: &Selector| selector.leader_after(None));
-    is_send_future(ParticipantHandle::leading);
-    is_send_future(ParticipantHandle::ended);
-    is_send_future(ParticipantHandle::resign);
-    is_send_future(ParticipantHandle::leave);
-    let _ = |lease: LeaderLease| {
-        let fence = async |_| Err(std::io::Error::other("it does not answer"));
-        is_send_value(&Breadcrumb::take_over(&lease, "", fence));
-    };
-    let _ = |breadcrumb: Breadcrumb| is_send_value(&breadcrumb.remove());
-    let _ = |participant: LatchParticipant| is_send_value(&participant.leave());
-    let _ = |mut changes: StateChanges| is_send_value(&changes.next());
-    let _ = |one: Selector| is_send_value(&one.run_once(|lease| async move { lease.txn() }));
-    let _ = |one: Selector| is_send_value(&one.run_once(async |lease: LeaderLease| lease.txn()));
-    let _ = |one: Selector| {
-        is_send_value(&one.run(async |lease: LeaderLease| {
-            lease.asked_to_resign().await;
-            ControlFlow::Break(lease)
-        }));
-    };
+    let fence = async |_| Err(io::Error::other("it does not answer"));
+    assert_send_futures! {
+        (latch: LeaderLatch) => latch.participants(), latch.leader(), latch.leader_after(None);
+        (selector: Selector) => selector.participants(), selector.leader(), selector.leader_after(None);
+        (handle: ParticipantHandle) => handle.leading(), handle.ended(), handle.resign(), handle.leave();
+        (lease: LeaderLease) => Breadcrumb::take_over(&lease, "", fence);
+        (breadcrumb: Breadcrumb) => breadcrumb.remove();
+        (participant: LatchParticipant) => participant.leave();
+        (changes: StateChanges) => changes.next();
+        (selector: Selector) =>
+            selector.run_once(|lease| async move { lease.txn() }),
+            selector.run_once(async |lease: LeaderLease| lease.txn()),
+            selector.run(async |lease: LeaderLease| {
+                lease.asked_to_resign().await;
+                ControlFlow::Break(lease)
+            });
+    }
 }
 
 /// The futures of a lease outlive it, and can be spawned.
 #[test]
 fn futures_of_a_lease_borrow_nothing() {
-    fn is_static<T: 'static>(_: &T) {}
-    let _ = |lease: LeaderLease| {
-        is_static(&lease.lost());
-        is_static(&lease.asked_to_resign());
-    };
+    assert_send_futures! { 'static (lease: LeaderLease) => lease.lost(), lease.asked_to_resign(); }
 }
