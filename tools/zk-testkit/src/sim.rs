@@ -23,7 +23,7 @@ pub fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
 /// # Panics
 ///
 /// If the data is no text.
-pub fn data(ensemble: &Ensemble, path: &str) -> Option<String> {
+pub fn data_of(ensemble: &Ensemble, path: &str) -> Option<String> {
     let tree = ensemble.tree();
     let data = tree.node(path)?.data().to_vec();
     Some(String::from_utf8(data).expect("it is text"))

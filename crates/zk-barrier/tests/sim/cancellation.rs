@@ -6,6 +6,7 @@ use zk_barrier::{DoubleBarrier, Layout};
 use zk_core::Session;
 use zk_sim::Ensemble;
 use zk_sim::wait::{pass, polled, soon};
+use zk_testkit::sim::children;
 
 use crate::{PATH, ROUND, double};
 
@@ -29,13 +30,9 @@ fn left(ensemble: &Ensemble, layout: Layout) -> Vec<String> {
         Layout::Recipe => PATH,
         _ => ROUND,
     };
-    let tree = ensemble.tree();
-    let children = tree
-        .node(parent)
-        .into_iter()
-        .flat_map(zk_sim::Node::children);
-    let left = children.filter(|name| *name != "state");
-    left.map(str::to_owned).collect()
+    let mut left = children(ensemble, parent);
+    left.retain(|name| name != "state");
+    left
 }
 
 /// Cuts the connection if it should, and waits until what was dropped is cleaned up.

@@ -7,6 +7,7 @@ use zk_core::Session;
 use zk_core::transport::{Op, Request};
 use zk_sim::wait::{pass, soon};
 use zk_sim::{Ensemble, Kind, Node};
+use zk_testkit::sim::children;
 
 use crate::PATH;
 
@@ -33,14 +34,6 @@ fn leaving(member: Member) -> tokio::task::JoinHandle<Result<(), LeaveError>> {
     tokio::spawn(member.leave())
 }
 
-fn children(ensemble: &Ensemble) -> Vec<String> {
-    let tree = ensemble.tree();
-    let node = tree.node(PATH);
-    node.map_or_else(Vec::new, |node| {
-        node.children().map(str::to_owned).collect()
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn our_members_meet_in_the_layout_of_the_recipe() {
     let ensemble = Ensemble::new(3);
@@ -52,7 +45,7 @@ async fn our_members_meet_in_the_layout_of_the_recipe() {
         let second = entered(entering(&two)).await;
         let first = entered(first).await;
         assert_eq!(first.round(), None);
-        assert!(children(&ensemble).contains(&"ready".to_owned()));
+        assert!(children(&ensemble, PATH).contains(&"ready".to_owned()));
         let first = leaving(first);
         pass(SECOND).await;
         assert!(!first.is_finished());
@@ -64,7 +57,7 @@ async fn our_members_meet_in_the_layout_of_the_recipe() {
         assert!(!again.is_finished());
         again.abort();
         pass(SECOND).await;
-        assert_eq!(children(&ensemble), [""; 0]);
+        assert_eq!(children(&ensemble, PATH), [""; 0]);
     }
     // kazoo creates it once.
     let kind = ensemble.tree().node(PATH).map(Node::kind);
@@ -90,7 +83,7 @@ async fn members_of_others_are_counted_and_waited_for() {
         assert!(!leave.is_finished());
         peer.delete(theirs).await.unwrap();
         soon("they have left", leave).await.unwrap().unwrap();
-        assert_eq!(children(&ensemble), [""; 0]);
+        assert_eq!(children(&ensemble, PATH), [""; 0]);
         // Ours comes first, and they open the round. kazoo removes it when it begins to leave.
         let waiting = entering(&ours);
         pass(SECOND).await;
@@ -104,7 +97,7 @@ async fn members_of_others_are_counted_and_waited_for() {
         // They have opened the next round meanwhile.
         peer.create(READY, "").await.unwrap();
         soon("none is left", member.leave()).await.unwrap();
-        assert_eq!(children(&ensemble), ["ready"]);
+        assert_eq!(children(&ensemble, PATH), ["ready"]);
     }
 }
 
@@ -117,7 +110,7 @@ async fn a_ready_that_was_left_behind_lets_none_of_ours_in() {
     let first = entering(&one);
     pass(10 * SECOND).await;
     assert!(!first.is_finished());
-    assert_eq!(children(&ensemble).len(), 1);
+    assert_eq!(children(&ensemble, PATH).len(), 1);
     let second = entered(entering(&two)).await;
     drop((entered(first).await, second));
 }
@@ -155,7 +148,7 @@ async fn a_timeout_leaves_no_member_in_the_recipe_either() {
         matches!(error, EnterError::TimedOut { members: 1, .. }),
         "{error}"
     );
-    assert_eq!(children(&ensemble), [""; 0]);
+    assert_eq!(children(&ensemble, PATH), [""; 0]);
     // B2, B6: an event that is none of `ready`, and a connection that breaks.
     let waiting = entering(&session);
     for _ in 0..3 {
@@ -205,7 +198,7 @@ async fn a_member_deleted_while_it_waits_passes_no_round_of_the_recipe() {
     let (ours, peer) = (ensemble.connect().await, ensemble.connect().await);
     let waiting = entering(&ours);
     pass(SECOND).await;
-    let own = format!("{PATH}/{}", children(&ensemble)[0]);
+    let own = format!("{PATH}/{}", children(&ensemble, PATH)[0]);
     peer.delete(&own).await.unwrap();
     pass(SECOND).await;
     assert!(!waiting.is_finished());
@@ -235,7 +228,7 @@ async fn a_member_deleted_before_its_timeout_or_its_opening_passes_no_round_of_t
     let barrier = barrier(&ours);
     let limited = tokio::spawn(async move { barrier.enter_timeout(10 * SECOND).await });
     pass(SECOND).await;
-    let own = format!("{PATH}/{}", children(&ensemble)[0]);
+    let own = format!("{PATH}/{}", children(&ensemble, PATH)[0]);
     peer.delete(&own).await.unwrap();
     let error = soon("its time is over", limited)
         .await
@@ -254,7 +247,7 @@ async fn a_member_deleted_before_its_timeout_or_its_opening_passes_no_round_of_t
     let lost = ensemble.on(opens).session(ours.id()).lose_request();
     let second = entering(&ours);
     lost.happened().await;
-    for name in children(&ensemble) {
+    for name in children(&ensemble, PATH) {
         let path = format!("{PATH}/{name}");
         let owner = ensemble.tree().node(&path).and_then(Node::owner);
         if owner == Some(ours.id()) {
@@ -265,6 +258,6 @@ async fn a_member_deleted_before_its_timeout_or_its_opening_passes_no_round_of_t
     assert!(matches!(error, EnterError::NodeDeleted { .. }), "{error}");
     pass(SECOND).await;
     assert!(!first.is_finished());
-    assert_eq!(children(&ensemble).len(), 1);
+    assert_eq!(children(&ensemble, PATH).len(), 1);
     first.abort();
 }

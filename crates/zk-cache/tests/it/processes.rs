@@ -17,7 +17,7 @@ async fn a_process_paused_past_its_session_prints_the_difference() {
     for path in ["/t/a", "/t/b", "/t/c"] {
         session.create(path, "0").parents().await.unwrap();
     }
-    let mut child = Command::new(example())
+    let mut child = Command::new(example("follow"))
         .args([&ensemble.connect_string(), "/t"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

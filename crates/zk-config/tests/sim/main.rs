@@ -7,6 +7,7 @@ use zk_core::codec::Text;
 use zk_core::{Session, Stat};
 use zk_sim::Ensemble;
 use zk_sim::wait::{pass, polled, soon};
+use zk_testkit::sim::data_of;
 
 mod layout;
 mod listener;
@@ -33,13 +34,6 @@ fn with_history(session: &Session, revisions: usize) -> Publisher<Text> {
 
 fn text(value: &str) -> String {
     value.to_owned()
-}
-
-/// Returns the data of a node on the leader.
-fn data_of(ensemble: &Ensemble, path: &str) -> Option<String> {
-    let tree = ensemble.tree();
-    let node = tree.node(path)?;
-    Some(String::from_utf8(node.data().to_vec()).unwrap())
 }
 
 fn stat_of(ensemble: &Ensemble, path: &str) -> Stat {

@@ -8,7 +8,7 @@ use zk_core::blocking::{block_on, block_on_timeout};
 use zk_core::{ErrorKind, Session, SessionEnd};
 use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, connect, eventually, with_ensemble};
+use crate::{MAX_WAIT, connect, until, with_ensemble};
 
 #[test]
 fn threads_share_a_session_without_a_runtime() {
@@ -58,7 +58,7 @@ fn a_session_dropped_by_a_thread_ends() {
     block_on(other.wait_for_deletion(&owned)).unwrap();
     let thread = thread::spawn(move || drop(session));
     joined("the session is dropped", thread);
-    block_on(eventually("the session is ended", async || {
+    block_on(until("the session is ended", async || {
         other.exists(&mine).await.unwrap().is_none()
     }));
     block_on(ensemble.down()).unwrap();
@@ -71,7 +71,7 @@ fn threads_that_wait_are_notified_of_the_loss_of_their_session() {
     let lost = thread::spawn(move || block_on(one.lost()));
     let waiting =
         thread::spawn(move || block_on(two.wait_for_creation("/never").timeout(MAX_WAIT)));
-    block_on(eventually("a thread waits", async || {
+    block_on(until("a thread waits", async || {
         ensemble.server(1).unwrap().wchs().await.unwrap().watches == 1
     }));
     block_on(ensemble.expire(session.id().as_i64())).unwrap();
@@ -98,7 +98,7 @@ fn a_wait_is_given_up_at_its_limit_and_leaves_nothing() {
     // A limit that the clock cannot represent is none.
     let read = block_on_timeout(Duration::MAX, session.get("/")).unwrap();
     read.unwrap();
-    block_on(eventually("no watch is left", async || {
+    block_on(until("no watch is left", async || {
         ensemble.server(1).unwrap().wchs().await.unwrap().watches == 0
     }));
     block_on(ensemble.down()).unwrap();

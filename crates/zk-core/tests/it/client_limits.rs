@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_core::{ConnectionState, Session};
 
-use crate::{MAX_WAIT, connect, connect_for, eventually, is_ready, passes_through, with_ensemble};
+use crate::{MAX_WAIT, connect, connect_for, is_ready, passes_through, until, with_ensemble};
 
 /// However a connection breaks, a write in flight is not taken for one that was refused or never sent.
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +124,7 @@ fn handles_can_be_dropped_without_a_runtime() {
         std::thread::spawn(move || drop((owned, watch, session)))
             .join()
             .unwrap();
-        eventually("the node is gone", async || {
+        until("the node is gone", async || {
             observer.list("/dir").await.unwrap().0.is_empty()
         })
         .await;

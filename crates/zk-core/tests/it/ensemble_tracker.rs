@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::{ConnectError, ProtocolClient, Session, SessionBuilder, Tls};
 use zk_harness::{Ensemble, Server};
 
-use crate::{MAX_WAIT, eventually, server_with, watches_of, within};
+use crate::{MAX_WAIT, server_with, until, watches_of, within};
 
 const OPERATION: Duration = Duration::from_secs(30);
 
@@ -36,7 +36,7 @@ async fn connected(builder: &SessionBuilder) -> Session {
 
 /// Waits until a tracker has read the configuration that its server has: only it sets a watch here.
 async fn is_tracking(ensemble: &Ensemble) {
-    eventually("the tracker watches the configuration", async || {
+    until("the tracker watches the configuration", async || {
         watches_of(ensemble).await == 1
     })
     .await;
@@ -105,7 +105,7 @@ async fn a_session_leaves_a_server_that_is_removed() {
     assert_eq!(connected.id(), removed.id());
     is_tracking(&ensemble).await;
     remove(leader, removed).await;
-    eventually("the session has left the removed server", async || {
+    until("the session has left the removed server", async || {
         let mut elsewhere = false;
         for server in ensemble.servers() {
             let is_here = has(server, &tracked).await;

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use zk_core::{ConnectionState, Session, SessionId, StateChanges};
 use zk_harness::{Ensemble, Server};
+use zk_sim::wait::until;
+use zk_testkit::servers::with_started;
+use zk_testkit::within;
 
 mod auto_traits;
 mod bad_input;
@@ -42,25 +45,13 @@ mod wire;
 
 /// Starts one server, runs the test against it and takes it down.
 async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {
-    let ensemble = Ensemble::builder()
-        .servers(1)
-        .start()
-        .await
-        .expect("a server starts");
-    test(&ensemble).await;
-    ensemble.down().await.expect("the server goes down");
+    with_started(Ensemble::builder().servers(1), test).await;
 }
 
 /// Starts three servers with short ticks, runs the test against them and takes them down.
 async fn with_three(test: impl AsyncFnOnce(&Ensemble)) {
-    let ensemble = Ensemble::builder()
-        .servers(3)
-        .tick_time(Duration::from_millis(500))
-        .start()
-        .await
-        .expect("three servers start");
-    test(&ensemble).await;
-    ensemble.down().await.expect("the servers go down");
+    let ensemble = Ensemble::builder().servers(3);
+    with_started(ensemble.tick_time(Duration::from_millis(500)), test).await;
 }
 
 /// Connects with the defaults of the tests.
@@ -115,27 +106,6 @@ async fn watches_of(ensemble: &Ensemble) -> u64 {
 
 /// For what waits until a server is back: a client pauses for longer and longer between two tries to connect.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// Asks until `condition` holds, for at most a minute.
-async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    within(MAX_WAIT, what, async {
-        while !condition().await {
-            // A look that costs nothing must not keep everything else from happening.
-            let pause = std::future::pending::<()>();
-            drop(tokio::time::timeout(LOOK_EVERY, pause).await);
-        }
-    })
-    .await;
-}
-
-/// Waits for something to come about.
-async fn within<T>(limit: Duration, what: &str, wanted: impl Future<Output = T>) -> T {
-    let Ok(value) = tokio::time::timeout(limit, wanted).await else {
-        panic!("waited {limit:?} for this: {what}");
-    };
-    value
-}
 
 /// Waits until a session has been in these states, one after the other.
 async fn passes_through(changes: &mut StateChanges, states: &[ConnectionState]) {

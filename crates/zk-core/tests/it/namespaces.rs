@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zk_core::{Acl, AclEntry, ErrorKind, Permissions, RetryPolicy, Session};
 
-use crate::{connect, eventually, with_ensemble};
+use crate::{connect, until, with_ensemble};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn namespace_is_a_tree_of_its_own_below_the_real_one() {
@@ -163,7 +163,7 @@ async fn container_parents_go_with_their_last_child_others_stay() {
         session.create("/p/d/x", "").parents().await.unwrap();
         session.delete("/c/d/x").await.unwrap();
         session.delete("/p/d/x").await.unwrap();
-        eventually("the containers are gone", async || {
+        until("the containers are gone", async || {
             session.exists("/c").await.unwrap().is_none()
         })
         .await;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use zk_core::{ErrorKind, NodePath};
 
-use crate::{connect, eventually, with_ensemble};
+use crate::{connect, until, with_ensemble};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_goes_in_and_comes_out_with_its_stat() {
@@ -160,7 +160,7 @@ async fn every_kind_of_node_can_be_made() {
             .sequential()
             .await
             .unwrap();
-        eventually("the time to live of /t has ended", async || {
+        until("the time to live of /t has ended", async || {
             session.exists("/t").await.unwrap().is_none()
         })
         .await;

@@ -6,7 +6,7 @@ use zk_core::{ErrorKind, IdPlace, Sequence, Session};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, connect, connect_for, eventually, is_ready, polled, with_ensemble, within};
+use crate::{MAX_WAIT, connect, connect_for, is_ready, polled, until, with_ensemble, within};
 
 async fn names(session: &Session, path: &str) -> Vec<String> {
     session.list(path).await.unwrap().0
@@ -185,12 +185,12 @@ async fn persistent_owned_node_is_deleted_when_the_session_drops() {
             drop(session);
             // The handle is the last that holds the session.
             drop(last);
-            eventually("the nodes and the session are gone", async || {
+            until("the nodes and the session are gone", async || {
                 names(&observer, "/dir").await.is_empty()
             })
             .await;
         }
-        eventually("no other session is left", async || {
+        until("no other session is left", async || {
             let cons = ensemble.server(1).unwrap().cons().await.unwrap();
             cons.sessions.len() == 1
         })

@@ -5,7 +5,7 @@ use zk_core::transport::{Request, Response, Transport, WatchNotification, Watchi
 use zk_core::{NodePath, Session, WatchEvent};
 use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, connect, eventually, server_with, watches_of, within};
+use crate::{MAX_WAIT, connect, server_with, until, watches_of, within};
 
 pub(crate) const RELEASES: [&str; 2] = ["3.8", "3.9"];
 
@@ -95,7 +95,7 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
 
             assert!(watches_of(ensemble).await > 0);
             drop((one, all));
-            eventually("the server has no watch left", async || {
+            until("the server has no watch left", async || {
                 watches_of(ensemble).await == 0
             })
             .await;

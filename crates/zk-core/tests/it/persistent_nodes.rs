@@ -9,7 +9,7 @@ use zk_core::{
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, connect, eventually, within};
+use crate::{MAX_WAIT, connect, until, within};
 
 /// A process that stands still for a moment touches its node in time.
 const TTL: Duration = Duration::from_secs(6);
@@ -67,7 +67,7 @@ async fn persistent_node_comes_back_once_on_real_servers() {
             node.set_data("2").await.unwrap();
 
             other.delete(&parent).recursive().await.unwrap();
-            eventually("it is created again", async || {
+            until("it is created again", async || {
                 node.current()
                     .is_some_and(|now| now.stat.czxid > first.stat.czxid)
             })
@@ -110,7 +110,7 @@ async fn servers_delete_a_ttl_node_that_is_not_touched() {
     assert_eq!(other.list("/ttl").await.unwrap().0, ["touch"]);
     let gone = async || other.exists("/ttl").await.unwrap().is_none();
     drop(node);
-    eventually("the servers delete it", gone).await;
+    until("the servers delete it", gone).await;
     // The child is never created.
     let touches = Match::writes()
         .session(session.id().as_i64())
@@ -121,7 +121,7 @@ async fn servers_delete_a_ttl_node_that_is_not_touched() {
         .await
         .unwrap();
     drop(node);
-    eventually("the servers delete it", gone).await;
+    until("the servers delete it", gone).await;
     ensemble.down().await.expect("the server goes down");
 }
 

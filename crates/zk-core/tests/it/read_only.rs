@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::{ConnectionState, ErrorKind, Session, Update};
 use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, eventually, within};
+use crate::{MAX_WAIT, until, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn session_on_an_isolated_server_is_read_only_then_lost() {
@@ -28,7 +28,7 @@ async fn session_on_an_isolated_server_is_read_only_then_lost() {
     one.kill().await.unwrap();
     two.kill().await.unwrap();
 
-    eventually("the server that is left serves reads only", async || {
+    until("the server that is left serves reads only", async || {
         three
             .four_letter("isro")
             .await

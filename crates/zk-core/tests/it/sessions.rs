@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zk_core::{Acl, ConnectError, ErrorClass, ErrorKind, ProtocolClient, Session};
 use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, connect, connect_for, eventually, with_ensemble, within};
+use crate::{MAX_WAIT, connect, connect_for, until, with_ensemble, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn session_is_connected_when_it_is_returned() {
@@ -90,7 +90,7 @@ async fn dropping_the_last_clone_ends_the_session() {
         drop(session.clone());
         assert!(observer.exists("/mine").await.unwrap().is_some());
         drop(session);
-        eventually("the ephemeral node is gone", async || {
+        until("the ephemeral node is gone", async || {
             observer.exists("/mine").await.unwrap().is_none()
         })
         .await;
@@ -206,7 +206,7 @@ async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
 
         // The write had left: it happens when the server goes on.
         server.resume().await.unwrap();
-        eventually("the node is there", async || {
+        until("the node is there", async || {
             session.exists("/a").await.is_ok_and(|stat| stat.is_some())
         })
         .await;

@@ -8,7 +8,7 @@ use zk_core::WatchEvent::{ChildrenChanged, Created, DataChanged, Deleted};
 use zk_core::{ConnectionState, NodePath, Session, Subscription, Update, WatchEvent};
 
 use crate::persistent::{RELEASES, with_release};
-use crate::{MAX_WAIT, connect, connect_for, eventually, server_of, watches_of, within};
+use crate::{MAX_WAIT, connect, connect_for, server_of, until, watches_of, within};
 
 fn at(path: &str, event: WatchEvent) -> Update {
     Update::Changed {
@@ -88,7 +88,7 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
                 "{release}"
             );
             drop((children, below));
-            eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+            until("no watch is left", async || watches_of(ensemble).await == 0).await;
         })
         .await;
     }
@@ -163,7 +163,7 @@ async fn one_shot_watches_take_no_events_from_a_subscription() {
                 }
                 drop((updates, before, after, data));
                 other.delete("/a").recursive().await.unwrap();
-                eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+                until("no watch is left", async || watches_of(ensemble).await == 0).await;
             })
             .await;
         }
@@ -234,7 +234,7 @@ async fn thousands_of_subscriptions_survive_a_reconnect() {
             );
             let watched = server_of(ensemble, &session).await;
             drop(all);
-            eventually("nothing is watched", async || {
+            until("nothing is watched", async || {
                 watched.mntr().await.unwrap().watches() == Some(0)
             })
             .await;

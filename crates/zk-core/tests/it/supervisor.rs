@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use zk_core::{ConnectError, ErrorKind, RetryPolicy, RunError, Session, SessionEnd, SessionsEnd};
 
-use crate::{MAX_WAIT, connect, eventually, with_ensemble, within};
+use crate::{MAX_WAIT, connect, until, with_ensemble, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn body_runs_again_with_a_new_session_when_one_is_lost() {
@@ -190,12 +190,12 @@ async fn dropped_supervision_closes_the_session() {
                 })
                 .await
         });
-        eventually("the node is there", async || {
+        until("the node is there", async || {
             observer.exists("/me").await.unwrap().is_some()
         })
         .await;
         task.abort();
-        eventually("the node is gone", async || {
+        until("the node is gone", async || {
             observer.exists("/me").await.unwrap().is_none()
         })
         .await;

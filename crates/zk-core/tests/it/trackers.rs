@@ -9,7 +9,7 @@ use zk_fault_proxy::{Clients, Close, Route};
 use zk_harness::{DataStore, Ensemble};
 
 use crate::subscriptions::without_zxid;
-use crate::{MAX_WAIT, connect, eventually, watches_of, within};
+use crate::{MAX_WAIT, connect, until, watches_of, within};
 
 /// How often a node comes and goes while it is followed or waited for.
 const ROUNDS: usize = 100;
@@ -30,7 +30,7 @@ async fn trackers_waits_and_buffers_miss_nothing_on_a_server() {
         early_events_are_kept_up_to_the_bound(&ensemble),
     );
     // The sessions live, so whatever watch is left was forgotten.
-    eventually("no watch is left", async || {
+    until("no watch is left", async || {
         watches_of(&ensemble).await == 0
     })
     .await;
@@ -123,7 +123,7 @@ async fn waits_end_when_the_node_comes_or_goes(ensemble: &Ensemble) {
     let gone = watching(&session, wait).await;
     let watches = session.counters().watches;
     other.set("/waited", "1").await.unwrap();
-    eventually("a change has it watch again", async || {
+    until("a change has it watch again", async || {
         session.counters().watches > watches
     })
     .await;
@@ -269,7 +269,7 @@ async fn watching<T: Send + 'static>(
 ) -> tokio::task::JoinHandle<T> {
     let before = session.counters().watches;
     let wait = tokio::spawn(wait);
-    eventually("the wait has a watch", async || {
+    until("the wait has a watch", async || {
         session.counters().watches > before
     })
     .await;

@@ -6,7 +6,7 @@ use zk_core::{ConnectionState, ErrorKind, Session, SessionEnd, WatchEvent};
 use zk_harness::Ensemble;
 
 use crate::{
-    MAX_WAIT, connect, connect_for, eventually, is_ready, server_of, watches_of, with_ensemble,
+    MAX_WAIT, connect, connect_for, is_ready, server_of, until, watches_of, with_ensemble,
     with_three, within,
 };
 
@@ -97,19 +97,19 @@ async fn dropped_watches_are_taken_back() {
         );
         drop(one);
         drop((three, four));
-        eventually("only the watch on the data is left", async || {
+        until("only the watch on the data is left", async || {
             watches_of(ensemble).await == 1
         })
         .await;
         drop(two);
-        eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+        until("no watch is left", async || watches_of(ensemble).await == 0).await;
         // A call that is dropped while the answer is on its way leaves none either.
         for _ in 0..20 {
             let mut call = session.get("/a").watched().into_future();
             assert!(!is_ready(&mut call).await);
         }
         session.get("/a").await.unwrap();
-        eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+        until("no watch is left", async || watches_of(ensemble).await == 0).await;
     })
     .await;
 }

@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 use zk_core::{Create, Error, ErrorKind, OwnedNode, ReplaceError, Session};
 use zk_sim::matching::{lists, transactions};
 use zk_sim::{Chaos, Check, DropFault, Ensemble, Proposal, Release};
+use zk_testkit::sim::children;
 
 use crate::{meanwhile, pass, polled, requests, soon};
 
@@ -27,9 +28,7 @@ async fn start() -> (Ensemble, Session, OwnedNode) {
 
 /// The children of `/dir` on the leader.
 fn left(sim: &Ensemble) -> Vec<String> {
-    let tree = sim.tree();
-    let children = tree.node("/dir").expect("it is there").children();
-    children.map(str::to_owned).collect()
+    children(sim, "/dir")
 }
 
 fn assert_is_only(sim: &Ensemble, node: &OwnedNode) {

@@ -125,7 +125,7 @@ async fn instances_of_processes_that_are_killed_or_paused_go_and_come_back_with_
     let providers = registry(&session).providers::<String>("orders").unwrap();
     let mut changes = providers.changes();
     let start = || {
-        Command::new(example())
+        Command::new(example("serve"))
             .args([&ensemble.connect_string(), "/services", "orders", "one"])
             .stdin(Stdio::null())
             .kill_on_drop(true)

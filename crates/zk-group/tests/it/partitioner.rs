@@ -10,9 +10,9 @@ use zk_core::{RetryPolicy, Session, Sessions};
 use zk_fault_proxy::{Clients, Close, Route};
 use zk_group::partitioner::{Partitioner, PartitionerOptions};
 use zk_harness::Ensemble;
+use zk_sim::wait::{pass, soon};
 
 use crate::oracle::{Command, Oracle};
-use crate::servers::within;
 
 const MEMBERS: usize = 8;
 const ITEMS: [&str; 20] = [
@@ -45,7 +45,7 @@ async fn change_members(changes: usize) {
     let mut expired = 0;
     for change in 1..=changes {
         let at = random.usize(..MEMBERS);
-        let session = within("there is a session", processes[at].session());
+        let session = soon("there is a session", processes[at].session());
         let session = session.await.unwrap();
         members[at] = match (members[at].take(), random.u8(0..4)) {
             (None, _) => {
@@ -73,7 +73,7 @@ async fn change_members(changes: usize) {
                 member
             }
         };
-        let cut = within(
+        let cut = soon(
             "there is a session",
             processes[random.usize(..MEMBERS)].session(),
         );
@@ -82,7 +82,7 @@ async fn change_members(changes: usize) {
         // Often before the group has settled.
         pass(Duration::from_millis(random.u64(0..200))).await;
         if change % 10 == 0 && members.iter().any(Option::is_some) {
-            within("each item has one owner", all_owned(&oracle, &members)).await;
+            soon("each item has one owner", all_owned(&oracle, &members)).await;
         }
     }
     println!("{changes} changes, of which {expired} cut-off sessions");
@@ -93,7 +93,7 @@ async fn change_members(changes: usize) {
             pass(Duration::from_millis(20)).await;
         }
     };
-    within("all is released", none).await;
+    soon("all is released", none).await;
     ensemble.down().await.expect("the servers go down");
 }
 
@@ -118,11 +118,6 @@ async fn all_owned<T>(oracle: &Oracle, members: &[Option<T>]) {
         }
         pass(Duration::from_millis(20)).await;
     }
-}
-
-async fn pass(time: Duration) {
-    let nothing = std::future::pending::<()>();
-    drop(tokio::time::timeout(time, nothing).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ use zk_core::{RetryPolicy, Session, Sessions};
 use zk_fault_proxy::Match;
 use zk_group::{Group, Members, Membership};
 use zk_harness::Ensemble;
+use zk_sim::wait::soon;
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
@@ -14,17 +15,10 @@ fn sessions(ensemble: &Ensemble) -> Sessions {
     builder.sessions(RetryPolicy::constant(Duration::from_millis(50)))
 }
 
-pub(crate) async fn within<T>(what: &str, wanted: impl Future<Output = T>) -> T {
-    let Ok(value) = tokio::time::timeout(MAX_WAIT, wanted).await else {
-        panic!("waited {MAX_WAIT:?} for this: {what}");
-    };
-    value
-}
-
 async fn shows(group: &Group, expected: &[&str]) -> Members {
     let is_so =
         |members: &Members| members.is_synchronized() && members.ids().eq(expected.iter().copied());
-    let members = within(&format!("the group is {expected:?}"), group.wait_for(is_so)).await;
+    let members = soon(&format!("the group is {expected:?}"), group.wait_for(is_so)).await;
     members.expect("the view goes on")
 }
 
@@ -47,17 +41,17 @@ async fn members_come_and_go_on_real_servers() {
     let one = Membership::join(&ours, "/workers", "one", "1").unwrap();
     let two = Membership::join(&theirs, "/workers", "two", "2").unwrap();
     shows(&group, &["one", "two"]).await;
-    within("the reply is lost", lost.happened(MAX_WAIT))
+    soon("the reply is lost", lost.happened(MAX_WAIT))
         .await
         .unwrap();
-    within("it is written", one.set_payload("3")).await.unwrap();
+    soon("it is written", one.set_payload("3")).await.unwrap();
     let written = |members: &Members| members.get("one").is_some_and(|one| one.payload == "3");
-    within("it is seen", two.group().wait_for(written))
+    soon("it is seen", two.group().wait_for(written))
         .await
         .unwrap();
 
     ensemble.expire(session.id().as_i64()).await.unwrap();
-    within("the session is lost", session.lost()).await;
+    soon("the session is lost", session.lost()).await;
     assert!(
         one.group()
             .members()
@@ -69,14 +63,14 @@ async fn members_come_and_go_on_real_servers() {
             .get("one")
             .is_some_and(|one| one.session != session.id() && one.payload == "3")
     };
-    within("it has joined again", group.wait_for(again))
+    soon("it has joined again", group.wait_for(again))
         .await
         .unwrap();
     observer.delete("/workers").recursive().await.unwrap();
     shows(&group, &["one", "two"]).await;
     shows(one.group(), &["one", "two"]).await;
 
-    within("it leaves", two.leave()).await.unwrap();
+    soon("it leaves", two.leave()).await.unwrap();
     shows(one.group(), &["one"]).await;
     drop(one);
     shows(&group, &[]).await;

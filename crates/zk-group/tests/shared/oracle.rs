@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use zk_group::partitioner::{ItemGuard, Partitioner};
+use zk_sim::wait::pass;
 
 /// All guards that applications have.
 #[derive(Debug, Default)]
@@ -122,9 +123,4 @@ impl Oracle {
         assert_eq!(owners.len(), count, "an item is owned twice: {guards:?}");
         owners
     }
-}
-
-async fn pass(time: Duration) {
-    let nothing = std::future::pending::<()>();
-    drop(tokio::time::timeout(time, nothing).await);
 }

@@ -8,7 +8,7 @@ use crate::{example, soon};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_gives_out_ids_that_rise_over_two_processes() {
-    let running = Command::new(example())
+    let running = Command::new(example("ids"))
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();

@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 use zk_id::{Clock, Id};
 use zk_sim::Ensemble;
 use zk_sim::wait::{pass, polled};
+use zk_testkit::sim::children;
+use zk_testkit::within;
 
 mod blocking;
 mod blocks;
@@ -79,15 +81,6 @@ impl Seen {
     }
 }
 
-/// The children of a node, as the leader has them.
-fn children(ensemble: &Ensemble, path: &str) -> Vec<String> {
-    let tree = ensemble.tree();
-    let node = tree.node(path);
-    node.map_or_else(Vec::new, |node| {
-        node.children().map(str::to_owned).collect()
-    })
-}
-
 /// The nodes of claimed worker numbers.
 fn taken(ensemble: &Ensemble) -> Vec<String> {
     let mut names = children(ensemble, PATH);
@@ -97,6 +90,5 @@ fn taken(ensemble: &Ensemble) -> Vec<String> {
 
 /// Waits at most two hours of the paused clock.
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(7200), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited two hours for this: {what}"))
+    within(Duration::from_secs(7200), what, happening).await
 }

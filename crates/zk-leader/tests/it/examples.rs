@@ -9,7 +9,7 @@ use crate::example;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_has_a_new_leader_after_each_loss() {
-    let running = Command::new(example())
+    let running = Command::new(example("leader"))
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();

@@ -19,7 +19,7 @@ struct Process {
 
 impl Process {
     fn start(name: &str, connect: &str) -> Self {
-        let mut child = Command::new(example())
+        let mut child = Command::new(example("leader"))
             .args([name, connect])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

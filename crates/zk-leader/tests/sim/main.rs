@@ -11,6 +11,7 @@ use zk_leader::{
 };
 use zk_sim::Ensemble;
 use zk_sim::wait::{pass, polled, soon};
+use zk_testkit::sim::children;
 
 mod breadcrumb;
 mod cancellation;
@@ -44,11 +45,7 @@ fn selector_with(session: &Session, options: &ElectionOptions) -> Selector {
 
 /// The children of the path of the election, as the leader has them.
 fn left(ensemble: &Ensemble) -> Vec<String> {
-    let tree = ensemble.tree();
-    let node = tree.node(PATH);
-    node.map_or_else(Vec::new, |node| {
-        node.children().map(str::to_owned).collect()
-    })
+    children(ensemble, PATH)
 }
 
 /// The node of the participant with this token.

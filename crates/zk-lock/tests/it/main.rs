@@ -2,11 +2,10 @@
 
 #![cfg(test)]
 
-use std::time::Duration;
-
-use zk_core::{NodePath, Session};
+use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_sim::wait::{pass, soon};
+use zk_sim::wait::{soon, until as eventually};
+use zk_testkit::servers::{LONG, connect, names, with_started};
 
 mod again;
 mod auto_traits;
@@ -33,35 +32,9 @@ async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {
     with_servers(1, test).await;
 }
 
+/// Starts servers, runs the test against them and takes them down.
 async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
-    let ensemble = Ensemble::builder()
-        .servers(servers)
-        .start()
-        .await
-        .expect("the servers start");
-    test(&ensemble).await;
-    ensemble.down().await.expect("the servers go down");
-}
-
-/// Connects. The session outlasts an election, and its lease a pause of the machine.
-async fn connect(ensemble: &Ensemble) -> Session {
-    Session::builder(ensemble.connect_string())
-        .session_timeout(LONG)
-        .operation_timeout(LONG)
-        .connect_timeout(2 * LONG)
-        .connect()
-        .await
-        .expect("the ensemble grants a session")
-}
-
-/// Polls `condition` until it holds, for at most half a minute.
-async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    soon(what, async {
-        while !condition().await {
-            pass(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    with_started(Ensemble::builder().servers(servers), test).await;
 }
 
 /// Waits until `count` contenders are in the queue at `path`.
@@ -71,20 +44,3 @@ async fn until_enlisted(session: &Session, path: &str, count: usize) {
     })
     .await;
 }
-
-/// The children of `path` now; none if it does not exist.
-async fn names(session: &Session, path: &str) -> Vec<String> {
-    let path = NodePath::parse(path).expect("tests use good paths");
-    session
-        .sync(&path)
-        .with_quorum()
-        .await
-        .expect("the server catches up");
-    match session.list(&path).await {
-        Ok((names, _)) => names,
-        Err(error) if error.is_no_node() => Vec::new(),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-const LONG: Duration = Duration::from_secs(30);

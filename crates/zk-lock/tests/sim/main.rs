@@ -8,6 +8,7 @@ use zk_core::Session;
 use zk_lock::{FairLock, Guard};
 use zk_sim::Ensemble;
 use zk_sim::wait::{pass, polled, soon};
+use zk_testkit::sim::{children, ephemerals};
 
 mod again;
 mod cancellation;
@@ -51,18 +52,7 @@ fn lock(session: &Session) -> FairLock {
 
 /// The children of the path of the lock, on the leader.
 fn left(ensemble: &Ensemble) -> Vec<String> {
-    let tree = ensemble.tree();
-    let node = tree.node(PATH);
-    node.map_or_else(Vec::new, |node| {
-        node.children().map(str::to_owned).collect()
-    })
-}
-
-/// The paths of all nodes of a session, on the leader.
-fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
-    let tree = ensemble.tree();
-    let owned = tree.nodes().filter(|(_, node)| node.owner().is_some());
-    owned.map(|(path, _)| path.to_string()).collect()
+    children(ensemble, PATH)
 }
 
 /// Acquires the lock with one session and lets another one wait for it.

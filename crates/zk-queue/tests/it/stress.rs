@@ -15,8 +15,7 @@ use crate::{connect, with_servers};
 
 /// Waits at most four minutes: several scenarios run concurrently.
 async fn within<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(240), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited four minutes for this: {what}"))
+    zk_testkit::within(Duration::from_secs(240), what, happening).await
 }
 
 /// Polls a condition until it holds.

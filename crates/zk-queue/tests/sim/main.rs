@@ -8,8 +8,10 @@ use zk_core::Session;
 use zk_core::codec::Text;
 use zk_core::transport::Request;
 use zk_queue::{Layout, Queue, QueueOptions, WorkQueue};
-use zk_sim::wait::{pass, polled};
-use zk_sim::{Ensemble, Scripted, matching};
+use zk_sim::matching;
+use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{Ensemble, Scripted};
+use zk_testkit::sim::{children, data_of, ephemerals};
 
 mod acknowledgements;
 mod application_ids;
@@ -73,38 +75,13 @@ fn work(session: &Session) -> WorkQueue<String> {
     WorkQueue::new(session, PATH, Text).expect("a good path")
 }
 
-/// The names of the children of a node, in order, as the leader has them.
-fn children(ensemble: &Ensemble, path: &str) -> Vec<String> {
-    let tree = ensemble.tree();
-    let node = tree.node(path);
-    let mut names: Vec<String> = node.map_or_else(Vec::new, |node| {
-        node.children().map(str::to_owned).collect()
-    });
-    names.sort();
-    names
-}
-
 /// The data of the children of a node, in the order of their names.
 fn data(ensemble: &Ensemble, path: &str) -> Vec<String> {
-    let tree = ensemble.tree();
     let paths = children(ensemble, path)
         .into_iter()
         .map(|name| format!("{path}/{name}"));
-    let data = paths.map(|path| {
-        tree.node(path.as_str())
-            .expect("it is listed")
-            .data()
-            .to_vec()
-    });
-    data.map(|data| String::from_utf8(data).expect("the tests offer text"))
-        .collect()
-}
-
-/// The paths of all nodes that belong to a session, as the leader has them.
-fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
-    let tree = ensemble.tree();
-    let owned = tree.nodes().filter(|(_, node)| node.owner().is_some());
-    owned.map(|(path, _)| path.to_string()).collect()
+    let data = paths.map(|path| data_of(ensemble, &path));
+    data.map(|data| data.expect("it is listed")).collect()
 }
 
 fn text(item: impl std::fmt::Display) -> String {
@@ -139,12 +116,6 @@ fn nodes_read(ensemble: &Ensemble, pattern: &str) -> usize {
     let requests = ensemble.requests().into_iter();
     let read = requests.filter(|seen| seen.has_arrived() && is_read(&seen.request));
     read.map(|seen| matching::paths(&seen.request).len()).sum()
-}
-
-/// Waits at most two minutes of the paused clock.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
 }
 
 /// Waits until a script has had its effect.
