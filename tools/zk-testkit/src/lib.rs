@@ -4,11 +4,14 @@
 //! - [`servers`] is for tests on real servers.
 //! - [`sim`] is for tests on a simulated ensemble.
 //! - [`within`] waits with a limit; `zk_sim::wait` has what waits with the usual one.
+//! - `metrics`, behind the feature of that name, records what a crate reports to the facade `metrics`.
 //!
 //! Anything here panics where a test is to fail.
 
 #[doc(hidden)]
 pub mod auto_traits;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod servers;
 pub mod sim;
 

@@ -1,14 +1,12 @@
 //! What a session reports to the facade `metrics`, on a real server.
 
-use metrics_util::debugging::DebuggingRecorder;
+use zk_testkit::metrics::Recorder;
 
 use crate::{MAX_WAIT, connect_for, with_ensemble};
 
 #[tokio::test]
 async fn a_restart_of_the_server_is_seen_in_the_metrics() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     with_ensemble(async |ensemble| {
         let session = connect_for(ensemble, MAX_WAIT).await;
         session.create("/a", "").await.unwrap();
@@ -19,18 +17,16 @@ async fn a_restart_of_the_server_is_seen_in_the_metrics() {
         session.close().await.unwrap();
     })
     .await;
-    let mut reported = Vec::new();
-    for (key, ..) in snapshotter.snapshot().into_vec() {
-        let labels = key.key().labels().map(metrics::Label::value);
-        let labels = labels.collect::<Vec<_>>().join(" ");
-        reported.push(format!("{} {labels}", key.key().name()));
-    }
+    let reported = recorder.snapshot().into_iter();
+    let reported: Vec<_> = reported
+        .map(|metric| format!("{} {}", metric.name, metric.labels.join(" ")))
+        .collect();
     for expected in [
-        "zk_operation_duration_seconds create ok",
-        "zk_operation_duration_seconds get ok",
+        "zk_operation_duration_seconds operation=create outcome=ok",
+        "zk_operation_duration_seconds operation=get outcome=ok",
         "zk_connection_losses_total ",
-        "zk_sessions suspended",
-        "zk_sessions_ended_total closed",
+        "zk_sessions state=suspended",
+        "zk_sessions_ended_total reason=closed",
     ] {
         let is_there = reported.iter().any(|line| line == expected);
         assert!(is_there, "{expected}: {reported:#?}");

@@ -2,38 +2,33 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::{ErrorKind, describe_metrics};
 use zk_sim::{Ensemble, matching};
+use zk_testkit::metrics::{Recorder, Unit, Value};
 
 use crate::pass;
 
 /// Returns the metrics since the last call, each as `name{label=value,..} value`, with the number of values of a
 /// histogram.
-fn reported(snapshotter: &Snapshotter) -> Vec<String> {
-    let mut reported = Vec::new();
-    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
-        let (_, key) = key.into_parts();
-        let labels = key
-            .labels()
-            .map(|label| format!("{}={}", label.key(), label.value()));
-        let labels = labels.collect::<Vec<_>>().join(",");
-        let value = match value {
-            DebugValue::Counter(count) => count.to_string(),
-            DebugValue::Gauge(value) => value.to_string(),
-            DebugValue::Histogram(values) => format!("{} values", values.len()),
-        };
-        reported.push(format!("{}{{{labels}}} {value}", key.name()));
-    }
+fn reported(recorder: &Recorder) -> Vec<String> {
+    let snapshot = recorder.snapshot().into_iter();
+    let mut reported: Vec<_> = snapshot
+        .map(|metric| {
+            let value = match metric.value {
+                Value::Counter(count) => count.to_string(),
+                Value::Gauge(value) => value.to_string(),
+                Value::Histogram(values) => format!("{} values", values.len()),
+            };
+            format!("{}{{{}}} {value}", metric.name, metric.labels.join(","))
+        })
+        .collect();
     reported.sort();
     reported
 }
 
 #[tokio::test(start_paused = true)]
 async fn operations_and_states_are_reported() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
 
@@ -44,7 +39,7 @@ async fn operations_and_states_are_reported() {
     session.get("/a").await.expect("it is read again");
     assert_eq!(lost.count(), 1);
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
             "zk_connection_losses_total{} 1",
             "zk_operation_duration_seconds{operation=create,outcome=ok} 1 values",
@@ -62,7 +57,7 @@ async fn operations_and_states_are_reported() {
     let error = session.get("/a").await.expect_err("the session is over");
     assert_eq!(error.kind(), ErrorKind::SessionExpired);
     pass(Duration::from_millis(1)).await;
-    let reported = reported(&snapshotter);
+    let reported = reported(&recorder);
     for expected in [
         "zk_operation_duration_seconds{operation=get,outcome=session_over} 1 values",
         "zk_sessions_ended_total{reason=expired} 1",
@@ -76,9 +71,7 @@ async fn operations_and_states_are_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_duration_includes_all_attempts_and_pauses() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     describe_metrics();
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
@@ -90,13 +83,13 @@ async fn a_duration_includes_all_attempts_and_pauses() {
     let (read, ()) = tokio::join!(session.get("/a").into_future(), released);
     read.expect_err("there is none");
     let mut took = Vec::new();
-    for (key, unit, description, value) in snapshotter.snapshot().into_vec() {
-        if key.key().name() == "zk_operation_duration_seconds"
-            && let DebugValue::Histogram(values) = value
+    for metric in recorder.snapshot() {
+        if metric.name == "zk_operation_duration_seconds"
+            && let Value::Histogram(values) = metric.value
         {
-            assert_eq!(unit, Some(metrics::Unit::Seconds));
-            assert!(description.is_some());
-            took.extend(values.into_iter().map(f64::from));
+            assert_eq!(metric.unit, Some(Unit::Seconds));
+            assert!(metric.is_described);
+            took.extend(values);
         }
     }
     assert!(

@@ -2,44 +2,25 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::Session;
 use zk_lock::{
     AnyLock, CohortLock, FairLock, Lock, LockGuard as _, MultiLock, RaceLock, ReentrantLock,
     RwLock, Semaphore, UpgradeError, describe_metrics,
 };
 use zk_sim::Ensemble;
+use zk_testkit::metrics::{Names, Recorder, assert_described};
 
 use crate::{pass, soon};
 
+const NAMES: Names = &[
+    ("zk_lock_wait_duration_seconds", "wait"),
+    ("zk_lock_hold_duration_seconds", "hold"),
+];
+
 /// What locks reported since the last call: the metric, the kind, the outcome, and the whole seconds of each value in
 /// ascending order.
-fn reported(snapshotter: &Snapshotter) -> Vec<String> {
-    let mut reported = Vec::new();
-    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
-        let (_, key) = key.into_parts();
-        let metric = match key.name() {
-            "zk_lock_wait_duration_seconds" => "wait",
-            "zk_lock_hold_duration_seconds" => "hold",
-            _ => continue,
-        };
-        let labels = key.labels().map(|label| (label.key(), label.value()));
-        let labels: Vec<_> = labels.collect();
-        let [("kind", kind), ("outcome", outcome)] = labels[..] else {
-            panic!("{labels:?}")
-        };
-        let DebugValue::Histogram(values) = value else {
-            panic!("{value:?}")
-        };
-        let mut values: Vec<_> = values.iter().map(|value| value.floor()).collect();
-        values.sort_by(f64::total_cmp);
-        // A series that was reported earlier stays, without values.
-        if !values.is_empty() {
-            reported.push(format!("{metric} {kind} {outcome} {values:?}"));
-        }
-    }
-    reported.sort();
-    reported
+fn reported(recorder: &Recorder) -> Vec<String> {
+    recorder.reported("zk_lock", NAMES)
 }
 
 /// One holds for ten seconds, while the other tries, gives up after three and waits for the other six; it then holds
@@ -62,9 +43,7 @@ async fn waits_and_holds<L: Lock>([one, other]: [L; 2]) {
 
 #[tokio::test(start_paused = true)]
 async fn each_kind_reports_how_long_it_was_waited_for_and_held() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let path = "/locks/a";
@@ -73,12 +52,12 @@ async fn each_kind_reports_how_long_it_was_waited_for_and_held() {
             let create = $create;
             waits_and_holds([&one, &other].map(|session: &Session| create(session))).await;
             assert_eq!(
-                reported(&snapshotter),
+                reported(&recorder),
                 [
-                    concat!("hold ", $kind, " released [10.0, 20.0]"),
-                    concat!("wait ", $kind, " acquired [0.0, 6.0]"),
-                    concat!("wait ", $kind, " given_up [3.0]"),
-                    concat!("wait ", $kind, " taken [0.0]"),
+                    concat!("hold kind=", $kind, " outcome=released [10.0, 20.0]"),
+                    concat!("wait kind=", $kind, " outcome=acquired [0.0, 6.0]"),
+                    concat!("wait kind=", $kind, " outcome=given_up [3.0]"),
+                    concat!("wait kind=", $kind, " outcome=taken [0.0]"),
                 ]
             );
         }};
@@ -99,9 +78,7 @@ async fn each_kind_reports_how_long_it_was_waited_for_and_held() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
 
@@ -112,10 +89,10 @@ async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
     pass(Duration::from_millis(5500)).await;
     second.release().await.unwrap();
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
-            "hold reentrant released [5.0]",
-            "wait reentrant acquired [0.0, 0.0]"
+            "hold kind=reentrant outcome=released [5.0]",
+            "wait kind=reentrant outcome=acquired [0.0, 0.0]"
         ]
     );
 
@@ -127,11 +104,11 @@ async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
     pass(Duration::from_millis(4500)).await;
     reader.release().await.unwrap();
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
-            "hold read released [4.0]",
-            "hold write released [3.0]",
-            "wait write acquired [0.0]"
+            "hold kind=read outcome=released [4.0]",
+            "hold kind=write outcome=released [3.0]",
+            "wait kind=write outcome=acquired [0.0]"
         ]
     );
 
@@ -160,15 +137,15 @@ async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
     });
     writer.unwrap().release().await.unwrap();
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
             // The other session has been idle for so long that a proof of life comes first.
-            "hold read released [7.0, 10.0]",
-            "hold write released [0.0]",
-            "wait read acquired [0.0, 3.0]",
-            "wait write acquired [3.0]",
-            "wait write given_up [1.0, 2.0]",
-            "wait write taken [0.0]"
+            "hold kind=read outcome=released [7.0, 10.0]",
+            "hold kind=write outcome=released [0.0]",
+            "wait kind=read outcome=acquired [0.0, 3.0]",
+            "wait kind=write outcome=acquired [3.0]",
+            "wait kind=write outcome=given_up [1.0, 2.0]",
+            "wait kind=write outcome=taken [0.0]"
         ]
     );
 
@@ -181,10 +158,10 @@ async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
     pass(Duration::from_secs(2)).await;
     lease.release().await.unwrap();
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
-            "hold semaphore released [2.0, 4.0]",
-            "wait semaphore acquired [0.0]"
+            "hold kind=semaphore outcome=released [2.0, 4.0]",
+            "wait kind=semaphore outcome=acquired [0.0]"
         ]
     );
 
@@ -203,12 +180,12 @@ async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
     pass(Duration::from_millis(2500)).await;
     drop(next.unwrap());
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
-            "hold cohort released [1.0, 2.0]",
-            "hold fair released [1.0]",
-            "wait cohort acquired [0.0, 1.0]",
-            "wait fair acquired [0.0]"
+            "hold kind=cohort outcome=released [1.0, 2.0]",
+            "hold kind=fair outcome=released [1.0]",
+            "wait kind=cohort outcome=acquired [0.0, 1.0]",
+            "wait kind=fair outcome=acquired [0.0]"
         ]
     );
 
@@ -220,31 +197,20 @@ async fn a_hold_ends_with_its_last_guard_and_each_hold_counts_once() {
     soon("the loss is noticed", guard.lost()).await;
     drop(guard);
     assert_eq!(
-        reported(&snapshotter),
-        ["hold fair lost [1.0]", "wait fair acquired [0.0]"]
+        reported(&recorder),
+        [
+            "hold kind=fair outcome=lost [1.0]",
+            "wait kind=fair outcome=acquired [0.0]"
+        ]
     );
     // An acquire that fails.
     one.close().await.unwrap();
     let closed = FairLock::new(&one, "/lost").unwrap();
     drop(closed.acquire().await.unwrap_err());
-    assert_eq!(reported(&snapshotter), ["wait fair failed [0.0]"]);
+    assert_eq!(reported(&recorder), ["wait kind=fair outcome=failed [0.0]"]);
 }
 
 #[test]
 fn descriptions_name_the_metrics_and_their_unit() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    metrics::with_local_recorder(&recorder, || {
-        describe_metrics();
-        for name in [
-            "zk_lock_wait_duration_seconds",
-            "zk_lock_hold_duration_seconds",
-        ] {
-            metrics::histogram!(name).record(0.0);
-        }
-    });
-    for (key, unit, description, _) in snapshotter.snapshot().into_vec() {
-        assert_eq!(unit, Some(metrics::Unit::Seconds), "{key:?}");
-        assert!(description.is_some(), "{key:?}");
-    }
+    assert_described(describe_metrics, NAMES);
 }

@@ -2,46 +2,24 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_core::codec::Text;
 use zk_queue::{
     Claim, Delivery, WorkLayout, WorkOptions, WorkQueue, WorkerOptions, describe_metrics,
 };
 use zk_sim::Ensemble;
+use zk_testkit::metrics::{Names, Recorder, assert_described};
 
 use crate::{PATH, pass, soon, text, texts, work};
 
+const NAMES: Names = &[
+    ("zk_queue_item_age_seconds", "age"),
+    ("zk_queue_delivery_duration_seconds", "delivery"),
+    ("zk_queue_items", "items"),
+];
+
 /// What queues reported since the last call: the whole seconds of each value in ascending order, and the counts.
-fn reported(snapshotter: &Snapshotter) -> Vec<String> {
-    let mut reported = Vec::new();
-    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
-        let (_, key) = key.into_parts();
-        let name = match key.name() {
-            "zk_queue_item_age_seconds" => "age",
-            "zk_queue_delivery_duration_seconds" => "delivery",
-            "zk_queue_items" => "items",
-            name => {
-                assert!(!name.starts_with("zk_queue"), "{name}");
-                continue;
-            }
-        };
-        let labels = key
-            .labels()
-            .map(|label| format!(" {}={}", label.key(), label.value()));
-        let name = format!("{name}{}", labels.collect::<String>());
-        match value {
-            DebugValue::Histogram(values) if values.is_empty() => {}
-            DebugValue::Histogram(values) => {
-                let mut values: Vec<_> = values.iter().map(|value| value.floor()).collect();
-                values.sort_by(f64::total_cmp);
-                reported.push(format!("{name} {values:?}"));
-            }
-            DebugValue::Gauge(value) => reported.push(format!("{name} {value}")),
-            DebugValue::Counter(value) => panic!("{name}: {value}"),
-        }
-    }
-    reported.sort();
-    reported
+fn reported(recorder: &Recorder) -> Vec<String> {
+    recorder.reported("zk_queue", NAMES)
 }
 
 async fn claimed(queue: &WorkQueue<String>) -> Claim<String> {
@@ -50,9 +28,7 @@ async fn claimed(queue: &WorkQueue<String>) -> Claim<String> {
 
 #[tokio::test(start_paused = true)]
 async fn ages_and_deliveries_are_reported_with_their_outcome() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let queue = work(&session);
@@ -63,13 +39,13 @@ async fn ages_and_deliveries_are_reported_with_their_outcome() {
     queue.offer(&text(2)).await.unwrap();
     pass(Duration::from_millis(3500)).await;
     let mut claims = queue.claim_batch(2).await.unwrap();
-    assert_eq!(reported(&snapshotter), ["age [3.0, 5.0]"]);
+    assert_eq!(reported(&recorder), ["age [3.0, 5.0]"]);
     pass(Duration::from_millis(1500)).await;
     claims.remove(0).acknowledge().await.unwrap();
     pass(Duration::from_secs(1)).await;
     claims.remove(0).bury("it is bad").await.unwrap();
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
             "delivery outcome=acknowledged [1.0]",
             "delivery outcome=buried [2.0]"
@@ -81,12 +57,12 @@ async fn ages_and_deliveries_are_reported_with_their_outcome() {
     queue.offer(&text(3)).delay(delay).await.unwrap();
     pass(Duration::from_millis(14_500)).await;
     let claim = claimed(&queue).await;
-    assert_eq!(reported(&snapshotter), ["age [4.0]"]);
+    assert_eq!(reported(&recorder), ["age [4.0]"]);
     claim.reject(delay, "later").await.unwrap();
     pass(Duration::from_millis(12_500)).await;
     let claim = claimed(&queue).await;
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         ["age [2.0]", "delivery outcome=rejected [0.0]"]
     );
     // Without a delay it is as old as before.
@@ -97,7 +73,7 @@ async fn ages_and_deliveries_are_reported_with_their_outcome() {
     drop(claim);
     soon("it is released", session.settled()).await;
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
             "age [3.0]",
             "delivery outcome=rejected [0.0]",
@@ -109,7 +85,7 @@ async fn ages_and_deliveries_are_reported_with_their_outcome() {
         .acknowledge_with(|txn| txn.create("/result", ""));
     processed.await.unwrap();
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         ["age [7.0]", "delivery outcome=acknowledged [0.0]"]
     );
 
@@ -135,7 +111,7 @@ async fn ages_and_deliveries_are_reported_with_their_outcome() {
     soon("the session ends", session.lost()).await;
     drop(claim);
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
             "age [0.0, 2.0, 4.0]",
             "delivery outcome=lost [0.0, 1.0, 2.0]"
@@ -145,9 +121,7 @@ async fn ages_and_deliveries_are_reported_with_their_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn workers_and_shared_layouts_report_too() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let layout = WorkLayout::KazooLocking;
@@ -170,7 +144,7 @@ async fn workers_and_shared_layouts_report_too() {
     let working = queue.work_until(stop, &options, handler);
     soon("the worker ends", working).await.unwrap();
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
             "age [1.0, 3.0]",
             "delivery outcome=acknowledged [4.0]",
@@ -181,9 +155,7 @@ async fn workers_and_shared_layouts_report_too() {
 
 #[tokio::test(start_paused = true)]
 async fn items_are_counted_when_the_application_says_so() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _installed = metrics::set_default_local_recorder(&recorder);
+    let recorder = Recorder::install();
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let letters = work(&session);
@@ -196,10 +168,10 @@ async fn items_are_counted_when_the_application_says_so() {
     let bad = letters.claim().await.unwrap();
     bad.bury("it is bad").await.unwrap();
     let _claim = letters.claim().await.unwrap();
-    reported(&snapshotter);
+    reported(&recorder);
     letters.counts().await.unwrap().record("letters");
     assert_eq!(
-        reported(&snapshotter),
+        reported(&recorder),
         [
             "items queue=letters state=claimed 1",
             "items queue=letters state=dead 1",
@@ -212,7 +184,7 @@ async fn items_are_counted_when_the_application_says_so() {
     plain.offer(&text(1)).await.unwrap();
     plain.poll().await.unwrap().unwrap();
     assert!(
-        reported(&snapshotter)
+        reported(&recorder)
             .iter()
             .all(|line| line.starts_with("items"))
     );
@@ -220,22 +192,5 @@ async fn items_are_counted_when_the_application_says_so() {
 
 #[test]
 fn descriptions_name_the_metrics_and_their_units() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    metrics::with_local_recorder(&recorder, || {
-        describe_metrics();
-        metrics::histogram!("zk_queue_item_age_seconds").record(0.0);
-        metrics::histogram!("zk_queue_delivery_duration_seconds").record(0.0);
-        metrics::gauge!("zk_queue_items").set(0.0);
-    });
-    let described = snapshotter.snapshot().into_vec();
-    assert_eq!(described.len(), 3);
-    for (key, unit, description, value) in described {
-        let expected = match value {
-            DebugValue::Histogram(_) => metrics::Unit::Seconds,
-            _ => metrics::Unit::Count,
-        };
-        assert_eq!(unit, Some(expected), "{key:?}");
-        assert!(description.is_some(), "{key:?}");
-    }
+    assert_described(describe_metrics, NAMES);
 }
