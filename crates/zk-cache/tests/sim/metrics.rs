@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_cache::{describe_metrics, CacheOptions, ChildrenCache, NodeCache, TreeCache};
+use zk_cache::{CacheOptions, ChildrenCache, NodeCache, TreeCache, describe_metrics};
 use zk_sim::Ensemble;
 use zk_testkit::metrics::{Names, Recorder, assert_described};
 

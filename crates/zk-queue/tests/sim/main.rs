@@ -8,9 +8,8 @@ use zk_core::Session;
 use zk_core::codec::Text;
 use zk_core::transport::Request;
 use zk_queue::{Layout, Queue, QueueOptions, WorkQueue};
-use zk_sim::matching;
 use zk_sim::wait::{pass, polled, soon};
-use zk_sim::{Ensemble, Scripted};
+use zk_sim::{Ensemble, Scripted, matching};
 use zk_testkit::sim::{children, data_of, ephemerals};
 
 mod acknowledgements;
