@@ -14,8 +14,8 @@ use zk_queue::{Delivery, Queue, WorkOptions, WorkQueue, WorkerOptions};
 use crate::{connect, with_servers};
 
 /// Waits at most four minutes: several scenarios run concurrently.
-async fn within<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    zk_testkit::within(Duration::from_secs(240), what, happening).await
+fn within<T>(what: &str, happening: impl Future<Output = T>) -> impl Future<Output = T> {
+    zk_testkit::within(Duration::from_secs(240), what, happening)
 }
 
 /// Polls a condition until it holds.
