@@ -35,13 +35,57 @@ fn left(ensemble: &Ensemble, layout: Layout) -> Vec<String> {
     left
 }
 
-/// Cuts the connection if it should, and waits until what was dropped is cleaned up.
-async fn cleaned_up(ensemble: &Ensemble, session: &Session, is_cut: bool) {
-    if is_cut {
-        ensemble.session(session.id()).cut();
+/// What a run has: a future is dropped after so many polls, and the connection of its session may break then.
+struct Case {
+    layout: Layout,
+    is_cut: bool,
+    polls: usize,
+    what: String,
+    ensemble: Ensemble,
+    one: Session,
+    two: Session,
+}
+
+impl Case {
+    /// Cuts the connection if it should, and waits until what was dropped is cleaned up.
+    async fn cleaned_up(&self, session: &Session) {
+        if self.is_cut {
+            self.ensemble.session(session.id()).cut();
+        }
+        soon("it is cleaned up", session.settled()).await;
+        pass(SECOND).await;
     }
-    soon("it is cleaned up", session.settled()).await;
-    pass(SECOND).await;
+}
+
+/// Drops a future after each number of polls, until `run` reports that it was ready, which takes more than `least`.
+/// After each run both sessions meet, and nothing is left.
+async fn at_each_await(least: usize, run: impl AsyncFn(&Case) -> bool) {
+    for (layout, is_cut) in CASES {
+        for polls in 0.. {
+            let what = format!("{layout:?}, cut: {is_cut}, dropped after {polls} polls");
+            let ensemble = Ensemble::new(3);
+            let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+            let case = Case {
+                layout,
+                is_cut,
+                polls,
+                what,
+                ensemble,
+                one,
+                two,
+            };
+            let is_ready = run(&case).await;
+            let what = &case.what;
+            meet(&case.one, &case.two, layout, what).await;
+            pass(SECOND).await;
+            assert_eq!(left(&case.ensemble, layout), [""; 0], "{what}");
+            assert_eq!(case.ensemble.watch_count(), 0, "{what}");
+            if is_ready {
+                assert!(polls > least, "{what}");
+                break;
+            }
+        }
+    }
 }
 
 /// Lets both sessions enter and leave together.
@@ -56,134 +100,93 @@ async fn meet(one: &Session, two: &Session, layout: Layout, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_enter_leaves_no_member() {
-    for (layout, is_cut) in CASES {
-        for polls in 0.. {
-            let what = format!("{layout:?}, cut: {is_cut}, dropped after {polls} polls");
-            let ensemble = Ensemble::new(3);
-            let (one, two) = (ensemble.connect().await, ensemble.connect().await);
-            let barrier = pair(&one, layout);
-            let enter = barrier.enter_timeout(SECOND);
-            let done = polled(polls, enter).await.is_some();
-            cleaned_up(&ensemble, &one, is_cut).await;
-            pass(SECOND).await;
-            assert_eq!(left(&ensemble, layout), [""; 0], "{what}");
-            let alone = pair(&two, layout).enter_timeout(SECOND).await;
-            assert!(alone.is_err(), "{what}: passed alone");
-            meet(&one, &two, layout, &what).await;
-            pass(SECOND).await;
-            assert_eq!(ensemble.watch_count(), 0, "{what}");
-            if done {
-                assert!(polls > 4, "{what}");
-                break;
-            }
-        }
-    }
+    at_each_await(4, async |case| {
+        let barrier = pair(&case.one, case.layout);
+        let enter = barrier.enter_timeout(SECOND);
+        let is_ready = polled(case.polls, enter).await.is_some();
+        case.cleaned_up(&case.one).await;
+        pass(SECOND).await;
+        assert_eq!(left(&case.ensemble, case.layout), [""; 0], "{}", case.what);
+        let alone = pair(&case.two, case.layout).enter_timeout(SECOND).await;
+        assert!(alone.is_err(), "{}: passed alone", case.what);
+        is_ready
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_enter_that_completes_a_round_holds_up_no_other_member() {
-    for (layout, is_cut) in CASES {
-        for polls in 0.. {
-            let what = format!("{layout:?}, cut: {is_cut}, dropped after {polls} polls");
-            let ensemble = Ensemble::new(3);
-            let (one, two) = (ensemble.connect().await, ensemble.connect().await);
-            let three = ensemble.connect().await;
-            let other = pair(&two, layout);
-            let other = tokio::spawn(async move { other.enter().await });
-            pass(SECOND).await;
-            let barrier = pair(&one, layout);
-            let dropped = polled(polls, barrier.enter()).await;
-            let done = dropped.is_some();
-            drop(dropped);
-            cleaned_up(&ensemble, &one, is_cut).await;
-            if !other.is_finished() {
-                // The round was not opened: one more member completes it.
-                let last = pair(&three, layout);
-                drop(soon(&what, last.enter()).await.unwrap());
-            }
-            let other = soon(&what, other).await.unwrap().unwrap();
-            soon(&what, other.leave()).await.unwrap();
-            meet(&one, &two, layout, &what).await;
-            pass(SECOND).await;
-            assert_eq!(left(&ensemble, layout), [""; 0], "{what}");
-            assert_eq!(ensemble.watch_count(), 0, "{what}");
-            if done {
-                assert!(polls > 2, "{what}");
-                break;
-            }
+    at_each_await(2, async |case| {
+        let three = case.ensemble.connect().await;
+        let other = pair(&case.two, case.layout);
+        let other = tokio::spawn(async move { other.enter().await });
+        pass(SECOND).await;
+        let barrier = pair(&case.one, case.layout);
+        let dropped = polled(case.polls, barrier.enter()).await;
+        let is_ready = dropped.is_some();
+        drop(dropped);
+        case.cleaned_up(&case.one).await;
+        if !other.is_finished() {
+            // The round was not opened: one more member completes it.
+            let last = pair(&three, case.layout);
+            drop(soon(&case.what, last.enter()).await.unwrap());
         }
-    }
+        let other = soon(&case.what, other).await.unwrap().unwrap();
+        soon(&case.what, other.leave()).await.unwrap();
+        is_ready
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_late_enter_holds_up_no_other_member() {
-    for (layout, is_cut) in CASES {
-        for polls in 0.. {
-            let what = format!("{layout:?}, cut: {is_cut}, dropped after {polls} polls");
-            let ensemble = Ensemble::new(3);
-            let (one, two) = (ensemble.connect().await, ensemble.connect().await);
-            let three = ensemble.connect().await;
-            let other = pair(&two, layout);
-            let other = tokio::spawn(async move { other.enter().await });
-            pass(SECOND).await;
-            let opener = soon(&what, pair(&three, layout).enter()).await.unwrap();
-            let other = soon(&what, other).await.unwrap().unwrap();
-            // The opener is gone, so the late one leaves and waits for the next round.
-            drop(opener);
-            soon("the opener is gone", three.settled()).await;
-            let late = pair(&one, layout);
-            let done = polled(polls, late.enter_timeout(SECOND)).await.is_some();
-            cleaned_up(&ensemble, &one, is_cut).await;
-            soon(&what, other.leave()).await.unwrap();
-            meet(&one, &two, layout, &what).await;
-            pass(SECOND).await;
-            assert_eq!(left(&ensemble, layout), [""; 0], "{what}");
-            assert_eq!(ensemble.watch_count(), 0, "{what}");
-            if done {
-                assert!(polls > 2, "{what}");
-                break;
-            }
-        }
-    }
+    at_each_await(2, async |case| {
+        let three = case.ensemble.connect().await;
+        let other = pair(&case.two, case.layout);
+        let other = tokio::spawn(async move { other.enter().await });
+        pass(SECOND).await;
+        let opener = pair(&three, case.layout);
+        let opener = soon(&case.what, opener.enter()).await.unwrap();
+        let other = soon(&case.what, other).await.unwrap().unwrap();
+        // The opener is gone, so the late one leaves and waits for the next round.
+        drop(opener);
+        soon("the opener is gone", three.settled()).await;
+        let late = pair(&case.one, case.layout);
+        let enter = late.enter_timeout(SECOND);
+        let is_ready = polled(case.polls, enter).await.is_some();
+        case.cleaned_up(&case.one).await;
+        soon(&case.what, other.leave()).await.unwrap();
+        is_ready
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_leave_holds_up_no_other_member() {
-    for (layout, is_cut) in CASES {
-        for drops_last in [false, true] {
-            for polls in 0.. {
-                let what = format!("{layout:?}, cut: {is_cut}, dropped after {polls} polls");
-                let ensemble = Ensemble::new(3);
-                let (one, two) = (ensemble.connect().await, ensemble.connect().await);
-                let barrier = pair(&one, layout);
-                let first = tokio::spawn(async move { barrier.enter().await });
-                pass(SECOND).await;
-                let opener = pair(&two, layout).enter().await.unwrap();
-                let first = first.await.unwrap().unwrap();
-                // The opener stays to the last, or in the recipe the one with the lowest name.
-                let is_last = match layout {
-                    Layout::Recipe => first.path() < opener.path(),
-                    _ => false,
-                };
-                let (dropped, session, other) = if drops_last == is_last {
-                    (first, &one, opener)
-                } else {
-                    (opener, &two, first)
-                };
-                let leave = dropped.leave_timeout(SECOND);
-                let done = polled(polls, leave).await.is_some();
-                cleaned_up(&ensemble, session, is_cut).await;
-                soon(&what, other.leave()).await.unwrap();
-                soon("it is cleaned up", session.settled()).await;
-                meet(&one, &two, layout, &what).await;
-                pass(SECOND).await;
-                assert_eq!(left(&ensemble, layout), [""; 0], "{what}");
-                assert_eq!(ensemble.watch_count(), 0, "{what}");
-                if done {
-                    assert!(polls > 2, "{what}");
-                    break;
-                }
-            }
-        }
+    for drops_last in [false, true] {
+        at_each_await(2, async |case| {
+            let barrier = pair(&case.one, case.layout);
+            let first = tokio::spawn(async move { barrier.enter().await });
+            pass(SECOND).await;
+            let opener = pair(&case.two, case.layout).enter().await.unwrap();
+            let first = first.await.unwrap().unwrap();
+            // The opener stays to the last, or in the recipe the one with the lowest name.
+            let is_last = match case.layout {
+                Layout::Recipe => first.path() < opener.path(),
+                _ => false,
+            };
+            let (dropped, session, other) = if drops_last == is_last {
+                (first, &case.one, opener)
+            } else {
+                (opener, &case.two, first)
+            };
+            let leave = dropped.leave_timeout(SECOND);
+            let is_ready = polled(case.polls, leave).await.is_some();
+            case.cleaned_up(session).await;
+            soon(&case.what, other.leave()).await.unwrap();
+            soon("it is cleaned up", session.settled()).await;
+            is_ready
+        })
+        .await;
     }
 }
