@@ -1,6 +1,6 @@
 //! Tests on a simulated ensemble.
 
-use zk_sim::Ensemble;
+use zk_sim::{Ensemble, Script, Scripted};
 
 /// Returns the names of a node's children in order, as the leader has them; none if there is no such node.
 pub fn children(ensemble: &Ensemble, path: &str) -> Vec<String> {
@@ -27,4 +27,13 @@ pub fn data_of(ensemble: &Ensemble, path: &str) -> Option<String> {
     let tree = ensemble.tree();
     let data = tree.node(path)?.data().to_vec();
     Some(String::from_utf8(data).expect("it is text"))
+}
+
+/// Loses the reply to a request, or else the request.
+pub fn lose(script: Script, is_reply: bool) -> Scripted {
+    if is_reply {
+        script.lose_reply()
+    } else {
+        script.lose_request()
+    }
 }

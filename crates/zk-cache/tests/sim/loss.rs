@@ -8,6 +8,7 @@ use zk_core::transport::{Request, TransportError};
 use zk_core::{ConnectionState, ErrorClass, ErrorKind, Session, SessionEnd};
 use zk_sim::Ensemble;
 use zk_sim::matching::gets;
+use zk_testkit::sim::lose;
 
 use crate::replay::{Replay, nodes_of};
 use crate::{ROOT, drain, in_words, nodes_on, pass, soon, until_synchronized};
@@ -201,11 +202,7 @@ async fn a_cache_is_complete_whichever_request_is_lost() {
             let session = ensemble.connect().await;
             let id = session.id();
             let script = ensemble.on(|_: &Request| true).session(id).nth(nth);
-            let scripted = if loses_reply {
-                script.lose_reply()
-            } else {
-                script.lose_request()
-            };
+            let scripted = lose(script, loses_reply);
             let cache = TreeCache::start(&session, ROOT).unwrap();
             let mut events = cache.events();
             let mut replay = Replay::default();

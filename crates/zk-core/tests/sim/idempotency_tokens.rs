@@ -8,6 +8,7 @@ use zk_core::{
     Transaction,
 };
 use zk_sim::{Check, Ensemble, Script, Scripted};
+use zk_testkit::sim::lose;
 
 use crate::{assert_committed_as_reported, pass, polled, soon};
 
@@ -131,11 +132,7 @@ async fn a_deleted_token_is_replaced_unless_it_is_in_doubt() {
     for is_applied in [true, false] {
         let before = children(&sim, "/a").len();
         let script = sim.on(is_transaction).session(session.id());
-        let lost = if is_applied {
-            script.lose_reply()
-        } else {
-            script.lose_request()
-        };
+        let lost = lose(script, is_applied);
         let deleting = async {
             soon("it is lost", lost.happened()).await;
             other.sync("/").await.unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use zk_core::{Acl, AclEntry, Error, ErrorClass, ErrorKind, Permissions, RetryPolicy, Session};
 use zk_sim::matching::{creates, gets, sets, writes};
 use zk_sim::{Chaos, Check, Ensemble};
+use zk_testkit::sim::lose;
 
 use crate::{meanwhile, pass, requests, server_error};
 
@@ -276,11 +277,7 @@ async fn repeated_versioned_write_judges_whose_version_it_is() {
     ] {
         let (sim, session, other) = start().await;
         let on = sim.on(sets("/a")).session(session.id());
-        let lost = if change == "none" {
-            on.lose_reply()
-        } else {
-            on.lose_request()
-        };
+        let lost = lose(on, change == "none");
         let set = session.set("/a", "x").version(0);
         let set = if is_idempotent { set.idempotent() } else { set };
         let result = meanwhile(lost, set, async || match change {

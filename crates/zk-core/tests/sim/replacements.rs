@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use zk_core::{Create, Error, ErrorKind, OwnedNode, ReplaceError, Session};
 use zk_sim::matching::{lists, transactions};
 use zk_sim::{Chaos, Check, DropFault, Ensemble, Proposal, Release};
-use zk_testkit::sim::children;
+use zk_testkit::sim::{children, lose};
 
 use crate::{meanwhile, pass, polled, requests, soon};
 
@@ -151,11 +151,7 @@ async fn replacement_reports_nodes_that_another_client_deletes() {
         let node = create(&session).owned().await.unwrap();
         let old = node.path().clone();
         let on = sim.on(transactions(NODES));
-        let lost = if is_applied {
-            on.lose_reply()
-        } else {
-            on.lose_request()
-        };
+        let lost = lose(on, is_applied);
         let held = sim.on(lists("/dir")).session(session.id()).lose_request();
         let result = meanwhile(lost, node.replace_with(create(&session)), async || {
             for name in left(&sim) {
@@ -183,11 +179,7 @@ async fn replacement_of_unknown_outcome_leaves_nothing() {
     for is_applied in [false, true] {
         let (sim, session, node) = start().await;
         let on = sim.on(transactions(NODES));
-        let lost = if is_applied {
-            on.lose_reply()
-        } else {
-            on.lose_request()
-        };
+        let lost = lose(on, is_applied);
         let link = sim.session(session.id());
         let with = create(&session).timeout(Duration::from_millis(500));
         let result = meanwhile(lost, node.replace_with(with), async || {

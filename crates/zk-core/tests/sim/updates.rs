@@ -10,6 +10,7 @@ use zk_core::{
 };
 use zk_sim::matching::{creates, sets, transactions};
 use zk_sim::{Chaos, Check, Ensemble, Script, Scripted};
+use zk_testkit::sim::lose;
 
 use crate::{meanwhile, pass, polled, requests, soon};
 
@@ -131,11 +132,7 @@ async fn lost_reply_never_applies_the_function_twice() {
         session.create("/a", "0").await.unwrap();
         other.sync("/a").await.unwrap();
         let script = sim.on(sets("/a")).session(session.id());
-        let lost = if is_applied {
-            script.lose_reply()
-        } else {
-            script.lose_request()
-        };
+        let lost = lose(script, is_applied);
         let update = session.update("/a", count_up);
         let update = if is_idempotent {
             update.idempotent()

@@ -6,6 +6,7 @@ use zk_core::ErrorClass;
 use zk_counter::{AtomicCounter, CounterError, CounterOptions, SharedCount};
 use zk_sim::Ensemble;
 use zk_sim::matching::transactions;
+use zk_testkit::sim::lose;
 
 use crate::{counter, number, pass, soon};
 
@@ -35,11 +36,7 @@ async fn outcome_is_unknown_only_if_the_session_ends_with_a_write_in_flight() {
         counter.increment().await.unwrap();
         let session = sessions.session().await.unwrap();
         let script = sim.on(transactions("/c"));
-        let lost = if is_applied {
-            script.lose_reply()
-        } else {
-            script.lose_request()
-        };
+        let lost = lose(script, is_applied);
         let (incremented, later) = tokio::join!(counter.increment(), async {
             soon("it is lost", lost.happened()).await;
             sim.expire(session.id());

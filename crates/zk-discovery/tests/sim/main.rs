@@ -3,7 +3,7 @@
 #![cfg(test)]
 
 use zk_core::Session;
-use zk_discovery::{Instance, InstanceChange, InstanceChanges, Providers, Registry};
+use zk_discovery::{Instance, InstanceChange, InstanceChanges, Providers, Registration, Registry};
 use zk_sim::Ensemble;
 use zk_sim::wait::soon;
 
@@ -46,6 +46,12 @@ fn instance(id: &str, payload: &str) -> Instance<String> {
         .port(8080)
         .build()
         .expect("a good instance")
+}
+
+/// Registers the instance `a`.
+async fn register(session: &Session, payload: &str) -> Registration<String> {
+    let registered = registry(session).register(instance("a", payload)).await;
+    registered.expect("its place is free")
 }
 
 fn path(id: &str) -> String {

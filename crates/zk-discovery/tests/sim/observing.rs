@@ -10,7 +10,7 @@ use zk_discovery::RegistrationLoss;
 use zk_sim::Ensemble;
 use zk_sim::wait::{pass, soon};
 
-use crate::{instance, path, providers, registry};
+use crate::{instance, path, providers, register, registry};
 
 /// Keeps the events of this crate of the level warn, a line each.
 #[derive(Clone, Default)]
@@ -56,8 +56,7 @@ async fn a_node_of_ours_that_somebody_removes_is_said() {
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let gone = registry(&session).register(instance("b", "1")).await;
     gone.unwrap().unregister().await.unwrap();
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&session, "1").await;
     other.delete(path("a")).await.unwrap();
     assert_eq!(
         soon("the loss is reported", registration.lost()).await,

@@ -7,7 +7,7 @@ use zk_discovery::{
     Instance, RegisterError, Registration, RegistrationLoss, ServiceType, WhenTaken,
 };
 use zk_sim::wait::{pass, polled, soon};
-use zk_sim::{Ensemble, matching};
+use zk_testkit::sim::lose;
 
 use crate::{SERVICE, instance, path, registered, registry};
 
@@ -79,11 +79,7 @@ async fn each_request_of_a_static_instance_may_be_lost() {
             let session = ensemble.connect().await;
             let script = ensemble.on(matching::anything()).session(session.id());
             let script = script.nth(nth);
-            let lost = if is_reply {
-                script.lose_reply()
-            } else {
-                script.lose_request()
-            };
+            let lost = lose(script, is_reply);
             let what = format!("request {nth}, {is_reply}");
             let registration = register(&session, "1").await;
             assert_eq!(registered(&ensemble), one("1"), "{what}");

@@ -3,7 +3,7 @@
 use zk_core::{Acl, ErrorKind};
 use zk_discovery::{BadEntry, InstanceChange, QueryError};
 use zk_sim::wait::soon;
-use zk_sim::{Ensemble, matching};
+use zk_testkit::sim::lose;
 
 use crate::{BASE, SERVICE, instance, path, providers, registry};
 
@@ -77,11 +77,7 @@ async fn a_query_is_repeated_after_lost_requests_and_replies() {
             session.sync(BASE).await.unwrap();
             let script = ensemble.on(matching::anything()).session(session.id());
             let script = script.nth(nth);
-            let lost = if is_reply {
-                script.lose_reply()
-            } else {
-                script.lose_request()
-            };
+            let lost = lose(script, is_reply);
             let list = registry(&session).query::<String>(SERVICE).await.unwrap();
             assert_eq!(list.len(), 1, "{nth} {is_reply}");
             assert!(nth > 2 || lost.count() == 1, "{nth} {is_reply}");

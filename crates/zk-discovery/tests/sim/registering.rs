@@ -5,9 +5,10 @@ use std::time::Duration;
 use zk_core::{RetryPolicy, Update, WatchEvent};
 use zk_discovery::{Dubbo, DubboProvider, Instance, RegisterError, RegistrationLoss};
 use zk_sim::wait::{pass, polled, soon};
-use zk_sim::{DropFault, Ensemble, matching};
+use zk_sim::{DropFault, Ensemble};
+use zk_testkit::sim::lose;
 
-use crate::{instance, path, registered, registry};
+use crate::{instance, path, register, registered, registry};
 
 fn one(payload: &str) -> Vec<(String, String)> {
     vec![("a".to_owned(), payload.to_owned())]
@@ -65,11 +66,7 @@ async fn each_request_of_a_life_may_be_lost_on_the_way_or_back() {
             let session = ensemble.connect().await;
             let script = ensemble.on(matching::anything()).session(session.id());
             let script = script.nth(nth);
-            let lost = if on_the_way_back {
-                script.lose_reply()
-            } else {
-                script.lose_request()
-            };
+            let lost = lose(script, on_the_way_back);
             let registry = registry(&session);
             let what = format!("request {nth}, {on_the_way_back}");
             let registration = registry.register(instance("a", "1")).await;
@@ -126,8 +123,7 @@ async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
         for times in 0.. {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
-            let registration = registry(&session).register(instance("a", "1")).await;
-            let registration = registration.unwrap();
+            let registration = register(&session, "1").await;
             let done = polled(times, registration.unregister()).await;
             drop_fault.inject(&ensemble, session.id());
             soon("it is gone", registration.unregister()).await.unwrap();
@@ -146,8 +142,7 @@ async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
     let impatient = session
         .with_operation_timeout(Duration::from_millis(200))
         .with_retry(RetryPolicy::never());
-    let registration = registry(&impatient).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&impatient, "1").await;
     ensemble
         .session(session.id())
         .cut_for(Duration::from_secs(1));
@@ -163,11 +158,9 @@ async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
 async fn a_node_that_took_the_place_is_never_removed_nor_written() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&session, "1").await;
     other.delete(path("a")).await.unwrap();
-    let theirs = registry(&other).register(instance("a", "theirs")).await;
-    let theirs = theirs.unwrap();
+    let theirs = register(&other, "theirs").await;
     let update = registration.set_payload("mine".to_owned()).await;
     let message = update.unwrap_err().to_string();
     assert_eq!(message, "/services/orders/a is no longer registered");
@@ -189,12 +182,10 @@ async fn a_node_that_took_the_place_unseen_is_not_removed_either() {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().server(1).await;
         let other = ensemble.connect().server(3).await;
-        let registration = registry(&session).register(instance("a", "1")).await;
-        let registration = registration.unwrap();
+        let registration = register(&session, "1").await;
         ensemble.server(1).lag_by(Duration::from_millis(500));
         other.delete(path("a")).await.unwrap();
-        let theirs = registry(&other).register(instance("a", "theirs")).await;
-        let theirs = theirs.unwrap();
+        let theirs = register(&other, "theirs").await;
         assert!(registration.is_registered(), "it was not to know yet");
         if by_dropping {
             drop(registration);
@@ -212,8 +203,7 @@ async fn whoever_is_registered_is_told_when_that_ends() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let other = ensemble.connect().await;
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&session, "1").await;
     let lost = polled(1, registration.lost()).await;
     assert_eq!(lost, None);
     other.delete(path("a")).await.unwrap();
@@ -234,8 +224,7 @@ async fn whoever_is_registered_is_told_when_that_ends() {
 async fn nobody_sees_an_instance_flap_over_broken_connections() {
     let ensemble = Ensemble::new(3);
     let (session, watching) = (ensemble.connect().await, ensemble.connect().await);
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&session, "1").await;
     let keeper = registry(&session);
     let keeping = tokio::spawn(async move { keeper.keep_registered(&instance("b", "1")).await });
     pass(Duration::from_secs(1)).await;
@@ -344,8 +333,7 @@ async fn after_an_unregistration_that_failed_a_removal_by_somebody_else_is_told_
         let impatient = session
             .with_operation_timeout(Duration::from_millis(200))
             .with_retry(RetryPolicy::never());
-        let registration = registry(&impatient).register(instance("a", "1")).await;
-        let registration = registration.unwrap();
+        let registration = register(&impatient, "1").await;
         if is_dropped {
             ensemble
                 .on(matching::deletes(&path("a")))

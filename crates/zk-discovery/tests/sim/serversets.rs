@@ -6,7 +6,7 @@ use zk_discovery::{
     ServiceType, WhenTaken,
 };
 use zk_sim::wait::{pass, soon};
-use zk_sim::{Ensemble, matching};
+use zk_testkit::sim::lose;
 
 const BASE: &str = "/twitter/service/shop/prod";
 
@@ -97,11 +97,7 @@ async fn each_request_of_a_member_may_be_lost() {
                 let session = ensemble.connect().await;
                 let script = ensemble.on(matching::anything()).session(session.id());
                 let script = script.nth(nth);
-                drop(if is_reply {
-                    script.lose_reply()
-                } else {
-                    script.lose_request()
-                });
+                drop(lose(script, is_reply));
                 let what = format!("request {nth}, {is_reply}");
                 let built = Instance::builder("orders", ServersetMember::new()).id("orders-1");
                 let built = built

@@ -5,9 +5,10 @@ use std::time::Duration;
 use zk_core::{ErrorKind, Session};
 use zk_discovery::{Instance, Registration, UpdateError};
 use zk_sim::wait::{polled, soon};
-use zk_sim::{DropFault, Ensemble, Scripted, matching};
+use zk_sim::{DropFault, Ensemble, Scripted};
+use zk_testkit::sim::lose;
 
-use crate::{instance, path, registered, registry};
+use crate::{instance, path, register, registered, registry};
 
 fn version(ensemble: &Ensemble) -> i32 {
     ensemble.tree().node(&path("a")).unwrap().stat().version
@@ -27,19 +28,14 @@ async fn add(registration: &Registration<String>, more: &str) -> Result<(), Upda
 fn lose_write(ensemble: &Ensemble, session: &Session, on_the_way_back: bool) -> Scripted {
     let script = ensemble.on(matching::sets(&path("a")));
     let script = script.session(session.id());
-    if on_the_way_back {
-        script.lose_reply()
-    } else {
-        script.lose_request()
-    }
+    lose(script, on_the_way_back)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_begins_with_what_the_node_has() {
     let ensemble = Ensemble::new(3);
     let (session, operator) = (ensemble.connect().await, ensemble.connect().await);
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&session, "1").await;
     add(&registration, "2").await.unwrap();
     add(&registration, "").await.unwrap();
     assert_eq!(
@@ -83,8 +79,7 @@ async fn updates_that_are_made_at_once_are_all_made() {
 async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&session, "1").await;
     let refused = zk_core::transport::TransportError::Refused(ErrorKind::BadVersion, None);
     ensemble
         .on(matching::sets(&path("a")))
@@ -104,8 +99,7 @@ async fn an_update_that_was_dropped_is_made_or_not_and_the_next_one_knows() {
         for times in 0.. {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
-            let registration = registry(&session).register(instance("a", "1")).await;
-            let registration = registration.unwrap();
+            let registration = register(&session, "1").await;
             let done = polled(times, add(&registration, "2")).await;
             drop_fault.inject(&ensemble, session.id());
             let set = |one: &mut Instance<String>| one.set_payload("3".to_owned());
@@ -124,8 +118,7 @@ async fn an_update_that_was_dropped_is_made_or_not_and_the_next_one_knows() {
 async fn an_update_of_what_is_gone_says_so() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registration = register(&session, "1").await;
     // Between the look and the write.
     let held = ensemble
         .on(matching::gets(&path("a")))
@@ -157,8 +150,7 @@ async fn an_update_that_is_lost_does_not_write_a_node_that_took_the_place_meanwh
     for on_the_way_back in [false, true] {
         let ensemble = Ensemble::new(3);
         let (session, other) = (ensemble.connect().await, ensemble.connect().await);
-        let registration = registry(&session).register(instance("a", "1")).await;
-        let registration = registration.unwrap();
+        let registration = register(&session, "1").await;
         let lost = lose_write(&ensemble, &session, on_the_way_back);
         let replacing = async {
             soon("the write is lost", lost.happened()).await;
@@ -183,8 +175,7 @@ async fn a_write_whose_answer_was_lost_is_made_once() {
         for theirs in [false, true] {
             let ensemble = Ensemble::new(3);
             let (session, other) = (ensemble.connect().await, ensemble.connect().await);
-            let registration = registry(&session).register(instance("a", "1")).await;
-            let registration = registration.unwrap();
+            let registration = register(&session, "1").await;
             let lost = lose_write(&ensemble, &session, on_the_way_back);
             let writing = async {
                 soon("the write is lost", lost.happened()).await;
