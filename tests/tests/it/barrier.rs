@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use zk_barrier::{Barrier, DoubleBarrier, Layout};
 use zk_core::Session;
 use zk_harness::Ensemble;
+use zk_sim::wait::soon;
 use zk_tests::peers::{BarrierAct, BarrierPaths, BarrierPeer, Curator, Kazoo};
 
 use crate::lock::{SOON, names, observer, three_servers, until, watches};
@@ -21,12 +22,6 @@ async fn peers(ensemble: &Ensemble) -> [BarrierPeer; 2] {
     let curator = BarrierPeer::curator(&curator, &connect, PATHS).await;
     let kazoo = BarrierPeer::kazoo(&kazoo, &connect, PATHS).await;
     [curator.unwrap(), kazoo.unwrap()]
-}
-
-/// Waits at most half a minute for an event.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(SOON, happening).await;
-    happened.unwrap_or_else(|_| panic!("waited {SOON:?} for this: {what}"))
 }
 
 /// Waits until the path has so many children.

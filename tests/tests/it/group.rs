@@ -7,18 +7,12 @@ use zk_core::{PersistentNode, PersistentNodeOptions, PersistentNodeProblem, Sess
 use zk_group::partitioner::{Allocation, ItemGuard, Partitioner, PartitionerOptions};
 use zk_group::{Group, Layout, Members, Membership};
 use zk_harness::Ensemble;
+use zk_sim::wait::soon;
 use zk_tests::peers::{Curator, CuratorProcess, Kazoo, KazooMember};
 
 use crate::lock::{observer, three_servers};
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
-
-async fn within<T>(what: &str, wanted: impl Future<Output = T>) -> T {
-    let Ok(value) = tokio::time::timeout(MAX_WAIT, wanted).await else {
-        panic!("waited {MAX_WAIT:?} for this: {what}");
-    };
-    value
-}
 
 async fn shows(group: &Group, expected: &[(&str, &str)]) {
     let is_so = |members: &Members| {
@@ -28,7 +22,7 @@ async fn shows(group: &Group, expected: &[(&str, &str)]) {
             .map(|(id, payload)| (*id, payload.as_bytes()));
         members.is_synchronized() && found.eq(expected)
     };
-    let shown = within(&format!("the group is {expected:?}"), group.wait_for(is_so)).await;
+    let shown = soon(&format!("the group is {expected:?}"), group.wait_for(is_so)).await;
     shown.expect("the view goes on");
 }
 
@@ -44,7 +38,7 @@ async fn lists(mut list: impl AsyncFnMut() -> String, expected: &str) {
             }
         }
     };
-    within(&format!("it lists {expected:?}"), looking).await;
+    soon(&format!("it lists {expected:?}"), looking).await;
 }
 
 async fn peer(curator: &Curator, ensemble: &Ensemble) -> CuratorProcess {
@@ -132,7 +126,7 @@ fn partitioner(session: &Session, id: &str) -> Partitioner {
 /// Waits until a member owns these items as well.
 async fn owns(member: &Partitioner, owned: &mut BTreeMap<String, ItemGuard>, items: &[&str]) {
     for _ in items {
-        let guard = within(&format!("it owns {items:?}"), member.next()).await;
+        let guard = soon(&format!("it owns {items:?}"), member.next()).await;
         let guard = guard.expect("its session lives");
         assert!(items.contains(&guard.item()), "{items:?}: {guard:?}");
         owned.insert(guard.item().to_owned(), guard);
@@ -144,7 +138,7 @@ async fn releases(owned: &mut BTreeMap<String, ItemGuard>, items: &[&str]) {
     for item in items {
         let guard = owned.remove(*item).expect("it has the item");
         let requested = guard.release_requested();
-        within(&format!("{item} is to be released"), requested).await;
+        soon(&format!("{item} is to be released"), requested).await;
         assert!(guard.is_valid());
         guard.release().await.unwrap();
     }
@@ -224,7 +218,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     let ours = start(&session, "/e", PersistentNodeOptions::ephemeral());
     let mut state = ours.state();
     while ours.problem().is_none() {
-        within("it is reported", state.changed()).await;
+        soon("it is reported", state.changed()).await;
     }
     assert!(matches!(
         ours.problem(),
@@ -232,7 +226,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     ));
     assert_eq!(session.get("/e").await.unwrap().0, "java");
     java.does("close", "closed").await.unwrap();
-    within("it is created", ours.ready()).await.unwrap();
+    soon("it is created", ours.ready()).await.unwrap();
     assert_eq!(session.get("/e").await.unwrap().0, "rust");
 
     java.does("keep CONTAINER /c java", "kept /c")
@@ -241,7 +235,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
     session.sync("/").with_quorum().await.unwrap();
     let container = session.stat("/c").await.unwrap();
     let ours = start(&session, "/c", PersistentNodeOptions::container());
-    let found = within("it is found", ours.ready()).await.unwrap();
+    let found = soon("it is found", ours.ready()).await.unwrap();
     assert_eq!(found.stat.czxid, container.czxid);
     assert_eq!(session.get("/c").await.unwrap().0, "rust");
     // Both create it again when it is gone, and it is one node.
@@ -266,7 +260,7 @@ async fn curator_and_we_keep_nodes_at_one_path() {
         "/t",
         PersistentNodeOptions::ttl(Duration::from_secs(10)),
     );
-    within("it is found", ours.ready()).await.unwrap();
+    soon("it is found", ours.ready()).await.unwrap();
     java.does("close", "closed").await.unwrap();
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(Duration::from_secs(25), nothing).await);

@@ -14,6 +14,7 @@ use zk_core::{
     Acl, AclEntry, ConnectError, Permissions, ProtocolClient, Session, SessionBuilder, Tls,
 };
 use zk_harness::{DataStore, Ensemble, SaslDigest};
+use zk_sim::wait::soon;
 
 use self::log::{Log, printed_forms};
 use self::recipes::{RECIPES, hold};
@@ -374,11 +375,4 @@ async fn user(ensemble: &Ensemble, name: &str) -> (Session, String) {
         panic!("not only the user is permitted: {acl:?}");
     };
     (session, identity.id().to_owned())
-}
-
-async fn soon<T>(what: &str, wanted: impl Future<Output = T>) -> T {
-    let Ok(value) = tokio::time::timeout(SOON, wanted).await else {
-        panic!("waited {SOON:?} for this: {what}");
-    };
-    value
 }
