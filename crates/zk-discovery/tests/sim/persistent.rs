@@ -7,6 +7,7 @@ use zk_discovery::{
     Instance, RegisterError, Registration, RegistrationLoss, ServiceType, WhenTaken,
 };
 use zk_sim::wait::{pass, polled, soon};
+use zk_sim::{Ensemble, matching};
 use zk_testkit::sim::lose;
 
 use crate::{SERVICE, instance, path, registered, registry};

@@ -3,6 +3,7 @@
 use zk_core::{Acl, ErrorKind};
 use zk_discovery::{BadEntry, InstanceChange, QueryError};
 use zk_sim::wait::soon;
+use zk_sim::{Ensemble, matching};
 use zk_testkit::sim::lose;
 
 use crate::{BASE, SERVICE, instance, path, providers, registry};

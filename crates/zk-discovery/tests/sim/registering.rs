@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::{RetryPolicy, Update, WatchEvent};
 use zk_discovery::{Dubbo, DubboProvider, Instance, RegisterError, RegistrationLoss};
 use zk_sim::wait::{pass, polled, soon};
-use zk_sim::{DropFault, Ensemble};
+use zk_sim::{DropFault, Ensemble, matching};
 use zk_testkit::sim::lose;
 
 use crate::{instance, path, register, registered, registry};

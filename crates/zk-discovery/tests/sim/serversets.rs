@@ -6,6 +6,7 @@ use zk_discovery::{
     ServiceType, WhenTaken,
 };
 use zk_sim::wait::{pass, soon};
+use zk_sim::{Ensemble, matching};
 use zk_testkit::sim::lose;
 
 const BASE: &str = "/twitter/service/shop/prod";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::{ErrorKind, Session};
 use zk_discovery::{Instance, Registration, UpdateError};
 use zk_sim::wait::{polled, soon};
-use zk_sim::{DropFault, Ensemble, Scripted};
+use zk_sim::{DropFault, Ensemble, Scripted, matching};
 use zk_testkit::sim::lose;
 
 use crate::{instance, path, register, registered, registry};
