@@ -8,8 +8,9 @@ use crate::error::AcquireError;
 use crate::events::LockEvents;
 use crate::fair::FairLock;
 use crate::inspect::Inspector;
+use crate::labels::LockKind;
 use crate::lock::{Lock, inherent_lock_functions};
-use crate::measure::{LockKind, Wait};
+use crate::measure::Wait;
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 

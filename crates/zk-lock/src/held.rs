@@ -12,7 +12,8 @@ use zk_core::{NodePath, Transaction};
 use crate::error::{AcquireError, LockLoss};
 use crate::fencing_token::FencingToken;
 use crate::held_node::HeldNode;
-use crate::measure::{HoldStart, LockKind};
+use crate::labels::LockKind;
+use crate::measure::HoldStart;
 use crate::retry::prove_alive;
 
 /// A held lock of any kind: whether it is valid, and why it is lost. Each guard and lease dereferences to this.

@@ -181,6 +181,7 @@ pub mod guarantees {}
 mod held;
 mod held_node;
 mod inspect;
+mod labels;
 mod layout;
 mod limit_error;
 mod lock;

@@ -4,33 +4,9 @@ use tokio::time::Instant;
 
 use crate::error::AcquireError;
 use crate::guard::LockGuard;
+use crate::labels::{LockKind, WaitOutcome};
 #[cfg(feature = "metrics")]
-use crate::metrics::hold_ended;
-#[cfg(feature = "metrics")]
-use crate::metrics::wait_ended;
-
-/// The kind of a lock, which is a label of its metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LockKind {
-    Fair,
-    Read,
-    Write,
-    Reentrant,
-    Cohort,
-    Race,
-    Semaphore,
-}
-
-/// How a wait for a lock ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaitOutcome {
-    Acquired,
-    /// A `try_acquire` found the lock taken, or an upgrade another writer.
-    Taken,
-    /// The time limit elapsed, or the caller dropped the future.
-    GivenUp,
-    Failed,
-}
+use crate::metrics::{hold_ended, wait_ended};
 
 /// A wait that is being measured. Dropping it records the wait.
 pub(crate) struct Wait {

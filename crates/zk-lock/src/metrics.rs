@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_histogram, histogram};
 use tokio::time::Instant;
 
-use crate::measure::{LockKind, WaitOutcome};
+use crate::labels::{LockKind, WaitOutcome};
 
 /// Gives the recorder of the process the units and descriptions of all metrics of this crate.
 ///
@@ -41,30 +41,13 @@ pub fn describe_metrics() {
 }
 
 pub(crate) fn wait_ended(kind: LockKind, outcome: WaitOutcome, since: Instant) {
-    let outcome = match outcome {
-        WaitOutcome::Acquired => "acquired",
-        WaitOutcome::Taken => "taken",
-        WaitOutcome::GivenUp => "given_up",
-        WaitOutcome::Failed => "failed",
-    };
-    histogram!(WAIT_DURATION, "kind" => label(kind), "outcome" => outcome).record(since.elapsed());
+    histogram!(WAIT_DURATION, "kind" => kind.label(), "outcome" => outcome.label())
+        .record(since.elapsed());
 }
 
 pub(crate) fn hold_ended(kind: LockKind, is_lost: bool, since: Instant) {
     let outcome = if is_lost { "lost" } else { "released" };
-    histogram!(HOLD_DURATION, "kind" => label(kind), "outcome" => outcome).record(since.elapsed());
-}
-
-const fn label(kind: LockKind) -> &'static str {
-    match kind {
-        LockKind::Fair => "fair",
-        LockKind::Read => "read",
-        LockKind::Write => "write",
-        LockKind::Reentrant => "reentrant",
-        LockKind::Cohort => "cohort",
-        LockKind::Race => "race",
-        LockKind::Semaphore => "semaphore",
-    }
+    histogram!(HOLD_DURATION, "kind" => kind.label(), "outcome" => outcome).record(since.elapsed());
 }
 
 const WAIT_DURATION: &str = "zk_lock_wait_duration_seconds";

@@ -14,8 +14,9 @@ use crate::fair::FairLock;
 use crate::fencing_token::FencingToken;
 use crate::guard::{Guard, impl_lock_guard};
 use crate::inspect::Inspector;
+use crate::labels::LockKind;
 use crate::lock::{Lock, inherent_lock_functions};
-use crate::measure::{LockKind, Wait};
+use crate::measure::Wait;
 use crate::options::LockOptions;
 use crate::progress::AcquireProgress;
 

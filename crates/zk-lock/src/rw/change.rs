@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{DowngradeError, ReadGuard, UpgradeError, WriteGuard};
 use crate::error::{AcquireError, LockLoss, ReleaseError};
 use crate::guard::Granted;
-use crate::measure::{LockKind, Wait, WaitOutcome};
+use crate::labels::{LockKind, WaitOutcome};
+use crate::measure::Wait;
 use crate::progress::AcquireProgress;
 use crate::queue::UpgradeOutcome;
 

@@ -8,7 +8,8 @@ use super::RwQueues;
 use crate::error::{ReleaseError, YieldError};
 use crate::fencing_token::FencingToken;
 use crate::guard::{Guard, impl_lock_guard};
-use crate::measure::{HoldStart, LockKind};
+use crate::labels::LockKind;
+use crate::measure::HoldStart;
 
 /// Implements what the two guards have in common.
 macro_rules! impl_rw_guard {
