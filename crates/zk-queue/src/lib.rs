@@ -332,8 +332,8 @@ mod work_layout;
 mod work_queue;
 
 pub use error::{
-    CancelError, DeadLetterBatchError, DeadLetterError, LayoutError, NotSettled, OfferAllError,
-    OfferError, PathError, SettleError, TakeError, UnknownTake,
+    CancelError, DeadLetterBatchError, DeadLetterError, LayoutError, OfferAllError, OfferError,
+    PathError, SettleError, TakeError, UnknownTake,
 };
 pub use inspect::{Inspector, QueueSnapshot};
 pub use item_id::{ItemId, ParseItemIdError};
@@ -347,7 +347,7 @@ pub use queue::{Drained, Queue, QueueCounts};
 pub use store::{CancelOutcome, CancelledItems};
 pub use work_layout::WorkLayout;
 pub use work_queue::{
-    Claim, ClaimInfo, ClaimLoss, DeadLetter, Delivery, WorkCounts, WorkQueue, WorkStats,
+    Claim, ClaimInfo, ClaimLoss, DeadLetter, Delivery, NotSettled, WorkCounts, WorkQueue, WorkStats,
 };
 
 #[cfg(doctest)]

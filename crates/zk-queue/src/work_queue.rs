@@ -35,6 +35,7 @@ mod dead_letter_batches;
 mod dead_letters;
 mod held_claim;
 mod joined_acknowledgements;
+mod not_settled;
 mod time_to_run;
 mod worker;
 
@@ -43,6 +44,7 @@ pub use dead_letters::DeadLetter;
 pub use held_claim::ClaimLoss;
 use held_claim::HeldClaim;
 use joined_acknowledgements::Acknowledgements;
+pub use not_settled::NotSettled;
 pub use worker::WorkStats;
 
 /// A queue that keeps each item until it is acknowledged, and so delivers it at least once.

@@ -6,10 +6,11 @@ use futures_util::{FutureExt as _, future};
 use zk_core::{Error, ErrorClass, NodePath, Session, Transaction};
 
 use super::held_claim::{ClaimIdentity, ClaimLoss, HeldClaim, Unsettled, release};
+use super::not_settled::NotSettled;
 use super::time_to_run::TimeToRun;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::error::{NotSettled, SettleError};
+use crate::error::SettleError;
 use crate::measure::DeliveryOutcome;
 
 /// An item that one consumer processes.

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use zk_core::{Error, ErrorClass, ErrorKind, NodePath, Sequence, SessionLease, Stat, Transaction};
 
 use super::time_to_run::TimeToRun;
-use super::{Claim, WorkContext};
+use super::{Claim, NotSettled, WorkContext};
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::error::{NotSettled, SettleError};
+use crate::error::SettleError;
 use crate::layout::ItemKey;
 use crate::measure::{DeliveryOutcome, DeliveryTime};
 use crate::mutex::lock;
