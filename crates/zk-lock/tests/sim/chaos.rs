@@ -1,201 +1,334 @@
-//! Random faults, by seed.
+//! Random faults, by seed: one harness that judges all kinds of locks, and the fair lock.
 
-use std::cell::Cell;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::AddAssign;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fastrand::Rng;
 use zk_core::{ErrorClass, Session};
-use zk_lock::{AcquireError, FencingToken, Guard, YieldError};
+use zk_lock::{AcquireError, FairLock, FencingToken, Guard, Lock, LockGuard, YieldError};
 use zk_sim::{Chaos, Check, Ensemble};
 
-use crate::{lock, pass};
+use crate::{lock, pass, polled};
+
+/// A lock as one contender uses it, and what has to hold for each grant.
+///
+/// Each kind of lock with at most one holder is judged by its tokens.
+pub(crate) trait Judged: Sized + Send + Sync + 'static {
+    type Guard: LockGuard + Debug;
+    /// What is remembered of earlier grants.
+    type Seen: Default + Send;
+
+    /// Whether a guard that is granted shares an earlier holding, which may have lapsed.
+    const NESTS: bool = false;
+
+    /// Acquires, or tries to, or gives up.
+    fn attempt(
+        &self,
+        random: &mut Rng,
+    ) -> impl Future<Output = Result<Option<Self::Guard>, AcquireError>> + Send;
+
+    /// Checks a grant by the guards that are valid at this moment, and by earlier ones.
+    fn check(
+        record: &mut Record<Self::Seen>,
+        granted: &Held<Self::Guard>,
+        valid: &[Arc<Held<Self::Guard>>],
+    );
+
+    /// What a holder does besides holding the lock; `None` if it no longer has a guard.
+    fn while_held(
+        &self,
+        guard: Self::Guard,
+        _: &mut Contender<Self>,
+    ) -> impl Future<Output = Option<Self::Guard>> + Send {
+        async { Some(guard) }
+    }
+}
+
+impl<L> Judged for L
+where
+    L: Lock + 'static,
+    L::Guard: Debug,
+    <L::Guard as LockGuard>::Token: Copy + Ord + Debug + Send,
+{
+    type Guard = L::Guard;
+    /// The highest token that a fenced resource has seen.
+    type Seen = Option<<L::Guard as LockGuard>::Token>;
+
+    async fn attempt(&self, random: &mut Rng) -> Result<Option<L::Guard>, AcquireError> {
+        Attempt::draw(random).at(self).await
+    }
+
+    fn check(
+        record: &mut Record<Self::Seen>,
+        granted: &Held<L::Guard>,
+        valid: &[Arc<Held<L::Guard>>],
+    ) {
+        assert!(valid.is_empty(), "{valid:?} and {granted:?}");
+        let token = Some(granted.guard.token());
+        assert!(token > record.seen, "{:?}, then {granted:?}", record.seen);
+        record.seen = token;
+    }
+}
+
+/// One way to acquire a lock.
+pub(crate) enum Attempt {
+    Acquire,
+    TryAcquire,
+    AcquireTimeout(Duration),
+    /// The future is dropped after this time.
+    DropAfter(Duration),
+    /// The future is dropped after so many polls.
+    DropAfterPolls(usize),
+}
+
+impl Attempt {
+    pub(crate) fn draw(random: &mut Rng) -> Self {
+        match random.u8(0..10) {
+            0..5 => Self::Acquire,
+            5..7 => Self::TryAcquire,
+            7 => Self::AcquireTimeout(Duration::from_millis(random.u64(0..3000))),
+            8 => Self::DropAfter(Duration::from_micros(random.u64(0..20_000))),
+            _ => Self::DropAfterPolls(random.usize(0..6)),
+        }
+    }
+
+    /// Makes the attempt; `None` if the lock is taken or the future was dropped.
+    pub(crate) async fn at<L: Lock>(self, lock: &L) -> Result<Option<L::Guard>, AcquireError> {
+        match self {
+            Self::Acquire => lock.acquire().await.map(Some),
+            Self::TryAcquire => lock.try_acquire().await,
+            Self::AcquireTimeout(limit) => lock.acquire_timeout(limit).await.map(Some),
+            Self::DropAfter(limit) => {
+                let acquired = tokio::time::timeout(limit, lock.acquire()).await;
+                acquired.ok().transpose()
+            }
+            Self::DropAfterPolls(polls) => polled(polls, lock.acquire()).await.transpose(),
+        }
+    }
+}
+
+/// A guard, and the number of the session that has it.
+#[derive(Debug)]
+pub(crate) struct Held<G> {
+    pub(crate) session: usize,
+    pub(crate) guard: G,
+}
+
+/// What is remembered of earlier grants, and how often what happened.
+#[derive(Debug, Default)]
+pub(crate) struct Record<S> {
+    pub(crate) seen: S,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl<S> Record<S> {
+    pub(crate) fn count(&mut self, what: &'static str, more: usize) {
+        self.counts.entry(what).or_default().add_assign(more);
+    }
+}
 
 /// The state that all contenders of a run share.
-#[derive(Debug, Default)]
-struct Judge {
-    held: Vec<Arc<Guard>>,
-    /// The highest token that a fenced resource has seen.
-    highest: Option<FencingToken>,
-    grants: usize,
-    /// How often a lock was yielded and granted again.
-    exchanges: usize,
+pub(crate) struct Judge<K: Judged> {
+    held: Vec<Arc<Held<K::Guard>>>,
+    pub(crate) record: Record<K::Seen>,
 }
 
-impl Judge {
-    /// A lock was granted: no other guard may be valid.
-    fn granted(&mut self, guard: Guard, seed: u64) -> Arc<Guard> {
-        assert!(guard.is_valid(), "seed {seed}");
-        for other in &self.held {
-            assert!(!other.is_valid(), "seed {seed}: {other:?} and {guard:?}");
-        }
-        assert!(Some(guard.fencing_token()) > self.highest, "seed {seed}");
-        self.highest = Some(guard.fencing_token());
-        self.grants += 1;
-        let guard = Arc::new(guard);
-        self.held.push(Arc::clone(&guard));
-        guard
+impl<K: Judged> Judge<K> {
+    fn granted(&mut self, granted: Held<K::Guard>) -> Arc<Held<K::Guard>> {
+        let is_valid = |held: &Held<K::Guard>| held.guard.held().is_valid();
+        assert!(K::NESTS || is_valid(&granted), "{granted:?}");
+        let valid = self.held.iter().filter(|held| is_valid(held));
+        let valid: Vec<_> = valid.cloned().collect();
+        K::check(&mut self.record, &granted, &valid);
+        self.record.count("grants", 1);
+        let granted = Arc::new(granted);
+        self.held.push(Arc::clone(&granted));
+        granted
     }
 
-    /// The lock was granted again after a yield, or kept with this token.
-    fn yielded(&mut self, guard: Guard, kept: FencingToken, seed: u64) -> Arc<Guard> {
-        if guard.fencing_token() == kept {
-            // No other contender has held it.
-            assert_eq!(self.highest, Some(kept), "seed {seed}");
-            self.highest = None;
-        } else {
-            self.exchanges += 1;
-        }
-        self.granted(guard, seed)
-    }
-
-    fn given_up(&mut self, guard: Arc<Guard>) -> Guard {
-        self.held.retain(|other| !Arc::ptr_eq(other, &guard));
-        Arc::into_inner(guard).expect("only the judge had another one")
+    fn given_up(&mut self, held: Arc<Held<K::Guard>>) -> K::Guard {
+        self.held.retain(|other| !Arc::ptr_eq(other, &held));
+        let held = Arc::into_inner(held).expect("only the judge had another one");
+        held.guard
     }
 }
 
-/// Acquires and releases until `rounds` are over or the session is.
-async fn contend(
-    session: Session,
-    judge: Arc<Mutex<Judge>>,
-    yields: bool,
-    rounds: usize,
-    seed: u64,
-    me: u64,
-) {
-    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
-    let lock = lock(&session);
-    for _ in 0..rounds {
-        let acquired = match random.u8(0..10) {
-            0..5 => lock.acquire().await.map(Some),
-            5..7 => lock.try_acquire().await,
-            7 => {
-                let limit = Duration::from_millis(random.u64(0..3000));
-                lock.acquire_timeout(limit).await.map(Some)
+/// One of the contenders of a run.
+pub(crate) struct Contender<K: Judged> {
+    pub(crate) random: Rng,
+    session: usize,
+    judge: Arc<Mutex<Judge<K>>>,
+}
+
+impl<K: Judged> Contender<K> {
+    pub(crate) fn judge(&self) -> MutexGuard<'_, Judge<K>> {
+        // The failure that counts is that of the contender that was judged.
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a guard judged, and holds the lock for a while.
+    pub(crate) async fn hold(&mut self, guard: K::Guard) -> K::Guard {
+        let session = self.session;
+        let held = self.judge().granted(Held { session, guard });
+        pass(Duration::from_micros(self.random.u64(0..40_000))).await;
+        if self.random.u8(0..25) == 0 {
+            pass(Duration::from_secs(self.random.u64(0..20))).await;
+        }
+        self.judge().given_up(held)
+    }
+
+    /// Acquires and releases until the rounds are over or the session is.
+    async fn contend(mut self, lock: K, rounds: usize) {
+        for _ in 0..rounds {
+            let guard = match lock.attempt(&mut self.random).await {
+                Ok(Some(guard)) => self.hold(guard).await,
+                Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => continue,
+                Err(AcquireError::SessionLost { .. }) => return,
+                Err(error) => panic!("{error:?}"),
+            };
+            let Some(guard) = lock.while_held(guard, &mut self).await else {
+                continue;
+            };
+            if self.random.bool() {
+                drop(guard.release().await);
             }
-            _ => {
-                let limit = Duration::from_micros(random.u64(0..20_000));
-                tokio::time::timeout(limit, lock.acquire())
-                    .await
-                    .map_or(Ok(None), |got| got.map(Some))
-            }
+        }
+    }
+}
+
+/// How much a kind of lock has to endure.
+pub(crate) struct Trial {
+    pub(crate) seeds: u64,
+    pub(crate) sessions: usize,
+    /// How often each contender attempts to acquire the lock.
+    pub(crate) rounds: usize,
+    /// How long faults are injected.
+    pub(crate) lasting: Duration,
+}
+
+impl Trial {
+    /// Lets the contenders of each session contend, for each seed; of what is counted, each seed has to bring more than
+    /// `enough` on average.
+    pub(crate) fn run<K: Judged, const N: usize>(
+        &self,
+        contenders: impl Fn(&Session) -> [K; N],
+        enough: &[(&'static str, usize)],
+    ) {
+        let total = RefCell::new(Record::<()>::default());
+        // Of the faults, an expiry on command is missing: no holder can notice it in time. Long cuts cause expiries.
+        let chaos = Chaos::default()
+            .lasting(self.lasting)
+            .every(Duration::from_millis(150))
+            // Now and then longer than a session lives.
+            .longest(Duration::from_secs(16));
+        let checked = Check::new(0..self.seeds)
+            .seeds_from_env()
+            .ensemble(Ensemble::builder().reap_every(Duration::from_millis(700)))
+            .run(async |ensemble, seed| {
+                let judge = Arc::new(Mutex::new(Judge {
+                    held: Vec::new(),
+                    record: Record::default(),
+                }));
+                let (mut sessions, mut tasks) = (Vec::new(), Vec::new());
+                for number in 0..self.sessions {
+                    let session = ensemble.connect().await;
+                    for lock in contenders(&session) {
+                        let own_seed = seed.wrapping_mul(1000).wrapping_add(tasks.len() as u64);
+                        let contender = Contender {
+                            random: Rng::with_seed(own_seed),
+                            session: number,
+                            judge: Arc::clone(&judge),
+                        };
+                        tasks.push(tokio::spawn(contender.contend(lock, self.rounds)));
+                    }
+                    sessions.push(session);
+                }
+                chaos.run_during(&ensemble, tasks).await;
+                ensemble.assert_nothing_left(sessions).await;
+                for (what, count) in &judge.lock().unwrap().record.counts {
+                    total.borrow_mut().count(what, *count);
+                }
+            });
+        let counts = total.into_inner().counts;
+        println!("{counts:?} in {checked}");
+        for (what, least) in enough {
+            let count = counts.get(what).copied().unwrap_or_default();
+            let is_enough = checked.seeds == 1 || count > least * checked.seeds;
+            assert!(is_enough, "{count} {what} prove nothing");
+        }
+    }
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Self {
+            seeds: 300,
+            sessions: 5,
+            rounds: 6,
+            lasting: Duration::from_secs(6),
+        }
+    }
+}
+
+/// A fair lock that its holders yield before they release it.
+struct Yielding(FairLock);
+
+impl Judged for Yielding {
+    type Guard = Guard;
+    type Seen = Option<FencingToken>;
+
+    async fn attempt(&self, random: &mut Rng) -> Result<Option<Guard>, AcquireError> {
+        self.0.attempt(random).await
+    }
+
+    fn check(record: &mut Record<Self::Seen>, granted: &Held<Guard>, valid: &[Arc<Held<Guard>>]) {
+        FairLock::check(record, granted, valid);
+    }
+
+    async fn while_held(&self, guard: Guard, me: &mut Contender<Self>) -> Option<Guard> {
+        if me.random.u8(0..3) == 0 {
+            return Some(guard);
+        }
+        let kept = guard.fencing_token();
+        let guard = match guard.yield_now().await {
+            Ok(guard) => guard,
+            Err(YieldError::GivenUp { .. }) => return None,
+            Err(error) if error.class() == ErrorClass::Fatal => return None,
+            Err(error) => panic!("{error:?}"),
         };
-        match acquired {
-            Ok(Some(guard)) => {
-                let guard = judge.lock().unwrap().granted(guard, seed);
-                pass(Duration::from_micros(random.u64(0..40_000))).await;
-                if random.u8(0..20) == 0 {
-                    pass(Duration::from_secs(random.u64(0..20))).await;
-                }
-                let mut guard = judge.lock().unwrap().given_up(guard);
-                if yields && random.u8(0..3) > 0 {
-                    let token = guard.fencing_token();
-                    let yielded = guard.yield_now();
-                    guard = match yielded.await {
-                        Ok(guard) => {
-                            let guard = judge.lock().unwrap().yielded(guard, token, seed);
-                            pass(Duration::from_micros(random.u64(0..40_000))).await;
-                            judge.lock().unwrap().given_up(guard)
-                        }
-                        Err(error) if error.class() == ErrorClass::Fatal => return,
-                        Err(YieldError::GivenUp { .. }) => continue,
-                        Err(error) => panic!("seed {seed}: {error:?}"),
-                    };
-                }
-                if random.bool() {
-                    drop(guard.release().await);
-                } else {
-                    drop(guard);
-                }
-            }
-            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => {}
-            Err(AcquireError::SessionLost { .. }) => return,
-            Err(error) => panic!("seed {seed}: {error:?}"),
+        if guard.fencing_token() == kept {
+            // No other contender has held it, and this is the same grant.
+            let highest = me.judge().record.seen.take();
+            assert_eq!(highest, Some(kept), "{guard:?}");
+        } else {
+            me.judge().record.count("exchanges", 1);
         }
+        Some(me.hold(guard).await)
     }
-}
-
-/// The faults of the sessions: all but an expiry on command, which no holder can notice in time. Long cuts cause
-/// expiries, too.
-fn chaos() -> Chaos {
-    Chaos::default()
-        .lasting(Duration::from_secs(6))
-        .every(Duration::from_millis(150))
-        // Now and then longer than a session lives.
-        .longest(Duration::from_secs(16))
-}
-
-async fn run(ensemble: Ensemble, yields: bool, seed: u64) -> Judge {
-    let judge: Arc<Mutex<Judge>> = Arc::default();
-    let mut sessions = Vec::new();
-    let mut contenders = Vec::new();
-    for me in 0..CONTENDERS {
-        let session = ensemble.connect().await;
-        sessions.push(session.clone());
-        let judge = Arc::clone(&judge);
-        contenders.push(tokio::spawn(contend(
-            session, judge, yields, ROUNDS, seed, me,
-        )));
-    }
-    chaos().run_during(&ensemble, contenders).await;
-    ensemble.assert_nothing_left(sessions).await;
-    Arc::into_inner(judge)
-        .expect("all have ended")
-        .into_inner()
-        .unwrap()
 }
 
 #[test]
 fn under_random_faults_no_two_guards_are_valid() {
-    endure(0..SEEDS / 2);
+    let trial = Trial {
+        seeds: 600,
+        rounds: 8,
+        ..Trial::default()
+    };
+    trial.run(|session| [lock(session)], &[("grants", 20)]);
 }
 
-/// The second half of the seeds, so that two cores share the work.
-#[test]
-fn under_more_random_faults_no_two_guards_are_valid() {
-    endure(SEEDS / 2..SEEDS);
-}
-
-fn endure(seeds: Range<u64>) {
-    let grants = Cell::new(0);
-    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
-    let checked =
-        Check::new(seeds)
-            .seeds_from_env()
-            .ensemble(ensemble)
-            .run(async |ensemble, seed| {
-                let judge = run(ensemble, false, seed).await;
-                grants.set(grants.get() + judge.grants);
-            });
-    println!("{} grants in {checked}", grants.get());
-    assert!(
-        checked.seeds == 1 || grants.get() > 20 * checked.seeds,
-        "{} grants prove nothing",
-        grants.get()
-    );
-}
-
-/// Some contenders yield the lock before they release it.
 #[test]
 fn under_random_faults_yields_keep_the_lock_exclusive() {
-    let exchanges = Cell::new(0);
-    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
-    let checked = Check::new(0..SEEDS / 2)
-        .seeds_from_env()
-        .ensemble(ensemble)
-        .run(async |ensemble, seed| {
-            let judge = run(ensemble, true, seed).await;
-            exchanges.set(exchanges.get() + judge.exchanges);
-        });
-    println!("{} exchanges in {checked}", exchanges.get());
-    assert!(
-        checked.seeds == 1 || exchanges.get() > 5 * checked.seeds,
-        "{} exchanges prove nothing",
-        exchanges.get()
+    let trial = Trial {
+        rounds: 8,
+        ..Trial::default()
+    };
+    trial.run(
+        |session| [Yielding(lock(session))],
+        &[("grants", 20), ("exchanges", 5)],
     );
 }
-
-const SEEDS: u64 = 600;
-const CONTENDERS: u64 = 5;
-const ROUNDS: usize = 8;

@@ -7,11 +7,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_core::Session;
 use zk_lock::{
-    AcquireError, CohortGuard, CohortLimits, CohortLock, CohortToken, LockLoss, LockOptions,
-    ReleaseError,
+    AcquireError, CohortLimits, CohortLock, CohortToken, LockLoss, LockOptions, ReleaseError,
 };
-use zk_sim::{Chaos, Check, Ensemble, matching};
+use zk_sim::{Ensemble, matching};
 
+use crate::chaos::Trial;
 use crate::{OURS, PATH, left, lock, pass, polled, soon};
 
 const LIMITS: (u64, Duration) = (50, Duration::from_millis(40));
@@ -422,96 +422,18 @@ async fn try_acquire_takes_only_what_is_free() {
     nothing_is_left(&ensemble).await;
 }
 
-/// The state that all contenders of a run share.
-#[derive(Default)]
-struct Judge {
-    held: Vec<Arc<CohortGuard>>,
-    highest: Option<CohortToken>,
-    grants: usize,
-}
-
-async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64) {
-    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
-    for _ in 0..12 {
-        let acquired = match random.u8(0..10) {
-            0..6 => lock.acquire().await.map(Some),
-            6 => lock.try_acquire().await,
-            7 => {
-                let limit = Duration::from_millis(random.u64(0..2000));
-                lock.acquire_timeout(limit).await.map(Some)
-            }
-            _ => polled(random.usize(0..6), lock.acquire())
-                .await
-                .map_or(Ok(None), |got| got.map(Some)),
-        };
-        match acquired {
-            Ok(Some(guard)) => {
-                let guard = Arc::new(guard);
-                {
-                    let mut judge = judge.lock().unwrap();
-                    assert!(guard.is_valid(), "seed {seed}");
-                    for other in &judge.held {
-                        assert!(!other.is_valid(), "seed {seed}: {other:?} and {guard:?}");
-                    }
-                    assert!(
-                        Some(guard.fencing_token()) > judge.highest,
-                        "seed {seed}: {guard:?}"
-                    );
-                    judge.highest = Some(guard.fencing_token());
-                    judge.grants += 1;
-                    judge.held.push(Arc::clone(&guard));
-                }
-                pass(Duration::from_micros(random.u64(0..20_000))).await;
-                judge
-                    .lock()
-                    .unwrap()
-                    .held
-                    .retain(|other| !Arc::ptr_eq(other, &guard));
-                let guard = Arc::into_inner(guard).expect("only the judge had another one");
-                if random.bool() {
-                    drop(guard.release().await);
-                } else {
-                    drop(guard);
-                }
-            }
-            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => {}
-            Err(AcquireError::SessionLost { .. }) => return,
-            Err(error) => panic!("seed {seed}: {error:?}"),
-        }
-    }
-}
-
+/// Two tasks share each place in the queue.
 #[test]
 fn under_random_faults_no_two_cohort_guards_are_valid() {
-    let grants = std::cell::Cell::new(0);
-    let checked = Check::new(0..600)
-        .seeds_from_env()
-        .run(async |ensemble, seed| {
-            let judge: Arc<Mutex<Judge>> = Arc::default();
-            let mut sessions = Vec::new();
-            let mut tasks = Vec::new();
-            for me in 0..6 {
-                if me % 2 == 0 {
-                    sessions.push(cohort(
-                        &ensemble.connect().await,
-                        (4, Duration::from_millis(30)),
-                    ));
-                }
-                let lock = sessions.last().expect("just made").clone();
-                tasks.push(tokio::spawn(contend(lock, Arc::clone(&judge), seed, me)));
-            }
-            let chaos = Chaos::default()
-                .lasting(Duration::from_secs(3))
-                .every(Duration::from_millis(100))
-                .longest(Duration::from_secs(16));
-            chaos.run_during(&ensemble, tasks).await;
-            let locks = std::mem::take(&mut sessions);
-            let sessions: Vec<_> = locks.iter().map(|lock| lock.session().clone()).collect();
-            // A handle watches the path of a lock that its session alone uses.
-            drop(locks);
-            ensemble.assert_nothing_left(sessions).await;
-            grants.set(grants.get() + judge.lock().unwrap().grants);
-        });
-    println!("{} grants in {checked}", grants.get());
-    assert!(checked.seeds == 1 || grants.get() > 20 * checked.seeds);
+    let trial = Trial {
+        seeds: 600,
+        sessions: 3,
+        rounds: 12,
+        lasting: Duration::from_secs(3),
+    };
+    let tasks = |session: &Session| {
+        let lock = cohort(session, (4, Duration::from_millis(60)));
+        [lock.clone(), lock]
+    };
+    trial.run(tasks, &[("grants", 20)]);
 }

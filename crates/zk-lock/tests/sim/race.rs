@@ -1,17 +1,14 @@
 //! The lock without a queue.
 
-use std::cell::Cell;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_core::Session;
 use zk_core::transport::Request;
-use zk_lock::{
-    AcquireError, FencingToken, LockLoss, LockOptions, RaceGuard, RaceLock, ReleaseError,
-};
-use zk_sim::{Chaos, Check, Ensemble, matching};
+use zk_lock::{AcquireError, LockLoss, LockOptions, RaceGuard, RaceLock, ReleaseError};
+use zk_sim::{Ensemble, matching};
 
+use crate::chaos::Trial;
 use crate::faults::STRIKES;
 use crate::{dropped, ephemerals, pass, soon};
 
@@ -283,89 +280,13 @@ async fn a_cut_off_waiter_continues_when_it_is_back() {
     guard.release().await.unwrap();
 }
 
-/// The state that all contenders of a run share.
-#[derive(Debug, Default)]
-struct Judge {
-    held: Vec<Arc<RaceGuard>>,
-    highest: Option<FencingToken>,
-    grants: usize,
-}
-
-/// Acquires and releases; two tasks share each session.
-async fn contend(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64) {
-    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
-    let lock = race(&session);
-    for _ in 0..6 {
-        let limit = Duration::from_micros(random.u64(0..20_000));
-        let acquired = match random.u8(0..10) {
-            0..5 => lock.acquire().await.map(Some),
-            5..7 => lock.try_acquire().await,
-            _ => tokio::time::timeout(limit, lock.acquire())
-                .await
-                .map_or(Ok(None), |got| got.map(Some)),
-        };
-        let guard = match acquired {
-            Ok(Some(guard)) => Arc::new(guard),
-            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => continue,
-            Err(AcquireError::SessionLost { .. }) => return,
-            Err(error) => panic!("seed {seed}: {error:?}"),
-        };
-        {
-            let mut judge = judge.lock().unwrap();
-            assert!(guard.is_valid(), "seed {seed}");
-            for other in &judge.held {
-                assert!(!other.is_valid(), "seed {seed}: {other:?} and {guard:?}");
-            }
-            assert!(Some(guard.fencing_token()) > judge.highest, "seed {seed}");
-            judge.highest = Some(guard.fencing_token());
-            judge.grants += 1;
-            judge.held.push(Arc::clone(&guard));
-        }
-        pass(Duration::from_micros(random.u64(0..40_000))).await;
-        if random.u8(0..20) == 0 {
-            pass(Duration::from_secs(random.u64(0..20))).await;
-        }
-        let all = &mut judge.lock().unwrap().held;
-        all.retain(|other| !Arc::ptr_eq(other, &guard));
-        drop(guard);
-    }
-}
-
+/// Two tasks share each session.
 #[test]
 fn under_random_faults_no_two_guards_are_valid_and_no_node_stays() {
-    endure(0..200);
-}
-
-fn endure(seeds: Range<u64>) {
-    let grants = Cell::new(0);
-    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
-    let checked =
-        Check::new(seeds)
-            .seeds_from_env()
-            .ensemble(ensemble)
-            .run(async |ensemble, seed| {
-                let judge: Arc<Mutex<Judge>> = Arc::default();
-                let mut sessions = Vec::new();
-                let mut contenders = Vec::new();
-                for me in 0..6 {
-                    if me % 2 == 0 {
-                        sessions.push(ensemble.connect().await);
-                    }
-                    let session = sessions.last().expect("the first one is even").clone();
-                    contenders.push(tokio::spawn(contend(session, Arc::clone(&judge), seed, me)));
-                }
-                let chaos = Chaos::default()
-                    .lasting(Duration::from_secs(6))
-                    .every(Duration::from_millis(150))
-                    .longest(Duration::from_secs(16));
-                chaos.run_during(&ensemble, contenders).await;
-                ensemble.assert_nothing_left(sessions).await;
-                grants.set(grants.get() + judge.lock().unwrap().grants);
-            });
-    println!("{} grants in {checked}", grants.get());
-    assert!(
-        checked.seeds == 1 || grants.get() > 15 * checked.seeds,
-        "{} grants prove nothing",
-        grants.get()
-    );
+    let trial = Trial {
+        seeds: 200,
+        sessions: 3,
+        ..Trial::default()
+    };
+    trial.run(|session| [race(session), race(session)], &[("grants", 15)]);
 }

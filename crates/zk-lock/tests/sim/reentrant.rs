@@ -1,15 +1,15 @@
 //! The reentrant lock.
 
-use std::cell::Cell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use zk_core::Session;
-use zk_lock::{AcquireError, LockLoss, ReentrantGuard, ReentrantLock, ReleaseError};
-use zk_sim::{Chaos, Check, Ensemble, matching};
+use zk_lock::{AcquireError, FencingToken, LockLoss, ReentrantGuard, ReentrantLock, ReleaseError};
+use zk_sim::{Ensemble, matching};
 
 use crate::cancellation::{Other, all_dropped_everywhere};
+use crate::chaos::{Attempt, Held, Judged, Record, Trial};
 use crate::{OURS, PATH, left, lock, pass, polled, soon};
 
 fn owner(session: &Session) -> ReentrantLock {
@@ -297,96 +297,55 @@ async fn an_error_reaches_all_who_joined_and_no_later_caller() {
     assert_eq!(creates() - before, 1);
 }
 
-/// The state that all owners of a run share: the guards of the holder.
-#[derive(Debug, Default)]
-struct Judge {
-    held: Vec<(u64, Arc<ReentrantGuard>)>,
-    grants: usize,
-    nested: usize,
-}
+/// An owner, whose clones do not exclude each other.
+struct Owner(ReentrantLock);
 
-async fn contend(mine: ReentrantLock, me: u64, judge: Arc<Mutex<Judge>>, mut random: Rng) {
-    for _ in 0..6 {
-        let limit = Duration::from_micros(random.u64(0..20_000));
-        let acquired = match random.u8(0..8) {
-            0..4 => mine.acquire().await.map(Some),
-            4 => mine.try_acquire().await,
-            5 => mine.acquire_timeout(100 * limit).await.map(Some),
-            _ => tokio::time::timeout(limit, mine.acquire())
-                .await
-                .map_or(Ok(None), |got| got.map(Some)),
-        };
-        let guard = match acquired {
-            Ok(Some(guard)) => guard,
-            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => continue,
-            Err(AcquireError::SessionLost { .. }) => return,
-            Err(error) => panic!("{error:?}"),
-        };
-        let guard = Arc::new(guard);
-        {
-            let mut judge = judge.lock().unwrap();
-            let mut nested = 0;
-            for (other, held) in judge.held.iter().filter(|(_, held)| held.is_valid()) {
-                assert!(*other == me || !guard.is_valid(), "{held:?} and {guard:?}");
-                if *other == me {
-                    assert_eq!(held.fencing_token(), guard.fencing_token());
-                    nested = 1;
-                }
+impl Judged for Owner {
+    type Guard = ReentrantGuard;
+    /// The highest token that a fenced resource has seen, and whose it is.
+    type Seen = Option<(FencingToken, usize)>;
+
+    const NESTS: bool = true;
+
+    async fn attempt(&self, random: &mut Rng) -> Result<Option<ReentrantGuard>, AcquireError> {
+        Attempt::draw(random).at(&self.0).await
+    }
+
+    fn check(
+        record: &mut Record<Self::Seen>,
+        granted: &Held<ReentrantGuard>,
+        valid: &[Arc<Held<ReentrantGuard>>],
+    ) {
+        let token = granted.guard.fencing_token();
+        for held in valid {
+            if held.session == granted.session {
+                assert_eq!(held.guard.fencing_token(), token);
+            } else {
+                assert!(!granted.guard.is_valid(), "{held:?} and {granted:?}");
             }
-            judge.grants += 1;
-            judge.nested += nested;
-            judge.held.push((me, Arc::clone(&guard)));
         }
-        pass(Duration::from_micros(random.u64(0..40_000))).await;
-        if random.u8(0..30) == 0 {
-            pass(Duration::from_secs(random.u64(0..20))).await;
-        }
-        judge
-            .lock()
-            .unwrap()
-            .held
-            .retain(|(_, held)| !Arc::ptr_eq(held, &guard));
-        let guard = Arc::into_inner(guard).expect("only the judge had another one");
-        if random.bool() {
-            drop(guard.release().await);
+        let is_nested = |held: &Arc<Held<_>>| held.session == granted.session;
+        record.count("nested", usize::from(valid.iter().any(is_nested)));
+        let last = Some((token, granted.session));
+        if granted.guard.is_valid() && last != record.seen {
+            let is_higher = record.seen.is_none_or(|(highest, _)| token > highest);
+            assert!(is_higher, "{:?}, then {granted:?}", record.seen);
+            record.seen = last;
         }
     }
 }
 
 #[test]
 fn under_random_faults_no_two_owners_have_valid_guards() {
-    let (grants, nested) = (Cell::new(0), Cell::new(0));
-    let checked = Check::new(0..250)
-        .seeds_from_env()
-        .run(async |ensemble, seed| {
-            let judge: Arc<Mutex<Judge>> = Arc::default();
-            let mut tasks = Vec::new();
-            let mut sessions = Vec::new();
-            for me in 0..3 {
-                let session = ensemble.connect().await;
-                let mine = owner(&session);
-                sessions.push(session);
-                for task in 0..3 {
-                    let random = Rng::with_seed(seed * 100 + me * 10 + task);
-                    let judge = Arc::clone(&judge);
-                    tasks.push(tokio::spawn(contend(mine.clone(), me, judge, random)));
-                }
-            }
-            let chaos = Chaos::default()
-                .lasting(Duration::from_secs(4))
-                .every(Duration::from_millis(150))
-                .longest(Duration::from_secs(16));
-            chaos.run_during(&ensemble, tasks).await;
-            ensemble.assert_nothing_left(sessions).await;
-            let judge = judge.lock().unwrap();
-            grants.set(grants.get() + judge.grants);
-            nested.set(nested.get() + judge.nested);
-        });
-    println!(
-        "{} grants, {} nested in {checked}",
-        grants.get(),
-        nested.get()
-    );
-    let is_enough = grants.get() > 20 * checked.seeds && nested.get() > 5 * checked.seeds;
-    assert!(checked.seeds == 1 || is_enough, "that proves nothing");
+    let trial = Trial {
+        seeds: 250,
+        sessions: 3,
+        lasting: Duration::from_secs(4),
+        ..Trial::default()
+    };
+    let owner_in_three_tasks = |session: &Session| {
+        let mine = owner(session);
+        [mine.clone(), mine.clone(), mine].map(Owner)
+    };
+    trial.run(owner_in_three_tasks, &[("grants", 20), ("nested", 5)]);
 }
