@@ -175,7 +175,7 @@ impl<K: Judged> Contender<K> {
         let session = self.session;
         let held = self.judge().granted(Held { session, guard });
         pass(Duration::from_micros(self.random.u64(0..40_000))).await;
-        if self.random.u8(0..25) == 0 {
+        if self.random.u8(0..15) == 0 {
             pass(Duration::from_secs(self.random.u64(0..20))).await;
         }
         self.judge().given_up(held)
@@ -235,7 +235,11 @@ impl Trial {
                 }));
                 let (mut sessions, mut tasks) = (Vec::new(), Vec::new());
                 for number in 0..self.sessions {
-                    let session = ensemble.connect().await;
+                    let mut session = ensemble.connect().await;
+                    if number % 2 == 1 {
+                        // Its requests fail while the session still lives.
+                        session = session.with_operation_timeout(Duration::from_secs(2));
+                    }
                     for lock in contenders(&session) {
                         let own_seed = seed.wrapping_mul(1000).wrapping_add(tasks.len() as u64);
                         let contender = Contender {
