@@ -39,12 +39,20 @@ pub async fn until_one_waits(inspector: &Inspector) {
 }
 
 /// Counts the contenders that a session sees which nothing strikes.
+///
+/// # Panics
+///
+/// If they cannot be read.
 pub async fn contenders(inspector: &Inspector) -> usize {
     let seen = inspector.contenders().await;
     seen.expect("nothing strikes this one").len()
 }
 
 /// Checks that no contender is left after the session has cleaned up.
+///
+/// # Panics
+///
+/// If one is left.
 pub async fn no_contender_is_left(scene: &Scene, inspector: &Inspector) {
     let what = &scene.what;
     settled(scene).await;
@@ -56,12 +64,20 @@ pub async fn no_contender_is_left(scene: &Scene, inspector: &Inspector) {
 }
 
 /// Waits until the session has nothing left to clean up.
+///
+/// # Panics
+///
+/// If something is left after a minute.
 pub async fn settled(scene: &Scene) {
     let settled = tokio::time::timeout(SOON, scene.struck.settled()).await;
     assert!(settled.is_ok(), "{}: it does not settle", scene.what);
 }
 
 /// The children of `path` after all that was done, seen by a session that nothing strikes; none if it does not exist.
+///
+/// # Panics
+///
+/// If they cannot be read.
 pub async fn names(observer: &Session, path: &str) -> BTreeSet<String> {
     let caught_up = observer.sync(path).with_quorum().await;
     caught_up.expect("nothing strikes this one");
