@@ -54,6 +54,18 @@ async fn with_three(test: impl AsyncFnOnce(&Ensemble)) {
     with_started(ensemble.tick_time(Duration::from_millis(500)), test).await;
 }
 
+/// Starts servers of a release, runs the test against them and takes them down.
+async fn with_release(servers: usize, release: &str, test: impl AsyncFnOnce(&Ensemble)) {
+    let ensemble = Ensemble::builder().servers(servers);
+    with_started(ensemble.zookeeper(release), test).await;
+}
+
+/// Runs the test for both releases at the same time.
+async fn for_each_release(test: impl AsyncFn(&'static str)) {
+    // Together they are too large for a stack.
+    tokio::join!(Box::pin(test("3.8")), Box::pin(test("3.9")));
+}
+
 /// Connects with the defaults of the tests.
 async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())

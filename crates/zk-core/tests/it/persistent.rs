@@ -3,22 +3,10 @@
 use zk_core::WatchEvent::{ChildrenChanged as Children, Created, DataChanged as Data, Deleted};
 use zk_core::transport::{Request, Response, Transport, WatchNotification, Watching};
 use zk_core::{NodePath, Session, WatchEvent};
-use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, connect, server_with, until, watches_of, within};
-
-pub(crate) const RELEASES: [&str; 2] = ["3.8", "3.9"];
-
-pub(crate) async fn with_release(servers: usize, release: &str, test: impl AsyncFnOnce(&Ensemble)) {
-    let ensemble = Ensemble::builder()
-        .servers(servers)
-        .zookeeper(release)
-        .start()
-        .await
-        .expect("a server starts");
-    test(&ensemble).await;
-    ensemble.down().await.expect("the server goes down");
-}
+use crate::{
+    MAX_WAIT, connect, for_each_release, server_with, until, watches_of, with_release, within,
+};
 
 async fn open(connect_string: String) -> Box<dyn Transport> {
     let session = Session::builder(connect_string).session_timeout(MAX_WAIT);
@@ -49,7 +37,7 @@ async fn received(watching: &mut Watching, count: usize) -> Vec<(String, WatchEv
 
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_watches_tell_every_change_until_they_are_dropped() {
-    for release in RELEASES {
+    for_each_release(async |release| {
         with_release(1, release, async |ensemble| {
             let other = connect(ensemble).await;
             other.create("/app", "").await.unwrap();
@@ -101,12 +89,13 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
             .await;
         })
         .await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_persistent_watch_ends_with_the_link_and_can_be_set_again() {
-    for release in RELEASES {
+    for_each_release(async |release| {
         with_release(3, release, async |ensemble| {
             let transport = open(ensemble.connect_string()).await;
             let mut before = watch(&*transport, "/a", true).await;
@@ -131,5 +120,6 @@ async fn a_persistent_watch_ends_with_the_link_and_can_be_set_again() {
             );
         })
         .await;
-    }
+    })
+    .await;
 }

@@ -10,7 +10,7 @@ use zk_core::{
 use zk_harness::certificates::{Flaw, Identity};
 use zk_harness::{Ensemble, SaslDigest};
 
-use crate::{MAX_WAIT, within};
+use crate::{MAX_WAIT, for_each_release, within};
 
 const SHORT: Duration = Duration::from_secs(5);
 /// Enough for several handshakes, of which the client gives each more time than the one before.
@@ -47,7 +47,7 @@ async fn client_refusal(builder: SessionBuilder) -> CertificateRefusal {
 
 #[tokio::test]
 async fn encrypted_sessions_work_or_say_what_is_wrong() {
-    for version in ["3.8", "3.9"] {
+    for_each_release(async |version| {
         let ensemble = Ensemble::builder().servers(1).zookeeper(version);
         let ensemble = ensemble.tls(true).start().await.expect("a server starts");
         let certificates = ensemble.certificates().expect("it has some");
@@ -88,12 +88,13 @@ async fn encrypted_sessions_work_or_say_what_is_wrong() {
             "{nonsense}"
         );
         ensemble.down().await.expect("the server goes down");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_server_with_a_wrong_certificate_is_refused() {
-    for version in ["3.8", "3.9"] {
+    for_each_release(async |version| {
         let ensemble = Ensemble::builder().servers(3).zookeeper(version);
         let ensemble = ensemble.tls(true).start().await.expect("the servers start");
         let certificates = ensemble.certificates().expect("it has some");
@@ -143,12 +144,13 @@ async fn a_server_with_a_wrong_certificate_is_refused() {
         let session = builder(one).connect_timeout(MAX_WAIT).connect().await;
         session.unwrap().close().await.unwrap();
         ensemble.down().await.expect("the servers go down");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_password_is_proved_or_refused() {
-    for version in ["3.8", "3.9"] {
+    for_each_release(async |version| {
         let mut users = SaslDigest::new([("alice", "secret")]);
         users.required = true;
         let ensemble = Ensemble::builder().servers(1).zookeeper(version);
@@ -163,7 +165,8 @@ async fn a_password_is_proved_or_refused() {
         let wrong = refusal(builder.sasl_digest("alice", "guess")).await;
         assert!(matches!(wrong, ConnectError::AuthFailed), "{wrong}");
         ensemble.down().await.expect("the server goes down");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ async fn connect_to_follower(ensemble: &Ensemble, timeout: Duration) -> Session 
 async fn idle_session_keeps_its_lease_when_the_leader_dies() {
     with_three(async |ensemble| {
         // The third of it that is left at any time outlasts an election.
-        let timeout = Duration::from_secs(40);
+        let timeout = Duration::from_secs(30);
         let session = connect_for(ensemble, timeout).await;
         let session_lease = session.keep_lease();
         assert!(session_lease.is_valid());
@@ -51,7 +51,7 @@ async fn idle_session_keeps_its_lease_when_the_leader_dies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_session_sends_pings_only() {
     with_ensemble(async |ensemble| {
-        let timeout = Duration::from_secs(15);
+        let timeout = Duration::from_secs(6);
         let session = connect_for(ensemble, timeout).await;
         let server = ensemble.server(1).unwrap();
         let begun = Instant::now();
@@ -72,7 +72,7 @@ async fn idle_session_sends_pings_only() {
 async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
     with_ensemble(async |ensemble| {
         // The session is given up two fifths of it after the lapse.
-        let timeout = Duration::from_secs(15);
+        let timeout = Duration::from_secs(10);
         let session = connect_for(ensemble, timeout).await;
         let session_lease = session.keep_lease();
         let server = ensemble.server(1).unwrap();
@@ -104,7 +104,7 @@ async fn lease_lapses_within_a_timeout_of_silence_and_is_renewed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_session_lease_expires_but_can_be_renewed() {
     with_ensemble(async |ensemble| {
-        let timeout = Duration::from_secs(10);
+        let timeout = Duration::from_secs(6);
         let session = connect_for(ensemble, timeout).await;
         drop(session.keep_lease());
         let session_lease = within(MAX_WAIT, "the proof of the opening ends", async {
@@ -129,7 +129,7 @@ async fn unused_session_lease_expires_but_can_be_renewed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
     with_three(async |ensemble| {
-        let timeout = Duration::from_secs(8);
+        let timeout = Duration::from_secs(6);
         let observer = connect(ensemble).await;
         for round in 0..3 {
             // It knows one server only, a follower.
@@ -177,7 +177,7 @@ async fn ephemeral_node_exists_while_the_session_lease_is_valid() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_on_a_follower_needs_no_commit_while_another_session_writes() {
     with_three(async |ensemble| {
-        let timeout = Duration::from_secs(15);
+        let timeout = Duration::from_secs(8);
         let session = connect_to_follower(ensemble, timeout).await;
         let writer = connect_for(ensemble, Duration::from_secs(30)).await;
         writer.create("/written", "").await.unwrap();

@@ -37,7 +37,7 @@ async fn connection_is_suspended_while_the_server_is_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
     with_three(async |ensemble| {
-        let timeout = Duration::from_secs(10);
+        let timeout = Duration::from_secs(6);
         let session = connect_for(ensemble, timeout).await;
         let (_, _, mut watch) = session.get("/").watched().await.unwrap();
         let mut changes = session.state_changes();

@@ -7,8 +7,10 @@ use zk_core::Update::{Resynchronize, Stale};
 use zk_core::WatchEvent::{ChildrenChanged, Created, DataChanged, Deleted};
 use zk_core::{ConnectionState, NodePath, Session, Subscription, Update, WatchEvent};
 
-use crate::persistent::{RELEASES, with_release};
-use crate::{MAX_WAIT, connect, connect_for, server_of, until, watches_of, within};
+use crate::{
+    MAX_WAIT, connect, connect_for, for_each_release, server_of, until, watches_of, with_release,
+    within,
+};
 
 fn at(path: &str, event: WatchEvent) -> Update {
     Update::Changed {
@@ -50,7 +52,7 @@ async fn updates_until(updates: &mut Subscription, last: &Update) -> Vec<Update>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_tell_every_change_and_leave_nothing() {
-    for release in RELEASES {
+    for_each_release(async |release| {
         with_release(1, release, async |ensemble| {
             let session = connect(ensemble).await.with_namespace("/ns").unwrap();
             let other = connect(ensemble).await;
@@ -91,12 +93,13 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
             until("no watch is left", async || watches_of(ensemble).await == 0).await;
         })
         .await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_name_their_transactions_from_3_9_on() {
-    for release in RELEASES {
+    for_each_release(async |release| {
         with_release(1, release, async |ensemble| {
             let session = connect(ensemble).await.with_namespace("/ns").unwrap();
             session.create("/a", "").parents().await.unwrap();
@@ -116,14 +119,15 @@ async fn changes_name_their_transactions_from_3_9_on() {
             }
         })
         .await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_shot_watches_take_no_events_from_a_subscription() {
-    for release in RELEASES {
-        for is_recursive in [false, true] {
-            with_release(1, release, async |ensemble| {
+    for_each_release(async |release| {
+        with_release(1, release, async |ensemble| {
+            for is_recursive in [false, true] {
                 let session = connect(ensemble).await;
                 let other = connect(ensemble).await;
                 other.create("/a", "").await.unwrap();
@@ -164,10 +168,11 @@ async fn one_shot_watches_take_no_events_from_a_subscription() {
                 drop((updates, before, after, data));
                 other.delete("/a").recursive().await.unwrap();
                 until("no watch is left", async || watches_of(ensemble).await == 0).await;
-            })
-            .await;
-        }
-    }
+            }
+        })
+        .await;
+    })
+    .await;
 }
 
 /// Waits until no more updates arrive.
@@ -189,7 +194,7 @@ async fn settled(session: &Session, updates: &mut Subscription) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_subscriptions_survive_a_reconnect() {
-    for release in RELEASES {
+    for_each_release(async |release| {
         with_release(3, release, async |ensemble| {
             let session = connect_for(ensemble, MAX_WAIT).await;
             let other = connect_for(ensemble, MAX_WAIT).await;
@@ -240,7 +245,8 @@ async fn thousands_of_subscriptions_survive_a_reconnect() {
             .await;
         })
         .await;
-    }
+    })
+    .await;
 }
 
 const COUNT: usize = 3000;
