@@ -335,7 +335,7 @@ fn a_kept_ensemble_that_fails_to_restart_is_down() {
 #[test]
 fn up_after_a_killed_down_waits_for_its_guard() {
     let dir = EnsembleDir::new();
-    for round in 0..8 {
+    for round in [0, 2, 4, 6] {
         dir.ok(&["up", "--servers", "1", "--data", "memory"]);
         let mut down = dir.command(&["down"]);
         let mut down = down

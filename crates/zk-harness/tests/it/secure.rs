@@ -2,7 +2,7 @@
 
 use zk_harness::SaslDigest;
 
-use crate::support::{in_memory, java_shell};
+use crate::support::{for_each_release, in_memory, java_shell};
 
 #[cfg(feature = "tls")]
 #[tokio::test]
@@ -80,7 +80,7 @@ fn tls_properties(
 #[tokio::test]
 async fn servers_with_tls_require_a_certificate_of_their_authority() {
     use zk_harness::certificates::Flaw;
-    for version in ["3.8", "3.9"] {
+    for_each_release(async |version| {
         let ensemble = in_memory(3).zookeeper(version).tls(true);
         let ensemble = ensemble.start().await.unwrap();
         let certificates = ensemble.certificates().unwrap();
@@ -106,7 +106,8 @@ async fn servers_with_tls_require_a_certificate_of_their_authority() {
             "{log}"
         );
         ensemble.down().await.unwrap();
-    }
+    })
+    .await;
 }
 
 #[cfg(feature = "tls")]
@@ -133,7 +134,7 @@ async fn a_server_shows_a_replaced_certificate_after_a_restart() {
 
 #[tokio::test]
 async fn servers_with_sasl_know_their_users() {
-    for version in ["3.8", "3.9"] {
+    for_each_release(async |version| {
         for required in [false, true] {
             let mut users = SaslDigest::new([("alice", "secret")]);
             users.required = required;
@@ -162,7 +163,8 @@ async fn servers_with_sasl_know_their_users() {
             }
             ensemble.down().await.unwrap();
         }
-    }
+    })
+    .await;
 }
 
 #[cfg(feature = "tls")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_harness::{DataStore, Ensemble, Health, ProcessState, Role, ServerSpec};
 
-use crate::support::{child_directory, in_child, in_memory, processes_of};
+use crate::support::{child_directory, for_each_release, in_child, in_memory, processes_of};
 
 #[tokio::test]
 async fn three_servers_serve_with_one_leader() {
@@ -56,7 +56,7 @@ async fn ensembles_of_one_two_and_five_servers_serve() {
 
 #[tokio::test]
 async fn both_supported_versions_serve_in_memory_and_on_disk() {
-    for version in ["3.8", "3.9"] {
+    for_each_release(async |version| {
         for data in [DataStore::Memory, DataStore::Disk] {
             let ensemble = Ensemble::builder()
                 .servers(1)
@@ -80,7 +80,8 @@ async fn both_supported_versions_serve_in_memory_and_on_disk() {
             assert_eq!(on_disk, data == DataStore::Disk);
             ensemble.down().await.unwrap();
         }
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -19,6 +19,12 @@ pub(crate) fn in_memory(servers: usize) -> EnsembleBuilder {
     builder.data(DataStore::Memory)
 }
 
+/// Runs the test for both releases at the same time.
+pub(crate) async fn for_each_release(test: impl AsyncFn(&'static str)) {
+    // Together they are too large for a stack.
+    tokio::join!(Box::pin(test("3.8")), Box::pin(test("3.9")));
+}
+
 /// Counts the processes with the marker of the ensemble in `directory`.
 pub(crate) fn processes_of(directory: &Path) -> usize {
     let needle = format!("-Dzk.harness.ensemble={}/", directory.display());
