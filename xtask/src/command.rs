@@ -78,8 +78,10 @@ usage: cargo xtask COMMAND [ARGS]
                   do so for each version of the table
   test beside COMMIT [ARGS]
                   run the tests of several processes, every second process built from that commit
-  test planted    break one rule of the session lease and of the lock after the other in a copy of the last commit, and
-                  check that simulated tests and tests on real servers notice
+  test planted [WORDS]
+                  break one rule after the other in a copy of the last commit, check that tests notice, and write which
+                  ones in docs/planted.md; WORDS choose topics (lease, lock, ...) or flaws by their descriptions; an
+                  interrupted run is continued
   test mutants [--crate NAME] [--count N] [--seed N]
                   change 150 places of the libraries in a copy of the last commit, one after the other, or 40 of a crate
                   that is named, and write to docs/mutants.md which changes no test without servers notices

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -69,7 +70,7 @@ pub(crate) fn commit(root: &Path, revision: &OsStr) -> anyhow::Result<String> {
 /// Writes the files of a commit to a directory, in place of its former contents.
 ///
 /// They are as old as the call, so that cargo builds again what another commit has left there.
-pub(crate) fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()> {
+fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()> {
     if to.exists() {
         fs::remove_dir_all(to).context("cannot remove an unfinished checkout")?;
     }
@@ -95,9 +96,87 @@ pub(crate) fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Makes a directory have the files of a commit, and leaves those alone that it has already, so that cargo builds only
+/// what differs. `unpacked` is a directory beside it for the files meanwhile.
+pub(crate) fn update(root: &Path, commit: &str, to: &Path, unpacked: &Path) -> anyhow::Result<()> {
+    unpack(root, commit, unpacked)?;
+    fs::create_dir_all(to)?;
+    mirror(unpacked, to).with_context(|| format!("cannot update {}", to.display()))?;
+    fs::remove_dir_all(unpacked).context("cannot remove a checkout")
+}
+
+/// Moves what differs between two directories from the first to the second one.
+fn mirror(from: &Path, to: &Path) -> io::Result<()> {
+    for old in fs::read_dir(to)? {
+        let old = old?;
+        let new = from.join(old.file_name());
+        let stays = new.symlink_metadata().is_ok_and(|new| {
+            old.file_type()
+                .is_ok_and(|old| old.is_dir() == new.is_dir())
+        });
+        match (stays, old.file_type()?.is_dir()) {
+            (true, _) => {}
+            (false, true) => fs::remove_dir_all(old.path())?,
+            (false, false) => fs::remove_file(old.path())?,
+        }
+    }
+    for new in fs::read_dir(from)? {
+        let new = new?;
+        let old = to.join(new.file_name());
+        let is_directory = new.file_type()?.is_dir();
+        if is_directory && old.is_dir() {
+            mirror(&new.path(), &old)?;
+        } else if is_directory || !has_same_contents(&new.path(), &old) {
+            fs::rename(new.path(), old)?;
+        }
+    }
+    Ok(())
+}
+
+fn has_same_contents(one: &Path, other: &Path) -> bool {
+    let permissions = |path: &Path| Some(path.symlink_metadata().ok()?.permissions());
+    let is_same = fs::read(one).is_ok_and(|one| fs::read(other).is_ok_and(|other| one == other));
+    is_same && permissions(one) == permissions(other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_files_that_differ_are_replaced() {
+        let directory = std::env::temp_dir().join(format!("mirror-{}", std::process::id()));
+        let (from, to) = (directory.join("from"), directory.join("to"));
+        let write = |path: &Path, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for (name, new, old) in [
+            ("same", Some("1"), Some("1")),
+            ("changed", Some("2"), Some("1")),
+            ("a/new", Some("3"), None),
+            ("a/gone", None, Some("1")),
+            ("b/gone", None, Some("1")),
+            ("was-file/x", Some("4"), None),
+            ("was-file", None, Some("1")),
+        ] {
+            for (root, text) in [(&from, new), (&to, old)] {
+                if let Some(text) = text {
+                    write(&root.join(name), text);
+                }
+            }
+        }
+        let written = |name: &str| fs::metadata(to.join(name)).unwrap().modified().unwrap();
+        let before = written("same");
+        mirror(&from, &to).unwrap();
+        let read = |name: &str| fs::read_to_string(to.join(name)).ok();
+        assert_eq!(written("same"), before);
+        assert_eq!(read("changed").as_deref(), Some("2"));
+        assert_eq!(read("a/new").as_deref(), Some("3"));
+        assert_eq!(read("was-file/x").as_deref(), Some("4"));
+        assert!(read("a/gone").is_none() && !to.join("b").exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
 
     #[test]
     fn a_revision_without_a_commit_is_an_error() {

@@ -368,6 +368,24 @@ fn counted_into(
     out: impl Write + Send,
     err: impl Write,
 ) -> anyhow::Result<(bool, Counts)> {
+    let (good, stdout, stderr) = forwarded_into(command, out, err)?;
+    let counts = match runner {
+        Runner::Nextest => Counts::of_nextest(&stderr),
+        Runner::CargoTest => Counts::of_cargo_test(&stdout),
+    };
+    Ok((good, counts))
+}
+
+/// Runs cargo, forwards its output, and returns whether it succeeded, and what it wrote to stdout and to stderr.
+fn forwarded(command: &mut Command) -> anyhow::Result<(bool, String, String)> {
+    forwarded_into(command, io::stdout(), io::stderr())
+}
+
+fn forwarded_into(
+    command: &mut Command,
+    out: impl Write + Send,
+    err: impl Write,
+) -> anyhow::Result<(bool, String, String)> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -384,11 +402,8 @@ fn counted_into(
         stdout.context("cannot forward the output")?,
         stderr.context("cannot forward the output")?,
     );
-    let counts = match runner {
-        Runner::Nextest => Counts::of_nextest(&String::from_utf8_lossy(&stderr)),
-        Runner::CargoTest => Counts::of_cargo_test(&String::from_utf8_lossy(&stdout)),
-    };
-    Ok((status.success(), counts))
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok((status.success(), text(stdout), text(stderr)))
 }
 
 /// Copies all input to `to` as it arrives, and returns it.

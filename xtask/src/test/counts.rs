@@ -61,6 +61,23 @@ impl Counts {
     }
 }
 
+/// Returns the tests that failed, as nextest lists them after its summary: `zk-lock::sim chaos::name`.
+pub(crate) fn failures(output: &str) -> impl Iterator<Item = String> {
+    // `     TIMEOUT [   3.007s] (9/9) zk-lock::sim chaos::name`
+    let lines: Vec<_> = output.lines().map(without_colours).collect();
+    let is_summary = |line: &String| line.trim_start().starts_with("Summary [");
+    let first = lines.iter().rposition(is_summary);
+    let listed = lines
+        .into_iter()
+        .skip(first.map_or(usize::MAX, |at| at + 1));
+    listed.filter_map(|line| {
+        let (_, test) = line.split_once("] ")?;
+        let mut words = test.split_whitespace().rev();
+        let (name, binary) = (words.next()?, words.next()?);
+        Some(format!("{binary} {name}"))
+    })
+}
+
 impl Add for Counts {
     type Output = Self;
 
@@ -171,6 +188,26 @@ mod tests {
                       Summary [ 1s] 9 tests run: 9 passed, 0 skipped\n\
                            Summary [   9.7s] 27 tests run: 26 passed, 1 failed, 0 skipped\n        FAIL [ 0.1s] a::b\n";
         assert_eq!(Counts::of_nextest(output), counts(26, 1, 0));
+    }
+
+    #[test]
+    fn failed_tests_are_those_listed_after_the_summary() {
+        let output = "        FAIL [   0.008s] (3/9) zk-a::sim a::printed\n\
+            \u{1b}[32;1m     Summary\u{1b}[0m [   3.022s] 9 tests run: 5 passed (1 slow), 3 failed, 1 timed out, 0 skipped\n\
+            \u{1b}[31;1m     SIGABRT\u{1b}[0m [   0.007s] (2/9) \u{1b}[35;1mzk-a::sim\u{1b}[0m \u{1b}[36ma::\u{1b}[0m\u{1b}[34;1maborts\u{1b}[0m\n\
+            \x20       FAIL [   0.151s] (4/9) zk-a a::tests::fails\n\
+            \x20FAIL + LEAK [   0.275s] (5/9) zk-a::sim a::leaks\n\
+            \x20    TIMEOUT [   3.007s] (─────────) zk-a::sim a::hangs\n\
+            error: test run failed\n";
+        let all: Vec<_> = failures(output).collect();
+        let expected = [
+            "zk-a::sim a::aborts",
+            "zk-a a::tests::fails",
+            "zk-a::sim a::leaks",
+            "zk-a::sim a::hangs",
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(failures("FAIL [ 1s] (1/1) zk-a b").count(), 0);
     }
 
     #[test]

@@ -1,276 +1,148 @@
-//! `test planted`: breaks one rule after the other in a copy of the last commit, and checks that tests notice.
+//! `test planted`: breaks one rule after the other in a copy of the last commit, and records which tests notice.
 //!
-//! Rules of the session lease and of the lock's protocol have flaws here that the simulation and a run on real servers
-//! have to find. The models have flaws of their own, beside their rules.
+//! The flaws are in [`flaws`]: rules of the session lease, of the client and of the recipes. Of each, at least one test
+//! without servers has to fail, and one of each filter that it names. The models have flaws of their own, beside their
+//! rules.
 
-use std::ffi::OsString;
+mod copy;
+mod document;
+mod flaws;
+mod results;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-use super::{Counts, Outcome, Runner, counted};
+use self::copy::FlawedCopy;
+use self::document::{DOCUMENT, Entry};
+use self::flaws::{Flaw, TOPICS, Topic};
+use self::results::{Noticed, Results};
+use super::{Counts, Outcome};
 use crate::revision;
 use crate::workspace::Workspace;
 
-/// A rule, and how it is broken.
-struct Flaw {
-    /// What the code does wrong.
-    what: &'static str,
-    file: &'static str,
-    /// A text that occurs once in the file, and what takes its place.
-    text: &'static str,
-    instead: &'static str,
-    /// Filters of nextest: of the tests of each, simulated or on real servers, at least one has to fail.
-    found_by: &'static [&'static str],
-}
-
-const LEASE: &str = "crates/zk-core/src/lease_proof.rs";
-const UNCONTENDED: &str = "crates/zk-lock/src/queue/uncontended.rs";
-const WATCHES: &str = "crates/zk-lock/src/queue/watches.rs";
-const WAIT: &str = "crates/zk-lock/src/queue/wait.rs";
-const ORDER: &str = "crates/zk-lock/src/order.rs";
-const YIELD: &str = "crates/zk-lock/src/guard/yield_now.rs";
-const REPLACEMENT: &str = "crates/zk-core/src/operation/create/replacement.rs";
-
-const FLAWS: &[Flaw] = &[
-    Flaw {
-        what: "a reply counts as if the server had reported the session to the leader by then",
-        file: LEASE,
-        text: "self.timeout * REPORT_SHARE.0 / REPORT_SHARE.1",
-        instead: "Duration::ZERO",
-        // On real servers, only a server that dies at one moment would show it.
-        found_by: &[
-            "package(zk-core) & binary(sim) & test(/^session_lease::no_session_expires/)",
-            "package(zk-core) & binary(sim) & test(/^session_lease::proof_/)",
-        ],
-    },
-    Flaw {
-        what: "pauses of the leader do not count",
-        file: LEASE,
-        text: "let gap = answered.saturating_duration_since(self.last_reach);",
-        instead: "let gap = Duration::ZERO;",
-        found_by: &["package(zk-core) & binary(sim) & test(/^session_lease::/)"],
-    },
-    Flaw {
-        what: "the first write after a lapse proves that the session is alive",
-        file: LEASE,
-        text: "        answered > self.until()\n",
-        instead: "        false && answered > self.until()\n",
-        found_by: &["package(zk-core) & binary(sim) & test(/^session_lease::/)"],
-    },
-    Flaw {
-        what: "the timeout stays that of the first server",
-        file: LEASE,
-        text: "self.timeout = self.timeout.min(granted);",
-        instead: "self.timeout = self.timeout.max(granted);",
-        found_by: &["package(zk-core) & binary(it) & test(/^session_lease::/)"],
-    },
-    Flaw {
-        what: "a session that was alone relies on the number after its last one, also if the path is a new node",
-        file: UNCONTENDED,
-        text: "fired.is_none() && self.connection_losses == connection_losses(session)",
-        instead: "self.connection_losses == connection_losses(session)",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^uncontended::/)",
-            "package(zk-lock) & binary(it) & test(/^uncontended::/)",
-        ],
-    },
-    Flaw {
-        what: "a session that was alone takes any later number for the next one",
-        file: UNCONTENDED,
-        text: "            .is_some_and(|last| number.distance_from(last) == 1)",
-        instead: "            .is_some_and(|last| number.distance_from(last) >= 1)",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^uncontended::/)",
-            "package(zk-lock) & binary(it) & test(/^uncontended::/)",
-        ],
-    },
-    Flaw {
-        what: "a waiter takes over from its predecessor while others are ahead of that one",
-        file: ORDER,
-        text: "second_last.map_or(Lookahead::Next, |(_, second)| Lookahead::After(second))",
-        instead: "second_last.map_or(Lookahead::Next, |_| Lookahead::Next)",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^(chaos|look_ahead)::/)",
-            "package(zk-lock) & binary(it) & test(/^queue::/)",
-        ],
-    },
-    Flaw {
-        what: "a writer takes over from a writer that becomes a reader",
-        file: ORDER,
-        text: "if own_kind == Kind::Shared || layout.cannot_downgrade(predecessor) =>",
-        instead: "if own_kind == Kind::Shared || !predecessor.is_empty() =>",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^rw::/)",
-            "package(zk-lock) & binary(it) & test(/^rw::/)",
-        ],
-    },
-    Flaw {
-        // Real servers mostly close the connection before they report what they have deleted.
-        what: "a waiter takes over when its session ends, with a node that goes with its predecessor's",
-        file: WATCHES,
-        text: ".is_some_and(|contender| contender.session() != Some(self.session.id()));",
-        instead: ".is_some();",
-        found_by: &["package(zk-lock) & binary(sim) & test(/^ended::/)"],
-    },
-    Flaw {
-        what: "a waiter takes over without its own node, whose deletion it missed while it was cut off",
-        file: WATCHES,
-        text: "            && own.is_some_and(|own| own.connection_losses == self.connection_losses())",
-        instead: "            && own.is_some()",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^ended::/)",
-            "package(zk-lock) & binary(it) & test(/^again::/)",
-        ],
-    },
-    Flaw {
-        what: "a waiter takes over without its own node, if its predecessor is gone before it is watched",
-        file: WATCHES,
-        text: "        match own_fired_now(&mut watches.own) {",
-        instead: "        match own_fired_now(&mut watches.own).filter(|_| false) {",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^ended::/)",
-            "package(zk-lock) & binary(it) & test(/^again::/)",
-        ],
-    },
-    Flaw {
-        // On real servers, only a waiter's process that is stopped at one moment would show it.
-        what: "a lock is granted to a session that may be over",
-        file: WAIT,
-        text: "            if session_lease.is_lasting() {",
-        instead: "            if session_lease.is_lasting() || !enlisted.children.is_empty() {",
-        found_by: &["package(zk-lock) & binary(sim) & test(/^(chaos|loss)::/)"],
-    },
-    Flaw {
-        what: "the lock is handed over before its holder is notified",
-        file: YIELD,
-        text: "        if let Some(loss) = self.node().end(LockLoss::Released) {",
-        instead: "        if let Some(loss) = self.final_loss() {",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^yielding::/)",
-            "package(zk-lock) & binary(it) & test(/^yielding::/)",
-        ],
-    },
-    Flaw {
-        what: "a yield whose reply was lost takes no notice of the node that it has created",
-        file: REPLACEMENT,
-        text: FOUND,
-        instead: "            Ok(Some(_)) if is_gone => return Err(error),\n            Ok(Some(_)) => {}",
-        found_by: &[
-            "package(zk-lock) & binary(sim) & test(/^(chaos|yielding)::/)",
-            "package(zk-lock) & binary(it) & test(/^yielding::/)",
-        ],
-    },
-];
-
-const FOUND: &str = r#"            Ok(Some(found)) => {
-                tracing::debug!(path = %found.0, "found the node whose creation was in doubt");
-                cleanup.job = None;
-                return Ok(found);
-            }"#;
-
-/// Runs the tests of each flaw, first without any, and counts the runs that noticed as passed.
+/// Runs the tests of each chosen flaw, writes which of them notice, and counts what was demanded of them.
 pub(super) fn planted(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<Outcome> {
-    ensure!(args.is_empty(), "`test planted` takes no arguments");
+    let chosen = choose(args)?;
     let directory = workspace.target_dir().join("planted");
-    let source = directory.join("source");
-    revision::unpack(&workspace.root, "HEAD", &source)?;
-    let copy = FlawedCopy {
-        workspace: workspace.at(source),
-        target: directory.join("target"),
-    };
-    let filters = FLAWS.iter().flat_map(|flaw| flaw.found_by);
-    let all: Vec<_> = filters.map(|filter| format!("({filter})")).collect();
-    let (good, counts) = copy.run(&all.join(" | "))?;
-    ensure!(good, "the tests do not pass without a flaw: {counts}");
-    let (mut total, mut missed) = (Counts::default(), Vec::new());
-    for flaw in FLAWS {
-        println!("planted: {}", flaw.what);
-        let planted = copy.plant(flaw)?;
-        for filter in flaw.found_by {
-            let (_, counts) = copy.run(filter)?;
-            ensure!(
-                counts.passed + counts.failed > 0,
-                "no test ran with the flaw: {}",
-                flaw.what
-            );
-            if counts.failed > 0 {
-                total.passed += 1;
-            } else {
-                total.failed += 1;
-                missed.push(format!("not noticed by {filter}: {}", flaw.what));
-            }
+    let commit = revision::commit(&workspace.root, OsStr::new("HEAD"))?;
+    let copy = FlawedCopy::of(workspace, &commit, &directory)?;
+    let results = Results::of(&directory, &commit);
+    let mut entries = BTreeMap::new();
+    for (topic, flaws) in &chosen {
+        if let Some(noticed) = flaws.iter().map(|flaw| results.known(flaw)).collect() {
+            let noticed: Vec<Noticed> = noticed;
+            println!("planted: the flaws of {} were run before", topic.name);
+            entries.extend(flaws.iter().map(|flaw| flaw.what).zip(noticed));
+            continue;
         }
-        drop(planted);
+        let sound = copy.run(topic.package, flaws)?;
+        ensure!(
+            sound.failed.is_empty(),
+            "tests of {} fail without a flaw: {:?}",
+            topic.package,
+            sound.failed
+        );
+        for flaw in flaws {
+            let noticed = match results.known(flaw) {
+                Some(noticed) => noticed,
+                None => results.keep(flaw, notice(&copy, topic.package, flaw)?)?,
+            };
+            entries.insert(flaw.what, noticed);
+        }
     }
-    for missed in &missed {
-        println!("{missed}");
+    write_document(&workspace.root.join(DOCUMENT), &entries)?;
+    let mut counts = Counts::default();
+    for (topic, flaw) in each(&chosen) {
+        let Some(noticed) = entries.get(flaw.what) else {
+            continue;
+        };
+        let missed = noticed.missed(flaw);
+        counts.failed += u64::try_from(missed.len())?;
+        counts.passed += u64::try_from(flaw.found_by.len() + 1 - missed.len())?;
+        for missed in missed {
+            println!("{}: not noticed by {missed}: {}", topic.name, flaw.what);
+        }
     }
     Ok(Outcome {
-        counts: total,
-        good: missed.is_empty(),
+        counts,
+        good: counts.failed == 0,
         ..Outcome::default()
     })
 }
 
-/// A copy of the last commit, in which flaws are planted.
-struct FlawedCopy {
-    workspace: Workspace,
-    target: PathBuf,
-}
-
-/// A flaw in the copy. Dropping it mends the file.
-struct Planted {
-    file: PathBuf,
-    sound: String,
-}
-
-impl FlawedCopy {
-    /// Runs the tests that a filter accepts; returns whether all passed, and the counts.
-    fn run(&self, filter: &str) -> anyhow::Result<(bool, Counts)> {
-        let mut tests = self.workspace.cargo(&["nextest", "run", "--all-features"]);
-        tests.args(["--package", "zk-core", "--package", "zk-lock"]);
-        tests.args(["--test", "sim", "--test", "it"]);
-        tests.args(["--no-fail-fast", "--failure-output", "never"]);
-        tests.args(["--success-output", "never", "-E", filter]);
-        tests.arg("--target-dir").arg(&self.target);
-        counted(&mut tests, &[], Runner::Nextest)
-    }
-
-    fn plant(&self, flaw: &Flaw) -> anyhow::Result<Planted> {
-        let file = self.workspace.root.join(flaw.file);
-        let sound = read(&file)?;
-        fs::write(&file, flaw.in_text(&sound)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        Ok(Planted { file, sound })
-    }
-}
-
-impl Drop for Planted {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(&self.file, &self.sound) {
-            eprintln!("the flaw stays in {}: {error}", self.file.display());
+/// Runs the tests of a package with a flaw.
+fn notice(copy: &FlawedCopy, package: &str, flaw: &Flaw) -> anyhow::Result<Noticed> {
+    println!("planted: {}", flaw.what);
+    let planted = copy.plant(flaw)?;
+    let run = copy.run(package, &[flaw])?;
+    ensure!(run.count > 0, "no test ran with the flaw: {}", flaw.what);
+    let mut silent = BTreeSet::new();
+    for filter in flaw.found_by {
+        let accepted = copy.list(package, flaw, filter)?;
+        ensure!(!accepted.is_empty(), "{filter} has no test of {package}");
+        if accepted.is_disjoint(&run.failed) {
+            silent.insert((*filter).to_owned());
         }
     }
+    drop(planted);
+    Ok(Noticed {
+        by: run.failed,
+        silent,
+    })
 }
 
-impl Flaw {
-    /// Returns the text of the file with the flaw.
-    fn in_text(&self, sound: &str) -> anyhow::Result<String> {
-        let found = sound.matches(self.text).count();
+/// Returns the flaws that any of the words names, all without words: those of a topic, or with the word in their
+/// description.
+fn choose(words: &[OsString]) -> anyhow::Result<Vec<(&'static Topic, Vec<&'static Flaw>)>> {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let is_named = |word: &str, topic: &Topic, flaw: &Flaw| {
+        if TOPICS.iter().any(|topic| topic.name == word) {
+            topic.name == word
+        } else {
+            flaw.what.contains(word)
+        }
+    };
+    let all = || {
+        let flaws = |topic: &'static Topic| topic.flaws.iter().map(move |flaw| (topic, flaw));
+        TOPICS.iter().flat_map(flaws)
+    };
+    for word in &words {
+        let topics: Vec<_> = TOPICS.iter().map(|topic| topic.name).collect();
         ensure!(
-            found == 1,
-            "{} has {found} times, instead of once: {}",
-            self.file,
-            self.text
+            all().any(|(topic, flaw)| is_named(word, topic, flaw)),
+            "no flaw is described by {word:?}; the topics are {}",
+            topics.join(", ")
         );
-        Ok(sound.replace(self.text, self.instead))
     }
+    let is_chosen = |topic: &Topic, flaw: &Flaw| {
+        words.is_empty() || words.iter().any(|word| is_named(word, topic, flaw))
+    };
+    let chosen = TOPICS.iter().map(|topic| {
+        let flaws = topic.flaws.iter().filter(|flaw| is_chosen(topic, flaw));
+        (topic, flaws.collect::<Vec<_>>())
+    });
+    Ok(chosen.filter(|(_, flaws)| !flaws.is_empty()).collect())
 }
 
-fn read(file: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+fn each<'a>(
+    chosen: &'a [(&'static Topic, Vec<&'static Flaw>)],
+) -> impl Iterator<Item = (&'static Topic, &'static Flaw)> + 'a {
+    let flaws = |(topic, flaws): &'a (_, Vec<_>)| flaws.iter().map(move |flaw| (*topic, *flaw));
+    chosen.iter().flat_map(flaws)
+}
+
+/// Writes the document; what it says of flaws that were not run stays.
+fn write_document(path: &Path, noticed: &BTreeMap<&str, Noticed>) -> anyhow::Result<()> {
+    let old = fs::read_to_string(path).unwrap_or_default();
+    let new = document::write(&old, TOPICS, |flaw| match noticed.get(flaw.what) {
+        Some(noticed) => Entry::Run(&noticed.by),
+        None => Entry::AsBefore,
+    });
+    fs::write(path, new).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
@@ -278,10 +150,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_flaw_has_its_place_in_the_code() {
-        for flaw in FLAWS {
-            let sound = read(&Workspace::root().join(flaw.file)).unwrap();
-            assert_ne!(flaw.in_text(&sound).unwrap(), sound, "{}", flaw.what);
-        }
+    fn words_choose_a_topic_or_flaws_by_their_description() {
+        let names = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            let chosen = choose(&words).unwrap();
+            let topics: Vec<_> = chosen.iter().map(|(topic, _)| topic.name).collect();
+            (topics.join(" "), each(&chosen).count())
+        };
+        let all: usize = TOPICS.iter().map(|topic| topic.flaws.len()).sum();
+        assert_eq!(names(&[]).1, all);
+        // No flaw of another topic, although some speak of clocks and blocks.
+        assert_eq!(names(&["lock"]).0, "lock");
+        assert_eq!(names(&["pauses of the leader"]), ("lease".to_owned(), 1));
+        let error = choose(&["no such flaw".into()]).unwrap_err();
+        assert!(error.to_string().contains("the topics are lease, lock"));
     }
 }
