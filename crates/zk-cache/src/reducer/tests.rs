@@ -483,6 +483,22 @@ fn other_data_of_the_same_transactions_is_read_in_the_next_session() {
     }
 }
 
+#[test]
+fn nodes_are_up_to_date_only_after_a_sync_that_succeeded() {
+    let mut client = Client::new();
+    client.act(&Act::Create(0));
+    client.act(&Act::Watch);
+    for act in [Act::Send(1), Act::Serve, Act::Fail] {
+        client.act(&act);
+    }
+    // All is read, perhaps from a server that lags behind.
+    assert_eq!(read_one_by_one(&mut client), [ReadKind::Data]);
+    assert!(client.reducer.has_failed() && !client.reducer.is_synchronized());
+    client.reducer.retry_failed();
+    assert_eq!(read_one_by_one(&mut client)[0], ReadKind::Sync);
+    client.judge();
+}
+
 /// Sends each read alone until there are no more, and returns their kinds.
 fn read_one_by_one(client: &mut Client) -> Vec<ReadKind> {
     let mut sent = Vec::new();

@@ -147,6 +147,7 @@ async fn an_expired_generator_stops_and_its_successor_repeats_no_id() {
     with_servers(1, async |ensemble| {
         const ONE: Layout = Layout::new(41, 0, 12, Duration::from_secs(1_700_000_000));
         let mut seen = BTreeSet::new();
+        let mut reserved = SystemTime::UNIX_EPOCH;
         for _ in 0..3 {
             let session = connect(ensemble).await;
             let snowflakes = Snowflakes::new(&session, "/ids", ONE).unwrap();
@@ -165,7 +166,14 @@ async fn an_expired_generator_stops_and_its_successor_repeats_no_id() {
             let ids = ids.await;
             for id in ids.next_many(20_000).await.unwrap() {
                 assert!(seen.insert(id), "{id} was given out twice");
+                // The last holder had reserved the time before.
+                let time = ONE.parts(id).time;
+                assert!(time >= reserved, "{time:?} is before {reserved:?}");
             }
+            let (mark, _) = session.get("/ids/mark-00000").await.unwrap();
+            let mark = std::str::from_utf8(&mark).unwrap();
+            let millis = mark.split_once(' ').unwrap().0.parse().unwrap();
+            reserved = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
             ensemble.expire(session.id().as_i64()).await.unwrap();
             assert_eq!(
                 soon("the loss is reported", ids.lost()).await,

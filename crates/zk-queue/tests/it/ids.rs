@@ -26,8 +26,12 @@ async fn items_are_cancelled_by_their_ids_and_moved_on_real_servers() {
         let to = WorkQueue::new(&other, "/q/to", Text).unwrap();
         let offer = from.offer(&"order".to_owned());
         let offered = offer.commit_with(|txn| txn.create("/q/key", ""));
-        offered.await.unwrap().unwrap();
+        let id = offered.await.unwrap().unwrap();
         let claim = from.claim().await.unwrap();
+        other.sync("/q").with_quorum().await.unwrap();
+        let cancelling = WorkQueue::<String>::new(&other, "/q/from", Text).unwrap();
+        let outcome = cancelling.cancel(&id).await.unwrap();
+        assert_eq!(outcome, CancelOutcome::Claimed);
         let next = to.offer(claim.item()).prepare().await.unwrap();
         let moved = claim.acknowledge_with(move |txn| next.add_to(txn).delete("/q/key"));
         moved.await.unwrap();

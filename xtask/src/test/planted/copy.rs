@@ -108,8 +108,13 @@ impl FlawedCopy {
         for binary in binaries(&tests.join("tests"))? {
             let needs_servers = WITH_SERVERS.contains(&binary.as_str());
             let named = format!("binary({binary})");
-            if !needs_servers || filters.iter().any(|filter| filter.contains(&named)) {
-                nextest.args(["--test", &binary]);
+            if needs_servers && !filters.iter().any(|filter| filter.contains(&named)) {
+                continue;
+            }
+            nextest.args(["--test", &binary]);
+            if needs_servers {
+                // Those tests start them as processes.
+                nextest.arg("--examples");
             }
         }
         nextest.arg("--target-dir").arg(&self.target);

@@ -3,8 +3,15 @@
 //! A flaw is a plausible mistake in one place, and breaks one rule that matters to a user. If a change removes the text
 //! of a flaw, write the flaw anew for the code that now has the rule.
 
+mod barrier;
+mod cache;
+mod client;
+mod config;
+mod discovery;
+mod ids;
 mod lease;
 mod lock;
+mod queue;
 
 /// Flaws that the tests of one package have to find.
 #[derive(Debug)]
@@ -29,7 +36,17 @@ pub(super) struct Flaw {
 }
 
 /// All flaws.
-pub(super) const TOPICS: &[Topic] = &[lease::TOPIC, lock::TOPIC];
+pub(super) const TOPICS: &[Topic] = &[
+    lease::TOPIC,
+    lock::TOPIC,
+    queue::TOPIC,
+    cache::TOPIC,
+    config::TOPIC,
+    ids::TOPIC,
+    barrier::TOPIC,
+    discovery::TOPIC,
+    client::TOPIC,
+];
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -38,17 +38,33 @@ impl Results {
 
     /// Keeps the result of a flaw, and returns it.
     pub(super) fn keep(&self, flaw: &Flaw, noticed: Noticed) -> anyhow::Result<Noticed> {
-        let file = self.file(flaw);
-        fs::create_dir_all(&self.directory)
-            .and_then(|()| fs::write(&file, noticed.text()))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        self.write(&self.file(flaw), &noticed.text())?;
         Ok(noticed)
     }
 
+    /// Returns whether the tests that are to notice these flaws pass without one.
+    pub(super) fn is_sound(&self, package: &str, flaws: &[&Flaw]) -> bool {
+        self.file_of_sound(package, flaws).exists()
+    }
+
+    /// Keeps that the tests pass without a flaw.
+    pub(super) fn keep_sound(&self, package: &str, flaws: &[&Flaw]) -> anyhow::Result<()> {
+        self.write(&self.file_of_sound(package, flaws), "")
+    }
+
+    fn write(&self, file: &Path, text: &str) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.directory)
+            .and_then(|()| fs::write(file, text))
+            .with_context(|| format!("cannot write {}", file.display()))
+    }
+
     fn file(&self, flaw: &Flaw) -> PathBuf {
-        let mut hasher = DefaultHasher::new();
-        flaw.hash(&mut hasher);
-        self.directory.join(format!("{:016x}", hasher.finish()))
+        self.directory.join(hash(flaw))
+    }
+
+    fn file_of_sound(&self, package: &str, flaws: &[&Flaw]) -> PathBuf {
+        let filters: Vec<_> = flaws.iter().map(|flaw| flaw.found_by).collect();
+        self.directory.join(hash((package, filters)))
     }
 }
 
@@ -84,6 +100,12 @@ impl Noticed {
             silent: lines(SILENT),
         }
     }
+}
+
+fn hash(value: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 fn is_on_real_servers(test: &str) -> bool {
