@@ -70,7 +70,7 @@ pub(crate) fn commit(root: &Path, revision: &OsStr) -> anyhow::Result<String> {
 /// Writes the files of a commit to a directory, in place of its former contents.
 ///
 /// They are as old as the call, so that cargo builds again what another commit has left there.
-fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()> {
+pub(crate) fn unpack(root: &Path, commit: &str, to: &Path) -> anyhow::Result<()> {
     if to.exists() {
         fs::remove_dir_all(to).context("cannot remove an unfinished checkout")?;
     }

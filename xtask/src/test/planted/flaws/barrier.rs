@@ -59,9 +59,9 @@ const FLAWS: &[Flaw] = &[
     },
 ];
 
-const WAIT: &str = r#"    if let Ok((Some(_), mut watch)) = opener_watched {
+const WAIT: &str = r"    if let Ok((Some(_), mut watch)) = opener_watched {
         watch.changed().await;
-    }"#;
+    }";
 
 const DECISION: &str = "crates/zk-barrier/src/decision.rs";
 const NODES: &str = "crates/zk-barrier/src/rounds/nodes.rs";

@@ -34,7 +34,7 @@ const FLAWS: &[Flaw] = &[
         found_by: &["binary(sim) & test(/^loss::/)", "binary(it)"],
     },
     Flaw {
-        what: "a consumer that was slow is not told that a node which was created again had been deleted",
+        what: "a consumer that was slow is notified of a node that was created again, but not of its deletion before",
         file: SNAPSHOT,
         text: "                new.is_none_or(|new| !new.is_same(old))",
         instead: "                new.is_none()",
@@ -55,12 +55,12 @@ const FLAWS: &[Flaw] = &[
     },
 ];
 
-const DROPPED: &str = r#"        for path in std::mem::take(&mut self.pending).into_keys() {
+const DROPPED: &str = r"        for path in std::mem::take(&mut self.pending).into_keys() {
             // The read is dropped, so that the child list of its parent is no longer complete.
             if let Some(parent) = path.parent() {
                 self.listed.remove(&parent);
             }
-        }"#;
+        }";
 
 const REDUCER: &str = "crates/zk-cache/src/reducer.rs";
 const SNAPSHOT: &str = "crates/zk-cache/src/snapshot.rs";

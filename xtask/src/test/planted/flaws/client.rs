@@ -35,7 +35,7 @@ const FLAWS: &[Flaw] = &[
         found_by: &["test(/^session::/)", "binary(it) & test(/^connections::/)"],
     },
     Flaw {
-        what: "a server that is behind what the session has seen is not told so, and accepts it",
+        what: "a server that is behind what the session has seen is not shown that, and accepts it",
         file: CONNECTION,
         text: "            last_zxid_seen: self.last_zxid,\n            timeout: self.config.timeout,",
         instead: "            last_zxid_seen: 0,\n            timeout: self.config.timeout,",
@@ -50,7 +50,7 @@ const FLAWS: &[Flaw] = &[
     },
 ];
 
-const LOST: &str = r#"        for frame in sent {
+const LOST: &str = r"        for frame in sent {
             if let Some(ticket) = frame.ticket() {
                 let (epoch, why) = (self.epoch, why.clone());
                 let outcome = Outcome::Unknown { epoch, why };
@@ -58,7 +58,7 @@ const LOST: &str = r#"        for frame in sent {
             } else if frame.is_close() {
                 self.outgoing.push_back(frame);
             }
-        }"#;
+        }";
 
 const ERROR_CODE: &str = "crates/zk-wire/src/proto/error_code.rs";
 const REPLIES: &str = "crates/zk-wire/src/session/replies.rs";
