@@ -48,7 +48,7 @@ fn breaks(property: &'static str, flaw: Flaw, scenario: Scenario) {
 fn two_exclude_each_other_over_a_cut_a_lapse_and_a_drop() {
     holds(
         "two clients, one cut, one lapse, one drop",
-        0,
+        86_568,
         scenario(&[EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER], 1, 1, 1),
     );
 }
