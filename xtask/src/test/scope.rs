@@ -90,12 +90,12 @@ impl Scope {
         match self {
             Self::Default => {
                 "testing the libraries, simulated and with each recipe once on real servers: \
-                 about 5 minutes on 2 cores if nothing is built yet\n\
+                 5 to 8 minutes on 2 cores if nothing is built yet\n\
                  left out: the other tests on real servers, documentation, programs, containers, and clients in other \
-                 languages, which `cargo xtask test all` runs in about 20 minutes"
+                 languages, which `cargo xtask test all` runs in 20 to 30 minutes"
             }
             Self::All => {
-                "testing everything in its short form: about 20 minutes on 2 cores if nothing is built yet"
+                "testing everything in its short form: 20 to 30 minutes on 2 cores if nothing is built yet"
             }
             Self::Deep => "testing everything in full length: hours",
         }

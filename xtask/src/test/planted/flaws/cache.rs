@@ -31,10 +31,13 @@ const FLAWS: &[Flaw] = &[
         file: REDUCER,
         text: "            self.current.state = CacheState::Stale;\n            self.emit(Event::Stale);",
         instead: "            self.emit(Event::Stale);",
-        found_by: &["binary(sim) & test(/^loss::/)", "binary(it)"],
+        found_by: &[
+            "binary(sim) & test(/^loss::/)",
+            "binary(it) & test(/^(kinds|processes)::/)",
+        ],
     },
     Flaw {
-        what: "a consumer that was slow is notified of a node that was created again, but not of its deletion before",
+        what: "a slow consumer misses the deletion of a node that was created again",
         file: SNAPSHOT,
         text: "                new.is_none_or(|new| !new.is_same(old))",
         instead: "                new.is_none()",

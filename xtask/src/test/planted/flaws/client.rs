@@ -35,7 +35,7 @@ const FLAWS: &[Flaw] = &[
         found_by: &["test(/^session::/)", "binary(it) & test(/^connections::/)"],
     },
     Flaw {
-        what: "a server that is behind what the session has seen is not shown that, and accepts it",
+        what: "a server that is behind what the session has seen accepts it",
         file: CONNECTION,
         text: "            last_zxid_seen: self.last_zxid,\n            timeout: self.config.timeout,",
         instead: "            last_zxid_seen: 0,\n            timeout: self.config.timeout,",

@@ -37,7 +37,7 @@ const FLAWS: &[Flaw] = &[
         ],
     },
     Flaw {
-        what: "a block counts as taken if the counter has the value that was to be written, although another process may have written it",
+        what: "a block counts as taken if the counter has the written value, which another process may have written",
         file: BLOCK,
         text: "let set = self.session.set(&self.path, data).version(version);",
         instead: "let set = self.session.set(&self.path, data).version(version).idempotent();",
