@@ -170,7 +170,7 @@ fn build(
     if is_there && !watched {
         cargo.arg("--quiet");
     } else if !is_there {
-        eprintln!("building {program} (first time only: some minutes)");
+        eprintln!("building {program} (first time only: a minute or two)");
     }
     Ok(cargo.status().context("cannot run cargo")?.success())
 }

@@ -87,7 +87,11 @@ pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Resul
         Some((first, args)) if first == "planted" => planted::planted(workspace, args)?,
         Some((first, args)) if first == "--zookeeper" => zookeeper::run(workspace, args)?,
         Some((first, args)) if first == "zookeeper-client" => {
-            let (scope, args) = Scope::split(args);
+            // The default scope has no tests on real servers that could use another client.
+            let (scope, args) = match args {
+                [] => (Scope::All, args),
+                _ => Scope::split(args),
+            };
             other_client::run(workspace, scope, args, &[])?
         }
         _ => {
