@@ -570,6 +570,24 @@ fn a_reply_that_is_not_accepted_does_not_count_as_seen() {
 }
 
 #[test]
+fn the_handshake_has_the_newest_transaction_that_was_seen() {
+    let mut peer = Peer::new();
+    // The version of the protocol is in front.
+    let seen = |peer: &Peer| (&peer.handshake[4..]).get_i64();
+    peer.connect();
+    assert_eq!(seen(&peer), 0);
+    peer.zxid = 77;
+    peer.submit(&sync("/a"));
+    peer.sent();
+    peer.reply(1, 0, b"\0\0\0\x02/a");
+    let newest = peer.session.last_zxid();
+    assert!(newest >= 77, "the reply names {newest}");
+    peer.cut();
+    peer.connect();
+    assert_eq!(seen(&peer), newest);
+}
+
+#[test]
 fn a_session_without_servers_expires_after_seven_fifths() {
     let mut peer = Peer::new();
     peer.connect();
