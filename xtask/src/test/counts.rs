@@ -61,8 +61,17 @@ impl Counts {
     }
 }
 
-/// Returns the tests that failed, as nextest lists them after its summary: `zk-lock::sim chaos::name`.
-pub(crate) fn failures(output: &str) -> impl Iterator<Item = String> {
+/// A test that failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Its name, as `zk-lock::sim chaos::name`.
+    pub(crate) test: String,
+    /// Whether it was ended because its time was over.
+    pub(crate) timed_out: bool,
+}
+
+/// Returns the tests that failed, as nextest lists them after its summary.
+pub(crate) fn failures(output: &str) -> impl Iterator<Item = Failure> {
     // `     TIMEOUT [   3.007s] (9/9) zk-lock::sim chaos::name`
     let lines: Vec<_> = output.lines().map(without_colours).collect();
     let is_summary = |line: &String| line.trim_start().starts_with("Summary [");
@@ -71,10 +80,13 @@ pub(crate) fn failures(output: &str) -> impl Iterator<Item = String> {
         .into_iter()
         .skip(first.map_or(usize::MAX, |at| at + 1));
     listed.filter_map(|line| {
-        let (_, test) = line.split_once("] ")?;
+        let (status, test) = line.split_once("] ")?;
         let mut words = test.split_whitespace().rev();
         let (name, binary) = (words.next()?, words.next()?);
-        Some(format!("{binary} {name}"))
+        Some(Failure {
+            test: format!("{binary} {name}"),
+            timed_out: status.trim_start().starts_with("TIMEOUT"),
+        })
     })
 }
 
@@ -199,14 +211,16 @@ mod tests {
             \x20FAIL + LEAK [   0.275s] (5/9) zk-a::sim a::leaks\n\
             \x20    TIMEOUT [   3.007s] (─────────) zk-a::sim a::hangs\n\
             error: test run failed\n";
-        let all: Vec<_> = failures(output).collect();
+        let all: Vec<_> = failures(output)
+            .map(|failure| (failure.test, failure.timed_out))
+            .collect();
         let expected = [
-            "zk-a::sim a::aborts",
-            "zk-a a::tests::fails",
-            "zk-a::sim a::leaks",
-            "zk-a::sim a::hangs",
+            ("zk-a::sim a::aborts", false),
+            ("zk-a a::tests::fails", false),
+            ("zk-a::sim a::leaks", false),
+            ("zk-a::sim a::hangs", true),
         ];
-        assert_eq!(all, expected);
+        assert_eq!(all, expected.map(|(test, late)| (test.to_owned(), late)));
         assert_eq!(failures("FAIL [ 1s] (1/1) zk-a b").count(), 0);
     }
 

@@ -94,6 +94,7 @@ fn notice(copy: &FlawedCopy, package: &str, flaw: &Flaw) -> anyhow::Result<Notic
     drop(planted);
     Ok(Noticed {
         by: run.failed,
+        timed_out: run.timed_out,
         silent,
     })
 }
@@ -142,7 +143,7 @@ fn each<'a>(
 fn write_document(path: &Path, noticed: &BTreeMap<&str, Noticed>) -> anyhow::Result<()> {
     let old = fs::read_to_string(path).unwrap_or_default();
     let new = document::write(&old, TOPICS, |flaw| match noticed.get(flaw.what) {
-        Some(noticed) => Entry::Run(&noticed.by),
+        Some(noticed) => Entry::Run(noticed),
         None => Entry::AsBefore,
     });
     fs::write(path, new).with_context(|| format!("cannot write {}", path.display()))

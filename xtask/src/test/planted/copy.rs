@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub(super) count: u64,
     /// The tests that failed, as `zk-lock::sim chaos::name`.
     pub(super) failed: BTreeSet<String>,
+    /// Those of them that were ended because their time was over.
+    pub(super) timed_out: BTreeSet<String>,
 }
 
 impl FlawedCopy {
@@ -57,6 +59,9 @@ impl FlawedCopy {
     /// Runs the tests of a package that need no servers, and those that the filters of flaws name.
     pub(super) fn run(&self, package: &str, flaws: &[&Flaw]) -> anyhow::Result<Run> {
         let filters: Vec<_> = filters_of(flaws).collect();
+        if needs_servers(&filters) {
+            self.build_examples(package)?;
+        }
         let mut tests = self.nextest("run", package, &filters)?;
         tests.args(["--no-fail-fast", "--failure-output", "never"]);
         tests.args(["--success-output", "never", "--final-status-level", "fail"]);
@@ -66,7 +71,13 @@ impl FlawedCopy {
         tests.args(["-E", &wanted.join(" | ")]);
         let (_, _, report) = forwarded(&mut tests)?;
         let counts = Counts::of_nextest(&report);
-        let failed: BTreeSet<_> = failures(&report).collect();
+        let (mut failed, mut timed_out) = (BTreeSet::new(), BTreeSet::new());
+        for failure in failures(&report) {
+            if failure.timed_out {
+                timed_out.insert(failure.test.clone());
+            }
+            failed.insert(failure.test);
+        }
         ensure!(
             u64::try_from(failed.len())? == counts.failed,
             "nextest reports other failures than it counts: {failed:?}"
@@ -74,7 +85,19 @@ impl FlawedCopy {
         Ok(Run {
             count: counts.passed + counts.failed,
             failed,
+            timed_out,
         })
+    }
+
+    /// Builds the examples of a package, which its tests with servers start as processes by their names. For tests, cargo
+    /// builds them under other names.
+    fn build_examples(&self, package: &str) -> anyhow::Result<()> {
+        let mut build = self.workspace.cargo(&["build", "--examples"]);
+        build.args(["--all-features", "--package", package]);
+        build.arg("--target-dir").arg(&self.target);
+        let built = build.status().context("cannot run cargo")?;
+        ensure!(built.success(), "the examples of {package} do not build");
+        Ok(())
     }
 
     /// Returns the tests of a package that a filter of a flaw accepts.
@@ -107,14 +130,8 @@ impl FlawedCopy {
         let tests = self.workspace.root.join("crates").join(package);
         for binary in binaries(&tests.join("tests"))? {
             let needs_servers = WITH_SERVERS.contains(&binary.as_str());
-            let named = format!("binary({binary})");
-            if needs_servers && !filters.iter().any(|filter| filter.contains(&named)) {
-                continue;
-            }
-            nextest.args(["--test", &binary]);
-            if needs_servers {
-                // Those tests start them as processes.
-                nextest.arg("--examples");
+            if !needs_servers || is_named(&binary, filters) {
+                nextest.args(["--test", &binary]);
             }
         }
         nextest.arg("--target-dir").arg(&self.target);
@@ -153,6 +170,15 @@ pub(super) fn with_flaw(flaw: &Flaw, sound: &str) -> anyhow::Result<String> {
 
 fn filters_of<'a>(flaws: &'a [&Flaw]) -> impl Iterator<Item = &'static str> + 'a {
     flaws.iter().flat_map(|flaw| flaw.found_by).copied()
+}
+
+fn needs_servers(filters: &[&str]) -> bool {
+    WITH_SERVERS.iter().any(|binary| is_named(binary, filters))
+}
+
+fn is_named(binary: &str, filters: &[&str]) -> bool {
+    let named = format!("binary({binary})");
+    filters.iter().any(|filter| filter.contains(&named))
 }
 
 /// Returns the names of the test binaries in a directory, in their order.

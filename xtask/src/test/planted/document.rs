@@ -2,17 +2,18 @@
 //!
 //! Pure: no files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::flaws::{Flaw, Topic};
+use super::results::Noticed;
 
 /// The document, in the workspace.
 pub(super) const DOCUMENT: &str = "docs/planted.md";
 
 /// What is known of a flaw.
 pub(super) enum Entry<'a> {
-    /// These tests failed with it, as `zk-lock::sim chaos::name`.
-    Run(&'a BTreeSet<String>),
+    /// These tests failed with it.
+    Run(&'a Noticed),
     /// What the document says of it.
     AsBefore,
 }
@@ -21,7 +22,7 @@ pub(super) enum Entry<'a> {
 pub(super) fn write<'a>(old: &str, topics: &[Topic], entry: impl Fn(&Flaw) -> Entry<'a>) -> String {
     let before = sections(old);
     let section = |flaw: &Flaw| match entry(flaw) {
-        Entry::Run(by) => section(flaw, by),
+        Entry::Run(noticed) => section(flaw, noticed),
         Entry::AsBefore => match before.get(flaw.what) {
             Some(before) => (*before).to_owned(),
             None => format!("{}Not run yet.\n", head(flaw)),
@@ -46,7 +47,8 @@ pub(super) fn write<'a>(old: &str, topics: &[Topic], entry: impl Fn(&Flaw) -> En
     format!("{INTRODUCTION}{summary}{details}")
 }
 
-fn section(flaw: &Flaw, by: &BTreeSet<String>) -> String {
+fn section(flaw: &Flaw, noticed: &Noticed) -> String {
+    let by = &noticed.by;
     let count = match by.len() {
         0 => "**No test noticed.**\n".to_owned(),
         1 => format!("{ONLY_ONE}\n"),
@@ -55,7 +57,10 @@ fn section(flaw: &Flaw, by: &BTreeSet<String>) -> String {
     let names = by
         .iter()
         .take(NAMES)
-        .map(|test| format!("- `{}`\n", path_of(test)));
+        .map(|test| match noticed.timed_out.contains(test) {
+            true => format!("- `{}`, {TIMED_OUT}\n", path_of(test)),
+            false => format!("- `{}`\n", path_of(test)),
+        });
     let mut section = head(flaw) + &count;
     if !by.is_empty() {
         section.push('\n');
@@ -91,6 +96,7 @@ fn sections(document: &str) -> BTreeMap<&str, &str> {
 /// How many tests are named.
 const NAMES: usize = 10;
 
+const TIMED_OUT: &str = "because its time was over";
 const ONLY_ONE: &str = "**Only one test noticed.**";
 
 const INTRODUCTION: &str = "\
@@ -133,8 +139,13 @@ mod tests {
         },
     ];
 
-    fn tests(names: impl IntoIterator<Item = impl ToString>) -> BTreeSet<String> {
-        names.into_iter().map(|name| name.to_string()).collect()
+    fn tests(names: impl IntoIterator<Item = impl ToString>) -> Noticed {
+        let by = names.into_iter().map(|name| name.to_string()).collect();
+        Noticed {
+            by,
+            timed_out: ["zk-b::sim m::t11".to_owned()].into(),
+            silent: [].into(),
+        }
     }
 
     #[test]
@@ -150,7 +161,7 @@ mod tests {
             _ => Entry::AsBefore,
         });
         let (_, written) = document.split_once("planted -->\n\n").unwrap();
-        let rest: Vec<_> = (11..20)
+        let rest: Vec<_> = (12..20)
             .map(|n| format!("- `zk_b::sim::m::t{n}`\n"))
             .collect();
         let rest = rest.concat();
@@ -162,7 +173,8 @@ mod tests {
                  | [a](#a) | `zk-a` | 2 | 1 |\n| [b](#b) | `zk-b` | 1 | 0 |\n\n\
                  ## a\n\n### it is wrong\n\n{file}**Only one test noticed.**\n\n- `zk_a::c::tests::d`\n\n\
                  ### it is late\n\n{file}Not run yet.\n\n\
-                 ## b\n\n### it is lost\n\n{file}12 tests noticed.\n\n- `zk_b::sim::m::t10`\n{rest}- and 2 more\n"
+                 ## b\n\n### it is lost\n\n{file}12 tests noticed.\n\n- `zk_b::sim::m::t10`\n\
+                 - `zk_b::sim::m::t11`, because its time was over\n{rest}- and 2 more\n"
             )
         );
     }

@@ -19,6 +19,8 @@ pub(super) struct Results {
 pub(super) struct Noticed {
     /// The tests that failed, as `zk-lock::sim chaos::name`.
     pub(super) by: BTreeSet<String>,
+    /// Those of them whose time was over.
+    pub(super) timed_out: BTreeSet<String>,
     /// The filters of the flaw none of whose tests failed.
     pub(super) silent: BTreeSet<String>,
 }
@@ -82,12 +84,15 @@ impl Noticed {
     }
 
     fn text(&self) -> String {
-        let by = self.by.iter().map(|test| format!("{FAILED}{test}\n"));
-        let silent = self
-            .silent
-            .iter()
-            .map(|filter| format!("{SILENT}{filter}\n"));
-        by.chain(silent).collect()
+        let marked = [
+            (FAILED, &self.by),
+            (TIMED_OUT, &self.timed_out),
+            (SILENT, &self.silent),
+        ];
+        let lines = |(mark, texts): (&str, &BTreeSet<String>)| -> String {
+            texts.iter().map(|text| format!("{mark}{text}\n")).collect()
+        };
+        marked.into_iter().map(lines).collect()
     }
 
     fn parse(text: &str) -> Self {
@@ -97,6 +102,7 @@ impl Noticed {
         };
         Self {
             by: lines(FAILED),
+            timed_out: lines(TIMED_OUT),
             silent: lines(SILENT),
         }
     }
@@ -114,6 +120,7 @@ fn is_on_real_servers(test: &str) -> bool {
 }
 
 const FAILED: &str = "failed ";
+const TIMED_OUT: &str = "late ";
 const SILENT: &str = "silent ";
 
 #[cfg(test)]
@@ -136,6 +143,7 @@ mod tests {
     fn a_result_is_read_as_it_was_written() {
         let noticed = Noticed {
             by: set(&["zk-a::sim a::b", "zk-a c::tests::d"]),
+            timed_out: set(&["zk-a::sim a::b"]),
             silent: set(&["binary(it) & test(/^x y/)"]),
         };
         assert_eq!(Noticed::parse(&noticed.text()), noticed);
@@ -146,6 +154,7 @@ mod tests {
         let missed = |by: &[&str], silent: &[&str]| {
             let noticed = Noticed {
                 by: set(by),
+                timed_out: set(&[]),
                 silent: set(silent),
             };
             noticed.missed(&FLAW)

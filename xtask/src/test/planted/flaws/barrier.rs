@@ -41,10 +41,10 @@ const FLAWS: &[Flaw] = &[
         ],
     },
     Flaw {
-        what: "the call that has set a barrier does not know it if its reply is lost",
+        what: "a call takes a barrier that was set already for its own",
         file: BARRIER,
-        text: "match create.parents().idempotent().await {",
-        instead: "match create.parents().await {",
+        text: "Err(error) if error.is_node_exists() => Ok(false),",
+        instead: "Err(error) if error.is_node_exists() => Ok(true),",
         found_by: &[
             "binary(sim) & test(/^barrier::/)",
             "binary(it) & test(/^barrier::/)",
