@@ -24,23 +24,28 @@ async fn joined_offers_and_acknowledgements_survive_cuts() {
         .expect("the servers start");
     let proxy = ensemble.proxy().expect("the ensemble has a proxy");
     let (one, two) = (connect(&ensemble).await, connect(&ensemble).await);
+    // Returns how many replies to transactions were lost.
     let cut = async |session: &zk_core::Session, rounds: u32| {
         let its = session.id().as_i64();
+        let mut losses = 0;
         for round in 0..rounds {
             if round % 2 == 0 {
-                let reply = proxy.on(Match::writes().session(its)).once().cut_on_reply();
+                let reply = proxy.on(Match::multi("/cuts/**").session(its));
+                let reply = reply.once().cut_on_reply();
                 let lost = async {
                     while reply.count() == 0 {
                         tick().await;
                     }
                 };
-                // Without further writes there is nothing to lose.
-                drop(tokio::time::timeout(Duration::from_secs(5), lost).await);
+                // Without further transactions there is nothing to lose.
+                let lost = tokio::time::timeout(Duration::from_secs(5), lost).await;
+                losses += u32::from(lost.is_ok());
             } else {
                 proxy.cut(Clients::Session(its), Close::Rst).await;
                 tick().await;
             }
         }
+        losses
     };
 
     let producer = WorkQueue::new(&one, "/cuts", Text).unwrap();
@@ -52,10 +57,11 @@ async fn joined_offers_and_acknowledgements_survive_cuts() {
             offered.expect("there is a connection before the deadline");
         }
     };
-    soon("all are offered", async {
+    let ((), losses) = soon("all are offered", async {
         tokio::join!(offering, cut(&one, 10))
     })
     .await;
+    assert!(losses >= 2, "{losses} replies to offers were lost");
     assert_eq!(producer.len().await.unwrap(), ITEMS);
 
     let worker = WorkQueue::new(&two, "/cuts", Text).unwrap();
@@ -75,10 +81,11 @@ async fn joined_offers_and_acknowledgements_survive_cuts() {
     };
     let options = WorkerOptions::default().with_concurrency(64);
     let working = worker.work_until(all_done.notified(), &options, handler);
-    let (stats, ()) = soon("all is done", async {
+    let (stats, losses) = soon("all is done", async {
         tokio::join!(working, cut(&two, 10))
     })
     .await;
+    assert!(losses >= 2, "{losses} replies to settlements were lost");
     let stats = stats.unwrap();
     assert_eq!(
         (stats.acknowledged, stats.lost, again.get()),
