@@ -101,12 +101,26 @@ impl Decoder {
         Ok(self.rest.split_to(len))
     }
 
+    /// Takes a text of which every character counts, as a path.
     pub(crate) fn string(&mut self, what: &'static str) -> Result<String, DecodeError> {
         let bytes = self.buffer(what)?;
         match std::str::from_utf8(&bytes) {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => Err(DecodeError::NotUtf8 { what }),
         }
+    }
+
+    /// Takes a text that is shown to people, or compared with another one from a server.
+    ///
+    /// Java's servers write each UTF-16 unit of a character outside the basic plane by itself
+    /// (`BinaryOutputArchive.stringToByteBuffer`); such pairs are put together again. What is no text otherwise becomes
+    /// U+FFFD.
+    pub(crate) fn text(&mut self, what: &'static str) -> Result<String, DecodeError> {
+        let bytes = self.buffer(what)?;
+        Ok(match std::str::from_utf8(&bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => with_surrogates(&bytes),
+        })
     }
 
     /// Takes a list, whose items `item` takes. The length -1 means null and is taken as empty.
@@ -152,6 +166,48 @@ impl Decoder {
     }
 }
 
+/// Reads a text in which pairs of surrogates may stand for one character.
+fn with_surrogates(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut rest = bytes;
+    while let Some(first) = rest.iter().position(|byte| *byte == SURROGATE) {
+        let (before, from) = rest.split_at(first);
+        text.push_str(&String::from_utf8_lossy(before));
+        let units = [from.get(..3), from.get(3..6)].map(|unit| unit.and_then(surrogate));
+        let pair = match units {
+            [Some(high), Some(low)] => char::decode_utf16([high, low]).next().and_then(Result::ok),
+            _ => None,
+        };
+        // U+D000 to U+D7FF begin with the same byte.
+        let is_continued = |rest: &[u8]| rest.iter().all(|byte| byte & 0xc0 == 0x80);
+        let taken = if let Some(character) = pair {
+            text.push(character);
+            6
+        } else {
+            let is_whole = from.get(1..3).is_some_and(is_continued);
+            let len = if is_whole { 3 } else { 1 };
+            text.push_str(&String::from_utf8_lossy(&from[..len]));
+            len
+        };
+        rest = &from[taken..];
+    }
+    text.push_str(&String::from_utf8_lossy(rest));
+    text
+}
+
+/// Returns the UTF-16 unit of a surrogate that was written by itself.
+fn surrogate(bytes: &[u8]) -> Option<u16> {
+    match *bytes {
+        [SURROGATE, second @ 0xa0..=0xbf, third @ 0x80..=0xbf] => {
+            Some(0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f))
+        }
+        _ => None,
+    }
+}
+
+/// The first byte of a surrogate.
+const SURROGATE: u8 = 0xed;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -182,6 +238,26 @@ mod tests {
             &[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2],
         ];
         assert_eq!(bytes, expected.concat());
+    }
+
+    #[test]
+    fn text_outside_the_basic_plane_is_read_as_servers_write_it() {
+        let read = |bytes: &[u8]| {
+            let bytes = encoded(|to| {
+                to.buffer(bytes);
+            });
+            let text = Decoder::new(bytes.clone()).text("a name").unwrap();
+            let path = Decoder::new(bytes).string("a path");
+            (text, path.is_ok())
+        };
+        let of = |text: &str, is_path| (text.to_owned(), is_path);
+        assert_eq!(read("a😀\u{d7ff}".as_bytes()), of("a😀\u{d7ff}", true));
+        let smile = [0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80];
+        let java = [&b"a"[..], &smile, "\u{d7ff}é".as_bytes(), &smile].concat();
+        assert_eq!(read(&java), of("a😀\u{d7ff}é😀", false));
+        assert_eq!(read(&smile[..3]), of("\u{fffd}\u{fffd}\u{fffd}", false));
+        assert_eq!(read(&[0xed, b'a', 0xc3, 0xa9]), of("\u{fffd}aé", false));
+        assert_eq!(read(&[0xff]), of("\u{fffd}", false));
     }
 
     #[test]

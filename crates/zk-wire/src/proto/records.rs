@@ -91,8 +91,8 @@ impl AclEntry {
     pub(crate) fn decode(from: &mut Decoder) -> Result<Self, DecodeError> {
         Ok(Self {
             permissions: from.int("the permissions of an access rule")?,
-            scheme: from.string("the scheme of an access rule")?,
-            id: from.string("the identity of an access rule")?,
+            scheme: from.text("the scheme of an access rule")?,
+            id: from.text("the identity of an access rule")?,
         })
     }
 }

@@ -230,8 +230,8 @@ fn names(from: &mut Decoder) -> Result<Vec<String>, DecodeError> {
 
 fn identity(from: &mut Decoder) -> Result<Identity, DecodeError> {
     Ok(Identity {
-        scheme: from.string("the scheme of an identity")?,
-        name: from.string("the name of an identity")?,
+        scheme: from.text("the scheme of an identity")?,
+        name: from.text("the name of an identity")?,
     })
 }
 

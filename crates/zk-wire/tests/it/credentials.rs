@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_fault_proxy::{Clients, Close};
 use zk_wire::{
-    AclEntry, CreateMode, Credentials, ErrorCode, Request, RequestErrorKind, SessionEnd,
+    AclEntry, CreateMode, Credentials, ErrorCode, Reply, Request, RequestErrorKind, SessionEnd,
 };
 
 use crate::{connect, epoch_after, expected, node, request, start};
@@ -82,5 +82,25 @@ async fn credentials_of_an_unknown_scheme_end_the_session() {
         again.expect_err("it is over").to_string(),
         "the session is over: the server refused the credentials"
     );
+    ensemble.down().await.expect("the server goes down");
+}
+
+#[tokio::test]
+async fn a_name_outside_the_basic_plane_is_read_as_it_was_given() {
+    let ensemble = start(1, false).await;
+    let client = connect(&ensemble, Duration::from_secs(10)).await;
+    let added = client.add_auth(credentials("digest", "a😀:pw"));
+    expected("its acceptance", added)
+        .await
+        .expect("it is accepted");
+    let answer = request(&client, Request::WhoAmI).await;
+    let answer = answer.expect("the names can be read");
+    let Reply::Identities(identities) = &answer.reply else {
+        panic!("{answer:?}");
+    };
+    let names: Vec<_> = identities.iter().map(|one| one.name.as_str()).collect();
+    assert!(names.contains(&"a😀"), "{names:?}");
+    assert_eq!(answer.epoch, 1, "the connection stays");
+    client.close().await;
     ensemble.down().await.expect("the server goes down");
 }
