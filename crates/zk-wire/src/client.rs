@@ -1,7 +1,6 @@
 //! The client: a handle that submits requests to a session, which a task drives over TCP.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +9,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::chroot::Chroot;
 use crate::config::{Config, SavedSession};
 use crate::connect_string::{ConnectString, ParseConnectStringError};
-use crate::driver::{self, Connector};
+use crate::driver::{self, Connector, Resolver};
 use crate::host_provider::HostProvider;
-use crate::proto::{Credentials, ErrorCode, Reply, Request, WatchEvent};
-use crate::session::{Host, Loss, NotSent, Outcome, Session, SessionEnd, SubmitError, Ticket};
+use crate::proto::{Credentials, DecodeError, ErrorCode, Reply, Request, WatchEvent};
+use crate::session::{
+    Host, Loss, NotSent, Outcome, Server, Session, SessionEnd, SubmitError, Ticket,
+};
 use crate::shared::{ConnectionState, Shared};
 
 /// A session with an ensemble. Clones are handles to the same session.
@@ -71,6 +72,17 @@ pub enum RequestErrorKind {
         /// The number of the connection.
         epoch: u64,
     },
+    /// The server carried it out, and its reply cannot be read.
+    #[error("the server carried out the request, and its reply cannot be read: {why}")]
+    Unreadable {
+        /// What is wrong with the reply: it is [too long](DecodeError::TooLong) for
+        /// [`max_reply`](Config::max_reply), or makes no sense.
+        why: DecodeError,
+        /// The newest transaction that the server had applied.
+        zxid: i64,
+        /// The number of the connection.
+        epoch: u64,
+    },
     /// It was sent, and no reply arrived that says what became of it: it was carried out, or will be, or not.
     #[error("the outcome of the request is unknown: {why}")]
     Unknown {
@@ -96,8 +108,8 @@ impl Client {
     ///
     /// Outside a tokio runtime, and if there is no host.
     pub fn new(hosts: Vec<Host>, config: Config) -> Self {
-        let connector = Connector::of(&config);
-        Self::start(Session::new(hosts, config, Duration::ZERO), None, connector)
+        assert!(!hosts.is_empty(), "a session needs a host");
+        Self::start(Arc::new(hosts), false, Resolver::system(), config)
     }
 
     /// Begins a session with the ensemble whose hosts a provider returns. Otherwise as [`new`](Self::new).
@@ -109,10 +121,7 @@ impl Client {
     ///
     /// Outside a tokio runtime.
     pub fn with_host_provider(provider: impl HostProvider, config: Config) -> Self {
-        let connector = Connector::of(&config);
-        let session =
-            Session::with_host_lookup(config, provider.refresh_interval(), Duration::ZERO);
-        Self::start(session, Some(Arc::new(provider)), connector)
+        Self::start(Arc::new(provider), true, Resolver::system(), config)
     }
 
     /// Begins a session with the ensemble of a connect string, for example `zk1:2181,zk2:2181/app`.
@@ -252,7 +261,7 @@ impl Client {
     }
 
     /// Returns the server that the session is connected to, and the number of the connection.
-    pub(crate) fn server(&self) -> Option<(SocketAddr, Host, u64)> {
+    pub(crate) fn server(&self) -> Option<(Server, u64)> {
         self.handle.shared.lock().server()
     }
 
@@ -261,10 +270,33 @@ impl Client {
     }
 
     /// Replaces the list of hosts. An empty list is ignored. The connection is given up if its host is not in the list.
+    ///
+    /// The list is in force until a [provider](Self::with_host_provider) is asked again, and for good without one. Call
+    /// [`rebalance`](Self::rebalance) to use servers that have joined.
     pub fn update_hosts(&self, hosts: Vec<Host>) {
         let shared = &self.handle.shared;
-        shared.lock().session.update_hosts(hosts, shared.now());
+        let mut inner = shared.lock();
+        inner.session.update_hosts(&hosts, shared.now());
+        if !hosts.is_empty() {
+            inner.replaced_hosts = Some(hosts.clone());
+            if !self.handle.has_provider {
+                inner.provider = Arc::new(hosts);
+            }
+        }
+        drop(inner);
         shared.wake_driver.notify_one();
+    }
+
+    /// Chooses one of the known servers at random, each with the same chance, and moves the session there: once all
+    /// requests in flight have their replies, the connection is given up and the next one made. If all clients do this
+    /// after servers have joined, each server has its share of them.
+    ///
+    /// Nothing is lost by it, but until the next connection requests wait, for as long as a server takes to resume the
+    /// session. A client never does this by itself. The Java client does, when its list of servers is replaced: it moves with
+    /// a probability that balances the load if it was balanced before (ZOOKEEPER-1355), at once, whatever is in flight.
+    pub fn rebalance(&self) {
+        self.handle.shared.lock().session.rebalance();
+        self.handle.shared.wake_driver.notify_one();
     }
 
     /// Ends the session after all requests that were submitted before, and waits until it is over; returns how it ended.
@@ -283,19 +315,23 @@ impl Client {
         }
     }
 
-    fn start(
-        session: Session,
-        provider: Option<Arc<dyn HostProvider>>,
-        connector: Connector,
+    pub(crate) fn start(
+        provider: Arc<dyn HostProvider>,
+        has_provider: bool,
+        resolver: Resolver,
+        config: Config,
     ) -> Self {
-        let (shared, states) = Shared::new(session);
-        let driven = driver::run(Arc::clone(&shared), provider, connector.clone());
+        let connector = Connector::of(&config);
+        let session = Session::new(config, provider.refresh_interval(), Duration::ZERO);
+        let (shared, states) = Shared::new(session, provider);
+        let driven = driver::run(Arc::clone(&shared), resolver, connector.clone());
         tokio::spawn(driven);
         Self {
             handle: Arc::new(Handle {
                 shared,
                 states,
                 connector,
+                has_provider,
             }),
         }
     }
@@ -411,6 +447,9 @@ fn answered(
         Ok(Outcome::Refused { code, zxid, epoch }) => {
             RequestErrorKind::Refused { code, zxid, epoch }
         }
+        Ok(Outcome::Unreadable { why, zxid, epoch }) => {
+            RequestErrorKind::Unreadable { why, zxid, epoch }
+        }
         Ok(Outcome::Unknown { epoch, why }) => RequestErrorKind::Unknown { epoch, why },
         Ok(Outcome::NotSent { why }) => RequestErrorKind::NotSent(why),
         // The task reports the outcome of each request before it ends.
@@ -426,6 +465,8 @@ struct Handle {
     shared: Arc<Shared>,
     states: watch::Receiver<ConnectionState>,
     connector: Connector,
+    /// Whether the hosts come from a provider of the caller.
+    has_provider: bool,
 }
 
 impl Drop for Handle {

@@ -35,8 +35,9 @@
 //! | the state of the connection and of the session | [`Client::states`], [`ConnectionState`] |
 //! | the members of the ensemble | [`Request::GetConfig`], [`Request::Reconfig`] |
 //! | hosts and chroot from a text | [`Client::from_connect_string`], [`ConnectString`] |
-//! | hosts from DNS, from SRV records, or from elsewhere | [`Client::with_host_provider`], [`DnsHosts`], `SrvHosts`, [`HostProvider`] |
-//! | other hosts at run time | [`Client::update_hosts`] |
+//! | all addresses of a name | every constructor of [`Client`] |
+//! | hosts from SRV records, or from elsewhere | [`Client::with_host_provider`], `SrvHosts`, [`HostProvider`] |
+//! | other hosts at run time | [`Client::update_hosts`], [`Client::rebalance`] |
 //! | credentials | [`Config::auth`], [`Client::add_auth`] |
 //! | encrypted connections | `Config::tls`, `Tls`, `Certificates` |
 //! | SASL | [`Config::sasl`], [`sasl`], `DigestMd5` |
@@ -57,8 +58,8 @@
 //!    session instead, as `ClickHouse` Keeper may. A session that only a read-only server knows is none of the
 //!    ensemble: a writable server replaces it, and [`ConnectionState::Connected`] has another id.
 //! 6. Memory is bounded. A request beyond a limit is a [`SubmitError`], except that those beyond
-//!    [`max_in_flight`](Config::max_in_flight) wait; a reply beyond the limit breaks the connection
-//!    ([`Loss::Malformed`]). Events of watches that are not read are not bounded.
+//!    [`max_in_flight`](Config::max_in_flight) wait; a reply beyond the limit is skipped
+//!    ([`RequestErrorKind::Unreadable`]). Events of watches that are not read are not bounded.
 //!
 //! # Cancel safety
 //!
@@ -71,9 +72,11 @@
 //! |---|---|
 //! | the connection breaks | requests without a reply are [unknown](RequestErrorKind::Unknown); others wait for the next connection, and are taken back if their futures are dropped |
 //! | a server is silent for two thirds of the session timeout | as above; the connection is given up |
-//! | a host does not answer a dial; or a server accepts a connection and grants nothing, as one may that is starting | it is given up after 750 ms, and after twice as long each time that the host is too slow again, up to half of the session timeout divided by the number of hosts, but at least 1 s |
+//! | a server cannot be connected to | the next one is tried after 750 ms, and after twice as long each time that the server is too slow again, up to half of the session timeout divided by the number of hosts, but at least 1 s |
+//! | servers take long to grant a new session | after 750 ms, a second server is asked beside the first, and others once a third of the session timeout, or with more hosts the timeout divided by their number, is over for one of the two, but at least 1 s; this doubles with each round of all servers. The first grant is used, and each later one is closed, up to twice the session timeout after its handshake. (A server that requires SASL may refuse that; the session that it has granted stays until its timeout.) |
+//! | servers take long to resume a session | one is asked at a time: for a third of the session timeout, or with more hosts the timeout divided by their number, but at least 1 s (1 s if it is the only one), then twice as long for each that was late; for two thirds of the session timeout as soon as so long a wait would not fit in after another one |
 //! | no server grants a first session | `connected` and requests wait without end; bound them with a timeout |
-//! | no server that has granted the session sends a whole message for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
+//! | no server that has granted the session sends anything for 7/5 of the session timeout, and there is no connection | the session is [expired](SessionEnd::Expired) |
 //! | the session timeout changes at a reconnect | [`ConnectionState::Connected`] has the new one |
 //! | the credentials of the [`Config`] or the password for SASL are wrong | the session is over before it is connected: [`SessionEnd::AuthFailed`] |
 //! | credentials that are added are refused | the request is refused, and the session is over: [`SessionEnd::AuthFailed`] |
@@ -86,12 +89,14 @@
 //! | a server fails at a request, or gives up waiting for the others | [unknown](Loss::ServerFailed), with the code; the connection stays |
 //! | the server is read-only | writes are refused with [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY), and writable servers are looked for |
 //! | the hosts cannot be looked up | those of the last lookup are used; before the first one, [`Loss::NoHosts`] |
-//! | a reply makes no sense | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |
+//! | the body of a reply is too long or makes no sense | [unreadable](RequestErrorKind::Unreadable); the connection stays, and other replies wait while a long one is skipped. One of more than 256 MiB, or that takes a minute, costs the connection |
+//! | a message makes no sense otherwise | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |
 //! | the runtime of the client ends | requests are unknown or not sent, and the session is over: [`SessionEnd::RuntimeEnded`]; the ensemble expires it |
 //!
-//! Hosts are dialled in a random order, the next one at once after a loss. A round without success is followed by a
-//! random pause of at most 500 ms, counted from the beginning of its last dial. Names are resolved at
-//! each dial, and each of their addresses has its share of the time.
+//! A server is one address of a host: all addresses of all hosts are dialled in one random order, the next one at once
+//! after a loss. A round without success is followed by a random pause of at most 500 ms, counted from the beginning of
+//! its last dial. Names are looked up at the beginning, when a connection ends and after each such round; an address that
+//! its name does not have any more is not dialled again, but a connection to it stays.
 //!
 //! # Parts
 //!
@@ -130,14 +135,16 @@ pub use config::{Config, SavedSession};
 pub use connect_string::{ConnectString, ParseConnectStringError};
 #[cfg(feature = "srv")]
 pub use host_provider::SrvHosts;
-pub use host_provider::{DnsHosts, HostProvider, HostsError, HostsFuture};
+pub use host_provider::{HostProvider, HostsError, HostsFuture};
 pub use proto::{
     AclEntry, CreateMode, Credentials, ErrorCode, Identity, MultiOp, MultiRead, MultiRefusal,
     MultiResult, NewNode, ReadResult, Release, Reply, Request, SaslToken, Stat, WatchEvent,
     WatchEventKind, WatchKind,
 };
 pub use server_role::ServerRole;
-pub use session::{CertificateRefusal, Host, Loss, NotSent, SessionEnd, SubmitError, TlsFailure};
+pub use session::{
+    CertificateRefusal, Host, Loss, NotSent, Server, SessionEnd, SubmitError, TlsFailure,
+};
 pub use shared::ConnectionState;
 #[cfg(feature = "tls")]
 pub use tls::Certificates;

@@ -10,8 +10,8 @@ mod reply;
 mod request;
 
 pub use error_code::ErrorCode;
-pub(crate) use frame::rest_of_frame;
 pub use frame::take_frame;
+pub(crate) use frame::{rest_of_frame, take_header};
 pub use handshake::{ConnectRequest, ConnectResponse};
 pub use records::{
     AclEntry, CreateMode, Credentials, NewNode, SaslToken, Stat, WatchEventKind, WatchKind,

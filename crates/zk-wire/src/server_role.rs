@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::client::Client;
-use crate::driver::ask_address;
+use crate::driver::ask_server;
 use crate::proto::{Reply, Request};
 
 /// What a server does in its ensemble.
@@ -47,8 +47,8 @@ impl Client {
     ///
     /// A request, and a connection to the same address. Names in the configuration are resolved.
     pub async fn server_role(&self) -> Option<(ServerRole, u64)> {
-        let (address, host, epoch) = self.server()?;
-        let reply = ask_address(self.connector(), address, &host).await?;
+        let (server, epoch) = self.server()?;
+        let reply = ask_server(self.connector(), &server).await?;
         let role = ServerRole::from_srvr(&reply)?;
         // The reply to this comes over the connection: the server had not closed it when it replied to `srvr`.
         let config = self.request(&Request::GetConfig { watch: false }).await;
@@ -56,7 +56,7 @@ impl Client {
         let Reply::Data { data, .. } = config.reply else {
             return None;
         };
-        let is_own = names(&String::from_utf8_lossy(&data), address).await;
+        let is_own = names(&String::from_utf8_lossy(&data), server.address).await;
         is_own.then_some((role, epoch))
     }
 }

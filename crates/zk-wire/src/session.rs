@@ -5,19 +5,21 @@
 //! A driver owns a [`Session`] and a connection, and repeats:
 //!
 //! 1. [`poll_event`](Session::poll_event) until there is none, and pass the events on;
-//! 2. without a connection, [`poll_dial`](Session::poll_dial): connect to that host, then call
+//! 2. without a connection, [`poll_dial`](Session::poll_dial): connect to that server, then call
 //!    [`dialed`](Session::dialed) or [`connection_lost`](Session::connection_lost);
 //! 3. with one, write [`transmit`](Session::transmit) and report how much was written to
 //!    [`transmitted`](Session::transmitted), append what is read to [`buffer`](Session::buffer) and call
 //!    [`received`](Session::received);
 //! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout);
-//! 5. if hosts are looked up, do so whenever [`poll_hosts`](Session::poll_hosts) says so;
+//! 5. look up the servers whenever [`poll_lookup`](Session::poll_lookup) says so;
 //! 6. at any time, send the question that [`poll_probe`](Session::poll_probe) returns to its server, and report the answer
 //!    to [`probed`](Session::probed), or after [`Probe::TIMEOUT`] that there is none: requests may wait for it.
 //!
 //! Moments are durations since a moment that the driver chooses, and never decrease.
 //!
-//! The session says with [`wants_connection`](Session::wants_connection) whether the driver may keep its connection.
+//! The session says with [`wants_connection`](Session::wants_connection) whether the driver may keep its connection. A
+//! connection that it does not want any more may be [set aside](SetAside): a driver that drops it instead leaves a session
+//! on the servers that nobody uses.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,29 +41,33 @@ mod probe;
 mod releases;
 mod replies;
 mod requests;
+mod set_aside;
 mod timeouts;
 mod tls_failure;
 mod watches;
 mod writable_server;
 
 pub use event::{Event, Loss, NotSent, Outcome, SessionEnd, SubmitError, Ticket};
-pub use hosts::Host;
+pub use hosts::{Host, Server};
 pub use probe::Probe;
+pub use set_aside::{SetAside, SetAsideUse};
 pub use tls_failure::{CertificateRefusal, TlsFailure};
 
 use authentication::Authentication;
 use host_refresh::HostRefresh;
-use hosts::Hosts;
+use hosts::DialOrder;
 use pending::{Frame, Role};
 use releases::Releases;
+use replies::SkippedReply;
+use set_aside::SlowHandshake;
 use watches::Watches;
 use writable_server::WritableServerSearch;
 
 /// A session, see the [module](self). Its debug output contains no secrets and no data.
 pub struct Session {
     config: Config,
-    hosts: Hosts,
-    /// Runs if the hosts are looked up.
+    hosts: DialOrder,
+    /// Runs if the servers are looked up.
     refresh: Option<HostRefresh>,
     phase: Phase,
     id: i64,
@@ -94,6 +100,20 @@ pub struct Session {
     probes: VecDeque<Probe>,
     events: VecDeque<Event>,
     is_closing: bool,
+    /// How many connections there were.
+    connections: u64,
+    /// The number of the session's connection, or of the last one.
+    connection: u64,
+    /// Handshakes that wait beside the session's connection.
+    slow: Vec<SlowHandshake>,
+    /// Those of them that the driver has not taken.
+    set_aside: VecDeque<SetAside>,
+    /// How many handshakes of the session were given up since its last connection.
+    late_handshakes: u32,
+    /// The reply that is not read because it is too long, while the rest of it arrives.
+    skipped: Option<SkippedReply>,
+    /// The server that the session moves to.
+    moves_to: Option<Server>,
     /// When the last dial began.
     dial_began: Duration,
     last_sent: Duration,
@@ -110,15 +130,16 @@ enum Phase {
         until: Duration,
     },
     Dialing {
-        host: Host,
+        server: Server,
         deadline: Duration,
     },
     Handshake {
-        host: Host,
+        server: Server,
+        began: Duration,
         deadline: Duration,
     },
     Up {
-        host: Host,
+        server: Server,
         read_only: bool,
         /// Whether the caller knows of the connection.
         is_reported: bool,
@@ -127,30 +148,27 @@ enum Phase {
 }
 
 impl Session {
-    /// Begins a session with the ensemble of these hosts.
+    /// Begins a session with the ensemble of these servers, which are never looked up.
     ///
     /// # Panics
     ///
-    /// If there is no host.
-    pub fn new(hosts: Vec<Host>, config: Config, now: Duration) -> Self {
-        assert!(!hosts.is_empty(), "a session needs a host");
-        Self::begin(hosts, config, now)
-    }
-
-    /// Begins a session whose hosts are looked up: [`poll_hosts`](Self::poll_hosts) says when, and also returns `true`
-    /// after each `interval`.
-    pub fn with_host_lookup(config: Config, interval: Option<Duration>, now: Duration) -> Self {
-        let mut session = Self::begin(Vec::new(), config, now);
-        session.refresh = Some(HostRefresh::new(interval, now));
+    /// If there is no server.
+    pub fn with_servers(servers: Vec<Server>, config: Config, now: Duration) -> Self {
+        assert!(!servers.is_empty(), "a session needs a server");
+        let mut session = Self::new(config, None, now);
+        session.refresh = None;
+        session.hosts.replace(servers);
         session
     }
 
-    fn begin(hosts: Vec<Host>, mut config: Config, now: Duration) -> Self {
+    /// Begins a session whose servers are looked up: [`poll_lookup`](Self::poll_lookup) says when, also after each
+    /// `interval`.
+    pub fn new(mut config: Config, interval: Option<Duration>, now: Duration) -> Self {
         let resumed = config.resume.take();
         let credentials = std::mem::take(&mut config.auth);
         Self {
-            hosts: Hosts::new(hosts, config.seed),
-            refresh: None,
+            hosts: DialOrder::new(config.seed),
+            refresh: Some(HostRefresh::new(interval, now)),
             phase: Phase::Waiting { until: now },
             id: resumed.as_ref().map_or(0, |saved| saved.id),
             is_established: resumed.is_some(),
@@ -174,6 +192,13 @@ impl Session {
             probes: VecDeque::new(),
             events: VecDeque::new(),
             is_closing: false,
+            connections: 0,
+            connection: 0,
+            slow: Vec::new(),
+            set_aside: VecDeque::new(),
+            late_handshakes: 0,
+            skipped: None,
+            moves_to: None,
             dial_began: now,
             last_sent: now,
             last_received: now,
@@ -235,9 +260,9 @@ impl Session {
     }
 
     /// Returns the server that the session is connected to.
-    pub const fn connected_to(&self) -> Option<&Host> {
+    pub const fn connected_to(&self) -> Option<&Server> {
         match &self.phase {
-            Phase::Up { host, .. } => Some(host),
+            Phase::Up { server, .. } => Some(server),
             _ => None,
         }
     }
@@ -256,6 +281,9 @@ impl Session {
 
     /// Ends the session, and every request with it.
     fn end(&mut self, end: SessionEnd) {
+        if self.is_handshake_sent() {
+            self.set_aside(self.dial_began);
+        }
         self.phase = Phase::Over(end);
         let sent = std::mem::take(&mut self.sent);
         let unsent = std::mem::take(&mut self.outgoing)

@@ -1,15 +1,17 @@
 //! What the handles of a client and its driver share: the session, and the callers that wait for its events.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::driver::Stream;
+use crate::host_provider::HostProvider;
 use crate::proto::{ErrorCode, WatchEvent};
-use crate::session::{Event, Host, Loss, Outcome, Session, SessionEnd, Ticket};
+use crate::session::{Event, Host, Loss, Outcome, Server, Session, SessionEnd, Ticket};
 
 /// The connection of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,27 +48,35 @@ pub(crate) struct Shared {
     start: Instant,
 }
 
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) session: Session,
     pub(crate) answers: HashMap<Ticket, oneshot::Sender<Outcome>>,
     pub(crate) watches: HashMap<Ticket, mpsc::UnboundedSender<(WatchEvent, u64)>>,
+    /// A connection that was set aside and is the session's now, with its number, until the driver takes it.
+    pub(crate) granted: Option<(u64, Stream)>,
+    /// Returns the hosts whose addresses are looked up.
+    pub(crate) provider: Arc<dyn HostProvider>,
+    /// The hosts that are looked up next, instead of those of the provider.
+    pub(crate) replaced_hosts: Option<Vec<Host>>,
     state: watch::Sender<ConnectionState>,
-    /// The address of the last server that a connection was made to.
-    address: Option<SocketAddr>,
 }
 
 impl Shared {
     /// Returns what is shared of a session, and a receiver of its states.
-    pub(crate) fn new(session: Session) -> (Arc<Self>, watch::Receiver<ConnectionState>) {
+    pub(crate) fn new(
+        session: Session,
+        provider: Arc<dyn HostProvider>,
+    ) -> (Arc<Self>, watch::Receiver<ConnectionState>) {
         let (state, states) = watch::channel(ConnectionState::Disconnected { why: None });
         let shared = Self {
             inner: Mutex::new(Inner {
                 session,
                 answers: HashMap::new(),
                 watches: HashMap::new(),
+                granted: None,
+                provider,
+                replaced_hosts: None,
                 state,
-                address: None,
             }),
             wake_driver: Notify::new(),
             start: Instant::now(),
@@ -114,17 +124,24 @@ impl Shared {
     }
 }
 
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Inner {
-    /// Records that the connection to a server is made.
-    pub(crate) fn dialed(&mut self, address: Option<SocketAddr>, now: Duration) {
-        self.address = address;
-        self.session.dialed(now);
+    /// Returns whether the session is served by the connection of this number.
+    pub(crate) fn is_served_by(&self, connection: u64) -> bool {
+        self.session.wants_connection() && self.session.connection() == connection
     }
 
     /// Returns the server that the session is connected to, and the number of the connection.
-    pub(crate) fn server(&self) -> Option<(SocketAddr, Host, u64)> {
-        let host = self.session.connected_to()?;
-        Some((self.address?, host.clone(), self.session.epoch()))
+    pub(crate) fn server(&self) -> Option<(Server, u64)> {
+        let server = self.session.connected_to()?;
+        Some((server.clone(), self.session.epoch()))
     }
 
     /// Passes the events of the session on.
@@ -199,7 +216,6 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, SavedSession};
-    use crate::session::Host;
 
     #[test]
     fn a_session_that_was_not_resumed_yet_is_left_as_it_is() {
@@ -210,11 +226,16 @@ mod tests {
                 password: Bytes::from_static(&[7; 16]),
                 last_zxid: 0,
             });
-            let host = Host {
-                name: "zk".to_owned(),
-                port: 2181,
+            let server = Server {
+                host: Host {
+                    name: "zk".to_owned(),
+                    port: 2181,
+                },
+                address: ([127, 0, 0, 1], 2181).into(),
             };
-            Shared::new(Session::new(vec![host], config, Duration::ZERO))
+            let hosts = Arc::new(vec![server.host.clone()]);
+            let session = Session::with_servers(vec![server], config, Duration::ZERO);
+            Shared::new(session, hosts)
         };
         let (shared, states) = resumed();
         shared.last_handle_dropped();

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_sim::Ensemble;
 use zk_wire::session::{Event, Outcome, Probe, Session, Ticket};
-use zk_wire::{Config, Host, Loss, Reply, Request};
+use zk_wire::{Config, Host, Loss, Reply, Request, Server};
 
 /// Where a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +59,17 @@ impl Client {
         bug: PlantedBug,
         config: Config,
     ) -> Self {
-        let hosts = (1..=ensemble.servers()).map(|server| Host {
-            name: "simulated".to_owned(),
-            port: u16::try_from(server).expect("there are few servers"),
+        let servers = (1..=ensemble.servers()).map(|server| {
+            let port = u16::try_from(server).expect("there are few servers");
+            let name = "simulated".to_owned();
+            Server {
+                host: Host { name, port },
+                address: ([10, 0, 0, 1], port).into(),
+            }
         });
         Self {
             ensemble: ensemble.clone(),
-            session: Session::new(hosts.collect(), config, Duration::ZERO),
+            session: Session::with_servers(servers.collect(), config, Duration::ZERO),
             begin: Instant::now(),
             stream: None,
             servers: JoinSet::new(),
@@ -181,7 +185,7 @@ impl Client {
     /// Asks the servers what the session wants to know of them.
     async fn ask_servers(&mut self) {
         while let Some(probe) = self.session.poll_probe() {
-            let mut stream = self.dial(probe.host());
+            let mut stream = self.dial(probe.server());
             let asked = async {
                 stream.write_all(probe.word().as_bytes()).await.ok()?;
                 let mut answer = String::new();
@@ -200,8 +204,8 @@ impl Client {
         self.cut_if_due().await;
         let now = self.now();
         if self.stream.is_none() {
-            if let Some(host) = self.session.poll_dial(now) {
-                self.connect(&host, now);
+            if let Some(server) = self.session.poll_dial(now) {
+                self.connect(&server, now);
             } else {
                 self.wait().await;
             }
@@ -233,9 +237,9 @@ impl Client {
         }
     }
 
-    fn dial(&mut self, host: &Host) -> DuplexStream {
+    fn dial(&mut self, server: &Server) -> DuplexStream {
         let (near, far) = tokio::io::duplex(1 << 20);
-        let (ensemble, server) = (self.ensemble.clone(), usize::from(host.port));
+        let (ensemble, server) = (self.ensemble.clone(), usize::from(server.host.port));
         self.servers.spawn(async move {
             // The client sees how it ends.
             let _ended = ensemble.serve(server, far).await;
@@ -243,8 +247,8 @@ impl Client {
         near
     }
 
-    fn connect(&mut self, host: &Host, now: Duration) {
-        self.stream = Some(self.dial(host));
+    fn connect(&mut self, server: &Server, now: Duration) {
+        self.stream = Some(self.dial(server));
         self.written.clear();
         self.read = 0;
         self.session.dialed(now);

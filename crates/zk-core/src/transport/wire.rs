@@ -82,9 +82,9 @@ impl WireTransport {
         let decided = states.wait_for(|state| match state {
             #[cfg(feature = "tls")]
             wire::ConnectionState::Disconnected {
-                why: Some(wire::Loss::Tls { host, why }),
+                why: Some(wire::Loss::Tls { server, why }),
             } => {
-                let failure = (ServerAddress(host.clone()), why.clone());
+                let failure = (ServerAddress(server.host.clone()), why.clone());
                 let noted = options.tls_failure.lock();
                 *noted.unwrap_or_else(PoisonError::into_inner) = Some(failure);
                 // It is the same with every server.

@@ -1,26 +1,40 @@
-//! Background work for the session: looks up hosts, and asks servers four-letter words.
+//! Background work for the session: looks up servers, and asks them four-letter words.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{Connector, probe};
+use super::{Connector, Resolver, probe};
 use crate::host_provider::HostProvider;
-use crate::session::{Host, Probe, Session};
-use crate::shared::Shared;
+use crate::session::{Host, Probe, Server};
+use crate::shared::{Inner, Shared};
 
 /// What the session wants to know now.
 pub(super) struct Wanted {
     probes: Vec<Probe>,
-    hosts: bool,
+    /// The number of the question, and whose addresses are looked up.
+    servers: Option<(u64, HostSource)>,
+}
+
+/// Where the hosts come from whose addresses are looked up.
+enum HostSource {
+    Hosts(Vec<Host>),
+    Provider(Arc<dyn HostProvider>),
 }
 
 impl Wanted {
-    pub(super) fn by(session: &mut Session, now: Duration) -> Self {
+    pub(super) fn by(inner: &mut Inner, now: Duration) -> Self {
+        let question = inner.session.poll_lookup(now);
         Self {
-            probes: std::iter::from_fn(|| session.poll_probe()).collect(),
-            hosts: session.poll_hosts(now),
+            probes: std::iter::from_fn(|| inner.session.poll_probe()).collect(),
+            servers: question.map(|question| {
+                let source = match inner.replaced_hosts.take() {
+                    Some(hosts) => HostSource::Hosts(hosts),
+                    None => HostSource::Provider(Arc::clone(&inner.provider)),
+                };
+                (question, source)
+            }),
         }
     }
 }
@@ -28,15 +42,15 @@ impl Wanted {
 /// The tasks that find it out. They end with the task that owns this.
 pub(super) struct Lookups {
     tasks: JoinSet<()>,
-    provider: Option<Arc<dyn HostProvider>>,
+    resolver: Resolver,
     connector: Connector,
 }
 
 impl Lookups {
-    pub(super) fn new(provider: Option<Arc<dyn HostProvider>>, connector: Connector) -> Self {
+    pub(super) fn new(resolver: Resolver, connector: Connector) -> Self {
         Self {
             tasks: JoinSet::new(),
-            provider,
+            resolver,
             connector,
         }
     }
@@ -54,42 +68,53 @@ impl Lookups {
                 shared.wake_driver.notify_one();
             });
         }
-        if let Some(provider) = &self.provider
-            && wanted.hosts
-        {
-            let provider = Arc::clone(provider);
-            let report = HostsReport {
+        if let Some((question, source)) = wanted.servers {
+            let report = ServersReport {
                 shared: Arc::clone(shared),
-                hosts: Err("the lookup panicked".to_owned()),
+                question,
+                servers: Err("the lookup panicked".to_owned()),
             };
-            self.tasks.spawn(report.look_up(provider));
+            self.tasks
+                .spawn(report.look_up(source, self.resolver.clone()));
         }
     }
 }
 
-/// The hosts that were looked up. The session hears of them when this is dropped, also if the provider panics.
-struct HostsReport {
+/// The servers that were looked up. The session hears of them when this is dropped, also if the provider panics.
+struct ServersReport {
     shared: Arc<Shared>,
-    hosts: Result<Vec<Host>, String>,
+    question: u64,
+    servers: Result<Vec<Server>, String>,
 }
 
-impl HostsReport {
-    async fn look_up(mut self, provider: Arc<dyn HostProvider>) {
-        let hosts = tokio::time::timeout(LONGEST_LOOKUP, provider.hosts()).await;
-        self.hosts = match hosts {
-            Ok(hosts) => hosts.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the lookup took longer than {LONGEST_LOOKUP:?}")),
+impl ServersReport {
+    async fn look_up(mut self, source: HostSource, resolver: Resolver) {
+        let hosts = match source {
+            HostSource::Hosts(hosts) => Ok(hosts),
+            HostSource::Provider(provider) => {
+                let hosts = tokio::time::timeout(LONGEST_LOOKUP, provider.hosts()).await;
+                match hosts {
+                    Ok(hosts) => hosts.map_err(|error| error.to_string()),
+                    Err(_) => Err(format!("the lookup took longer than {LONGEST_LOOKUP:?}")),
+                }
+            }
+        };
+        self.servers = match hosts {
+            Ok(hosts) if hosts.is_empty() => Err("the list is empty".to_owned()),
+            Ok(hosts) => resolver.servers(hosts).await,
+            Err(why) => Err(why),
         };
     }
 }
 
-impl Drop for HostsReport {
+impl Drop for ServersReport {
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut inner = self.shared.lock();
-        match &mut self.hosts {
-            Ok(hosts) => inner.session.hosts_found(std::mem::take(hosts), now),
-            Err(why) => inner.session.hosts_not_found(why, now),
+        let (session, question) = (&mut inner.session, self.question);
+        match &mut self.servers {
+            Ok(servers) => session.servers_found(question, std::mem::take(servers), now),
+            Err(why) => session.servers_not_found(question, why, now),
         }
         drop(inner);
         self.shared.wake_driver.notify_one();

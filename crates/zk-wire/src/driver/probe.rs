@@ -2,36 +2,31 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
-
-use bytes::BytesMut;
-use tokio::time::Instant;
 
 use super::Connector;
 use super::stream::Stream;
-use crate::session::{Host, Probe};
+use crate::session::{Probe, Server};
+use bytes::BytesMut;
 
 /// Returns the answer of a server; `None` if there is none in time.
 pub(super) async fn ask(probe: &Probe, connector: &Connector) -> Option<String> {
-    let deadline = Instant::now() + Probe::TIMEOUT;
-    let answer = async {
-        let stream = connector.connect(probe.host(), deadline).await?;
-        exchange(stream, probe.word()).await
-    };
-    tokio::time::timeout_at(deadline, answer).await.ok()?.ok()
+    answer(connector, probe.server(), probe.word()).await
 }
 
-/// Returns the reply of one address of a host to `srvr`; `None` if there is none in time.
-pub(crate) async fn ask_address(
-    connector: &Connector,
-    address: SocketAddr,
-    host: &Host,
-) -> Option<String> {
-    let reply = async {
-        let stream = connector.connect_to(address, host).await?;
-        exchange(stream, "srvr").await
+/// Returns the reply of a server to `srvr`; `None` if there is none in time.
+pub(crate) async fn ask_server(connector: &Connector, server: &Server) -> Option<String> {
+    answer(connector, server, "srvr").await
+}
+
+async fn answer(connector: &Connector, server: &Server, word: &str) -> Option<String> {
+    let answer = async {
+        let stream = connector.connect(server).await?;
+        exchange(stream, word).await
     };
-    tokio::time::timeout(Probe::TIMEOUT, reply).await.ok()?.ok()
+    tokio::time::timeout(Probe::TIMEOUT, answer)
+        .await
+        .ok()?
+        .ok()
 }
 
 async fn exchange(mut stream: Stream, word: &str) -> io::Result<String> {

@@ -1,7 +1,6 @@
 //! A connection to a server, with or without TLS.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::pin::pin;
 #[cfg(feature = "tls")]
 use std::task::ready;
@@ -10,13 +9,11 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
 
-use super::dial;
 #[cfg(feature = "tls")]
 use super::tls_stream::TlsStream;
 use crate::config::Config;
-use crate::session::Host;
+use crate::session::{Host, Server};
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
@@ -40,15 +37,10 @@ impl Connector {
         }
     }
 
-    /// Connects to a host, with the TLS handshake if there is one. The caller bounds the time of that.
-    pub(super) async fn connect(&self, host: &Host, deadline: Instant) -> io::Result<Stream> {
-        self.secure(dial::connect(host, deadline).await?, host)
-            .await
-    }
-
-    /// Connects to one address of a host. Otherwise as [`connect`](Self::connect).
-    pub(super) async fn connect_to(&self, address: SocketAddr, host: &Host) -> io::Result<Stream> {
-        self.secure(TcpStream::connect(address).await?, host).await
+    /// Connects to a server, with the TLS handshake if there is one. The caller bounds the time of that.
+    pub(super) async fn connect(&self, server: &Server) -> io::Result<Stream> {
+        let stream = TcpStream::connect(server.address).await?;
+        self.secure(stream, &server.host).await
     }
 
     #[cfg_attr(
@@ -69,7 +61,8 @@ impl Connector {
 
 /// A connection. Nothing blocks: what cannot be done now is an error of the kind
 /// [`WouldBlock`](io::ErrorKind::WouldBlock).
-pub(super) enum Stream {
+#[derive(Debug)]
+pub(crate) enum Stream {
     Plain(TcpStream),
     #[cfg(feature = "tls")]
     Tls(Box<TlsStream>),
@@ -137,11 +130,6 @@ impl Stream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.try_flush(),
         }
-    }
-
-    /// Returns the address of the server; `None` if the connection is broken.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
-        self.tcp().peer_addr().ok()
     }
 
     fn tcp(&self) -> &TcpStream {

@@ -13,7 +13,7 @@ use crate::tls::Tls;
 
 /// A connection with TLS. Its errors are [`TlsFailure`]s, unless they are those of the socket.
 #[derive(Debug)]
-pub(super) struct TlsStream {
+pub(crate) struct TlsStream {
     tcp: TcpStream,
     tls: ClientConnection,
     has_certificate: bool,

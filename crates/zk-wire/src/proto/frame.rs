@@ -36,6 +36,16 @@ pub fn take_frame(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, 
     Ok(Some(frame.split_off(PREFIX)))
 }
 
+/// Takes the header of the first frame, a reply, out of `buffer` with the length in front of it; `None` if it has not
+/// arrived. What follows it stays.
+pub(crate) fn take_header(buffer: &mut BytesMut) -> Option<Bytes> {
+    if buffer.len() < PREFIX + HEADER {
+        return None;
+    }
+    let mut header = buffer.split_to(PREFIX + HEADER).freeze();
+    Some(header.split_off(PREFIX))
+}
+
 /// Returns how much of the first frame in `buffer` is missing; 0 if its length is not known or exceeds `limit`.
 pub(crate) fn rest_of_frame(buffer: &[u8], limit: usize) -> usize {
     let Some((prefix, begun)) = buffer.split_first_chunk::<PREFIX>() else {
@@ -60,6 +70,8 @@ pub(crate) fn put_frame(to: &mut BytesMut, encode: impl FnOnce(&mut BytesMut)) -
 
 /// The length of a frame's length.
 const PREFIX: usize = 4;
+/// The length of a reply's header: the numbers of the request and of the transaction, and the error code.
+const HEADER: usize = 4 + 8 + 4;
 
 #[cfg(test)]
 mod tests {

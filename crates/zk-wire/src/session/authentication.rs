@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::pending::{Frame, Role};
-use super::{Event, Host, Loss, Outcome, Phase, Session, SessionEnd, SubmitError, Ticket};
+use super::{Event, Host, Loss, Outcome, Phase, Server, Session, SessionEnd, SubmitError, Ticket};
 use crate::proto::{Credentials, ErrorCode, Reply, Request, SaslToken, Xid};
 use crate::sasl::{Exchange, Step};
 
@@ -112,10 +112,10 @@ impl Session {
     /// Not earlier: a server that uses Netty may reply to tokens and credentials before it replies to the handshake, if a
     /// follower's leader confirms the session while the handshake is still being processed
     /// (`NettyServerCnxn.receiveMessage`, 3.9.6). The reply to a token would then look like an expired session.
-    pub(super) fn authenticate(&mut self, host: &Host) {
+    pub(super) fn authenticate(&mut self, server: &Server) {
         match self.authentication.first_token.take() {
             Some(token) => self.send_token(token),
-            None => self.send_credentials_and_watches(host),
+            None => self.send_credentials_and_watches(server),
         }
     }
 
@@ -138,9 +138,9 @@ impl Session {
             Step::Send(token) => self.send_token(token),
             Step::Done => {
                 self.authentication.exchange = None;
-                if let Phase::Up { host, .. } = &self.phase {
-                    let host = host.clone();
-                    self.send_credentials_and_watches(&host);
+                if let Phase::Up { server, .. } = &self.phase {
+                    let server = server.clone();
+                    self.send_credentials_and_watches(&server);
                 }
                 self.report_connected();
                 self.record_success();

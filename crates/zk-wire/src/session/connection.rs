@@ -9,31 +9,23 @@ use bytes::Bytes;
 use super::pending::{Frame, Role};
 use super::probe::FourLetterWord;
 use super::writable_server::WritableServerSearch;
-use super::{Event, Host, Loss, NO_PASSWORD, Outcome, Phase, Probe, Session, SessionEnd};
+use super::{Event, Loss, NO_PASSWORD, Outcome, Phase, Probe, Server, Session, SessionEnd};
 use crate::proto::{ConnectRequest, ConnectResponse, Request, Xid};
 
 impl Session {
-    /// Returns the host to connect to now, if any. The driver replies with [`dialed`](Self::dialed) or
+    /// Returns the server to connect to now, if any. The driver replies with [`dialed`](Self::dialed) or
     /// [`connection_lost`](Self::connection_lost).
-    pub fn poll_dial(&mut self, now: Duration) -> Option<Host> {
+    pub fn poll_dial(&mut self, now: Duration) -> Option<Server> {
         match self.phase {
             Phase::Waiting { until } if until <= now && self.hosts.len() > 0 => {
-                let host = self.hosts.take_next();
+                let server = self.hosts.take_next();
                 self.dial_began = now;
                 self.phase = Phase::Dialing {
-                    host: host.clone(),
-                    deadline: now + self.dial_timeout(&host),
+                    server: server.clone(),
+                    deadline: now + self.connect_limit(&server),
                 };
-                Some(host)
+                Some(server)
             }
-            _ => None,
-        }
-    }
-
-    /// Returns when the connection that was asked for must be made; `None` if none was.
-    pub const fn dial_deadline(&self) -> Option<Duration> {
-        match self.phase {
-            Phase::Dialing { deadline, .. } => Some(deadline),
             _ => None,
         }
     }
@@ -46,13 +38,33 @@ impl Session {
         )
     }
 
-    /// Records that the connection is made: the handshake begins.
-    pub fn dialed(&mut self, now: Duration) {
-        let Phase::Dialing { host, .. } = &self.phase else {
-            return;
+    /// Returns whether a connection was asked for and is not made yet.
+    pub const fn is_dialing(&self) -> bool {
+        matches!(self.phase, Phase::Dialing { .. })
+    }
+
+    /// Returns the server of the session's connection, if it has this number.
+    pub fn server_of(&self, connection: u64) -> Option<&Server> {
+        match &self.phase {
+            Phase::Handshake { server, .. } | Phase::Up { server, .. } => Some(server),
+            _ => None,
+        }
+        .filter(|_| self.connection == connection)
+    }
+
+    /// Returns the number of the session's connection, or of the last one. What arrives over a connection with another
+    /// number is not for [`buffer`](Self::buffer), and nothing that [`transmit`](Self::transmit) returns is for it.
+    pub const fn connection(&self) -> u64 {
+        self.connection
+    }
+
+    /// Records that the connection is made: the handshake begins. Returns the number of the connection.
+    pub fn dialed(&mut self, now: Duration) -> u64 {
+        let Phase::Dialing { server, .. } = &self.phase else {
+            return self.connection;
         };
-        let host = host.clone();
-        let deadline = now + self.dial_timeout(&host);
+        let server = server.clone();
+        self.hosts.was_in_time(&server);
         self.received.clear();
         self.written = 0;
         self.last_sent = now;
@@ -65,19 +77,32 @@ impl Session {
             } else {
                 NO_PASSWORD
             },
-            read_only: self.config.read_only && self.hosts.has_failed_a_round(),
+            read_only: self.config.read_only && self.hosts.failed_rounds() > 0,
         };
         self.outgoing.push_back(Frame::handshake(&connect));
-        let started = self.start_sasl(&host);
-        self.phase = Phase::Handshake { host, deadline };
+        let started = self.start_sasl(&server.host);
+        self.connections += 1;
+        self.connection = self.connections;
+        self.begin_handshake(server, now);
         if let Err(loss) = started {
             self.connection_lost(&loss, now);
         }
+        self.connection
     }
 
-    pub(super) fn send_credentials_and_watches(&mut self, host: &Host) {
+    /// Waits for the server's reply to the handshake.
+    pub(super) fn begin_handshake(&mut self, server: Server, now: Duration) {
+        let deadline = now + self.handshake_limit(now);
+        self.phase = Phase::Handshake {
+            server,
+            began: now,
+            deadline,
+        };
+    }
+
+    pub(super) fn send_credentials_and_watches(&mut self, server: &Server) {
         self.send_credentials();
-        let with_persistent = !self.releases.lacks_persistent_watches(host);
+        let with_persistent = !self.releases.lacks_persistent_watches(server);
         for lists in self.watches.lists(SET_WATCHES_LIMIT, with_persistent) {
             let set = Request::SetWatches {
                 last_zxid_seen: self.last_zxid,
@@ -95,35 +120,37 @@ impl Session {
             Phase::Up { .. } => {
                 self.events
                     .push_back(Event::Disconnected { why: why.clone() });
+                // Its address may have gone from its name.
+                if let Some(refresh) = &mut self.refresh {
+                    refresh.ask(now);
+                }
                 now
             }
-            Phase::Dialing { host, .. } | Phase::Handshake { host, .. } => {
-                // Other failures pass when a server is back; these need another configuration.
-                if matches!(why, Loss::Tls { .. } | Loss::Sasl(_)) {
-                    self.events
-                        .push_back(Event::Disconnected { why: why.clone() });
-                }
+            Phase::Dialing { server, .. } => {
                 let took = now.saturating_sub(self.dial_began);
-                // A name with several addresses may fail at the last one just before the deadline.
-                if took >= self.dial_timeout(host) / 2 {
-                    self.hosts.was_late(host);
+                if took >= self.connect_limit(server) {
+                    self.hosts.was_late(server);
                 } else {
-                    self.hosts.was_in_time(host);
+                    self.hosts.was_in_time(server);
                 }
                 self.dial_began
             }
+            Phase::Handshake { .. } => self.dial_began,
         };
+        // Other failures of a dial pass when a server is back; these need another configuration.
+        if !matches!(self.phase, Phase::Up { .. })
+            && matches!(why, Loss::Tls { .. } | Loss::Sasl(_))
+        {
+            self.events
+                .push_back(Event::Disconnected { why: why.clone() });
+        }
         let sent = std::mem::take(&mut self.sent);
         if let Loss::Broken(_) | Loss::OutOfOrder { .. } = why {
             self.requests_failed(&sent.iter().collect::<Vec<_>>());
         }
-        let pause = self.hosts.failed();
-        // A pause follows each round without success.
-        if let Some(refresh) = self.refresh.as_mut().filter(|_| !pause.is_zero()) {
-            refresh.hosts_failed(now);
-        }
-        let until = now.max(began + pause);
-        self.phase = Phase::Waiting { until };
+        self.dial_failed(began, now);
+        self.skipped = None;
+        self.moves_to = None;
         self.releases.disconnected();
         self.authentication.disconnected();
         self.probes.clear();
@@ -151,9 +178,20 @@ impl Session {
         }
     }
 
+    /// Waits before the next dial, after one that began at `began` or a connection that broke then.
+    pub(super) fn dial_failed(&mut self, began: Duration, now: Duration) {
+        let pause = self.hosts.failed();
+        // A pause follows each round without success.
+        if let Some(refresh) = self.refresh.as_mut().filter(|_| !pause.is_zero()) {
+            refresh.ask(now);
+        }
+        let until = now.max(began + pause);
+        self.phase = Phase::Waiting { until };
+    }
+
     pub(super) fn connected(
         &mut self,
-        host: Host,
+        server: Server,
         payload: Bytes,
         now: Duration,
     ) -> Result<(), Loss> {
@@ -181,12 +219,16 @@ impl Session {
         let smallest = self.smallest_timeout.unwrap_or(granted.timeout);
         self.smallest_timeout = Some(smallest.min(granted.timeout));
         self.epoch += 1;
-        self.hosts.was_in_time(&host);
-        if self.releases.connected(&host) {
-            let (host, word, epoch) = (host.clone(), FourLetterWord::Srvr, self.epoch);
-            self.probes.push_back(Probe { host, word, epoch });
+        self.late_handshakes = 0;
+        if self.releases.connected(&server) {
+            let (server, word, epoch) = (server.clone(), FourLetterWord::Srvr, self.epoch);
+            self.probes.push_back(Probe {
+                server,
+                word,
+                epoch,
+            });
         }
-        if self.releases.lacks_persistent_watches(&host) {
+        if self.releases.lacks_persistent_watches(&server) {
             let ended = self.watches.end_persistent().into_iter();
             self.events.extend(ended.map(Event::WatchEnded));
         }
@@ -195,9 +237,9 @@ impl Session {
         } else {
             self.search = WritableServerSearch::new();
         }
-        self.authenticate(&host);
+        self.authenticate(&server);
         self.phase = Phase::Up {
-            host,
+            server,
             read_only,
             is_reported: false,
         };
@@ -243,15 +285,15 @@ impl Session {
         }
     }
 
-    /// Returns how long a dial may take, and then the handshake.
-    pub(super) fn dial_timeout(&self, host: &Host) -> Duration {
-        let hosts = u32::try_from(self.hosts.len().max(1)).unwrap_or(u32::MAX);
-        let longest = (self.timeout / (2 * hosts)).max(MIN_LONGEST_DIAL);
-        self.hosts.dial_time(host, longest)
+    /// Returns how long it may take to connect to a server, with the TLS handshake.
+    pub(super) fn connect_limit(&self, server: &Server) -> Duration {
+        let hosts = u32::try_from(self.hosts.hosts().max(1)).unwrap_or(u32::MAX);
+        let longest = (self.timeout / (2 * hosts)).max(MIN_LONGEST_CONNECT);
+        self.hosts.connect_time(server, longest)
     }
 }
 
 /// How many bytes of paths one request sets watches on; the Java client has 128 KiB.
 const SET_WATCHES_LIMIT: usize = 100 << 10;
-/// What the longest time of a dial is at least, however short the session timeout.
-const MIN_LONGEST_DIAL: Duration = Duration::from_secs(1);
+/// What the longest time of a connect is at least, however short the session timeout.
+const MIN_LONGEST_CONNECT: Duration = Duration::from_secs(1);

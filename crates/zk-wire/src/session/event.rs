@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Host, TlsFailure};
+use super::{Server, TlsFailure};
 use crate::proto::{DecodeError, ErrorCode, Release, Reply, WatchEvent};
 use crate::sasl::SaslError;
 
@@ -70,6 +70,17 @@ pub enum Outcome {
         /// The number of the connection.
         epoch: u64,
     },
+    /// The server carried it out, and its reply cannot be read. The connection stays.
+    ///
+    /// What it was to return is lost, and a watch that it has set is removed again.
+    Unreadable {
+        /// What is wrong with the reply: it is [too long](DecodeError::TooLong), or makes no sense.
+        why: DecodeError,
+        /// The newest transaction that the server had applied.
+        zxid: i64,
+        /// The number of the connection.
+        epoch: u64,
+    },
     /// It was sent, and no reply arrived that says what became of it: it was carried out, or will be, or not.
     Unknown {
         /// The number of the connection.
@@ -109,8 +120,24 @@ pub enum Loss {
     #[error("{0}")]
     Broken(String),
     /// It was not made in time.
-    #[error("no connection within {0:?}")]
-    NotConnected(Duration),
+    #[error("no connection to {server} within {time:?}")]
+    NotConnected {
+        /// The server.
+        server: Server,
+        /// How long it had.
+        time: Duration,
+    },
+    /// The server took the connection, and granted no session in time.
+    #[error("{server} granted no session within {time:?}")]
+    NotGranted {
+        /// The server.
+        server: Server,
+        /// How long it had.
+        time: Duration,
+    },
+    /// The session moves to another server, as [`rebalance`](super::Session::rebalance) asked for.
+    #[error("the session moves to another server")]
+    Rebalanced,
     /// The server sent nothing for too long.
     #[error("no bytes from the server for {0:?}")]
     Silent(Duration),
@@ -138,10 +165,10 @@ pub enum Loss {
     #[error("the server is read-only, and a writable one was found")]
     WritableFound,
     /// The TLS handshake with a server failed.
-    #[error("no TLS with {host}: {why}")]
+    #[error("no TLS with {server}: {why}")]
     Tls {
         /// The server.
-        host: Host,
+        server: Server,
         /// What failed.
         why: TlsFailure,
     },

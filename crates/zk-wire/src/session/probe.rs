@@ -4,16 +4,16 @@
 
 use std::time::Duration;
 
-use super::{Host, Loss, Phase, Session};
+use super::{Loss, Phase, Server, Session};
 
 /// A question to a server.
 ///
-/// The driver connects to the host, sends the word, reads until the server closes the connection, and calls
+/// The driver connects to the server, sends the word, reads until the server closes the connection, and calls
 /// [`probed`](super::Session::probed). It gives up after [`TIMEOUT`](Self::TIMEOUT).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// The server.
-    pub(super) host: Host,
+    pub(super) server: Server,
     /// What it is asked.
     pub(super) word: FourLetterWord,
     /// The number of the connection during which it is asked.
@@ -33,8 +33,8 @@ impl Probe {
     pub const TIMEOUT: Duration = Duration::from_secs(1);
 
     /// Returns the server to ask.
-    pub const fn host(&self) -> &Host {
-        &self.host
+    pub const fn server(&self) -> &Server {
+        &self.server
     }
 
     /// Returns the bytes to send.
@@ -58,24 +58,24 @@ impl Session {
             FourLetterWord::Srvr => {
                 // That there is none to a question of an earlier connection says nothing of this one's.
                 if answer.is_some() || probe.epoch == self.epoch {
-                    self.releases.answered(&probe.host, answer);
+                    self.releases.answered(&probe.server, answer);
                 }
             }
             FourLetterWord::Isro => {
                 if self.is_read_only() && answer.is_some_and(|answer| answer.trim() == "rw") {
                     self.connection_lost(&Loss::WritableFound, now);
-                    self.hosts.prefer(&probe.host);
+                    self.hosts.prefer(&probe.server);
                 }
             }
         }
     }
 
-    /// Asks all hosts whether they are writable, on a read-only server and when it is time to.
+    /// Asks all servers whether they are writable, on a read-only server and when it is time to.
     pub(super) fn search_writable_server(&mut self, now: Duration) {
         if self.is_read_only() && self.search.is_due(now) {
             let (word, epoch) = (FourLetterWord::Isro, self.epoch);
-            let ask = |host: &Host| Probe {
-                host: host.clone(),
+            let ask = |server: &Server| Probe {
+                server: server.clone(),
                 word,
                 epoch,
             };

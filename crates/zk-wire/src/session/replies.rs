@@ -4,11 +4,25 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::pending::{Frame, Role};
 use super::{Event, Loss, Outcome, Phase, Session, SessionEnd, Ticket};
-use crate::proto::{ErrorCode, Incoming, Reply, WatchEvent, Xid, rest_of_frame, take_frame};
+use crate::proto::{
+    DecodeError, ErrorCode, Incoming, Reply, WatchEvent, Xid, rest_of_frame, take_frame,
+    take_header,
+};
+
+/// A reply that is not read because it is too long.
+#[derive(Debug)]
+pub(super) struct SkippedReply {
+    /// How many of its bytes have not arrived.
+    rest: usize,
+    /// How long it is, and what was allowed.
+    why: DecodeError,
+    /// When the connection is given up if it still has not arrived as a whole.
+    deadline: Duration,
+}
 
 impl Session {
     /// Returns the buffer to which received bytes are appended, before [`received`](Self::received). It has room for the
@@ -28,16 +42,35 @@ impl Session {
     /// Handles what was appended to the [`buffer`](Self::buffer).
     pub fn received(&mut self, now: Duration) {
         self.last_received = now;
+        // A long reply is a sign of life, too, also before it has arrived as a whole.
+        if let Phase::Up { .. } = self.phase {
+            self.last_message = now;
+        }
+        self.take_frames(now);
+        self.move_if_idle(now);
+    }
+
+    /// Handles the frames that have arrived.
+    fn take_frames(&mut self, now: Duration) {
         while self.wants_connection() {
-            let payload = match take_frame(&mut self.received, self.config.max_reply) {
-                Ok(Some(payload)) => payload,
+            if self.skip(now) {
+                return;
+            }
+            let is_up = matches!(self.phase, Phase::Up { .. });
+            let handled = match take_frame(&mut self.received, self.config.max_reply) {
                 Ok(None) => return,
-                Err(error) => return self.connection_lost(&Loss::Malformed(error), now),
-            };
-            let handled = match &self.phase {
-                Phase::Handshake { host, .. } => self.connected(host.clone(), payload, now),
-                Phase::Up { .. } => self.message(payload),
-                Phase::Waiting { .. } | Phase::Dialing { .. } | Phase::Over(_) => Ok(()),
+                Ok(Some(payload)) => match &self.phase {
+                    Phase::Handshake { server, .. } => self.connected(server.clone(), payload, now),
+                    Phase::Up { .. } => self.message(payload),
+                    Phase::Waiting { .. } | Phase::Dialing { .. } | Phase::Over(_) => Ok(()),
+                },
+                Err(DecodeError::TooLong { len, limit }) if is_up && len <= MAX_SKIPPED => {
+                    match take_header(&mut self.received) {
+                        None => return,
+                        Some(header) => self.too_long(header, len, limit, now),
+                    }
+                }
+                Err(error) => Err(Loss::Malformed(error)),
             };
             if let Err(loss) = handled {
                 return self.connection_lost(&loss, now);
@@ -48,14 +81,65 @@ impl Session {
         }
     }
 
+    /// Skips what has arrived of a reply that is too long; returns whether more of it is to come.
+    fn skip(&mut self, now: Duration) -> bool {
+        let Some(skipped) = &mut self.skipped else {
+            return false;
+        };
+        let arrived = skipped.rest.min(self.received.len());
+        self.received.advance(arrived);
+        skipped.rest -= arrived;
+        if skipped.rest == 0 {
+            self.skipped = None;
+            return false;
+        }
+        if now > skipped.deadline {
+            let loss = Loss::Malformed(skipped.why.clone());
+            self.connection_lost(&loss, now);
+        }
+        true
+    }
+
+    /// Handles the header of a reply that is too long: the request has its outcome, and the rest is skipped.
+    fn too_long(
+        &mut self,
+        header: Bytes,
+        len: usize,
+        limit: usize,
+        now: Duration,
+    ) -> Result<(), Loss> {
+        let why = DecodeError::TooLong { len, limit };
+        self.skipped = Some(SkippedReply {
+            rest: len - header.len(),
+            why: why.clone(),
+            deadline: now + LONGEST_SKIP,
+        });
+        match Incoming::decode(header) {
+            Ok(Incoming::Reply { xid, zxid, body }) => {
+                self.reply(xid, zxid, body.map(|_| Err(why)))
+            }
+            // Notifications are short.
+            Ok(Incoming::Notification(_)) | Err(_) => Err(Loss::Malformed(why)),
+        }
+    }
+
     fn message(&mut self, payload: Bytes) -> Result<(), Loss> {
-        let (xid, zxid, body) = match Incoming::decode(payload).map_err(Loss::Malformed)? {
+        match Incoming::decode(payload).map_err(Loss::Malformed)? {
             Incoming::Notification(event) => {
                 self.notify(&event);
-                return Ok(());
+                Ok(())
             }
-            Incoming::Reply { xid, zxid, body } => (xid, zxid, body),
-        };
+            Incoming::Reply { xid, zxid, body } => self.reply(xid, zxid, body.map(Ok)),
+        }
+    }
+
+    /// Handles a reply: why the request was refused, or its body, or why that cannot be read.
+    fn reply(
+        &mut self,
+        xid: Xid,
+        zxid: i64,
+        body: Result<Result<Bytes, DecodeError>, ErrorCode>,
+    ) -> Result<(), Loss> {
         // Replies come in the order of the requests, but those to pings and credentials may overtake. So may that to a
         // request which the server does not know, and to a write on a read-only one (`ReadOnlyRequestProcessor`).
         let is_early_refusal = matches!(
@@ -76,17 +160,19 @@ impl Session {
             return Err(Loss::OutOfOrder { got, wanted });
         }
         self.last_zxid = self.last_zxid.max(zxid);
-        let reply = match body {
-            // A request whose reply makes no sense has none: it is among those that the lost connection leaves.
-            Ok(body) => {
-                let reply = Reply::decode(frame.shape, body);
-                let reply = reply.and_then(|reply| self.config.chroot.reply(reply));
-                Ok(reply.map_err(Loss::Malformed)?)
-            }
-            Err(code) => Err(code),
-        };
+        let decode = |body| self.config.chroot.reply(Reply::decode(frame.shape, body)?);
+        let reply = body.map(|body| body.and_then(decode));
         let Some(frame) = self.sent.remove(at) else {
             return Ok(());
+        };
+        let reply = match (reply, frame.role()) {
+            (Ok(Ok(reply)), _) => Ok(reply),
+            (Err(code), _) => Err(code),
+            (Ok(Err(why)), Role::Caller(ticket)) => {
+                self.unreadable(ticket, frame, zxid, why);
+                return Ok(());
+            }
+            (Ok(Err(why)), _) => return Err(Loss::Malformed(why)),
         };
         if let Err(ErrorCode::UNIMPLEMENTED) = &reply {
             self.requests_failed(&[&frame]);
@@ -122,6 +208,17 @@ impl Session {
             self.end(SessionEnd::AuthRequired);
         }
         Ok(())
+    }
+
+    /// Ends a request whose reply cannot be read. The caller gets no watch, so one that was set is removed.
+    fn unreadable(&mut self, ticket: Ticket, frame: Frame, zxid: i64, why: DecodeError) {
+        let epoch = self.epoch;
+        if let (Some(kind), Some(path)) = (frame.watch_kind(None), frame.into_watched_path()) {
+            self.watches.add(ticket, path, kind);
+            self.forget_watch(ticket);
+        }
+        let outcome = Outcome::Unreadable { why, zxid, epoch };
+        self.events.push_back(Event::Answered(ticket, outcome));
     }
 
     /// Returns the outcome of an answered request, and adds the watch that it has set.
@@ -172,3 +269,7 @@ const ROOM: usize = 8 << 10;
 const MAX_REUSED: usize = 256 << 10;
 /// The most room that is reserved at once, whatever length a frame announces.
 const MAX_RESERVED: usize = 1 << 20;
+/// The longest reply that is skipped, in bytes. One that is longer costs the connection.
+const MAX_SKIPPED: usize = 256 << 20;
+/// How long a reply may take to be skipped.
+const LONGEST_SKIP: Duration = Duration::from_secs(60);

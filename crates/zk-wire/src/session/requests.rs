@@ -110,14 +110,14 @@ impl Session {
 
     /// Records that the server did not carry out requests, which it may not know.
     pub(super) fn requests_failed(&mut self, frames: &[&Frame]) {
-        let Phase::Up { host, .. } = &self.phase else {
+        let Phase::Up { server, .. } = &self.phase else {
             return;
         };
         if frames.iter().any(|frame| frame.is_removal()) {
-            self.releases.removal_failed(host);
+            self.releases.removal_failed(server);
         }
         if let Some(needs) = frames.iter().filter_map(|frame| frame.needs).max() {
-            self.releases.failed(host, needs);
+            self.releases.failed(server, needs);
         }
     }
 
@@ -138,18 +138,18 @@ impl Session {
 
     /// Moves queued requests to the connection, as far as it may have more of them.
     fn admit(&mut self) {
-        let Phase::Up { host, .. } = &self.phase else {
+        let Phase::Up { server, .. } = &self.phase else {
             return;
         };
-        if self.authentication.is_exchanging() {
+        if self.authentication.is_exchanging() || self.moves_to.is_some() {
             return;
         }
         while self.outgoing.len() + self.sent.len() < self.config.max_in_flight {
             let Some(needs) = self.queue.front().map(|frame| frame.needs) else {
                 return;
             };
-            let support = self.releases.support(host, needs);
-            let closes_at_removals = self.releases.closes_at_removals(host);
+            let support = self.releases.support(server, needs);
+            let closes_at_removals = self.releases.closes_at_removals(server);
             if support == Support::Asked {
                 return;
             }

@@ -6,6 +6,7 @@ use bytes::{Buf as _, BufMut as _};
 use proptest::prelude::*;
 
 mod authentication;
+mod handshakes;
 mod read_only;
 mod refusals;
 mod releases;
@@ -49,12 +50,9 @@ impl Peer {
 
     fn with_hosts(hosts: &[&str], config: Config) -> Self {
         let now = Duration::from_hours(1);
-        let host = |name: &str| Host {
-            name: name.to_owned(),
-            port: 2181,
-        };
+        let servers = hosts.iter().map(|name| server(name)).collect();
         Self {
-            session: Session::new(hosts.iter().map(|name| host(name)).collect(), config, now),
+            session: Session::with_servers(servers, config, now),
             start: now,
             now,
             stream: BytesMut::new(),
@@ -105,14 +103,7 @@ impl Peer {
     }
 
     fn grant_as(&mut self, session_id: i64, timeout: Duration, read_only: bool) {
-        let mut payload = BytesMut::new();
-        payload.put_i32(0);
-        payload.put_i32(i32::try_from(timeout.as_millis()).unwrap());
-        payload.put_i64(session_id);
-        payload.put_i32(16);
-        payload.put_slice(&[7; 16]);
-        payload.put_u8(read_only.into());
-        self.frame(&payload);
+        self.frame(&granted(session_id, timeout, read_only));
     }
 
     /// Lets the session write as much as it wants to.
@@ -197,6 +188,28 @@ impl Peer {
     fn pass(&mut self, time: Duration) {
         self.now += time;
         self.session.handle_timeout(self.now);
+    }
+}
+
+/// Returns the reply to a handshake.
+fn granted(session_id: i64, timeout: Duration, read_only: bool) -> BytesMut {
+    let mut payload = BytesMut::new();
+    payload.put_i32(0);
+    payload.put_i32(i32::try_from(timeout.as_millis()).unwrap());
+    payload.put_i64(session_id);
+    payload.put_i32(16);
+    payload.put_slice(&[7; 16]);
+    payload.put_u8(read_only.into());
+    payload
+}
+
+fn server(name: &str) -> Server {
+    Server {
+        host: Host {
+            name: name.to_owned(),
+            port: 2181,
+        },
+        address: ([10, 0, 0, 1], 2181).into(),
     }
 }
 
@@ -430,23 +443,111 @@ fn another_session_id_means_that_the_session_has_expired() {
 }
 
 #[test]
-fn a_request_whose_reply_makes_no_sense_is_unknown() {
+fn a_reply_that_makes_no_sense_leaves_the_connection() {
     let mut peer = Peer::new();
     peer.connect();
     let ticket = peer.submit(&get("/a"));
+    let next = peer.submit(&sync("/a"));
     peer.sent();
     peer.reply(1, 0, b"short");
-    let short = DecodeError::Short {
+    peer.reply(2, 0, b"\0\0\0\x02/a");
+    let why = DecodeError::Short {
         what: "the data of a node",
         needed: 1_936_224_114,
         left: 1,
     };
-    let why = Loss::Malformed(short);
-    let expected = [
-        Event::Disconnected { why: why.clone() },
-        Event::Answered(ticket, Outcome::Unknown { epoch: 1, why }),
-    ];
-    assert_eq!(peer.events(), expected);
+    let (zxid, epoch) = (1, 1);
+    let unreadable = Outcome::Unreadable { why, zxid, epoch };
+    let events = peer.events();
+    assert_eq!(events[0], Event::Answered(ticket, unreadable));
+    let is_done =
+        matches!(&events[1..], [Event::Answered(of, Outcome::Done { .. })] if *of == next);
+    assert!(is_done, "{events:?}");
+    // Its watch is of use to no one.
+    assert!(!peer.session.has_watch(ticket));
+    let sent = peer.sent();
+    assert_eq!((sent.len(), sent[0].opcode), (1, 18), "it is removed");
+}
+
+#[test]
+fn a_reply_that_is_too_long_is_skipped_and_a_sign_of_life() {
+    let mut config = config();
+    config.max_reply = 100;
+    let mut peer = Peer::with(config);
+    peer.connect();
+    let long = peer.submit(&get("/a"));
+    let next = peer.submit(&sync("/a"));
+    peer.sent();
+    let len: usize = 10_000;
+    let buffer = peer.session.buffer();
+    buffer.put_i32(i32::try_from(len).unwrap());
+    buffer.put_i32(1);
+    buffer.put_i64(7);
+    peer.session.received(peer.now);
+    assert_eq!(peer.events(), [], "the header is not complete");
+    let buffer = peer.session.buffer();
+    buffer.put_i32(0);
+    buffer.put_slice(&[0; 10]);
+    peer.session.received(peer.now);
+    let why = DecodeError::TooLong { len, limit: 100 };
+    let (zxid, epoch) = (7, 1);
+    let unreadable = Outcome::Unreadable { why, zxid, epoch };
+    assert_eq!(peer.events(), [Event::Answered(long, unreadable)]);
+    let mut rest = len - 16 - 10;
+    while rest > 0 {
+        let part = rest.min(1000);
+        rest -= part;
+        peer.pass(TIMEOUT / 2);
+        peer.session.buffer().put_slice(&vec![0; part]);
+        peer.session.received(peer.now);
+        assert!(peer.session.buffer().len() < 100, "nothing of it is kept");
+    }
+    peer.zxid = 7;
+    peer.reply(2, 0, b"\0\0\0\x02/a");
+    let events = peer.events();
+    let is_done = matches!(&events[..], [Event::Answered(of, Outcome::Done { .. })] if *of == next);
+    assert!(is_done, "{events:?}");
+}
+
+#[test]
+fn skipping_is_bounded_by_bytes_and_time() {
+    let too_long = |len: i32, body_at: Duration| {
+        let mut config = config();
+        config.max_reply = 100;
+        let mut peer = Peer::with(config);
+        peer.connect();
+        peer.submit(&get("/a"));
+        peer.sent();
+        let buffer = peer.session.buffer();
+        buffer.put_i32(len);
+        buffer.put_i32(1);
+        buffer.put_i64(7);
+        buffer.put_i32(0);
+        peer.session.received(peer.now);
+        let end = peer.now + body_at;
+        while peer.now < end {
+            peer.pass(TIMEOUT / 2);
+            peer.session.buffer().put_slice(&[0; 10]);
+            peer.session.received(peer.now);
+        }
+        let events = peer.events();
+        let lost = |event: &Event| match event {
+            Event::Disconnected { why } => Some(why.to_string()),
+            _ => None,
+        };
+        events.iter().find_map(lost)
+    };
+    assert_eq!(too_long(256 << 20, Duration::from_secs(50)), None);
+    let expected = |len: i32| {
+        let sent = "the server sent no message of the protocol";
+        Some(format!(
+            "{sent}: a frame of {len} bytes exceeds the limit of 100"
+        ))
+    };
+    let more = (256 << 20) + 1;
+    assert_eq!(too_long(more, Duration::ZERO), expected(more));
+    let late = 256 << 20;
+    assert_eq!(too_long(late, Duration::from_secs(70)), expected(late));
 }
 
 #[test]
@@ -940,7 +1041,11 @@ proptest! {
                 match outcomes.get(&ticket) {
                     None => prop_assert!(revoked.contains(&ticket) && !is_there),
                     Some(Outcome::NotSent { .. }) => prop_assert!(!is_there, "{ticket:?} was sent"),
-                    Some(Outcome::Done { .. } | Outcome::Refused { .. }) => prop_assert!(is_there),
+                    Some(
+                        Outcome::Done { .. }
+                        | Outcome::Refused { .. }
+                        | Outcome::Unreadable { .. },
+                    ) => prop_assert!(is_there),
                     Some(Outcome::Unknown { .. }) => {}
                 }
             }

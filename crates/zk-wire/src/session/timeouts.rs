@@ -16,6 +16,9 @@ impl Session {
         let next = match self.phase {
             Phase::Waiting { .. } if self.hosts.len() == 0 => NEVER,
             Phase::Waiting { until } => until,
+            Phase::Handshake {
+                began, deadline, ..
+            } if self.is_handshake_sent() => self.set_aside_at(began, deadline),
             Phase::Dialing { deadline, .. } | Phase::Handshake { deadline, .. } => deadline,
             Phase::Up { read_only, .. } => {
                 let next = self.dead_at().min(self.ping_at());
@@ -32,15 +35,27 @@ impl Session {
     /// Advances the session to `now`: pings, gives up slow dials and silent connections, and expires the session.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.search_writable_server(now);
+        self.move_if_idle(now);
         if self.expires_at().is_some_and(|expiry| expiry <= now) {
             return self.end(self.end_if_gone());
         }
         match &self.phase {
-            Phase::Dialing { host, deadline } | Phase::Handshake { host, deadline }
-                if *deadline <= now =>
-            {
-                let timeout = self.dial_timeout(host);
-                self.connection_lost(&Loss::NotConnected(timeout), now);
+            Phase::Dialing { server, deadline } if *deadline <= now => {
+                let (server, time) = (server.clone(), self.connect_limit(server));
+                self.connection_lost(&Loss::NotConnected { server, time }, now);
+            }
+            Phase::Handshake {
+                began, deadline, ..
+            } if self.is_handshake_sent() && self.set_aside_at(*began, *deadline) <= now => {
+                self.set_aside(now);
+            }
+            Phase::Handshake {
+                server,
+                began,
+                deadline,
+            } if *deadline <= now => {
+                let (server, began) = (server.clone(), *began);
+                self.handshake_late(server, began, now);
             }
             Phase::Up { .. } if self.dead_at() <= now => {
                 self.connection_lost(&Loss::Silent(self.timeout * 2 / 3), now);
@@ -70,7 +85,7 @@ impl Session {
     }
 
     /// Returns when a session without a connection is taken for expired.
-    fn expires_at(&self) -> Option<Duration> {
+    pub(super) fn expires_at(&self) -> Option<Duration> {
         let is_up = matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
         // How long a session from elsewhere lives is not known here.
         let is_ours = self.is_established && (self.epoch > 0 || self.is_closing);

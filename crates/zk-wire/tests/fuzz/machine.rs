@@ -7,9 +7,10 @@
 //!   the server has replied that it failed;
 //! - requests leave in the order in which they were submitted, also over a reconnect, and no more than allowed are in
 //!   flight;
-//! - a valid reply gives its request the outcome that it says, and nothing valid breaks a connection;
-//! - with a chroot, the server is sent other paths than the program names, and a new node outside of it breaks the
-//!   connection;
+//! - a valid reply gives its request the outcome that it says, one that is too long or makes no sense is unreadable, and
+//!   neither breaks a connection;
+//! - with a chroot, the server is sent other paths than the program names, and a new node outside of it makes its reply
+//!   unreadable;
 //! - each connection begins with the session's id, its credentials and exactly the watches that are set;
 //! - what waits, and what is received and not complete, is within the limits;
 //! - the session never wants to be woken at a moment that has passed, and nothing happens after its end.
@@ -22,8 +23,8 @@ use bytes::{Bytes, BytesMut};
 use zk_wire::proto::{ReplyShape, Xid};
 use zk_wire::session::{Event, Outcome, Session, Ticket};
 use zk_wire::{
-    AclEntry, CreateMode, Credentials, ErrorCode, Loss, MultiOp, MultiResult, NewNode, Reply,
-    Request, SessionEnd, SubmitError, WatchEvent, WatchEventKind, WatchKind,
+    AclEntry, CreateMode, Credentials, ErrorCode, Host, Loss, MultiOp, MultiResult, NewNode, Reply,
+    Request, Server, SessionEnd, SubmitError, WatchEvent, WatchEventKind, WatchKind,
 };
 
 use crate::program::{Answer, Grant, Program, Step, What};
@@ -33,7 +34,8 @@ use crate::replies;
 pub(crate) fn check(program: &Program) {
     let now = Duration::from_hours(1);
     let mut run = Run {
-        session: Session::new(program.hosts.clone(), program.config.clone(), now),
+        session: Session::new(program.config.clone(), None, now),
+        hosts: program.hosts.clone(),
         program,
         now,
         is_dialing: false,
@@ -50,6 +52,7 @@ pub(crate) fn check(program: &Program) {
         forgotten: 0,
         end: None,
     };
+    run.settle();
     for step in &program.steps {
         run.step(step);
         run.settle();
@@ -65,6 +68,7 @@ pub(crate) fn check(program: &Program) {
 
 struct Run<'a> {
     session: Session,
+    hosts: Vec<Host>,
     program: &'a Program,
     now: Duration,
     is_dialing: bool,
@@ -108,6 +112,8 @@ enum State {
 
 enum Predicted {
     Answered(Ticket, Outcome),
+    /// The reply, with this transaction, cannot be read.
+    Unreadable(Ticket, i64),
     Fired(BTreeSet<Ticket>, WatchEvent),
 }
 
@@ -150,10 +156,13 @@ struct Arrived {
 
 /// A frame of the server.
 struct Frame {
-    /// How many of its bytes the session has not received, or not those that decide.
+    /// How many of its bytes the session has not received.
     missing: usize,
+    /// How many bytes may be missing of what decides.
+    skipped: usize,
     is_too_long: bool,
-    meaning: Meaning,
+    /// `None` once it is known.
+    meaning: Option<Meaning>,
 }
 
 enum Meaning {
@@ -207,7 +216,10 @@ impl Run<'_> {
                     self.pass_to(self.now.max(moment));
                 }
             }
-            Step::UpdateHosts(hosts) => self.session.update_hosts(hosts.clone(), self.now),
+            Step::UpdateHosts(hosts) => {
+                self.session.update_hosts(hosts, self.now);
+                self.hosts.clone_from(hosts);
+            }
             Step::Close => {
                 self.session.close();
                 self.is_closing = true;
@@ -218,6 +230,10 @@ impl Run<'_> {
 
     /// Does what a driver does after each step, and judges what the session reports.
     fn settle(&mut self) {
+        if let Some(question) = self.session.poll_lookup(self.now) {
+            let servers = self.hosts.iter().flat_map(servers_of).collect();
+            self.session.servers_found(question, servers, self.now);
+        }
         self.drain();
         if (self.is_dialing || self.connection.is_some()) && !self.session.wants_connection() {
             self.is_dialing = false;
@@ -306,6 +322,18 @@ impl Run<'_> {
                         panic!("no reply to {ticket:?} was delivered, but it is {outcome:?}");
                     };
                     assert_eq!((of, expected), (ticket, outcome));
+                }
+            }
+            Outcome::Unreadable { zxid, epoch, .. } => {
+                assert_eq!(state, State::Left(*epoch), "{outcome:?}");
+                // A watch that it has set is removed again.
+                self.forgotten += 1;
+                if !self.connection.as_ref().is_none_or(|it| it.is_garbled) {
+                    let Some(Predicted::Unreadable(of, expected)) = self.predicted.pop_front()
+                    else {
+                        panic!("no such reply to {ticket:?} was delivered: {outcome:?}");
+                    };
+                    assert_eq!((of, expected), (ticket, *zxid));
                 }
             }
             Outcome::Unknown { epoch, .. } => assert_eq!(state, State::Left(*epoch), "{outcome:?}"),
@@ -773,17 +801,18 @@ impl Run<'_> {
         let connection = self.connection.as_mut().expect("there is a connection");
         let frame = replies::framed(payload);
         let is_too_long = payload.len() > self.program.config.max_reply;
-        let missing = if is_too_long { PREFIX } else { frame.len() };
+        let skipped = if is_too_long {
+            frame.len() - PREFIX - HEADER
+        } else {
+            0
+        };
         connection.inbound.extend(&frame);
         connection.frames.push_back(Frame {
-            missing,
+            missing: frame.len(),
+            skipped,
             is_too_long,
-            meaning,
+            meaning: Some(meaning),
         });
-        if is_too_long {
-            // What comes behind it is not read.
-            connection.is_garbled = true;
-        }
     }
 
     /// Lets the session receive, and predicts what it reports.
@@ -803,15 +832,19 @@ impl Run<'_> {
             let part = len.min(first.missing);
             first.missing -= part;
             len -= part;
+            if first.missing <= first.skipped {
+                let meaning = first.meaning.take();
+                complete.extend(meaning.map(|meaning| (meaning, first.is_too_long)));
+            }
             if first.missing > 0 {
                 break;
             }
-            complete.extend(connection.frames.pop_front());
+            connection.frames.pop_front();
         }
         let is_garbled = connection.is_garbled;
         let mut is_broken = false;
-        for frame in complete {
-            is_broken = is_broken || frame.is_too_long || !self.predict(frame.meaning, is_garbled);
+        for (meaning, is_too_long) in complete {
+            is_broken = is_broken || !self.predict(meaning, is_too_long, is_garbled);
         }
         self.session.buffer().extend_from_slice(&bytes);
         self.session.received(self.now);
@@ -841,8 +874,9 @@ impl Run<'_> {
     }
 
     /// Predicts what a message causes; returns whether the connection is of use after it.
-    fn predict(&mut self, meaning: Meaning, is_garbled: bool) -> bool {
+    fn predict(&mut self, meaning: Meaning, is_too_long: bool, is_garbled: bool) -> bool {
         match meaning {
+            Meaning::Granted { .. } | Meaning::Notification(_) if is_too_long => false,
             Meaning::Granted {
                 session_id,
                 timeout,
@@ -884,8 +918,12 @@ impl Run<'_> {
                 if !is_garbled {
                     self.newest_seen = self.newest_seen.max(zxid);
                 }
-                // It has no reply then, and is unknown.
-                if is_malformed && !matches!(to.shape, ReplyShape::Empty) {
+                let is_unreadable = match to.shape {
+                    ReplyShape::Empty => is_too_long,
+                    _ => is_too_long || is_malformed,
+                };
+                let is_unreadable = is_unreadable && result.is_ok();
+                if is_unreadable && to.ticket.is_none() {
                     return false;
                 }
                 connection.in_flight.remove(at.unwrap_or_default());
@@ -895,6 +933,11 @@ impl Run<'_> {
                     return to.opcode != CLOSE && !(is_vital && is_refused);
                 };
                 if is_garbled {
+                    return true;
+                }
+                if is_unreadable {
+                    self.predicted
+                        .push_back(Predicted::Unreadable(ticket, zxid));
                     return true;
                 }
                 let epoch = self.epoch;
@@ -966,6 +1009,16 @@ impl Run<'_> {
             .retain(|ticket, (_, kind)| is_persistent(*kind) || !fired.contains(ticket));
         fired
     }
+}
+
+/// Returns the addresses of a host: one or two.
+fn servers_of(host: &Host) -> impl Iterator<Item = Server> {
+    let addresses = 1..=1 + u8::try_from(host.name.len() % 2).unwrap_or_default();
+    let host = host.clone();
+    addresses.map(move |last| Server {
+        host: host.clone(),
+        address: ([10, 0, 0, last], host.port).into(),
+    })
 }
 
 /// Returns a request; those without a watch differ by their number.
@@ -1082,6 +1135,8 @@ fn long_at(bytes: &[u8], at: usize) -> i64 {
 }
 
 const PREFIX: usize = 4;
+/// The length of a reply's header.
+const HEADER: usize = 16;
 /// The most bytes that a request to remove a watch has.
 const REMOVAL: usize = 28;
 const SESSION_ID: i64 = 0x100;

@@ -155,15 +155,13 @@ async fn each_refusal_of_a_certificate_says_why() {
         let certificates = ensemble.certificates().unwrap();
         let hosts = secure_hosts(&ensemble);
         let failure = async |config| match refusal(hosts.clone(), config).await {
-            Loss::Tls { host, why } => {
-                println!(
-                    "{version}: {}",
-                    Loss::Tls {
-                        host: host.clone(),
-                        why: why.clone()
-                    }
-                );
-                assert_eq!(host, hosts[0]);
+            Loss::Tls { server, why } => {
+                assert_eq!(server.host, hosts[0]);
+                let shown = Loss::Tls {
+                    server,
+                    why: why.clone(),
+                };
+                println!("{version}: {shown}");
                 why
             }
             other => panic!("{version}: {other}"),

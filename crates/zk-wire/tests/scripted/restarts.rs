@@ -9,7 +9,7 @@ use crate::server::{Script, Server};
 use crate::{expected, state};
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_start_costs_less_than_a_second() {
+async fn a_silent_start_costs_about_a_second() {
     for down in [0, 10, 100, 1000, 10_000].map(Duration::from_millis) {
         let killed = Server::start(Script::default()).await;
         let address = killed.address();
@@ -35,7 +35,7 @@ async fn a_silent_start_costs_less_than_a_second() {
         let silent = Instant::now();
         state(&client, "a connection", |state| *state == connected(2)).await;
         let waited = silent.elapsed();
-        assert!(waited < Duration::from_secs(1), "{waited:?}");
+        assert!(waited < Duration::from_millis(1100), "{waited:?}");
     }
 }
 

@@ -333,9 +333,9 @@ fn credentials_longer_than_a_request_are_not_accepted() {
 #[test]
 fn a_failed_tls_handshake_is_reported_before_there_was_a_connection() {
     let mut peer = Peer::new();
-    let host = peer.session.poll_dial(peer.now).unwrap();
+    let server = peer.session.poll_dial(peer.now).unwrap();
     let why = Loss::Tls {
-        host,
+        server,
         why: TlsFailure::UnknownAuthority,
     };
     peer.session.connection_lost(&why, peer.now);

@@ -184,7 +184,7 @@ fn a_read_only_server_is_left_for_a_writable_one() {
     let probes = asked_at(&mut peer, 800);
     let hosts: BTreeSet<_> = probes
         .iter()
-        .map(|probe| probe.host().name.as_str())
+        .map(|probe| probe.server().host.name.as_str())
         .collect();
     assert_eq!(hosts, BTreeSet::from(["a", "b"]));
     for probe in &probes {
@@ -194,7 +194,7 @@ fn a_read_only_server_is_left_for_a_writable_one() {
     assert_eq!(peer.events(), [Event::Disconnected { why }]);
     assert_eq!(
         peer.session.poll_dial(peer.now).as_ref(),
-        Some(probes[0].host())
+        Some(probes[0].server())
     );
     peer.session.dialed(peer.now);
     peer.stream.clear();

@@ -31,7 +31,10 @@ fn cut_after_who_am_i() -> (Peer, Probe) {
     peer.cut();
     peer.connect();
     let probe = peer.session.poll_probe().expect("there is reason to ask");
-    assert_eq!((probe.host().name.as_str(), probe.word()), ("a", "srvr"));
+    assert_eq!(
+        (probe.server().host.name.as_str(), probe.word()),
+        ("a", "srvr")
+    );
     (peer, probe)
 }
 
