@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::SessionId;
 use zk_core::transport::{Request, TransportError};
+use zk_core::{OpResult, SessionId};
 
 use crate::control::index;
 use crate::driver::Driver;
 use crate::script::{Act, Proposal, Rule, Turn};
+use crate::server_reply::ServerReply;
 
 /// A builder of a scripted failure: it selects requests, and a method such as [`lose_reply`](Self::lose_reply)
 /// completes it.
@@ -124,7 +125,12 @@ impl Script {
 
     /// The request is applied, but the reply is `fault`. The link stays up.
     pub fn misreport(self, fault: TransportError) -> Scripted {
-        self.add(Act::Misreport(fault))
+        self.add(Act::Misreport(Err(fault)))
+    }
+
+    /// The request is applied, but the reply is that of a transaction with these results. The link stays up.
+    pub fn misreport_results(self, results: Vec<OpResult>) -> Scripted {
+        self.add(Act::Misreport(Ok(ServerReply::Committed(results))))
     }
 
     fn add(mut self, act: Act) -> Scripted {

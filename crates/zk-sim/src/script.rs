@@ -7,6 +7,8 @@ use std::fmt;
 use zk_core::SessionId;
 use zk_core::transport::{Request, TransportError};
 
+use crate::server_reply::ServerReply;
+
 /// The effect of a rule on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -27,7 +29,7 @@ pub(crate) enum Act {
     /// The request is not applied, and this is the reply.
     Refuse(TransportError),
     /// The request is applied, and this is the reply.
-    Misreport(TransportError),
+    Misreport(Result<ServerReply, TransportError>),
 }
 
 /// The outcome of a write whose leader died between proposal and commit.

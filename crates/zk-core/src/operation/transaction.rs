@@ -209,7 +209,8 @@ impl Transaction {
     /// [`NotEmpty`](ErrorKind::NotEmpty), [`NoAuth`](ErrorKind::NoAuth), [`InvalidPath`](ErrorKind::InvalidPath),
     /// [`TooLarge`](ErrorKind::TooLarge), [`InvalidArgument`](ErrorKind::InvalidArgument) for version -1, which servers
     /// treat as any version: nothing was changed.
-    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if it was sent and no reply arrived.
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if it was sent and no reply arrived, or one whose results are not
+    /// those of the operations.
     ///
     /// # Cancel safety
     ///
@@ -296,7 +297,7 @@ impl Transaction {
         let size = parts.iter().map(|part| size_of(part) + chroot).sum();
         check_frame(&call, first, size)?;
         let committed = |response| match response {
-            Response::Committed(changed) => Some(changed),
+            Response::Committed(results) if fits(&operations, &results) => Some(results),
             _ => None,
         };
         let is_check = |part: &Op| matches!(part, Op::Check { .. });
@@ -353,6 +354,20 @@ fn operation_of(part: &Op) -> Operation {
         Op::Set { .. } => Operation::Set,
         Op::Delete { .. } => Operation::Delete,
     }
+}
+
+/// Returns whether these are results of these operations, one of each. Callers rely on it.
+fn fits(operations: &[Operation], results: &[OpResult]) -> bool {
+    let is_of = |(operation, result): (&Operation, &OpResult)| {
+        let of = match result {
+            OpResult::Checked => Operation::Get,
+            OpResult::Created { .. } => Operation::Create,
+            OpResult::Set(_) => Operation::Set,
+            OpResult::Deleted => Operation::Delete,
+        };
+        *operation == of
+    };
+    operations.len() == results.len() && operations.iter().zip(results).all(is_of)
 }
 
 fn problem_of(part: &Op) -> Option<(ErrorKind, &'static str)> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_core::transport::Request;
-use zk_core::{Committed, ErrorKind, OpResult, Session};
+use zk_core::{Committed, ErrorKind, IdempotencyTokens, NodePath, OpResult, Session};
 use zk_sim::{Check, Ensemble};
 
 use crate::{assert_committed_as_reported, pass, polled, soon};
@@ -141,4 +141,45 @@ fn a_marked_transaction_says_what_became_of_it() {
         assert_eq!(markers(&sim, &session).await, [""; 0]);
         Ok::<(), zk_core::Error>(())
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_that_fit_no_operation_are_an_unknown_outcome() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    for path in ["/a", "/m", "/b"] {
+        session.create(path, "").await.unwrap();
+    }
+    let tokens = IdempotencyTokens::new(&session, NodePath::parse("/m/token").unwrap());
+    let none = vec![];
+    let fewer = vec![OpResult::Deleted];
+    let more = vec![OpResult::Checked; 4];
+    let others = vec![OpResult::Deleted; 2];
+    for results in [none, fewer, more, others] {
+        let misreport = || sim.on(is_transaction).misreport_results(results.clone());
+        let creating = |name| session.transaction().create(format!("/b/{name}"), "");
+
+        misreport();
+        let plain = creating("plain").delete("/b/plain");
+        let error = plain.commit().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{results:?}");
+
+        // The nodes show that the first attempt was applied.
+        misreport();
+        let marked = creating("marked").commit_marked("/m").await;
+        assert_eq!(marked.unwrap(), Committed::Applied, "{results:?}");
+
+        misreport();
+        let tokened = tokens.commit(creating("tokened")).await;
+        assert_eq!(tokened.unwrap(), Committed::Applied, "{results:?}");
+
+        misreport();
+        let set = session.transaction().set("/a", "x").check("/a");
+        let set = set.commit().await.unwrap();
+        assert!(matches!(set[..], [OpResult::Set(_), OpResult::Checked]));
+
+        let again = session.transaction();
+        let again = again.delete("/b/marked").delete("/b/tokened");
+        again.commit().await.unwrap();
+    }
 }

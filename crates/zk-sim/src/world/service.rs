@@ -486,9 +486,9 @@ impl World {
                 self.close_connection(session, how);
                 return;
             }
-            Some((rule, Act::Misreport(fault))) => {
+            Some((rule, Act::Misreport(reply))) => {
                 self.takes_effect(rule);
-                outcome = Err(fault);
+                outcome = reply;
                 // The client does not know the watch, which ends with the connection.
                 watch = None;
             }
